@@ -19,6 +19,7 @@ from benchmarks import (
     modes,
     mssql,
     mysql,
+    mysql_tables,
     nights,
     overhead,
     partitioned,
@@ -43,6 +44,7 @@ PARTS = (
     "partitioned",
     "files",
     "mysql",
+    "mysql-tables",
     "mssql",
     "snowflake",
     "clickhouse",
@@ -62,6 +64,7 @@ Part = (
     | partitioned.Partitioned
     | files.Files
     | mysql.Mysql
+    | mysql_tables.MysqlTables
     | mssql.Mssql
     | snowflake.Snowflake
     | clickhouse.ClickHouse
@@ -97,6 +100,10 @@ def main() -> int:
             tell(f"mysql: left out: {missing}")
         elif "mysql" in options.only:
             found["mysql"] = mysql.run(bench, options.scale, options.degrees, options.repeat)
+        if "mysql-tables" in options.only and (missing := mysql_missing()):
+            tell(f"mysql-tables: left out: {missing}")
+        elif "mysql-tables" in options.only:
+            found["mysql-tables"] = mysql_tables.many_tables(bench, options.repeat)
         if "mssql" in options.only and not mssql.named():
             tell(f"mssql: left out: {mssql.SERVER} names no SQL Server")
         elif "mssql" in options.only:

@@ -20,7 +20,7 @@ from .databases import DATABASES, PLACES
 
 HERE = Path(__file__).parent
 # Each is a folder as `pip install --target` leaves it.
-INSTALLED = [str(HERE / "toy"), str(HERE / "killing")]
+INSTALLED = [str(HERE / name) for name in ("toy", "killing", "counting")]
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:

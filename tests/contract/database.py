@@ -6,11 +6,12 @@ A page of configuration is a subclass in `databases/`, and `usual.txt` in `tests
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from penstock.backends.api.backend import Backend
 from penstock.backends.api.registry import find_backend
@@ -66,6 +67,14 @@ class Database(ABC):
     sees_executions: ClassVar[bool] = True
     """A target tells which runs are executed on a table at this moment."""
 
+    statements: ClassVar[Sequence[tuple[float, float]]] = ()
+    """Of a batch of tables from here to here: how many the main process needs at most, once and for
+    each table, and how many the workers do."""
+    many: ClassVar[int] = 50
+    """Tables of the larger batch."""
+    statements_elsewhere: ClassVar[str] = ""
+    """Why they are not counted here; empty where they are."""
+
     @property
     def lacks(self) -> Collection[str]:
         """Strategies of the backend that this server does not have."""
@@ -109,6 +118,17 @@ class Database(ABC):
     def in_sql(self, name: str) -> str:
         """A name as the server says it, where somebody has written it in SQL without quotes."""
         return name
+
+    def named(self, name: str) -> Self:
+        """The same database, with room for another table, in the same schema."""
+        other = copy(self)
+        other.table = f"{(self.table or '').rpartition('.')[0]}.{name}"
+        return other
+
+    def make_many(self, count: int, rows: Rows) -> None:
+        """Make tables t0, t1, and so on, with no rows."""
+        for number in range(count):
+            self.named(f"t{number}").make(rows)
 
     def fill(self, rows: Rows) -> None:
         self.make(rows)

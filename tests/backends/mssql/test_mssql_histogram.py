@@ -33,7 +33,7 @@ class Played(MssqlSession):
         self.asked: list[str] = []
         self._answers = [[found] if found else [], list(steps)]
 
-    def facts(self, query: str, table: TableRef) -> list[tuple[Any, ...]]:
+    def facts_of_one(self, query: str, table: TableRef) -> list[tuple[Any, ...]]:
         self.asked.append(query)
         if len(self.asked) > len(self._answers):
             raise PlanningError("source: table dbo.t: Invalid object name")

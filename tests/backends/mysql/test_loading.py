@@ -11,6 +11,7 @@ import struct
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from datetime import date, datetime, time
 from decimal import Decimal
 from pathlib import Path
@@ -26,7 +27,7 @@ from penstock.backends.api.mover import Mover
 from penstock.backends.mysql.catalog.tables import table_columns
 from penstock.backends.mysql.connection import Connection, connect, kill
 from penstock.backends.mysql.dialect import MYSQL
-from penstock.backends.mysql.load.loading import load_stream, takes_files
+from penstock.backends.mysql.load.loading import load_stream, read_settings
 from penstock.backends.mysql.session import MySqlSession
 from penstock.errors import PermanentError, TransientError
 from penstock.model.tables import TableRef
@@ -78,11 +79,11 @@ class Table:
 
     def opened(self, names: Sequence[str] = ()) -> LoadStream:
         table = TableRef(self.connection.db.decode(), "t")
-        columns = table_columns(MySqlSession(self.connection, MYSQL), table)
-        if names:
-            columns = tuple(c for name in names for c in columns if c.name == name)
+        known = table_columns(MySqlSession(self.connection, MYSQL), table)
+        columns = tuple(c for name in names for c in known if c.name == name) or known
+        settings = replace(read_settings(self.connection), files=self.infile)
         self.connection.begin()
-        return load_stream(self.connection, "`t`", columns, self.infile, self.wait)
+        return load_stream(self.connection, "`t`", columns, known, settings, self.wait)
 
     def load(self, *batches: pa.RecordBatch) -> int:
         stream = self.opened(batches[0].schema.names)
@@ -626,10 +627,10 @@ def tls_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def test_a_server_that_takes_no_files(tls_url: str, infile: bool) -> None:
     table = Table(tls_url, infile)
     table.make("x int")
-    assert takes_files(table.connection)
+    assert read_settings(table.connection).files
     table.connection.change("SET GLOBAL local_infile = OFF")
     try:
-        assert not takes_files(table.connection)
+        assert not read_settings(table.connection).files
         if infile:
             assert "set local_infile = ON on the server" in table.refused(many(1))
         else:

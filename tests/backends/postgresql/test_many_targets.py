@@ -230,8 +230,8 @@ def test_a_table_alone_is_asked_about_once(
         found: list[list[str]] = []
 
         class Traced(PostgresTarget):
-            def __init__(self, url: str, control_schema: str) -> None:
-                super().__init__(url, control_schema)
+            def __init__(self, *given: Any) -> None:
+                super().__init__(*given)
                 tracing = statements(self._connection, tmp_path / "traced")
                 found.append(stack.enter_context(tracing))
 

@@ -193,8 +193,11 @@ def test_no_session_becomes_free(plain_server: PostgresServer) -> None:
         url = bouncer.url_for(plain_server.url)
         with psycopg.connect(url, prepare_threshold=None) as other:
             other.execute("SELECT 1")  # keeps the only one
-            with pytest.raises(TooManyConnections, match="query_wait_timeout"):
-                connect(url, "source", "penstock:test")
+            with (
+                closing(connect(url, "source", "penstock:test")) as mine,
+                pytest.raises(TooManyConnections, match="query_wait_timeout"),
+            ):
+                mine.execute("SELECT 1")
 
 
 def test_the_server_behind_it_is_away() -> None:
@@ -207,8 +210,11 @@ def test_the_server_behind_it_is_away() -> None:
         connect(url, "source", "penstock:test").close()
         server.stop("immediate")
         for _ in range(2):  # then it repeats what it has found
-            with pytest.raises(TransientError):
-                connect(url, "source", "penstock:test")
+            with (
+                pytest.raises(TransientError),
+                closing(connect(url, "source", "penstock:test")) as mine,
+            ):
+                mine.execute("SELECT 1")
 
 
 def test_a_session_for_each_statement_is_not_enough(plain_server: PostgresServer) -> None:

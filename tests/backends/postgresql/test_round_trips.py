@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from penstock import CopySpec, copy
-from penstock.events import Finished
+from penstock import BatchSpec, CopySpec, copy, copy_all
+from penstock.events import BatchFinished, Finished
+from penstock.run import journals, pulses
+from penstock.run.snapshot import handle
 from penstock_testkit import DistantServer
 
 if TYPE_CHECKING:
@@ -60,3 +63,64 @@ def test_of_each_partition(
     # To connect, and to begin, takes fewer than there are partitions.
     assert source.most // PARTITIONS == at_source
     assert target.most // PARTITIONS == at_target
+
+
+# Of one copy, in one partition, into a table that is there; and of the session that says most.
+ONE_SOURCE, ONE_TARGET = 20, 22
+MOST_SOURCE, MOST_TARGET = 8, 12
+# Of ten tables that are made, with their keys, indexes and foreign keys, by one worker.
+TEN_SOURCE, TEN_TARGET = 43, 103
+
+
+@pytest.fixture
+def unwatched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is asked because time goes by."""
+    monkeypatch.setattr(handle, "CHECK_INTERVAL", math.inf)
+    monkeypatch.setattr(pulses, "EVERY", 3600.0)
+    monkeypatch.setattr(journals, "FIRST", math.inf)
+
+
+def _used(pair: Pair) -> None:
+    """The target has control tables, which the first copy makes."""
+    pair.both("CREATE TABLE first (id int)")
+    pair.copy(table="public.first")
+
+
+@pytest.mark.usefixtures("unwatched")
+def test_of_one_copy(pair: Pair) -> None:
+    _used(pair)
+    pair.both("CREATE TABLE t (id int PRIMARY KEY, word text)")
+    pair.source.run("INSERT INTO t SELECT n, 'word' FROM generate_series(1, 10) AS n")
+    with DistantServer(pair.source.url, 0) as source, DistantServer(pair.target.url, 0) as target:
+        ends: dict[str, Any] = {"source": source.url, "target": target.url, "table": "public.t"}
+        *_, report = copy(CopySpec(**ends, strategy="whole", degree=1))
+        found = (source.round_trips, target.round_trips, source.most, target.most)
+        # Planning, the snapshot and the worker; the run and the worker.
+        assert (source.connections, target.connections) == (3, 2)
+    assert isinstance(report, Finished)
+    pair.assert_same()
+    most = (ONE_SOURCE, ONE_TARGET, MOST_SOURCE, MOST_TARGET)
+    assert all(one <= other for one, other in zip(found, most, strict=True)), found
+
+
+@pytest.mark.usefixtures("unwatched")
+def test_of_ten_tables(pair: Pair) -> None:
+    _used(pair)
+    for number in range(10):
+        pair.source.run(
+            f"CREATE TABLE t{number} (id int PRIMARY KEY, parent int, word text NOT NULL)",
+            f"INSERT INTO t{number} SELECT n, n, 'word' FROM generate_series(1, 10) AS n",
+            f"CREATE INDEX ON t{number} (word)",
+        )
+        if number % 3 == 2:
+            pair.source.run(
+                f"ALTER TABLE t{number} ADD FOREIGN KEY (parent) REFERENCES t{number - 1} (id)"
+            )
+    with DistantServer(pair.source.url, 0) as source, DistantServer(pair.target.url, 0) as target:
+        ends = {"source": source.url, "target": target.url, "tables": ["public.t*"], "degree": 1}
+        *_, report = copy_all(BatchSpec.from_mapping({**ends, "mode": "recreate"}, "test"))
+        found = (source.round_trips, target.round_trips)
+    assert isinstance(report, BatchFinished)
+    assert report.status == "done"
+    assert found[0] <= TEN_SOURCE, found
+    assert found[1] <= TEN_TARGET, found

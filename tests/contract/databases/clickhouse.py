@@ -15,6 +15,8 @@ from ..rows import Row, Rows
 
 class ClickHouse(Database):
     name = "clickhouse"
+    statements = ((90, 115), (12, 22))
+    many = 5  # in its process, a server takes its time
     made_type = "Decimal(20, 0)"
     recopies = False
     starts_over = False
@@ -31,6 +33,10 @@ class ClickHouse(Database):
             yield cls(url)
 
     @property
+    def _own(self) -> str:
+        return f"{self.table}".rpartition(".")[2]
+
+    @property
     def source(self) -> Mapping[str, Any]:
         return {**super().source, "snapshot": "none"}
 
@@ -38,13 +44,14 @@ class ClickHouse(Database):
         columns = [f"`{name}` {self.types[kind].written}" for name, kind in rows.columns.items()]
         with closing(connect_clickhouse(self.url)) as client:
             client.command(
-                f"CREATE TABLE t ({', '.join(columns)}) ENGINE = MergeTree ORDER BY tuple()"
+                f"CREATE TABLE {self._own} ({', '.join(columns)})"
+                " ENGINE = MergeTree ORDER BY tuple()"
             )
 
     def insert(self, rows: Rows) -> None:
         if rows.rows:
             with closing(connect_clickhouse(self.url)) as client:
-                client.insert_arrow("t", rows.arrow(), settings={"async_insert": 0})
+                client.insert_arrow(self._own, rows.arrow(), settings={"async_insert": 0})
 
     def read(self) -> list[Row]:
         with closing(connect_clickhouse(self.url)) as client:

@@ -17,6 +17,7 @@ from ..rows import Row
 
 class DuckDB(SqlDatabase):
     name = "duckdb"
+    statements = ((240, 6), (40, 21))
     made_type = "HUGEINT"
 
     def __init__(self, folder: Path) -> None:

@@ -17,6 +17,7 @@ from ..rows import Rows
 class MSSQL(SqlDatabase):
     name = "mssql"
     table = "dbo.t"
+    statements_elsewhere = "SQL Server's statements are those of the driver, which is not counted"
     made_type = "decimal(20,0)"
     finds_texts = False
 

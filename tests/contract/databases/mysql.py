@@ -26,6 +26,7 @@ class MySQL(SqlDatabase):
     name = "mysql"
     quote = "`"
     place = "%s"
+    statements_elsewhere = "counted in tests/backends/mysql"
     made_type = "decimal(20,0)"
 
     def __init__(self, url: str) -> None:

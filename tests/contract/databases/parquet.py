@@ -17,6 +17,7 @@ class Parquet(Database):
     name = "parquet"
     table = None
     needs_table = False
+    statements_elsewhere = "its URL is one table: there is no batch"
     made_type = "decimal128(30, 0)"
 
     def __init__(self, folder: Path) -> None:

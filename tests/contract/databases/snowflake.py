@@ -41,6 +41,8 @@ class Snowflake(SqlDatabase):
     name = "snowflake"
     table = "public.t"
     quote = ""
+    statements = ((110, 70), (12, 36))
+    many = 5
     made_type = "number(21,0)"
 
     def __init__(self, url: str) -> None:

@@ -17,6 +17,7 @@ sqlite3.register_converter("DATE", lambda text: date.fromisoformat(text.decode()
 
 class SQLite(SqlDatabase):
     name = "sqlite"
+    statements = ((130, 2), (10, 18))
     made_type = "TEXT"
 
     def __init__(self, folder: Path) -> None:

@@ -131,6 +131,8 @@ class WatchedWriter:
     """A writer around hooks that pass moments."""
 
     def __init__(self, writer: Any, spec: Any) -> None:
+        if hasattr(writer.hooks, "unseen_bytes"):
+            writer.hooks.unseen_bytes = -1  # each attempt calls every hook
         self._writer = type(writer)(spec, Watched(writer.hooks, "hooks"))
 
     def __getattr__(self, name: str) -> Any:

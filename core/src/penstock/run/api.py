@@ -7,11 +7,12 @@ import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from penstock.backends.api.backend import WithControlDdl
 from penstock.backends.api.control import RunHead, RunningAttempt, RunRow, reading_run
-from penstock.backends.api.described import describing
+from penstock.backends.api.described import describing, look_ahead
 from penstock.backends.api.registry import ddl_scheme, find_backend
 from penstock.backends.api.source import SourceCatalog
 from penstock.backends.api.target import TargetCatalog
@@ -31,6 +32,7 @@ from penstock.run.control_link import ControlLink
 from penstock.run.execution import Execution
 from penstock.run.journals import journaled
 from penstock.run.listing import is_at_work, shown_status
+from penstock.run.opening import meanwhile
 from penstock.run.resume_checks import (
     check_same_partitions,
     check_same_spec,
@@ -144,6 +146,7 @@ def copy(spec: CopySpec) -> Generator[Event, None, None]:
     with (
         # A run that has an id may be there, and have nothing to read.
         closing(ends.opening_source(ahead=not spec.run_id)) as opening,
+        closing(ends.holding(ahead=not spec.run_id and spec.snapshot != "none")) as holding,
         closing(ends.open_target(spec.control_schema)) as target,
     ):
         target.control.patience = spec.patience
@@ -158,14 +161,23 @@ def copy(spec: CopySpec) -> Generator[Event, None, None]:
                         spec, found = ends.with_schemas(spec, source, target)
                     run_id = spec.run_id or new_run_id()
                     view = SourceView(
-                        spec, run_id, ends.source_url, ends.source_backend, OptionPolicy()
+                        spec,
+                        run_id,
+                        ends.source_url,
+                        ends.source_backend,
+                        OptionPolicy(),
+                        hold=partial(holding.hold, [spec.relation]),
                     )
                     stack.enter_context(closing(view))
                     streams = streams_of(spec.degree)
-                    view.note_state(source)
-                    taken = view.take(source)
-                    # With the snapshot: before it, what others do shows by asking again.
                     with _each_asked_once(spec, source, target):
+                        made = {spec.partitioning} if spec.load_mode.recreates else ()
+                        with meanwhile(lambda: look_ahead(target, made)):
+                            look_ahead(source)
+                            view.note_state(source)
+                            # What was asked before it is forgotten: others may have changed it.
+                            taken = view.take(source)
+                            look_ahead(source, made)
                         run_plan = build_plan(
                             spec, streams, run_id, source, target, ends.capabilities
                         )

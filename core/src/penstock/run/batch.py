@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any
 
 from penstock.backends.api.control import NewRun, RunRow, reading_run
-from penstock.backends.api.described import describing
+from penstock.backends.api.described import describing, look_ahead
 from penstock.backends.api.facts import Siblings
 from penstock.backends.api.source import HeldSnapshot, LockingSource, SourceCatalog
 from penstock.backends.api.target import TargetCatalog
@@ -39,6 +39,7 @@ from penstock.run.control_link import ControlLink
 from penstock.run.execution import Execution
 from penstock.run.journals import journaled
 from penstock.run.listing import unplanned, without_run
+from penstock.run.opening import Holding, meanwhile
 from penstock.run.phases import Phases
 from penstock.run.resume_checks import committed_partitions, not_there
 from penstock.run.showing import apart_throughout
@@ -129,10 +130,12 @@ def _run(
     nursery = ends.nursery()
     try:
         with (
-            closing(ends.open_source()) as source,
+            closing(ends.opening_source(ahead=True)) as opening,
+            closing(ends.holding(ahead=True)) as holding,
             closing(ends.open_target(pool.control_schema)) as target,
+            closing(opening.take()) as source,
             closing(ends.link(target, pool.control_schema, batch_id=pool.batch_id)) as link,
-            closing(_Batch(pool, find, ends, source, target, link, nursery)) as running,
+            closing(_Batch(pool, find, ends, source, target, link, holding, nursery)) as running,
         ):
             yield from journaled(running.run(), link, ends.wait_kind)
     finally:
@@ -197,6 +200,7 @@ class _Batch:
         source: SourceCatalog,
         target: TargetCatalog,
         link: ControlLink,
+        holding: Holding,
         nursery: Nursery,
     ) -> None:
         self._ends = ends
@@ -214,7 +218,7 @@ class _Batch:
         self._unplanned: Sequence[RunState] = ()
         self._share: HeldSnapshot | None = None
         """Of the snapshot, for planning."""
-        self._snapshot = SharedSnapshot(ends, self._read_with_snapshot)
+        self._snapshot = SharedSnapshot(holding, self._read_with_snapshot)
         self._execution = Execution(
             self._runs,
             ends=ends,
@@ -258,11 +262,18 @@ class _Batch:
     # Planning
 
     def _find_tables(self) -> None:
-        requests, self._not_copied = self._find(self._source, self._target)
+        with (
+            describing(self._source, ()),
+            describing(self._target, ()),
+            meanwhile(lambda: look_ahead(self._target)),
+        ):
+            look_ahead(self._source)
+            requests, self._not_copied = self._find(self._source, self._target)
         if requests:
             self._link.set_patience(requests[0].spec.patience)
         stored = self._target.control.load_runs([asked.run_id for asked in requests])
         with describing(self._source, [asked.spec.relation for asked in requests]):
+            look_ahead(self._source)
             for asked in requests:
                 self._find_table(asked, stored.get(asked.run_id))
         errors = [run.error for run in self._runs]
@@ -351,6 +362,9 @@ class _Batch:
         with ExitStack() as facts:
             facts.enter_context(describing(self._source, [run.spec.relation for run in window]))
             facts.enter_context(describing(self._target, [run.spec.target_ref for run in window]))
+            made = {r.spec.partitioning for r in window if r.spec.load_mode.recreates}
+            with meanwhile(lambda: look_ahead(self._target, made)):
+                look_ahead(self._source, made)
             stored = self._target.control.load_runs([run.run_id for run in window])
             unknown = [run.spec for run in window if run.run_id not in stored]
             expect_tables(unknown, self._source, self._target)
@@ -404,9 +418,10 @@ class _Batch:
 
     def _lock(self, relations: Sequence[Relation]) -> None:
         assert self._share is not None
-        self._source.adopt(self._share.snapshot)
         if isinstance(self._source, LockingSource):
-            self._source.lock(relations)
+            self._source.adopt_locked(self._share.snapshot, relations)
+        else:
+            self._source.adopt(self._share.snapshot)
 
     def _leave_out_lost(self, tables: dict[RunState, Relation]) -> Iterator[Event]:
         """The snapshot is gone with which the tables before these were read."""

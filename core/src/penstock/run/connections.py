@@ -20,7 +20,7 @@ from penstock.model.tables import Place, TableRef
 from penstock.planning.search_path import with_schemas
 from penstock.planning.support import check_supported
 from penstock.run.control_link import ControlLink
-from penstock.run.opening import Opening
+from penstock.run.opening import Holding, Opening
 from penstock.run.pulses import PulseEnd
 from penstock.run.showing import apart
 from penstock.spec.copy_spec import CopySpec
@@ -84,10 +84,14 @@ class Connections:
     def open_source(self) -> SourceCatalog:
         return self.source_backend.source(self.source_url)
 
-    def opening_source(self, *, ahead: bool) -> Opening:
+    def opening_source(self, *, ahead: bool) -> Opening[SourceCatalog]:
         """See `Opening`. A database within this process is not opened on two threads at once."""
         server = self.source_backend.place(self.source_url).port is not None
         return Opening(self.open_source, ahead=ahead and server)
+
+    def holding(self, *, ahead: bool) -> Holding:
+        """Takes snapshots of the source, see `Holding`."""
+        return Holding(self.source_backend, self.source_url, ahead=ahead)
 
     def open_target(self, control_schema: str) -> TargetCatalog:
         return self.target_backend.target(self.target_url, control_schema)

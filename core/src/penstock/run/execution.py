@@ -29,7 +29,7 @@ from penstock.run.final_steps import FinalSteps
 from penstock.run.preparation import prepare
 from penstock.run.pulses import Pulses
 from penstock.run.standing import links_due, load_records, set_statuses, steps_due
-from penstock.run.state import RunState
+from penstock.run.state import SMALL, RunState
 from penstock.run.steps_together import StepsTogether
 from penstock.run.whole_counts import WholeCounts
 from penstock.run.windows import windows
@@ -94,6 +94,8 @@ class Execution:
         self._batch = batch
         self._stop_all = stop_all
         self._counts = WholeCounts(())
+        self._records_known = False
+        """Whether what is committed was read just now."""
 
     def run(
         self, plan: Callable[[Sequence[RunState]], Iterable[Event]]
@@ -166,6 +168,7 @@ class Execution:
 
     def _prepare(self) -> Iterator[Event]:
         failed = yield from prepare(self.working(), self._link)
+        self._records_known = True
         yield from self._note_failures(failed, _cannot_be_copied)
 
     def _note_failures(
@@ -275,7 +278,9 @@ class Execution:
 
     def _works(self) -> list[Work]:
         """What is left: of one run in the plan's order, of a batch the largest first."""
-        load_records(self.working(), self._link)
+        if not self._records_known:
+            load_records(self.working(), self._link)
+        self._records_known = False
         works = [(run, work) for run in self.working() for work in run.works()]
         return _largest_first(works) if self._batch else [work for _, work in works]
 
@@ -350,7 +355,7 @@ class Execution:
                 lost = found
             elif found is not None:
                 run.fail(found)
-            elif any(step.id == MERGE_STEP for step in due.get(run.run_id, ())):
+            elif _merges(due.get(run.run_id, ())):
                 yield from self._events_of(run, run.merged)
         if lost is not None and (emptied := self._emptied_runs() or self._single_run()):
             yield from self._load_again(lost, emptied)
@@ -380,14 +385,14 @@ class Execution:
         if not self.working():
             return
         load_records(self.working(), self._link)
-        left = steps_due(self.working(), self._link)
-        done = [run for run in self.working() if not left[run.run_id]]
-        due = links_due(done, self._link)
-        merging = [run for run in done if any(s.id == MERGE_STEP for s in due[run.run_id])]
+        due = links_due(self.working(), self._link)
+        merging = [
+            r for r in self.working() if any(s.id == MERGE_STEP for s in due.get(r.run_id, ()))
+        ]
         if merging and not (yield from self._merge_together(merging)):
             return
         if merging:
-            due = self._with_positions(links_due(done, self._link))
+            due = self._with_positions(links_due(self.working(), self._link))
         failures = yield from self._do_steps(due, one_by_one=True)
         for run in self.working():
             if (error := failures.get(run.run_id)) is not None:
@@ -450,6 +455,9 @@ class Execution:
             for run in self.working()
             if self._batch and run.is_small and run.run_id in steps
         }
+        total = sum(run.plan.bytes or 0 for run in self.working() if run.run_id in joined)
+        # What takes next to no time needs no connections of its own.
+        alone = one_by_one or total <= SMALL
         together = StepsTogether(
             {
                 run_id: asked
@@ -457,7 +465,8 @@ class Execution:
                 if not any(step.urgent or step.id in (GONE_STEP, MERGE_STEP) for step in asked)
             },
             self._link.reconnect,
-            degree=1 if one_by_one else self._streams.usual,
+            degree=1 if alone else self._streams.usual,
+            own=self._link.catalog,
         )
         yield from together.run()
         final_steps = FinalSteps(
@@ -540,6 +549,10 @@ class Execution:
             if not self._batch:
                 raise
             run.fail(error)
+
+
+def _merges(steps: Sequence[Step]) -> bool:
+    return any(step.id == MERGE_STEP for step in steps)
 
 
 def _cannot_be_copied(run: RunState) -> Event:

@@ -148,11 +148,16 @@ class _Journals:
         }
         journals |= dict(self._ended)
         if journals:
-            briefly(lambda: self._write_last(journals))
+            briefly(lambda: self._write_last(journals, is_done=status == "done"))
 
-    def _write_last(self, journals: dict[str, Journal]) -> None:
+    def _write_last(self, journals: dict[str, Journal], *, is_done: bool) -> None:
         if self._writing is not None:
             self._writing.join()  # else it could come later than the last one
+        control = self._link.catalog.control
+        if is_done and control.may_be_left:  # nobody needs the execution's own connection any more
+            with suppress(PenstockError):
+                control.put_journals(journals)
+                return
         self._write(journals)
 
 

@@ -1,38 +1,53 @@
-"""The source is opened while the target is: over a network that takes as long as some queries."""
+"""Sessions are opened side by side: over a network each takes as long as some queries."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import copy_context
+from typing import Generic, Protocol, TypeVar
 
-from penstock.backends.api.source import SourceCatalog
+from penstock.backends.api.backend import Backend
+from penstock.backends.api.source import HeldSnapshot, SnapshotSession, WithSnapshotSession
+from penstock.model.tables import Relation
 
 # Seconds that whoever still connects may take to leave.
 LEAVE_SECONDS = 2.0
 
 
-class Opening:
-    """Opens the source on a thread of its own. What it fails with shows when it is asked for, so
+class _Closable(Protocol):
+    def close(self) -> None: ...
+
+
+T = TypeVar("T", bound=_Closable)
+
+
+class Opening(Generic[T]):
+    """Opens a session on a thread of its own. What it fails with shows when it is asked for, so
     an error of the target always comes first.
 
     Parameters:
         ahead: begin now; else when it is asked for.
     """
 
-    def __init__(self, open_source: Callable[[], SourceCatalog], *, ahead: bool) -> None:
-        self._open_source = open_source
+    def __init__(self, open_it: Callable[[], T], *, ahead: bool) -> None:
+        self._open_it = open_it
         self._lock = threading.Lock()
         self._wanted = True
-        self._opened: SourceCatalog | None = None
+        self._opened: T | None = None
         self._error: BaseException | None = None
         self._thread: threading.Thread | None = None
         if ahead:
-            self._thread = threading.Thread(target=self._open, daemon=True)
+            self._thread = threading.Thread(
+                target=copy_context().run, args=(self._open,), daemon=True
+            )
             self._thread.start()
 
     def _open(self) -> None:
         try:
-            opened = self._open_source()
+            opened = self._open_it()
         except BaseException as error:
             self._error = error
             return
@@ -42,14 +57,14 @@ class Opening:
                 return
         opened.close()
 
-    def take(self) -> SourceCatalog:
-        """The source, which is the caller's from now on.
+    def take(self) -> T:
+        """The session, which is the caller's from now on.
 
         Raises:
             PenstockError: it could not be opened.
         """
         if self._thread is None:
-            return self._open_source()
+            return self._open_it()
         self._thread.join()
         if self._error is not None:
             raise self._error
@@ -66,3 +81,48 @@ class Opening:
             if opened is not None:
                 opened.close()
             self._thread.join(LEAVE_SECONDS)
+
+
+@contextmanager
+def meanwhile(call: Callable[[], None]) -> Iterator[None]:
+    """Make a call, which raises nothing, on a thread of its own while the block is carried out."""
+    thread = threading.Thread(target=copy_context().run, args=(call,), daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        thread.join()
+
+
+class Holding:
+    """Takes snapshots of a source. The session of the first one is opened ahead, where it can be.
+
+    Parameters:
+        ahead: begin to open it now.
+    """
+
+    def __init__(self, backend: Backend, url: str, *, ahead: bool) -> None:
+        self._backend = backend
+        self._url = url
+        self._opening: Opening[SnapshotSession] | None = None
+        if ahead and isinstance(backend, WithSnapshotSession):
+            self._opening = Opening(lambda: backend.snapshot_session(url), ahead=True)
+
+    def hold(self, relations: Sequence[Relation]) -> tuple[HeldSnapshot, float]:
+        """
+        Returns: a snapshot, and when it was taken by the monotonic clock.
+
+        Raises:
+            PenstockError: see `Backend.hold_snapshot`.
+        """
+        opening, self._opening = self._opening, None
+        if opening is None:
+            held = self._backend.hold_snapshot(self._url, relations)
+        else:
+            held = opening.take().hold(relations)
+        return held, time.monotonic()
+
+    def close(self) -> None:
+        """Close what was opened for no snapshot."""
+        if self._opening is not None:
+            self._opening.close()

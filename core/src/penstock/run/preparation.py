@@ -70,7 +70,8 @@ def prepare(
     if to_check:
         failed |= link.call(lambda control: control.check_targets(to_check))
     going_on = [run for run in ready if run.run_id not in failed]
-    load_records(going_on, link)
+    # Of a run that was just created nobody has committed anything.
+    load_records([run for run in going_on if not run.is_new], link)
     # A run that is done stays done, even if this execution is killed.
     steps = steps_due([run for run in going_on if run.all_committed], link)
     undone = [run for run in going_on if not run.all_committed or steps[run.run_id]]

@@ -45,8 +45,16 @@ def steps_due(runs: Sequence[RunState], link: ControlLink) -> dict[str, list[Ste
 
 
 def links_due(runs: Sequence[RunState], link: ControlLink) -> dict[str, list[Step]]:
-    """By run, the steps that link its table to others of its batch, once it is done."""
-    return _left(link, {run.run_id: run.planned_links() for run in runs})
+    """By run, the steps that link its table to others of its batch; of those runs whose other steps
+    are done, as far as records are known."""
+    links = {run.run_id: run.planned_links() for run in runs}
+    steps = {run.run_id: run.planned_steps() for run in runs}
+    left = _left(link, {run_id: [*steps[run_id], *links[run_id]] for run_id in links})
+    return {
+        run_id: [step for step in left[run_id] if step in links[run_id]]
+        for run_id in links
+        if not any(step in steps[run_id] for step in left[run_id])
+    }
 
 
 def _left(link: ControlLink, planned: dict[str, list[Step]]) -> dict[str, list[Step]]:

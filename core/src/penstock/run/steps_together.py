@@ -6,7 +6,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import AbstractContextManager, closing, nullcontext
 from contextvars import copy_context
 
 from penstock.backends.api.target import TargetCatalog
@@ -30,11 +30,18 @@ class StepsTogether:
         steps: by run, in the order of their ranks; none is urgent.
         open_catalog: opens a connection to the target, one for each thread.
         degree: transactions at once. One, where runs lock each other's tables.
+        own: a catalog that does what is one transaction at a time: it costs no connection.
     """
 
     def __init__(
-        self, steps: Steps, open_catalog: Callable[[], TargetCatalog], *, degree: int
+        self,
+        steps: Steps,
+        open_catalog: Callable[[], TargetCatalog],
+        *,
+        degree: int,
+        own: TargetCatalog,
     ) -> None:
+        self._own = own if degree == 1 else None
         self.done: set[str] = set()
         """The runs whose steps are done."""
         self._open_catalog = open_catalog
@@ -71,8 +78,9 @@ class StepsTogether:
                     yield from self._events(*found)
         finally:
             self._ended.set()
-            for catalog in list(self._catalogs):
-                catalog.close()  # cancels what it does
+            if working:
+                for catalog in list(self._catalogs):
+                    catalog.close()  # cancels what it does
             for thread in threads:
                 thread.join(LEAVE_SECONDS)
 
@@ -91,9 +99,12 @@ class StepsTogether:
                         message="",
                     )
 
+    def _catalog(self) -> AbstractContextManager[TargetCatalog]:
+        return nullcontext(self._own) if self._own else closing(self._open_catalog())
+
     def _work(self) -> None:
         try:
-            with closing(self._open_catalog()) as catalog:
+            with self._catalog() as catalog:
                 self._catalogs.append(catalog)
                 while not self._ended.is_set():
                     group = self._groups.get_nowait()

@@ -158,7 +158,7 @@ class Worker:
         waiter = Waiter(meter, self._spec.stall_timeout)
         self._reader.label(f"penstock:{self._spec.run_id}:{partition.id}:{attempt}")
         if isinstance(self._reader, ConnectsAhead):
-            self._reader.connect_ahead()
+            self._reader.connect_ahead(partition)
         if not self._writer.begin(partition, attempt, waiter):
             return None
         loaded = relay(self._reader, self._writer, partition, waiter, meter, self._pace)

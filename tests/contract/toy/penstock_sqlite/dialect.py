@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from penstock.backends.shared.arrow import TRAIT
 from penstock.backends.sql.bounds import decimal
+from penstock.backends.sql.described import TableQuery
 from penstock.backends.sql.dialect import CatalogDialect, Type
 from penstock.errors import PlanningError
 from penstock.model.extents import Bound
@@ -59,9 +60,11 @@ class SqliteDialect(CatalogDialect):
         "SELECT 'main', name, upper(type) FROM main.sqlite_master WHERE ?1 = 'main'"
         " AND type IN ('table', 'view') AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY name"
     )
-    column_facts = (
-        "SELECT name, CASE \"notnull\" WHEN 0 THEN 'YES' END, dflt_value, hidden > 1"
-        " FROM pragma_table_xinfo(?3, ?2) WHERE ?1 = 'main'"
+    column_facts = TableQuery(
+        "x.name, CASE x.\"notnull\" WHEN 0 THEN 'YES' END, x.dflt_value, x.hidden > 1",
+        "main.sqlite_master AS m JOIN pragma_table_xinfo(m.name, 'main') AS x",
+        "'main'",
+        "m.name",
     )
 
     def ident(self, name: str) -> str:

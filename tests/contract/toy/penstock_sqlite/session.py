@@ -4,17 +4,27 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from urllib.parse import quote
 
+from penstock.backends.sql.described import TableQuery
 from penstock.backends.sql.dialect import Type
 from penstock.backends.sql.one_file.session import DriverSession
 from penstock.backends.sql.session import Row
 from penstock.errors import Diagnosis, PermanentError, PlanningError, TransientError
+from penstock.model.tables import TableRef
 
 from .dialect import FUNCTIONS, SQLITE, Total
 
+_TYPES = TableQuery(
+    "x.name, x.type",
+    "main.sqlite_master AS m JOIN pragma_table_xinfo(m.name, 'main') AS x",
+    "'main'",
+    "m.name",
+    "x.hidden <> 1",
+    "x.cid",
+)
 _PASSING = (
     *(sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_IOERR),
     sqlite3.SQLITE_INTERRUPT,
@@ -79,6 +89,16 @@ class SqliteSession(DriverSession):
     def stream(self, query: str, subject: str) -> Iterator[Row]:
         with translated(self.side, subject, PlanningError):
             yield from self.connection.execute(query)
+
+    def describe_all(
+        self, tables: Sequence[TableRef]
+    ) -> Mapping[TableRef, Sequence[tuple[str, Type]]]:
+        found: dict[TableRef, Sequence[tuple[str, Type]]] = {
+            table: [(name, _known(declared)) for name, declared in rows]
+            for table, rows in self.about_all(_TYPES, tables).items()
+        }
+        untyped = [table for table, columns in found.items() if not all(t for _, t in columns)]
+        return {**found, **super().describe_all(untyped)}
 
     def describe(self, query: str, subject: str) -> list[tuple[str, Type]]:
         """By declared types; a computed column is of the type of its first value."""

@@ -29,7 +29,7 @@ class SqliteSource(SqlSource):
 
     def statistics(self, relation: Relation, where: str | None) -> TableStatistics:
         self.check_where(relation, where)
-        ((size,),) = self._session.fetch(
+        ((size,),) = self._session.once(
             "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size", "size"
         )
         return TableStatistics(

@@ -286,6 +286,10 @@ class StagedTransaction(Protocol):
 class StagedHooks(AttemptLock, Protocol):
     """A target whose bulk loader cannot take part in the transaction of the commit record."""
 
+    unseen_bytes: int
+    """The first attempt of a partition of at most as many bytes, as planned, looks whether it is
+    due when it loads it, and not before it stages it, too: to look costs more than to stage."""
+
     def sweep(self) -> None:
         """Remove the stages of attempts that are dead, of whatever run.
 

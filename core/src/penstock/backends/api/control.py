@@ -115,6 +115,8 @@ class ControlStore(Protocol):
 
     patience: Patience
     """How long its calls wait for others; may be set at any time."""
+    may_be_left: bool
+    """Whether another thread may close the catalog while a call waits for the server."""
     batch_id: str
     """The batch of whose tables this store keeps the runs: what it does for several of them may be
     done at once, in a session that says so. Empty: of none."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
@@ -29,6 +29,20 @@ class DescribesMany(Protocol):
 
 
 @runtime_checkable
+class LooksAhead(DescribesMany, Protocol):
+    """A catalog that can ask in few round trips what planning will ask it in many."""
+
+    def look_ahead(self, definitions: Collection[bool] = ()) -> None:
+        """Within `describing`: ask for the facts that are usually wanted of its relations, and keep
+        them. Raises nothing: what is wrong shows when it is asked for.
+
+        Parameters:
+            definitions: where tables are made, `partitioning` of the definitions that are wanted.
+        """
+        ...
+
+
+@runtime_checkable
 class MakesMany(DescribesMany, Protocol):
     """A `TargetCatalog` to which it costs less to see that it can make many tables at once."""
 
@@ -43,3 +57,9 @@ def describing(catalog: object, relations: Sequence[Relation]) -> AbstractContex
     if isinstance(catalog, DescribesMany):
         return catalog.describing(relations)
     return nullcontext()
+
+
+def look_ahead(catalog: object, definitions: Collection[bool] = ()) -> None:
+    """See `LooksAhead`; other catalogs are asked when something is wanted."""
+    if isinstance(catalog, LooksAhead):
+        catalog.look_ahead(definitions)

@@ -75,12 +75,37 @@ class LockingSnapshot(HeldSnapshot, Protocol):
         ...
 
 
+class SnapshotSession(Protocol):
+    """A session that is to hold a snapshot."""
+
+    def hold(self, relations: Sequence[Relation]) -> HeldSnapshot:
+        """Take the snapshot, see `Backend.hold_snapshot`; once."""
+        ...
+
+    def close(self) -> None:
+        """Close it, if it holds nothing. May be called twice."""
+        ...
+
+
+@runtime_checkable
+class WithSnapshotSession(Protocol):
+    """A backend that can open the session of a snapshot before it is known what that is of."""
+
+    def snapshot_session(self, url: str) -> SnapshotSession:
+        """
+        Raises:
+            PenstockError: as `Backend.source`.
+        """
+        ...
+
+
 @runtime_checkable
 class LockingSource(Protocol):
     """A source whose readers lock a table."""
 
-    def lock(self, relations: Sequence[Relation]) -> None:
-        """Lock them as reading does, while its transaction lasts, before anybody waits in between.
+    def adopt_locked(self, snapshot: Snapshot, relations: Sequence[Relation]) -> None:
+        """Adopt a snapshot, see `SourceCatalog.adopt`, and lock relations as reading does, while
+        the transaction lasts, before anybody waits in between.
 
         Raises:
             Blocked: somebody's statement waits for the snapshot. The transaction is over.

@@ -93,9 +93,9 @@ class Reader(Protocol):
 class ConnectsAhead(Protocol):
     """A `Reader` that can connect while the target is waited for."""
 
-    def connect_ahead(self) -> None:
+    def connect_ahead(self, partition: Partition) -> None:
         """Begin to connect, if it is not connected; does not wait. What goes wrong is for the next
-        `read` to raise."""
+        `read` to raise, which is of this partition."""
         ...
 
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from penstock.backends.clickhouse.canonical import canonical, framed
 from penstock.backends.clickhouse.types import UTC
 from penstock.backends.sql.bounds import decimal
+from penstock.backends.sql.described import TableQuery
 from penstock.backends.sql.dialect import CatalogDialect, Type
 from penstock.backends.sql.server.intervals import parse_interval
 from penstock.errors import PlanningError
@@ -60,10 +61,12 @@ class ClickHouseDialect(CatalogDialect):
         " WHERE NOT is_temporary AND database NOT IN ('system', 'information_schema',"
         f" 'INFORMATION_SCHEMA') AND NOT startsWith(name, '{OWN}') ORDER BY database, name"
     )
-    column_facts = (
-        "SELECT name, if(position(type, 'Nullable(') IN (1, 16), 'YES', 'NO'),"
-        " nullIf(default_expression, ''), toInt32(default_kind IN ('MATERIALIZED', 'ALIAS'))"
-        " FROM system.columns WHERE database = {p2:String} AND table = {p3:String}"
+    column_facts = TableQuery(
+        "name, if(position(type, 'Nullable(') IN (1, 16), 'YES', 'NO'),"
+        " nullIf(default_expression, ''), toInt32(default_kind IN ('MATERIALIZED', 'ALIAS'))",
+        "system.columns",
+        "database",
+        "table",
     )
 
     def ident(self, name: str) -> str:

@@ -18,6 +18,7 @@ from penstock.backends.shared.arrow import TRAIT, is_bytes, is_list, kind_of, sc
 from penstock.backends.shared.arrow import arrow_type as arrow_type_of
 from penstock.backends.shared.fitting import carried, fit_column
 from penstock.backends.shared.made_types import MadeTypes, check_type
+from penstock.backends.sql.described import TableQuery
 from penstock.backends.sql.relations import TYPE, read_relations
 from penstock.errors import PlanningError, UsageError
 from penstock.model.tables import Column, TableDefinition, TableRef
@@ -124,6 +125,10 @@ def create_statement(session: ClickHouseSession, table: TableRef, request: LoadR
 
 # What is there
 
+_ENGINES = TableQuery(
+    "engine, arrayStringConcat(dependencies_table, ', ')", "system.tables", "database", "name"
+)
+
 
 def check_takes_parts(session: ClickHouseSession, table: TableRef, mode: Mode) -> list[str]:
     """
@@ -133,11 +138,7 @@ def check_takes_parts(session: ClickHouseSession, table: TableRef, mode: Mode) -
         PlanningError: it is of an engine between whose tables parts are not moved, or other tables
             hang on it.
     """
-    ((engine, views),) = session.facts(
-        "SELECT engine, arrayStringConcat(dependencies_table, ', ') FROM system.tables"
-        " WHERE database = {p2:String} AND name = {p3:String}",
-        table,
-    )
+    ((engine, views),) = session.about(_ENGINES, table)
     why = next(_REFUSED[name] for name in _REFUSED if str(engine).startswith(name))
     if why != _REFUSED[""] or not engine.endswith("MergeTree"):
         raise PlanningError(
@@ -158,8 +159,9 @@ def check_database(session: ClickHouseSession, name: str, *, may_lack: bool = Fa
     Raises:
         PlanningError: it is not there, or of an engine whose renames are not one step.
     """
-    literal = session.dialect.literal(name)
-    found = session.fetch(f"SELECT engine FROM system.databases WHERE name = {literal}", name)
+    found = session.once(
+        f"SELECT engine FROM system.databases WHERE name = {session.dialect.literal(name)}", name
+    )
     if not found and may_lack:
         return
     engine = str(found[0][0]) if found else "no such database"
@@ -193,7 +195,7 @@ def written_schema(
 ) -> str:
     """The schema of what is sent, with what times the columns' types can hold."""
     by_name = {column.name: column for column in columns}
-    ((first, last),) = session.fetch(
+    ((first, last),) = session.once(
         "SELECT toInt32(toDate32('0001-01-01')), toInt32(toDate32('9999-12-31'))", "dates"
     )
     fields = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing
 
 import pyarrow as pa
@@ -11,10 +11,14 @@ from penstock.backends.clickhouse.connection import Connection
 from penstock.backends.clickhouse.dialect import CLICKHOUSE
 from penstock.backends.clickhouse.errors import planning, translated
 from penstock.backends.clickhouse.types import ChType, parse
+from penstock.backends.sql.described import TableQuery
 from penstock.backends.sql.dialect import Type, raw
 from penstock.backends.sql.server.session import ServerSession
 from penstock.backends.sql.session import Row
 from penstock.model.tables import TableRef
+
+_UUID = TableQuery("toString(uuid)", "system.tables", "database", "name")
+_TYPES = TableQuery("name, type", "system.columns", "database", "table", order="position")
 
 
 class ClickHouseSession(ServerSession):
@@ -43,6 +47,16 @@ class ClickHouseSession(ServerSession):
         found = self.fetch(f"DESCRIBE TABLE {raw(query)}", subject)
         return [(name, parse(type_)) for name, type_, *_ in found]
 
+    def describe_all(
+        self, tables: Sequence[TableRef]
+    ) -> Mapping[TableRef, Sequence[tuple[str, Type]]]:
+        if len(tables) == 1:
+            return super().describe_all(tables)
+        found = self.about_all(_TYPES, tables)
+        return {
+            table: [(name, parse(type_)) for name, type_ in rows] for table, rows in found.items()
+        }
+
     def check(self, query: str, subject: str) -> None:
         self.fetch(f"EXPLAIN {query}", subject)
 
@@ -50,11 +64,12 @@ class ClickHouseSession(ServerSession):
 
     def uuid(self, table: TableRef) -> str:
         """What a table keeps when it is renamed; empty where there is none of that name."""
-        found = self.facts(
-            "SELECT toString(uuid) FROM system.tables"
-            " WHERE database = {p2:String} AND name = {p3:String}",
-            table,
-        )
+        found = self.about_all(_UUID, [table])[table]
+        return str(found[0][0]) if found else ""
+
+    def known_uuid(self, table: TableRef) -> str:
+        """The same, as far as it is known."""
+        found = self.about(_UUID, table)
         return str(found[0][0]) if found else ""
 
     def type_named(self, text: str, subject: str) -> ChType:
@@ -65,4 +80,4 @@ class ClickHouseSession(ServerSession):
         """
         literal = self.dialect.literal(text)
         query = f"SELECT toTypeName(defaultValueOfTypeName({literal}))"
-        return parse(str(self.fetch(query, subject)[0][0]))
+        return parse(str(self.once(query, subject)[0][0]))

@@ -13,6 +13,7 @@ from penstock.backends.clickhouse.types import arrow_type
 from penstock.backends.shared.arrow import TRAIT
 from penstock.backends.sql import keys
 from penstock.backends.sql.definition import definition_of
+from penstock.backends.sql.described import TableQuery
 from penstock.backends.sql.relations import TYPE, matching, read_relations
 from penstock.backends.sql.source import SqlSource
 from penstock.errors import PlanningError
@@ -32,7 +33,32 @@ ORDER, PARTITION = "order", "partition"
 MARKS = "the marks of the primary key, of every 8,192nd row or so"
 SMALL_ROWS = 100_000
 """Of a table whose keys are read at once: its marks are too few to cut by."""
-_OF_TABLE = " WHERE database = {p2:String} AND {name} = {p3:String}"
+_FACTS = TableQuery(
+    "engine, sorting_key, partition_key, primary_key, toString(uuid)",
+    "system.tables",
+    "database",
+    "name",
+)
+
+
+def _of_parts(columns: str) -> TableQuery:
+    """
+    Parameters:
+        columns: computed from all parts of a table; each has a name.
+    """
+    parts = f"SELECT database, table, {columns} FROM system.parts WHERE active"
+    return TableQuery(
+        "* EXCEPT (database, table)", f"({parts} GROUP BY database, table)", "database", "table"
+    )
+
+
+_PARTS = _of_parts(
+    "toString(count()) AS parts, toString(sum(cityHash64(name))) AS names,"
+    " toString(max(data_version)) AS version"
+)
+_SIZES = _of_parts(
+    "toInt64(sum(rows)) AS held, toInt64(sum(bytes_on_disk)) AS size, toInt64(count()) AS parts"
+)
 
 
 class ClickHouseSource(SqlSource):
@@ -79,11 +105,7 @@ class ClickHouseSource(SqlSource):
     def _facts(self, relation: Relation) -> tuple[str, str, str, str, str]:
         """Engine, sorting key, partition key, primary key and UUID of a table."""
         assert isinstance(relation, TableRef)
-        query = (
-            "SELECT engine, sorting_key, partition_key, primary_key, toString(uuid)"
-            " FROM system.tables" + _OF_TABLE.replace("{name}", "name")
-        )
-        found = self._session.facts(query, relation)
+        found = self._session.about(_FACTS, relation)
         return tuple(map(str, found[0]))  # type: ignore[return-value]
 
     def _has_parts(self, relation: Relation) -> bool:
@@ -94,11 +116,9 @@ class ClickHouseSource(SqlSource):
         if not self._has_parts(relation):
             return SourceState("", "", str(now), "")
         assert isinstance(relation, TableRef)
-        query = (
-            "SELECT toString(count()), toString(sum(cityHash64(name))), toString(max(data_version))"
-            " FROM system.parts" + _OF_TABLE.replace("{name}", "table") + " AND active"
-        )
-        parts = ":".join(self._session.facts(query, relation)[0])
+        # As of now: asked about this one alone.
+        (said,) = self._session.about_all(_PARTS, [relation])[relation] or [("0", "0", "0")]
+        parts = ":".join(said)
         return SourceState(self._facts(relation)[4], "", str(now), parts)
 
     def statistics(self, relation: Relation, where: str | None) -> TableStatistics:
@@ -129,11 +149,8 @@ class ClickHouseSource(SqlSource):
 
     def _size(self, table: TableRef) -> tuple[int, int, int]:
         """Rows, bytes and parts."""
-        query = (
-            "SELECT toInt64(sum(rows)), toInt64(sum(bytes_on_disk)), toInt64(count())"
-            " FROM system.parts" + _OF_TABLE.replace("{name}", "table") + " AND active"
-        )
-        rows, size, parts = self._session.facts(query, table)[0]
+        (found,) = self._session.about(_SIZES, table) or [(0, 0, 0)]
+        rows, size, parts = found
         return int(rows), int(size), int(parts)
 
     # Keys

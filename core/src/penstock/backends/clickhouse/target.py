@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 
 from penstock.backends.api.facts import Fit, LoadRequest
@@ -20,9 +20,10 @@ from penstock.backends.shared.arrow import TRAIT
 from penstock.backends.sql.definition import SCHEMA
 from penstock.backends.sql.load_plan import TargetTables, beside
 from penstock.backends.sql.relations import TYPE, read_columns
+from penstock.backends.sql.session import keeping
 from penstock.backends.sql.target import SqlTarget
 from penstock.model.plans import LoadPlan, Step
-from penstock.model.tables import Column, TableDefinition, TableRef
+from penstock.model.tables import Column, Relation, TableDefinition, TableRef
 from penstock.spec.modes import Mode
 
 
@@ -36,6 +37,9 @@ class ClickHouseTarget(SqlTarget):
 
     def close(self) -> None:
         self._session.connection.close()
+
+    def describing(self, relations: Sequence[Relation]) -> AbstractContextManager[None]:
+        return keeping(self._session, relations)
 
     @contextmanager
     def _reading(self) -> Iterator[ClickHouseSession]:
@@ -52,7 +56,7 @@ class ClickHouseTarget(SqlTarget):
         )
 
     def identity(self, table: TableRef) -> str:
-        return self._session.uuid(table)
+        return self._session.known_uuid(table)
 
     def defined_columns(
         self,

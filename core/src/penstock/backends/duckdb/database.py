@@ -78,7 +78,9 @@ class Database(OneFile):
                 self._attach(connection, options)
             connection.execute(f"USE {NAME}")
             with self.interruptible(connection):
-                yield DuckSession(connection, "target")
+                session = DuckSession(connection, "target")
+                session.catalog = NAME
+                yield session
             with suppress(duckdb.TransactionException):  # there is no transaction
                 connection.execute("ROLLBACK")
             connection.execute("USE memory")

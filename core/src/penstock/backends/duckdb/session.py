@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from functools import cached_property
 
@@ -14,6 +14,7 @@ from penstock.backends.duckdb.dialect import DUCKDB
 from penstock.backends.duckdb.errors import planning, translated
 from penstock.backends.sql.dialect import Type
 from penstock.backends.sql.one_file.session import DriverSession
+from penstock.backends.sql.relations import read_relations
 from penstock.backends.sql.session import Row
 from penstock.model.tables import TableRef
 
@@ -63,6 +64,24 @@ class DuckSession(DriverSession):
 
     def stream(self, query: str, subject: str) -> Iterator[Row]:
         return streamed(self.connection.cursor(), query, self.side, subject)
+
+    def describe_all(
+        self, tables: Sequence[TableRef]
+    ) -> Mapping[TableRef, Sequence[tuple[str, Type]]]:
+        """A row of a table is a value, whose parts are the columns: nothing is read."""
+        if len(tables) == 1:
+            return super().describe_all(tables)
+        there = read_relations(self)
+        some = [table for table in tables if table in there]
+        known = self.about_all(self.dialect.column_facts, some) if some else {}
+        names = {str(name).lower() for rows in known.values() for name, *_ in rows}
+        row = "penstock_row"  # a column of that name would be taken for it
+        while row in names:
+            row += "_"
+        rows = ", ".join(f"(SELECT {row} FROM {self.table(table)} AS {row})" for table in some)
+        found = self.describe(f"SELECT {rows}", "tables") if some else []
+        described = {table: type_.children for table, (_, type_) in zip(some, found, strict=True)}
+        return {table: described.get(table, ()) for table in tables}
 
     def describe(self, query: str, subject: str) -> list[tuple[str, Type]]:
         with planning(self.side, subject), self.in_use:

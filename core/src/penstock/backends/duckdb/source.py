@@ -14,7 +14,7 @@ from penstock.backends.duckdb.dialect import DUCKDB, GROUP_ROWS, condition
 from penstock.backends.duckdb.session import DuckSession
 from penstock.backends.duckdb.snapshot import check, identity, version
 from penstock.backends.shared.database_file import now
-from penstock.backends.sql.relations import TYPE
+from penstock.backends.sql.relations import TYPE, read_relations
 from penstock.errors import PlanningError
 from penstock.model.extents import Key, Whole
 from penstock.model.snapshots import Snapshot, SourceState
@@ -93,20 +93,9 @@ class DuckSource(DuckCatalog):
             return super().statistics(relation, where)
         assert isinstance(relation, TableRef)
         self.check_where(relation, where)
-        name, subject = self._session.table(relation), f"table {relation}"
-        ((rows, last, block_size),) = self._session.fetch(
-            f"SELECT (SELECT count(*) FROM {name}), (SELECT max(rowid) FROM {name}),"
-            " (SELECT block_size FROM pragma_database_size() LIMIT 1)",
-            subject,
-        )
-        ((stored,),) = self._session.fetch(
-            "SELECT count(*) FROM (SELECT DISTINCT unnest(list_prepend(block_id,"
-            f" additional_block_ids)) AS block FROM pragma_storage_info({DUCKDB.literal(name)}))"
-            " WHERE block >= 0",
-            subject,
-        )
+        rows, last, stored = self._sizes(relation)
         # What is not in blocks yet is in the write-ahead log.
-        size = stored * block_size or rows * self.row_width(relation)
+        size = stored or rows * self.row_width(relation)
         # Rows of one small table share a block with others.
         size = min(size, max(rows, 1) * self.row_width(relation) * 4)
         groups = 0 if last is None else last // GROUP_ROWS + 1
@@ -118,6 +107,31 @@ class DuckSource(DuckCatalog):
             storage=f"a table of {rows:,} rows in {groups:,} row groups, {size / 1e6:,.1f} MB",
             default_key=self._default_key(relation),
         )
+
+    def _sizes(self, relation: TableRef) -> tuple[int, int | None, int]:
+        """How many rows it has, the number of the last one, and the bytes of its blocks."""
+        known = self._session.known
+        if known is None:
+            return self._all_sizes([relation])[relation]
+        return known.about("sizes", relation, self._all_sizes)
+
+    def _all_sizes(self, tables: Sequence[TableRef]) -> dict[TableRef, tuple[int, int | None, int]]:
+        subject = f"table {tables[0]}" if len(tables) == 1 else "tables"
+        there = read_relations(self._session)
+        some = [table for table in tables if not there.get(table, True)]
+        names = [self._session.table(table) for table in some]
+        rows = [f"SELECT {n}, count(*), max(rowid) FROM {name}" for n, name in enumerate(names)]
+        blocks = [
+            f"SELECT {n}, (SELECT block_size FROM pragma_database_size() LIMIT 1) * count(*)"
+            " FROM (SELECT DISTINCT unnest(list_prepend(block_id, additional_block_ids)) AS block"
+            f" FROM pragma_storage_info({DUCKDB.literal(name)})) WHERE block >= 0"
+            for n, name in enumerate(names)
+        ]
+        counted = self._session.fetch(" UNION ALL ".join(rows), subject)
+        stored = [
+            size for _, size in sorted(self._session.fetch(" UNION ALL ".join(blocks), subject))
+        ]
+        return {some[n]: (count, last, stored[n]) for n, count, last in counted}
 
     def _selected(self, relation: TableRef, where: str | None, rows: int) -> float:
         if where is None or not rows:

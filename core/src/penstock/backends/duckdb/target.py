@@ -6,13 +6,13 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-
-import duckdb
+from typing import cast
 
 from penstock.backends.api.facts import Fit, LoadRequest
 from penstock.backends.duckdb.capabilities import TARGET
 from penstock.backends.duckdb.catalog.definition import DIALECT, read_type
 from penstock.backends.duckdb.catalog.values import with_arrow
+from penstock.backends.duckdb.connection import instance
 from penstock.backends.duckdb.database import Database, check_folder
 from penstock.backends.duckdb.dialect import ident
 from penstock.backends.duckdb.errors import planning
@@ -21,11 +21,14 @@ from penstock.backends.duckdb.load.load_plan import DuckTables
 from penstock.backends.duckdb.session import DuckSession
 from penstock.backends.shared.arrow import arrow_type
 from penstock.backends.sql.one_file.target import FileTarget
+from penstock.backends.sql.relations import TYPE
 from penstock.backends.sql.session import Session
 from penstock.errors import PlanningError
 from penstock.model.plans import LoadPlan
 from penstock.model.tables import Column, TableDefinition, TableRef
 from penstock.spec.modes import Mode
+
+_MADE = "memory.main.made"
 
 
 class DuckTarget(FileTarget):
@@ -44,8 +47,7 @@ class DuckTarget(FileTarget):
     def in_arrow(
         self, session: Session, rows: str, columns: Sequence[Column]
     ) -> tuple[Column, ...]:
-        assert isinstance(session, DuckSession)
-        return with_arrow(session, rows, columns)
+        return with_arrow(cast("DuckSession", session), rows, columns)
 
     def defined_columns(
         self,
@@ -60,19 +62,25 @@ class DuckTarget(FileTarget):
         )
         # Made in memory, and looked at.
         with self._made() as (session, made):
-            found = self._columns(session, made)
-        return tuple(
-            replace(column, nullable=wanted.nullable)
-            for column, wanted in zip(found, self._defined, strict=True)
-        )
+            described = session.described(made)
+            found = [
+                replace(wanted, type=str(type_), traits={TYPE: type_})
+                for wanted, (_, type_) in zip(self._defined, described, strict=True)
+            ]
+            return self.in_arrow(session, session.table(made), found)
 
     @contextmanager
     def _made(self) -> Iterator[tuple[DuckSession, TableRef]]:
         listed = ", ".join(f"{ident(column.name)} {column.type}" for column in self._defined)
-        with duckdb.connect() as connection:
+        with instance() as connection:
             with planning("target", "the table that is made"):
-                connection.execute(f"CREATE TABLE made ({listed})")
-            yield DuckSession(connection, "target"), TableRef("main", "made")
+                connection.execute(f"CREATE TABLE {_MADE} ({listed})")
+            try:
+                session = DuckSession(connection, "target")
+                session.catalog = "memory"
+                yield session, TableRef("main", "made")
+            finally:
+                connection.execute(f"DROP TABLE {_MADE}")
 
     def fit(self, source: Sequence[Column], target: Sequence[Column]) -> list[Fit]:
         return fit_columns(source, target)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from penstock.backends.mssql.session import MssqlSession
+from penstock.backends.mssql.session import ONE_TABLE, MssqlSession
 from penstock.backends.mssql.types import type_of
 from penstock.backends.sql.relations import TYPE, no_such, read_relations
+from penstock.backends.sql.session import Row
 from penstock.errors import PlanningError
 from penstock.model.tables import Column, TableRef
 
@@ -18,7 +19,7 @@ CODE_PAGE = "code page"
 """The trait of a column whose texts are in one of few characters; 0 for others."""
 IDENTITY = "identity"
 """The trait of the column that the server numbers by itself."""
-OF_TABLE = "FROM (SELECT CAST(? AS int) AS object_id) AS o {more} WHERE 1 = 1"
+OF_TABLE = f"{ONE_TABLE} {{more}} WHERE 1 = 1"
 """For `Session.facts`."""
 PAGE = 8192
 _IN_CODE_PAGES = ("char", "varchar", "text")
@@ -120,14 +121,22 @@ def indexed(session: MssqlSession, table: TableRef) -> Sequence[str]:
 def stored(session: MssqlSession, table: TableRef) -> tuple[int, int]:
     """About how many rows a table has, and how many bytes they take; 0 where that is not known."""
     parts = "JOIN sys.partitions AS p ON p.object_id = o.object_id AND p.index_id IN (0, 1)"
-    ((rows,),) = session.facts(f"SELECT COALESCE(SUM(p.rows), 0) {of_table(parts)}", table)
+    rows = _one(session.facts(f"SELECT SUM(p.rows) {of_table(parts)} {_EACH}", table))
     parts += " JOIN sys.allocation_units AS a ON a.container_id = p.hobt_id"
     try:
-        query = f"SELECT COALESCE(SUM(a.total_pages), 0) {of_table(parts)}"
-        ((pages,),) = session.facts(query, table)
+        query = f"SELECT SUM(a.total_pages) {of_table(parts)} {_EACH}"
+        pages = _one(session.facts(query, table))
     except PlanningError:  # Babelfish has no such view
         return int(rows), 0
     return int(rows), int(pages) * PAGE
+
+
+_EACH = "GROUP BY o.object_id"
+
+
+def _one(found: Sequence[Row]) -> int:
+    """A sum; of nothing, 0."""
+    return int(found[0][0] or 0) if found else 0
 
 
 def made_at(session: MssqlSession, table: TableRef) -> str:
@@ -142,7 +151,8 @@ def made_at(session: MssqlSession, table: TableRef) -> str:
 def laid_out(session: MssqlSession, table: TableRef) -> str:
     """What is another one where all rows are stored anew, too, as where an index is rebuilt."""
     parts = "JOIN sys.partitions AS p ON p.object_id = o.object_id AND p.index_id IN (0, 1)"
-    ((last,),) = session.facts(f"SELECT MAX(p.hobt_id) {of_table(parts)}", table)
+    found = session.facts(f"SELECT MAX(p.hobt_id) {of_table(parts)} {_EACH}", table)
+    last = found[0][0] if found else None
     return f"{made_at(session, table)}:{last}"
 
 

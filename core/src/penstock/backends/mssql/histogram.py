@@ -62,7 +62,7 @@ def read_bounds(
     if tag in _OTHERWISE:
         return None
     try:
-        found = session.facts(found_query(session, key), table)
+        found = session.facts_of_one(found_query(session, key), table)
         if not found:
             return None
         ((number, name, known, sampled, changed, day),) = found
@@ -70,7 +70,7 @@ def read_bounds(
             return None
         steps = [
             Step(text, float(below), float(equal))
-            for text, below, equal in session.facts(
+            for text, below, equal in session.facts_of_one(
                 steps_query(session, int(number), tag, type_), table
             )
         ]

@@ -3,10 +3,6 @@ loaded."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from typing import Any
-
 from penstock.backends.api.control import RunningAttempt, RunRow
 from penstock.backends.mssql.alike import set_identity
 from penstock.backends.mssql.catalog import enabled_indexes, made_at
@@ -17,7 +13,6 @@ from penstock.backends.mssql.stage import sweep
 from penstock.backends.sql.definition import SCHEMA
 from penstock.backends.sql.index_changes import IndexChange
 from penstock.backends.sql.server.runs import ServerRuns
-from penstock.errors import PenstockError
 from penstock.model.plans import Step
 from penstock.model.tables import TableRef
 
@@ -47,11 +42,8 @@ class MssqlRuns(ServerRuns):
                 if records.is_alive(token)
             )
 
-    def set_status(self, run_id: str, status: str, failures: Sequence[Mapping[str, Any]]) -> None:
-        super().set_status(run_id, status, failures)
-        if status not in ("running", "created"):
-            with suppress(PenstockError):
-                sweep(self._tables)
+    def sweep(self) -> None:
+        sweep(self._tables)
 
     # Steps
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 
 from penstock.backends.mssql.connection import Connection
 from penstock.backends.mssql.dialect import MSSQL, OLDER
@@ -15,6 +16,8 @@ from penstock.backends.sql.session import Row
 from penstock.model.tables import TableRef
 
 BATCH = 1000
+ONE_TABLE = "FROM (SELECT CAST(? AS int) AS object_id) AS o"
+"""In a query for `facts`: the table that is asked about."""
 
 
 class MssqlSession(ServerSession):
@@ -33,8 +36,34 @@ class MssqlSession(ServerSession):
 
     def facts(self, query: str, table: TableRef) -> list[Row]:
         """The query's value is the table's number."""
+        if self.known is not None and ONE_TABLE in query:
+            return self.known.about(query, table, partial(self._facts_of_many, query))
+        return self.facts_of_one(query, table)
+
+    def facts_of_one(self, query: str, table: TableRef) -> list[Row]:
+        """The same, about this table alone."""
         number = self._number(table)
         return [] if number is None else self.fetch(query, f"table {table}", [number])
+
+    def _facts_of_many(self, query: str, tables: Sequence[TableRef]) -> dict[TableRef, list[Row]]:
+        assert self.known is not None
+        found: dict[TableRef, list[Row]] = {table: [] for table in tables}
+        numbers = {
+            number: each
+            for each in tables
+            if (number := self.known.about("number", each, self._numbers)) is not None
+        }
+        if numbers:
+            for number, *row in self.fetch(of_many(query, list(numbers)), "tables"):
+                found[numbers[int(number)]].append(tuple(row))
+        return found
+
+    def _numbers(self, tables: Sequence[TableRef]) -> dict[TableRef, int | None]:
+        if len(tables) == 1 or self.connection.babelfish:
+            return {table: self._number(table) for table in tables}
+        listed = ", ".join("OBJECT_ID(?)" for _ in tables)
+        (found,) = self.fetch(f"SELECT {listed}", "tables", list(map(self.table, tables)))
+        return dict(zip(tables, found, strict=True))
 
     def _number(self, table: TableRef) -> int | None:
         # Sooner than a search through all objects.
@@ -79,6 +108,16 @@ class MssqlSession(ServerSession):
         )
         found = sorted((row for row in rows if not row[_HIDDEN]), key=lambda row: row[_ORDINAL])
         return [(row[_NAME] or "", type_of(row[_TYPE] or row[_CLR], *row[_SIZES])) for row in found]
+
+
+def of_many(query: str, numbers: Sequence[int]) -> str:
+    """A query about one table, put about several; its rows begin with a table's number."""
+    verb, rest = ("SELECT", query[len("SELECT") :])
+    if rest.startswith(" DISTINCT"):
+        verb, rest = "SELECT DISTINCT", rest[len(" DISTINCT") :]
+    listed = ", ".join(f"({number:d})" for number in numbers)
+    tables = f"FROM (SELECT v.object_id FROM (VALUES {listed}) AS v (object_id)) AS o"
+    return f"{verb} o.object_id,{rest.replace(ONE_TABLE, tables, 1)}"
 
 
 # Columns of what describes a query.

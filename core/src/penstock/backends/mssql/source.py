@@ -66,7 +66,7 @@ ROW_BYTES = 100
 
 def server_of(session: MssqlSession) -> str:
     """What tells a server's database from others."""
-    ((server,),) = session.fetch("SELECT @@SERVERNAME", "server")
+    ((server,),) = session.once("SELECT @@SERVERNAME", "server")
     return f"{server}/{session.connection.home}"
 
 
@@ -85,6 +85,7 @@ class MssqlSource(SqlSource):
         connection = self._session.connection
         if snapshot.token != connection.inside:
             enter(connection, snapshot.token)
+            self.forget()
 
     # Columns
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 
 from penstock.backends.api.facts import Fit, LoadRequest
@@ -24,10 +24,11 @@ from penstock.backends.shared.fitting import fit_column
 from penstock.backends.shared.made_types import check_type
 from penstock.backends.sql.load_plan import plan_load
 from penstock.backends.sql.relations import TYPE
+from penstock.backends.sql.session import keeping
 from penstock.backends.sql.target import SqlTarget, no_rows
 from penstock.model.codec import from_json
 from penstock.model.plans import LoadPlan
-from penstock.model.tables import Column, TableDefinition, TableRef
+from penstock.model.tables import Column, Relation, TableDefinition, TableRef
 
 
 class MssqlTarget(SqlTarget):
@@ -42,6 +43,9 @@ class MssqlTarget(SqlTarget):
     def close(self) -> None:
         self._session.connection.interrupt()
         self._session.connection.close()
+
+    def describing(self, relations: Sequence[Relation]) -> AbstractContextManager[None]:
+        return keeping(self._session, relations)
 
     @contextmanager
     def _reading(self) -> Iterator[MssqlSession]:
@@ -86,9 +90,8 @@ class MssqlTarget(SqlTarget):
                 type_ = TYPES.of(arrow_type_of(column), column.name)
                 type_ = key_type(column, definition) or type_
             plain = text or replace(column, type=type_, generated=False, traits={})
-            ((_, described),) = self._session.describe(
-                f"SELECT CAST(NULL AS {type_.partition(' COLLATE')[0]}) AS made",
-                f"column {column.name} of {table}",
+            described = self._session.type_made(
+                type_.partition(" COLLATE")[0], f"column {column.name} of {table}"
             )
             found.append(_in_arrow(replace(plain, traits={TYPE: described})))
         self._defined = tuple(found)

@@ -125,6 +125,8 @@ class Loading(SqlLoading[BulkStage]):
 class Hooks:
     """See `StagedHooks`."""
 
+    unseen_bytes = 0
+
     def __init__(self) -> None:
         self._records: MssqlRecords | None = None
         self._token = ""

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 from penstock.backends.api.records import Kind
-from penstock.backends.mysql.catalog.tables import made_at
+from penstock.backends.mysql.catalog.tables import MADE, made_at
 from penstock.backends.mysql.records import MySqlRecords
 from penstock.backends.sql.index_changes import IndexChange
 from penstock.backends.sql.loaded_table import LoadedTable
@@ -13,9 +16,42 @@ from penstock.model.plans import PartitionPlan
 from penstock.model.tables import TableRef
 from penstock.spec.modes import MODES
 
+Row = tuple[Any, ...]
+Statements = list[tuple[str, Sequence[Any]]]
 # After the time at which a table was made, in the records of the runs that load it: one of them is
 # altering it right now, which may change that time.
 ALTERING = ", altering"
+
+
+def look(records: MySqlRecords, run_id: str, table: TableRef, mode: str = "") -> Statements:
+    """Statements whose answers `is_sound` looks at: what the run knows of its table, and when that
+    was made.
+
+    Parameters:
+        mode: in which the run's row is locked.
+    """
+    noted = f"SELECT 1 FROM {records.named('loaded_table')} WHERE id = %s"
+    return [
+        (
+            f"SELECT generation, disturbed_by, made, EXISTS ({noted})"
+            f" FROM {records.named('run')} WHERE run_id = %s {mode}",
+            [LoadedTable(records, table).id, run_id],
+        ),
+        MADE.about([table]),
+    ]
+
+
+def is_sound(known: Sequence[Row], made: Sequence[Row]) -> bool:
+    """Whether the table is beyond doubt the one that the run was prepared for; if not,
+    `check_loaded` looks closer.
+
+    Parameters:
+        known, made: the rows of the answers.
+    """
+    if len(known) != 1 or len(made) != 1:
+        return False
+    ((_, disturbed_by, expected, counted),) = known
+    return disturbed_by is None and not counted and bool(expected) and made[0][2] == expected
 
 
 def check_loaded(records: MySqlRecords, run_id: str, table: TableRef, mode: str) -> None:

@@ -6,7 +6,7 @@ https://dev.mysql.com/doc/refman/8.4/en/locking-functions.html
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from penstock.backends.mysql.connection import Connection
@@ -14,6 +14,8 @@ from penstock.errors import Diagnosis, StallError
 from penstock.spec.worker_spec import Patience
 
 _LOOK_SECONDS = 1.0
+# Of one statement.
+MOST_NAMES = 500
 
 
 def try_lock(connection: Connection, name: str, seconds: float = 0) -> bool:
@@ -23,6 +25,32 @@ def try_lock(connection: Connection, name: str, seconds: float = 0) -> bool:
 
 def release(connection: Connection, name: str) -> None:
     connection.rows("SELECT release_lock(%s)", [name])
+
+
+def try_all(connection: Connection, names: Sequence[str]) -> set[str]:
+    """Take locks without waiting. Returns: those that nobody else has."""
+    return {name for name, taken in _each(connection, "get_lock({}, 0)", names) if taken == 1}
+
+
+def release_all(connection: Connection, names: Sequence[str]) -> None:
+    for _ in _each(connection, "release_lock({})", names):
+        pass
+
+
+def held_by(connection: Connection, names: Sequence[str]) -> dict[str, int]:
+    """The number of the session that has it, of each lock that one has."""
+    found = _each(connection, "is_used_lock({})", names)
+    return {name: int(number) for name, number in found if number is not None}
+
+
+def _each(
+    connection: Connection, call: str, names: Sequence[str]
+) -> Iterator[tuple[str, int | None]]:
+    for start in range(0, len(names), MOST_NAMES):
+        some = names[start : start + MOST_NAMES]
+        asked = ", ".join([call.format("%s")] * len(some))
+        (found,) = connection.rows(f"SELECT {asked}", some)
+        yield from zip(some, found, strict=True)
 
 
 def holder(connection: Connection, name: str) -> int | None:

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from importlib.resources import files
 from typing import Any, TypeVar
 
 import pymysql
 
-from penstock.backends.api.records import Hold, Kind
+from penstock.backends.api.records import Hold, Kind, Row
 from penstock.backends.mysql.connection import Connection, wait_for_locks
 from penstock.backends.mysql.errors import code_of, translated
-from penstock.backends.mysql.locks import locked, release, try_lock
+from penstock.backends.mysql.locks import locked, release_all, try_all, try_lock
 from penstock.backends.mysql.session import MySqlSession
 from penstock.backends.sql.server.records import CONTROL, ServerRecords
 from penstock.errors import Diagnosis, TransientError
 
 T = TypeVar("T")
 DUPLICATE = 1062
-MAKING_SECONDS = 30
+# The table that is made first.
+FIRST = Kind.RUN.value
+# How long a transaction of many runs waits for a lock.
+JOINED_SECONDS = 2
+# Of one statement: rows, and characters of their values.
+MOST_ROWS, MOST_CHARACTERS = 500, 1 << 20
 _DENIED = {1044, 1045, 1142, 1227}
 
 
@@ -69,18 +74,23 @@ class MySqlRecords(ServerRecords):
 
     # The tables: each is made by itself
 
-    @contextmanager
-    def making(self) -> Iterator[None]:
-        name = self.lock("penstock:control")
-        try_lock(self.connection, name, MAKING_SECONDS)
-        try:
-            yield
-        finally:
-            with suppress(pymysql.Error):  # of a session that has ended
-                release(self.connection, name)
+    def making(self) -> AbstractContextManager[None]:
+        return self.holding(self.lock("penstock:control"), CONTROL)
+
+    def is_half_made(self, missing: Collection[str]) -> bool:
+        if not missing or FIRST in missing:
+            return False
+        return not self.connection.rows(f"SELECT 1 FROM {self.named(FIRST)} LIMIT 1")
 
     def ddl(self) -> str:
-        return ddl(self._schema)
+        script = ddl(self._schema)
+        there = self.connection.rows(
+            "SELECT 1 FROM information_schema.columns WHERE table_schema = %s"
+            " AND table_name = %s AND column_name = 'spent'",
+            [self._schema, Kind.COMMIT.value],
+        )
+        # The last statement adds that column, which cannot be there twice.
+        return script.rpartition(";\n")[0] if there else script
 
     def figures_ddl(self) -> str:
         return _script("figures.sql", self._schema)
@@ -96,9 +106,89 @@ class MySqlRecords(ServerRecords):
         known = isinstance(error, pymysql.Error) and code_of(error) in _DENIED
         return str(error.args[1]) if known else ""
 
-    def add(self, kind: Kind, rows: Sequence[Mapping[str, Any]]) -> int:
-        # One by one: a statement whose second row is there already would not insert the first.
+    def add(self, kind: Kind, rows: Sequence[Row]) -> int:
+        return sum(self._add(kind, some) for some in _portions(rows))
+
+    def _add(self, kind: Kind, rows: Sequence[Row]) -> int:
+        added = super().add(kind, rows)
+        if added or len(rows) == 1:
+            return added
+        # A statement of which one row is there already inserts none.
         return sum(super(MySqlRecords, self).add(kind, [row]) for row in rows)
+
+    def put_journals(self, rows: Sequence[Row]) -> None:
+        for some in _portions(rows):
+            values = [
+                self.written(name, row[name])
+                for row in some
+                for name in ("run_id", "execution_id", "content")
+            ]
+            self.update(
+                f"INSERT INTO {self.named(Kind.JOURNAL.value)} (run_id, execution_id, content)"
+                f" VALUES {', '.join(['(%s, %s, %s)'] * len(some))}"
+                " ON DUPLICATE KEY UPDATE content = VALUES(content)",
+                values,
+            )
+
+    # What an attempt says in its transaction, as statements that are sent together
+
+    def begin_record(self, row: Row, generation: int, lock: str) -> tuple[str, Sequence[Any]]:
+        """Insert a commit record: where the session has the lock, and the run is of that
+        generation."""
+        values: list[Any] = []
+        listed = ", ".join(self._value(name, value, values) for name, value in row.items())
+        return (
+            f"INSERT INTO {self.named(Kind.COMMIT.value)} ({', '.join(map(self.ident, row))})"
+            f" SELECT {listed} FROM {self.named(Kind.RUN.value)}"
+            " WHERE run_id = %s AND generation = %s AND is_used_lock(%s) = connection_id()",
+            [*values, row["run_id"], generation, lock],
+        )
+
+    def complete_record(self, where: Row, changes: Row) -> tuple[str, Sequence[Any]]:
+        values: list[Any] = []
+        assignments = ", ".join(
+            f"{self.ident(name)} = {self._value(name, value, values)}"
+            for name, value in changes.items()
+        )
+        ((condition, all_values),) = self._conditions(where, values)
+        return (
+            f"UPDATE {self.named(Kind.COMMIT.value)} SET {assignments} WHERE {condition}",
+            all_values,
+        )
+
+    def counted(self, ids: Sequence[str]) -> set[str]:
+        """Those of some tables, by `LoadedTable.id`, whose number of rows is noted."""
+        if not ids:
+            return set()
+        places = ", ".join(["%s"] * len(ids))
+        query = f"SELECT id FROM {self.named('loaded_table')} WHERE id IN ({places})"
+        return {found for (found,) in self.execute(query, ids, reading=True)}
+
+    def change_each(self, changes: Mapping[str, Row]) -> None:
+        """Change the records of runs, each to values of its own; all have the same columns."""
+        run_ids = list(changes)
+        if not run_ids:
+            return
+        values: list[Any] = []
+        assignments = []
+        for name in changes[run_ids[0]]:
+            each = [changes[run_id][name] for run_id in run_ids]
+            if all(value is each[0] for value in each):
+                text = self._value(name, each[0], values)
+            else:
+                cases = []
+                for run_id, value in zip(run_ids, each, strict=True):
+                    when = self._value("run_id", run_id, values)
+                    cases.append(f"WHEN {when} THEN {self._value(name, value, values)}")
+                text = f"CASE run_id {' '.join(cases)} END"
+            assignments.append(f"{self.ident(name)} = {text}")
+        values += run_ids
+        places = ", ".join(["%s"] * len(run_ids))
+        self.update(
+            f"UPDATE {self.named(Kind.RUN.value)} SET {', '.join(assignments)}"
+            f" WHERE run_id IN ({places})",
+            values,
+        )
 
     def insert(self, rows: str, values: Sequence[Any]) -> int:
         with translated("target", CONTROL), self.permitted():
@@ -110,6 +200,39 @@ class MySqlRecords(ServerRecords):
                 return 0
 
     # Transactions
+
+    def joins(self, run_ids: Sequence[str]) -> bool:
+        return bool(self.batch_id)
+
+    def transact_all(self, run_ids: Sequence[str], body: Callable[[], T], hold: Hold) -> T:
+        with translated("target", f"batch {self.batch_id}"):
+            # A run that somebody else changes is left to itself, which waits for longer.
+            wait_for_locks(self.connection, JOINED_SECONDS)
+            return self._in_transaction(lambda: self._lock_all(run_ids, hold), body)
+
+    def _lock_all(self, run_ids: Sequence[str], hold: Hold) -> None:
+        mode = "FOR UPDATE" if hold is Hold.CHANGE else "LOCK IN SHARE MODE"
+        names = ["run"] if hold is Hold.CHANGE else ["run", "commit_record"]
+        places = ", ".join(["%s"] * len(run_ids))
+        for name in names:
+            # Always in the same order, so that two batches cannot deadlock.
+            self.connection.rows(
+                f"SELECT 1 FROM {self.named(name)} WHERE run_id IN ({places})"
+                f" ORDER BY run_id {mode}",
+                run_ids,
+            )
+
+    def _in_transaction(self, lock: Callable[[], None], body: Callable[[], T]) -> T:
+        self.connection.change("START TRANSACTION")
+        try:
+            lock()
+            result = body()
+            self.connection.change("COMMIT")
+        except BaseException:
+            with suppress(pymysql.Error):
+                self.connection.change("ROLLBACK")
+            raise
+        return result
 
     def transact(
         self,
@@ -124,16 +247,7 @@ class MySqlRecords(ServerRecords):
                 self._end_attempts(run_id)
             seconds = round(self.patience.stall_timeout) or 1 << 24
             wait_for_locks(self.connection, seconds)
-            self.connection.change("START TRANSACTION")
-            try:
-                self._lock_rows(run_id, hold, partition_ids)
-                result = body()
-                self.connection.change("COMMIT")
-            except BaseException:
-                with suppress(pymysql.Error):
-                    self.connection.change("ROLLBACK")
-                raise
-            return result
+            return self._in_transaction(lambda: self._lock_rows(run_id, hold, partition_ids), body)
 
     def _lock_rows(self, run_id: str, hold: Hold, partition_ids: Sequence[str]) -> None:
         whole = hold in (Hold.CHANGE, Hold.ALONE)
@@ -197,9 +311,39 @@ class MySqlRecords(ServerRecords):
         return found
 
     @contextmanager
+    def alone_all(self, run_ids: Sequence[str]) -> Iterator[list[str]]:
+        """`alone` for those of some runs of which nobody else does a step right now."""
+        names = {run_id: self._steps(run_id) for run_id in run_ids}
+        with translated("target", f"batch {self.batch_id}"):
+            taken = try_all(self.connection, list(names.values()))
+            try:
+                yield [run_id for run_id, name in names.items() if name in taken]
+            finally:
+                with suppress(pymysql.Error):  # of a session that has ended
+                    release_all(self.connection, sorted(taken))
+
+    def _steps(self, run_id: str) -> str:
+        return self.lock(f"penstock:steps:{run_id}")
+
+    @contextmanager
     def alone(self, run_id: str, step_id: str = "") -> Iterator[None]:
         # Steps of one run wait for each other: locks by name are not shared.
-        name = self.lock(f"penstock:steps:{run_id}")
+        name = self._steps(run_id)
         what = f"run {run_id}"
         with translated("target", what), self.holding(name, f"steps of {what}"):
             yield
+
+
+def _portions(rows: Sequence[Row]) -> Iterator[list[Row]]:
+    """What one statement inserts: servers limit its length."""
+    some: list[Row] = []
+    size = 0
+    for row in rows:
+        length = sum(len(str(value)) for value in row.values())
+        if some and (len(some) == MOST_ROWS or size + length > MOST_CHARACTERS):
+            yield some
+            some, size = [], 0
+        some.append(row)
+        size += length
+    if some:
+        yield some

@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
+
 from penstock.backends.api.control import RunningAttempt, RunRow
 from penstock.backends.api.records import Kind, Row
 from penstock.backends.mysql.catalog.indexes import read_indexes
-from penstock.backends.mysql.catalog.tables import made_at
+from penstock.backends.mysql.catalog.tables import made_at, made_of_all
 from penstock.backends.mysql.dialect import replaced
 from penstock.backends.mysql.errors import translated
-from penstock.backends.mysql.loaded_table import ALTERING, check_loaded
+from penstock.backends.mysql.joined_steps import (
+    finish_together,
+    note_altered,
+    note_altering,
+    prepare_together,
+    table_of,
+)
+from penstock.backends.mysql.loaded_table import check_loaded
+from penstock.backends.mysql.presence import Presence
 from penstock.backends.mysql.records import MySqlRecords
 from penstock.backends.sql.definition import SCHEMA
 from penstock.backends.sql.foreign_keys import RELINK, UNLINK, ForeignKeyChange
 from penstock.backends.sql.index_changes import IndexChange
 from penstock.backends.sql.load_plan import SWAP
 from penstock.backends.sql.loaded_table import LoadedTable
-from penstock.backends.sql.server.runs import ServerRuns
-from penstock.errors import PermanentError
+from penstock.backends.sql.server.runs import EXECUTIONS, ServerRuns
+from penstock.errors import Interrupted, PenstockError, PermanentError
 from penstock.model.plans import LoadPlan, Step
 from penstock.model.tables import TableRef
 from penstock.spec.modes import mode_of
@@ -26,6 +36,12 @@ class MySqlRuns(ServerRuns):
     def __init__(self, records: MySqlRecords) -> None:
         super().__init__(records)
         self._tables: MySqlRecords = records
+        self._presence = Presence(records)
+
+    @property
+    def tables(self) -> MySqlRecords:
+        """Where records are kept, and what they are about."""
+        return self._tables
 
     def made_at(self, table: TableRef) -> str | None:
         return made_at(self._tables.session, table)
@@ -37,6 +53,77 @@ class MySqlRuns(ServerRuns):
         with translated("target", f"run {run_id}"):
             found = self._tables.open_attempts(run_id)
         return tuple(RunningAttempt(partition_id, 0, "loading", "", None) for partition_id in found)
+
+    # Who is at work
+
+    def enter_all(
+        self,
+        tables: Mapping[str, TableRef],
+        check: Callable[[str, Sequence[str]], None],
+    ) -> dict[str, PenstockError]:
+        if len(tables) < 2 or not self._tables.joins(list(tables)):
+            return super().enter_all(tables, check)
+        with translated("target"):
+            contested = self._presence.enter_all(tables, EXECUTIONS)
+        return super().enter_all({run_id: tables[run_id] for run_id in contested}, check)
+
+    def keep_presence(self, run_id: str) -> None:
+        any(self._presence.keep(run_id, number) for number in range(EXECUTIONS))
+
+    def leave_all(self, tables: Mapping[str, TableRef]) -> None:
+        with translated("target"):
+            self._presence.leave_all(tables)
+
+    # Many runs at once
+
+    def prepare_all(self, loads: Mapping[str, LoadPlan]) -> dict[str, bool | PenstockError]:
+        done: frozenset[str] = frozenset()
+        if len(loads) > 1 and self._tables.joins(list(loads)):
+            done = self._joined_steps(lambda: prepare_together(self, loads))
+        left = {run_id: load for run_id, load in loads.items() if run_id not in done}
+        outcomes: dict[str, bool | PenstockError] = dict.fromkeys(done, True)
+        for run_id, load in left.items():
+            outcomes |= super().prepare_all({run_id: load})
+        return outcomes
+
+    def finish_all(self, steps: Mapping[str, Sequence[Step]]) -> frozenset[str]:
+        if len(steps) < 2 or not self._tables.joins(list(steps)):
+            return frozenset()
+        return self._joined_steps(lambda: finish_together(self, steps))
+
+    @staticmethod
+    def _joined_steps(call: Callable[[], frozenset[str]]) -> frozenset[str]:
+        try:
+            return call()
+        except Interrupted:
+            raise
+        except PenstockError:
+            return frozenset()  # alone, each says what is wrong
+
+    def check_targets(self, run_ids: Sequence[str]) -> dict[str, PenstockError]:
+        if len(run_ids) < 2:
+            return super().check_targets(run_ids)
+        doubtful = self.doubtful(run_ids)
+        return super().check_targets([run_id for run_id in run_ids if run_id in doubtful])
+
+    def doubtful(self, run_ids: Sequence[str]) -> set[str]:
+        """Those of some runs whose tables may not be as the runs have left them."""
+        found = self._tables.read(
+            Kind.RUN, {"run_id": tuple(run_ids)}, ("run_id", "loads", "made", "disturbed_by")
+        )
+        loads = {row["loads"]: table_of(row["loads"]) for row in found if row["loads"]}
+        made = made_of_all(self._tables.session, list(loads.values()))
+        counted = self._tables.counted(list(loads))
+        sound = {
+            row["run_id"]
+            for row in found
+            if row["loads"]
+            and row["made"]
+            and row["disturbed_by"] is None
+            and row["loads"] not in counted
+            and made[loads[row["loads"]]] == row["made"]
+        }
+        return set(run_ids) - sound
 
     # Steps
 
@@ -65,16 +152,10 @@ class MySqlRuns(ServerRuns):
         self._note_altered(table)
 
     def _note_altering(self, table: TableRef) -> None:
-        made, loads = made_at(self._tables.session, table), LoadedTable(self._tables, table).id
-        known = {"loads": loads, "made": made}
-        self._tables.change(Kind.RUN, known, {"made": f"{made}{ALTERING}"})
+        note_altering(self._tables, made_of_all(self._tables.session, [table]))
 
     def _note_altered(self, table: TableRef) -> None:
-        """The table is the one that runs were loading, though it says that it was made later."""
-        made, loads = made_at(self._tables.session, table), LoadedTable(self._tables, table).id
-        for row in self._tables.read(Kind.RUN, {"loads": loads}, ("run_id", "made")):
-            if row["made"] and row["made"].endswith(ALTERING):
-                self._tables.change(Kind.RUN, {"run_id": row["run_id"]}, {"made": made})
+        note_altered(self._tables, [table])
 
     def after_step(self, run: RunRow, step: Step) -> None:
         # Whoever has altered the table may not have come to note it.

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import AbstractContextManager
-from typing import Any
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import pymysql
 
+from penstock.backends.mysql.catalog.described import Described, TableQuery
 from penstock.backends.mysql.connection import Connection
 from penstock.backends.mysql.dialect import MySqlDialect
 from penstock.backends.mysql.errors import planning, translated
@@ -15,8 +17,23 @@ from penstock.backends.mysql.types import type_of
 from penstock.backends.sql.dialect import Type, raw
 from penstock.backends.sql.server.session import ServerSession
 from penstock.backends.sql.session import Row
+from penstock.model.tables import Relation, TableRef
 
+T = TypeVar("T")
 BATCH = 1000
+HURRIED_SECONDS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class ServerFacts:
+    """What does not change while a session lasts."""
+
+    id: str
+    """Tells the server from others."""
+    folds: bool
+    """It takes names of tables in any case."""
+    database: str | None
+    """Of the session."""
 
 
 class MySqlSession(ServerSession):
@@ -29,10 +46,73 @@ class MySqlSession(ServerSession):
         self.connection = connection
         self.dialect = dialect
         self.side = connection.side
+        self._known: Described | None = None
+        self._server: ServerFacts | None = None
+
+    @property
+    def server(self) -> ServerFacts:
+        if self._server is None:
+            named = "@@hostname, @@port" if self.connection.is_mariadb else "@@server_uuid, ''"
+            query = f"SELECT {named}, @@lower_case_table_names, database()"
+            ((first, second, folds, database),) = super().fetch(query, "server")
+            self._server = ServerFacts(f"{first}:{second}", bool(int(folds)), database)
+        return self._server
 
     def search_path(self) -> tuple[str, ...]:
-        ((database,),) = self.fetch("SELECT database()", "database")
-        return (database,) if database else ()
+        return (self.server.database,) if self.server.database else ()
+
+    # Facts about tables
+
+    @contextmanager
+    def describing(self, relations: Sequence[Relation]) -> Iterator[None]:
+        """See `DescribesMany`."""
+        before, self._known = self._known, Described(relations)
+        try:
+            yield
+        finally:
+            self._known = before
+
+    def known_of(self, table: TableRef) -> Described | None:
+        """What is known of it; nothing, but within `describing`."""
+        known = self._known
+        return known if known is not None and known.holds(table) else None
+
+    def forget(self) -> None:
+        """Ask anew for whatever is wanted from now on."""
+        if self._known is not None:
+            self._known.forget()
+
+    def outdate(self, table: TableRef) -> None:
+        """Nothing that was found of it holds any more: another one has made it since."""
+        if self._known is not None:
+            self._known.outdate(table)
+
+    def about(self, query: TableQuery, table: TableRef) -> list[Row]:
+        """What the information schema says of a table."""
+        known = self.known_of(table)
+        if known is None:
+            return self.about_all(query, [table])[table]
+        return known.rows(query, table, self.about_all)
+
+    def about_all(self, query: TableQuery, tables: Sequence[TableRef]) -> dict[TableRef, list[Row]]:
+        """The same of many tables, as of now."""
+        if not tables:
+            return {}
+        statement, values = query.about(tables)
+        subject = f"table {tables[0]}" if len(tables) == 1 else "tables"
+        rows = super().fetch(statement, subject, values)
+        return query.sorted(rows, tables, folds=self.server.folds)
+
+    def once(self, what: Hashable, make: Callable[[], T]) -> T:
+        """A question that is put once, within `describing`."""
+        return make() if self._known is None else self._known.once(what, make)
+
+    def fetch(self, query: str, subject: str, values: Sequence[Any] = ()) -> list[Row]:
+        def ask() -> list[Row]:
+            return super(MySqlSession, self).fetch(query, subject, values)
+
+        # A list of all tables, which is looked into for each.
+        return self.once("relations", ask) if query == self.dialect.relations else ask()
 
     def translated(self, subject: str = "") -> AbstractContextManager[None]:
         return translated(self.side, subject)
@@ -50,6 +130,34 @@ class MySqlSession(ServerSession):
         with planning(self.side, subject), self.connection.cursor() as cursor:
             cursor.execute(f"SELECT * FROM {raw(query)} AS described LIMIT 0")
             return [(field.name, type_of(field)) for field in cursor._result.fields]
+
+    def describe_all(self, queries: Sequence[str], subject: str) -> list[tuple[str, Type]]:
+        """The columns of several queries, one after the other."""
+        if len(queries) == 1:
+            return self.describe(queries[0], subject)
+        items = (f"{raw(query)} AS described_{place}" for place, query in enumerate(queries))
+        with planning(self.side, subject), self.connection.cursor() as cursor:
+            cursor.execute(f"SELECT * FROM {', '.join(items)} LIMIT 0")
+            return [(field.name, type_of(field)) for field in cursor._result.fields]
+
+    def fetch_each(self, queries: Sequence[str]) -> list[list[Row] | None]:
+        """The rows of each query, in few round trips; None where the server refuses one."""
+        with planning(self.side, "tables"):
+            return self.connection.rows_of_each(queries)
+
+    @contextmanager
+    def hurried(self) -> Iterator[None]:
+        """Do not wait for long for locks on definitions, where one is asked about many tables."""
+        with planning(self.side, "tables"):
+            self.connection.change(
+                "SET @penstock_waits = @@lock_wait_timeout,"
+                f" SESSION lock_wait_timeout = {HURRIED_SECONDS}"
+            )
+        try:
+            yield
+        finally:
+            with suppress(pymysql.Error):  # of a session that has ended
+                self.connection.change("SET SESSION lock_wait_timeout = @penstock_waits")
 
     def explain(self, query: str) -> list[dict[str, Any]]:
         """The planner's table, in which columns differ between versions."""

@@ -21,12 +21,13 @@ import socket
 import ssl
 import tempfile
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextvars import copy_context
 
 import pymysql
 from pymysql.constants import COMMAND
 
-from penstock.backends.mysql.catalog.tables import TRANSACTIONAL, engine_of
+from penstock.backends.mysql.catalog.tables import TRANSACTIONAL, engine_of, is_table
 from penstock.backends.mysql.connection import Connection, connect
 from penstock.backends.mysql.dialect import MYSQL
 from penstock.backends.mysql.errors import code_of, from_driver, planning, translated
@@ -36,6 +37,7 @@ from penstock.backends.shared.statement_kind import statement_kind
 from penstock.errors import (
     Blocked,
     Diagnosis,
+    PenstockError,
     PlanningError,
     SnapshotLost,
     TooManyConnections,
@@ -50,8 +52,9 @@ SESSIONS = max(16, 2 * (os.cpu_count() or 1))
 LOCK_SECONDS = 5
 # Until a holder has answered, unless it was stopped.
 ANSWER_SECONDS = 10
-# Tables that one statement reads; a server joins 61 at most, and views may have several.
-JOINED = 12
+OPENED_AT_ONCE = 8
+# What one statement reads: a server joins 61 tables at most, and views may have several.
+TABLES_JOINED, VIEWS_JOINED = 60, 12
 _WAITING = (
     "SELECT id, user, time, left(info, 1000) FROM information_schema.processlist"
     " WHERE state = 'Waiting for table metadata lock' ORDER BY time DESC, id"
@@ -80,17 +83,13 @@ class HeldSessions:
                 self._begin(url, relations)
             # It keeps the tables as they are: what changes a definition waits for it.
             self._own = self._free.pop(0)
-            tables = [relation for relation in relations if isinstance(relation, TableRef)]
-            check_engines(MySqlSession(self._own, MYSQL), tables)
-            for relation in relations:
-                rows = MySqlSession(self._own, MYSQL).rows_of(relation)
-                with (
-                    self._unless_blocked(url, relation),
-                    planning("source", f"snapshot of {relation}"),
-                ):
-                    self._own.rows(f"SELECT 1 FROM {rows} LIMIT 0")
+            session = MySqlSession(self._own, MYSQL)
+            with session.describing(relations):
+                check_engines(session, [each for each in relations if isinstance(each, TableRef)])
+                groups = _joined(session, relations)
+            self._lock_own(url, groups)
             with self._unless_blocked(url, *relations), translated("source", "snapshot"):
-                self._lock_definitions(relations)
+                self._lock_definitions(groups)
             self._serve()
         except BaseException:
             self.close()
@@ -98,17 +97,34 @@ class HeldSessions:
 
     def _open(self, url: str) -> None:
         wanted = int(URLS.parse(url).options.get("snapshot_sessions", SESSIONS)) + 1
-        for count in range(wanted):
+
+        def open_one() -> Connection | PenstockError:
             try:
-                session = connect(url, "source", lock_seconds=LOCK_SECONDS)
-            except TooManyConnections:
-                if count < 3:
-                    raise
-                # One to lock with, and some for others: they need them as well.
-                self._free.pop().abandon()
-                return
-            self._free.append(session)
-            session.change("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+                return connect(
+                    url, "source", lock_seconds=LOCK_SECONDS, isolation="REPEATABLE-READ"
+                )
+            except PenstockError as error:
+                return error
+
+        from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - holders alone
+
+        refused: list[PenstockError] = []
+        threads = ThreadPoolExecutor(OPENED_AT_ONCE)
+        try:
+            for opening in [threads.submit(copy_context().run, open_one) for _ in range(wanted)]:
+                opened = opening.result()
+                if isinstance(opened, Connection):
+                    self._free.append(opened)
+                else:
+                    refused.append(opened)
+        finally:
+            threads.shutdown(wait=False, cancel_futures=True)
+        for error in refused:
+            if not isinstance(error, TooManyConnections) or len(self._free) < 3:
+                raise error
+        if refused:
+            # One to lock with, and some for others: they need them as well.
+            self._free.pop().abandon()
 
     def _begin(self, url: str, relations: Sequence[Relation]) -> None:
         locker = connect(url, "source", lock_seconds=LOCK_SECONDS)
@@ -124,16 +140,26 @@ class HeldSessions:
             locker.abandon()  # and with it, its lock
         self._taken_at = f"{now}+00:00"
 
-    def _lock_definitions(self, relations: Sequence[Relation]) -> None:
+    def _lock_own(self, url: str, groups: Sequence[Mapping[str, Relation]]) -> None:
+        for group in groups:
+            try:
+                self._own.rows(f"SELECT 1 FROM {', '.join(group)} LIMIT 0")
+            except pymysql.Error:
+                # Which of them is it?
+                for rows, relation in group.items():
+                    with (
+                        self._unless_blocked(url, relation),
+                        planning("source", f"snapshot of {relation}"),
+                    ):
+                        self._own.rows(f"SELECT 1 FROM {rows} LIMIT 0")
+
+    def _lock_definitions(self, groups: Sequence[Mapping[str, Relation]]) -> None:
         """Have each session lock what it may read: later it would wait behind whoever waits to
         change a table, who waits for the others."""
-        session = MySqlSession(self._own, MYSQL)
-        rows = [session.rows_of(each) for each in relations if isinstance(each, TableRef)]
-        groups = [", ".join(rows[first : first + JOINED]) for first in range(0, len(rows), JOINED)]
-        groups += [session.rows_of(each) for each in relations if not isinstance(each, TableRef)]
         for group in groups:
             for each in self._free:
-                each._execute_command(COMMAND.COM_QUERY, f"SELECT 1 FROM {group} LIMIT 0")
+                query = f"SELECT 1 FROM {', '.join(group)} LIMIT 0"
+                each._execute_command(COMMAND.COM_QUERY, query)
             for each in self._free:
                 each._read_query_result()
 
@@ -222,6 +248,32 @@ class HeldSessions:
         for session in [*sessions, getattr(self, "_own", None)]:
             if session is not None:
                 session.abandon()
+
+
+def _joined(session: MySqlSession, relations: Sequence[Relation]) -> list[dict[str, Relation]]:
+    """The relations that one statement reads, by the items of its FROM."""
+    tables: dict[str, Relation] = {}
+    views: dict[str, Relation] = {}
+    queries: list[dict[str, Relation]] = []
+    for relation in relations:
+        rows = session.rows_of(relation)
+        if not isinstance(relation, TableRef):
+            queries.append({rows: relation})
+        elif is_table(session, relation):
+            tables[rows] = relation
+        else:
+            views[rows] = relation
+    return [
+        *_pieces(tables, TABLES_JOINED),
+        *_pieces(views, VIEWS_JOINED),
+        *queries,
+    ]
+
+
+def _pieces(relations: Mapping[str, Relation], most: int) -> Iterator[dict[str, Relation]]:
+    items = list(relations.items())
+    for start in range(0, len(items), most):
+        yield dict(items[start : start + most])
 
 
 def _lock(locker: Connection, relations: Sequence[Relation]) -> None:

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 
 from penstock.backends.api.facts import ChildTable, KeyStatistics, TableStatistics, WeightedBound
 from penstock.backends.mysql.catalog import bounds
 from penstock.backends.mysql.catalog.partitions import partitioning, partitions_of, within
 from penstock.backends.mysql.catalog.tables import (
-    OF_TABLE,
     explained_rows,
     first_key,
-    made_at,
+    is_indexed,
+    is_table,
+    known_made,
     order_of,
     read_definition,
+    size_of,
     table_columns,
     unique_keys,
 )
@@ -42,13 +45,6 @@ from penstock.model.tables import (
     TableDefinition,
     TableRef,
 )
-
-
-def server_of(session: MySqlSession) -> str:
-    """What tells a server from others."""
-    asked = "@@hostname, @@port" if session.connection.is_mariadb else "@@server_uuid, ''"
-    ((first, second),) = session.fetch(f"SELECT {asked}", "server")
-    return f"{first}:{second}"
 
 
 class MySqlSource(SqlSource):
@@ -79,7 +75,14 @@ class MySqlSource(SqlSource):
             joined = take(snapshot.token)
             self._session.connection.abandon()
             self._session.connection = joined
+            self._session.forget()
             self._adopted = snapshot.token
+
+    def describing(self, relations: Sequence[Relation]) -> AbstractContextManager[None]:
+        return self._session.describing(relations)
+
+    def is_table(self, relation: Relation) -> bool:
+        return isinstance(relation, TableRef) and is_table(self._session, relation)
 
     # Columns
 
@@ -127,15 +130,15 @@ class MySqlSource(SqlSource):
         return super().definition(relation, partitioning=partitioning)
 
     def state(self, relation: Relation) -> SourceState:
-        session = self._session
-        server = server_of(session)
+        session, server = self._session, self._session.server.id
         # Nothing tells for sure whether somebody has written: no moment is like another one.
-        ((now,),) = session.fetch("SELECT CAST(SYSDATE(6) AS char)", "state")
+        ((now,),) = session.once(
+            "state", lambda: session.fetch("SELECT CAST(SYSDATE(6) AS char)", "state")
+        )
         if not isinstance(relation, TableRef):
             return SourceState(server, "", str(now), "")
-        made = made_at(session, relation)
-        parts = partitioning(session, relation)
-        return SourceState(f"{server}:{relation}", made or "", str(now), "", parts)
+        made, parts = known_made(session, relation), partitioning(session, relation)
+        return SourceState(f"{server}:{relation}", made, str(now), "", parts)
 
     # Sizes
 
@@ -178,11 +181,7 @@ class MySqlSource(SqlSource):
 
     def _stored(self, relation: Relation) -> tuple[int | None, int] | None:
         assert isinstance(relation, TableRef)
-        for rows, size in self._session.facts(
-            f"SELECT table_rows, data_length FROM information_schema.tables {OF_TABLE}", relation
-        ):
-            return (None if rows is None else int(rows)), int(size or 0)
-        return None
+        return size_of(self._session, relation)
 
     def _default_key(self, relation: Relation) -> str | None:
         if not self.is_table(relation):
@@ -195,13 +194,24 @@ class MySqlSource(SqlSource):
 
     # Keys
 
+    def _type_of(self, relation: Relation, key: Key) -> Type:
+        if isinstance(relation, TableRef) and not key.expression:
+            for column in self.columns(relation):
+                if column.name == key.text:
+                    return column.traits[TYPE]
+        return super()._type_of(relation, key)
+
     def key_facts(self, relation: Relation, key: Key) -> tuple[bool, bool]:
         nullable, _ = super().key_facts(relation, key)
         found = key.collation != BYTES and not key.expression
         return nullable, found and self._indexed(relation, key.text)
 
     def _indexed(self, relation: Relation, name: str) -> bool:
-        return self.is_table(relation) and bounds.is_indexed(self._session, relation, name)
+        return (
+            isinstance(relation, TableRef)
+            and self.is_table(relation)
+            and is_indexed(self._session, relation, name)
+        )
 
     def key_statistics(self, relation: Relation, key: Key, where: str | None) -> KeyStatistics:
         tag = self._ranged(relation, key)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 
 from penstock.backends.api.facts import Fit, LoadRequest
@@ -12,21 +12,25 @@ from penstock.backends.mysql.catalog.tables import (
     DIALECT,
     FLAVOUR,
     TRANSACTIONAL,
+    WRITTEN,
     engine_of,
     flavour_of,
+    made_at,
     table_columns,
 )
+from penstock.backends.mysql.catalog.written import parse
 from penstock.backends.mysql.connection import connect
 from penstock.backends.mysql.dialect import BY_BYTES, order_name, own_name
 from penstock.backends.mysql.errors import planning
+from penstock.backends.mysql.load.alike import expect_alike
 from penstock.backends.mysql.load.lines import carried
-from penstock.backends.mysql.load.loading import takes_files
+from penstock.backends.mysql.load.loading import read_settings
 from penstock.backends.mysql.load.made import TYPES, MySqlTables, key_type, written_type
+from penstock.backends.mysql.load.rehearsal import MADE
 from penstock.backends.mysql.location import URLS
 from penstock.backends.mysql.records import MySqlRecords
 from penstock.backends.mysql.runs import MySqlRuns
 from penstock.backends.mysql.session import MySqlSession
-from penstock.backends.mysql.source import server_of
 from penstock.backends.mysql.types import MyType, arrow_type, is_text
 from penstock.backends.shared import losses
 from penstock.backends.shared.arrow import TRAIT, schema_of, schema_to_text
@@ -38,8 +42,11 @@ from penstock.backends.sql.target import SqlTarget
 from penstock.errors import PlanningError
 from penstock.model.extents import Bound, Key, KeyRange
 from penstock.model.plans import LoadPlan
-from penstock.model.tables import Column, TableDefinition, TableRef
+from penstock.model.tables import Column, Relation, TableDefinition, TableRef
 from penstock.spec.modes import Mode
+
+# Of one table.
+MOST_TYPES = 50
 
 
 class MySqlTarget(SqlTarget):
@@ -58,6 +65,20 @@ class MySqlTarget(SqlTarget):
     @contextmanager
     def _reading(self) -> Iterator[MySqlSession]:
         yield self._session
+
+    def describing(self, relations: Sequence[Relation]) -> AbstractContextManager[None]:
+        return self._session.describing(relations)
+
+    def makes(self, table: TableRef, mode: Mode) -> bool:
+        if mode.recreates or mode not in self.capabilities.makes_missing:
+            return mode.recreates
+        if table in read_relations(self._session):
+            return False
+        if made_at(self._session, table) is None:
+            return True
+        # Somebody has made it since: nothing that was found of it holds any more.
+        self._session.outdate(table)
+        return False
 
     def columns(self, table: TableRef) -> tuple[Column, ...]:
         return tuple(map(self._in_arrow, table_columns(self._session, table)))
@@ -93,29 +114,65 @@ class MySqlTarget(SqlTarget):
             return replace(plain, type=written_type(plain, asked))
 
         self._defined = tuple(map(made, columns))
-        # Made for this session alone, and looked at.
-        with self._made() as (session, temporary):
-            # By name: it may have invisible ones.
-            names = ", ".join(session.dialect.ident(column.name) for column in self._defined)
-            found = session.describe(f"SELECT {names} FROM {session.table(temporary)}", f"{table}")
+        types_made = self._types_made(table)
         return tuple(
             self._in_arrow(replace(column, traits={TYPE: type_}))
-            for column, (_, type_) in zip(self._defined, found, strict=True)
+            for column, type_ in zip(self._defined, types_made, strict=True)
         )
 
+    def expect(self, definitions: Mapping[TableRef, TableDefinition]) -> None:
+        mine = [
+            definition.content
+            for definition in definitions.values()
+            if definition.dialect == DIALECT
+            and definition.content.get(FLAVOUR) == flavour_of(self._session)
+        ]
+        if len(mine) > 1:
+            texts = {text for content in mine for _, text, _ in content["columns"]}
+            # What a text says of other columns it says in their own table alone.
+            self._learn_types(sorted(text for text in texts if "`" not in text))
+            expect_alike(self._session, [parse(content[WRITTEN]) for content in mine])
+
+    def _learn_types(self, texts: Sequence[str]) -> None:
+        """The types of columns that are written like this, as far as the server makes them."""
+        known: dict[str, MyType] = self._session.once("types made", dict)
+        for start in range(0, len(texts), MOST_TYPES):
+            some = texts[start : start + MOST_TYPES]
+            columns = [Column(f"c{place}", text) for place, text in enumerate(some)]
+            with suppress(PlanningError):
+                known.update(zip(some, self._described(columns, "types"), strict=True))
+
+    def _types_made(self, table: TableRef) -> Sequence[MyType]:
+        """The types of the columns that are defined; those of other tables that are written alike
+        are known."""
+        known: dict[str, MyType] = self._session.once("types made", dict)
+        if any(column.type not in known for column in self._defined):
+            found = self._described(self._defined, f"{table}")
+            known.update(zip((column.type for column in self._defined), found, strict=True))
+        return [known[column.type] for column in self._defined]
+
+    def _described(self, columns: Sequence[Column], subject: str) -> list[MyType]:
+        """In a table that is made for this session alone."""
+        with self._made_of(columns) as (session, temporary):
+            # By name: it may have invisible ones.
+            names = ", ".join(session.dialect.ident(column.name) for column in columns)
+            query = f"SELECT {names} FROM {session.table(temporary)}"
+            return [type_ for _, type_ in session.describe(query, subject)]
+
+    def _made(self) -> AbstractContextManager[tuple[MySqlSession, TableRef]]:
+        return self._made_of(self._defined)
+
     @contextmanager
-    def _made(self) -> Iterator[tuple[MySqlSession, TableRef]]:
+    def _made_of(self, columns: Sequence[Column]) -> Iterator[tuple[MySqlSession, TableRef]]:
         ident, connection = self._session.dialect.ident, self._session.connection
         # An automatic column would have to be a key.
-        types = [column.type.replace(" AUTO_INCREMENT", "") for column in self._defined]
+        types = [column.type.replace(" AUTO_INCREMENT", "") for column in columns]
         listed = ", ".join(
-            f"{ident(column.name)} {type_}"
-            for column, type_ in zip(self._defined, types, strict=True)
+            f"{ident(column.name)} {type_}" for column, type_ in zip(columns, types, strict=True)
         )
         made = TableRef(self._session.search_path()[0], "penstock_made")
         name = self._session.table(made)
-        with planning("target", "the table that is made"):
-            connection.change(f"DROP TEMPORARY TABLE IF EXISTS {name}")
+        with planning("target", MADE):
             connection.change(f"CREATE TEMPORARY TABLE {name} ({listed})")
         try:
             yield self._session, made
@@ -123,11 +180,11 @@ class MySqlTarget(SqlTarget):
             connection.change(f"DROP TEMPORARY TABLE {name}")
 
     def identity(self, table: TableRef) -> str:
-        return f"{server_of(self._session)}:{table}"
+        return f"{self._session.server.id}:{table}"
 
     def fit(self, source: Sequence[Column], target: Sequence[Column]) -> list[Fit]:
         fits = [_fitting(mine, theirs) for mine, theirs in zip(source, target, strict=True)]
-        if not takes_files(self._session.connection):
+        if not self._session.once("files", lambda: read_settings(self._session.connection).files):
             return fits
         return [carried(*each) for each in zip(fits, source, target, strict=True)]
 
@@ -158,7 +215,7 @@ class MySqlTarget(SqlTarget):
             )
 
     def plan_load(self, request: LoadRequest) -> LoadPlan:
-        self._check_takes_writes(request.target)
+        self._session.once("writes", lambda: self._check_takes_writes(request.target))
         columns = request.made or self.columns(request.target)
         by_name = {column.name: column for column in columns}
         written = schema_to_text(schema_of(by_name[pair.target] for pair in request.pairs))

@@ -5,23 +5,30 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
+from typing import Any
 
 import pymysql
 
-from penstock.backends.api.attempt import Attempt, Begun, LoadStream, Standing
-from penstock.backends.api.records import NOW, Kind
+from penstock.backends.api.attempt import Attempt, Begun, LoadStream
+from penstock.backends.api.records import NOW
 from penstock.backends.api.worker import LINES, Block, Loaded, Wait
-from penstock.backends.mysql.catalog.tables import order_of, table_columns, unique_keys
-from penstock.backends.mysql.connection import Connection, connect, wait_for_locks
+from penstock.backends.mysql.catalog.tables import (
+    COLUMNS,
+    columns_of,
+    order_of,
+    table_columns,
+    unique_keys,
+)
+from penstock.backends.mysql.connection import Answer, Connection, connect, wait_for_locks
 from penstock.backends.mysql.dialect import BY_BYTES, MySqlDialect
-from penstock.backends.mysql.errors import translated
+from penstock.backends.mysql.errors import code_of, translated
 from penstock.backends.mysql.load.lines import check_carried
-from penstock.backends.mysql.load.loading import load_stream, takes_files
-from penstock.backends.mysql.loaded_table import check_loaded
-from penstock.backends.mysql.locks import holder, release, try_lock
-from penstock.backends.mysql.records import MySqlRecords
+from penstock.backends.mysql.load.loading import load_stream, read_settings
+from penstock.backends.mysql.loaded_table import Statements, check_loaded, is_sound, look
+from penstock.backends.mysql.locks import holder
+from penstock.backends.mysql.records import DUPLICATE, MySqlRecords
 from penstock.backends.mysql.session import MySqlSession
-from penstock.backends.mysql.types import is_text
+from penstock.backends.mysql.types import MyType, is_text
 from penstock.backends.shared.arrow import Caster, schema_from_text
 from penstock.backends.shared.refusals import started_over
 from penstock.backends.shared.transactional import TransactionalWriter
@@ -32,7 +39,9 @@ from penstock.backends.sql.loading import (
     SqlLoading,
     begun_record,
     completed_record,
-    standing,
+)
+from penstock.backends.sql.loading import (
+    standing as standing_of,
 )
 from penstock.backends.sql.relations import TYPE
 from penstock.errors import Diagnosis, TransientError
@@ -113,6 +122,7 @@ class MySqlTransaction:
         self._spec = spec
         self._connection: Connection | None = None
         self._held = ""
+        self._columns: list[tuple[Any, ...]] = []
         self._seen: tuple[int, float, object] | None = None
 
     def switch_run(self, spec: WorkerSpec) -> None:
@@ -133,30 +143,64 @@ class MySqlTransaction:
         self._connection = connection = connect(spec.target, "target", loads=True)
         self._session = MySqlSession(connection, BY_BYTES)
         self._records = MySqlRecords(self._session, spec.control_schema, loading=True)
+        self._types: dict[tuple[str, str], MyType] = {}
         seconds = round(spec.stall_timeout) or 1 << 24
         with translated("target"):
             wait_for_locks(connection, seconds)
+            self._settings = read_settings(connection)
 
     def begin(self, attempt: Attempt) -> Begun:
-        older = self._lock(attempt)
-        if older is not None:
-            return Begun(older=older)
-        standing = self._insert_record(attempt)
-        if standing is None:
-            self._check_target(attempt)
-        return Begun(standing=standing)
-
-    def _lock(self, attempt: Attempt) -> Mapping[int, object] | None:
-        connection, name = self._open, self._records.lock(attempt.lock)
+        spec, table = attempt.spec, attempt.spec.target_table
+        connection, records = self._open, self._records
+        name = records.lock(attempt.lock)
+        row = {**begun_record(attempt), "rows": 0, "bytes": 0, "committed_at": NOW}
+        statements: Statements = [
+            ("SELECT get_lock(%s, 0)", [name]),
+            ("START TRANSACTION", ()),
+            records.begin_record(row, spec.generation, name),
+            *look(records, spec.run_id, table),
+            COLUMNS.about([table]),
+        ]
+        answers: list[Answer] = []
         with translated("target"):
-            if try_lock(connection, name):
-                self._held = name
-                if attempt.spec.load_mode.deletes_by_partition:
+            self._look_by_condition(by_condition=spec.load_mode.deletes_by_partition)
+            if spec.load_mode.deletes_by_partition:
+                # Whose turn it is, is written outside of the transaction.
+                connection.together(statements[:1], answers)
+                if answers[0].rows == [(1,)]:
                     self._take_turn(attempt)
-                connection.change("START TRANSACTION")
-                return None
-            number = holder(connection, name)
-            return {} if number is None else {number: self._signs(attempt, number)}
+                del statements[0]
+            with records.permitted():
+                standing = self._run(statements, answers)
+        if answers[0].rows != [(1,)]:
+            with translated("target"):
+                connection.change("ROLLBACK")
+                number = holder(connection, name)
+                return Begun(older={} if number is None else {number: self._signs(attempt, number)})
+        self._held = name
+        if not standing:
+            there = standing_of(records, attempt)
+            self._end("ROLLBACK")
+            return Begun(standing=there)
+        _, _, _, known, made, columns = answers
+        if not is_sound(known.rows, made.rows):
+            self._check_target(attempt)
+        self._columns = [tuple(each) for _, _, *each in columns.rows]
+        return Begun()
+
+    def _look_by_condition(self, *, by_condition: bool) -> None:
+        """Where statements hold a text that somebody wrote, each is sent by itself."""
+        self._open.let_many(not by_condition)
+
+    def _run(self, statements: Statements, answers: list[Answer]) -> bool:
+        """Returns: whether the record was inserted."""
+        try:
+            self._open.together(statements, answers)
+        except pymysql.IntegrityError as error:
+            if code_of(error) != DUPLICATE:
+                raise
+            return False
+        return answers[2].count == 1
 
     def _signs(self, attempt: Attempt, number: int) -> object:
         """What changes while a session loads; what was seen a moment ago, where that was asked."""
@@ -184,29 +228,9 @@ class MySqlTransaction:
         with translated("target"):
             self._open.end_session(older)
 
-    def _insert_record(self, attempt: Attempt) -> Standing | None:
-        row = {**begun_record(attempt), "rows": 0, "bytes": 0, "committed_at": NOW}
-        if self._generation(attempt) == attempt.spec.generation and self._records.add(
-            Kind.COMMIT, [row]
-        ):
-            return None
-        there = standing(self._records, attempt)
-        self._end("ROLLBACK")
-        return there
-
-    def _generation(self, attempt: Attempt, mode: str = "") -> int | None:
-        """The run's at this moment: it has another one once somebody has started it over."""
-        with translated("target"):
-            found = self._open.rows(
-                f"SELECT generation FROM {self._records.named('run')} WHERE run_id = %s {mode}",
-                [attempt.spec.run_id],
-            )
-        return int(found[0][0]) if found else None
-
     def _end(self, statement: str) -> None:
         with translated("target"):
-            self._open.change(statement)
-            release(self._open, self._held)
+            self._open.together([(statement, ()), ("SELECT release_lock(%s)", [self._held])], [])
         self._held = ""
 
     def _check_target(self, attempt: Attempt) -> None:
@@ -259,26 +283,39 @@ class MySqlTransaction:
     def open_stream(self, attempt: Attempt, wait: Wait) -> LoadStream:
         spec = attempt.spec
         table = self._session.table(spec.target_table)
-        known = {column.name: column for column in table_columns(self._session, spec.target_table)}
-        columns = [known[pair.target] for pair in spec.pairs]
+        known = columns_of(self._columns, self._types_of(attempt))
+        by_name = {column.name: column for column in known}
+        columns = [by_name[pair.target] for pair in spec.pairs]
         listed = ", ".join(BY_BYTES.ident(column.name) for column in columns)
         if spec.load_mode.merges_by_key:
             empty = f"SELECT {listed} FROM {table} LIMIT 0"
             with translated("target"):
                 self._open.change(f"DROP TEMPORARY TABLE IF EXISTS {STAGE}")
                 self._open.change(f"CREATE TEMPORARY TABLE {STAGE} ENGINE = InnoDB AS {empty}")
-            table = STAGE
+            table, known = STAGE, tuple(columns)
         lines, schema = spec.format == LINES, schema_from_text(spec.schema)
         if lines:
             check_carried(columns, schema, table)
         with translated("target"):
-            infile = takes_files(self._open)
-            stream = load_stream(self._open, table, columns, infile, wait, lines=lines)
+            stream = load_stream(
+                self._open, table, columns, known, self._settings, wait, lines=lines
+            )
         return (
             stream
             if lines
             else CastStream(stream, Caster(schema, f"partition {attempt.partition.id}"))
         )
+
+    def _types_of(self, attempt: Attempt) -> list[MyType]:
+        """The types of the table's columns; those of others that are written alike are known."""
+        written = [(str(type_), charset or "") for _, type_, *_, charset in self._columns]
+        if not self._types.keys() >= set(written):
+            listed = ", ".join(BY_BYTES.ident(name) for name, *_ in self._columns)
+            table = attempt.spec.target_table
+            query = f"SELECT {listed} FROM {self._session.table(table)}"
+            found = [type_ for _, type_ in self._session.describe(query, f"table {table}")]
+            self._types.update(zip(written, found, strict=True))
+        return [self._types[each] for each in written]
 
     def leave_only(self, attempt: Attempt, rows: int, wait: Wait) -> int:
         table = LoadedTable(self._records, attempt.spec.target_table)
@@ -290,12 +327,24 @@ class MySqlTransaction:
     def commit(self, attempt: Attempt, loaded: Loaded, bytes: int) -> bool:
         # From here on nobody changes the run until the transaction ends. Not earlier: whoever
         # resumes a run must not wait for an attempt that was stopped.
-        generation = self._generation(attempt, "LOCK IN SHARE MODE")
-        if generation != attempt.spec.generation:
+        spec, records = attempt.spec, self._records
+        mine = {"run_id": spec.run_id, "partition_id": attempt.partition.id}
+        answers: list[Answer] = []
+        with translated("target"), records.permitted():
+            self._open.together(
+                [
+                    *look(records, spec.run_id, spec.target_table, "LOCK IN SHARE MODE"),
+                    records.complete_record(mine, completed_record(loaded, bytes)),
+                ],
+                answers,
+            )
+        known, made, completed = answers
+        generation = int(known.rows[0][0]) if known.rows else None
+        if generation != spec.generation:
             raise started_over(attempt, generation)
-        self._check_target(attempt)
-        mine = {"run_id": attempt.spec.run_id, "partition_id": attempt.partition.id}
-        if self._records.change(Kind.COMMIT, mine, completed_record(loaded, bytes)) != 1:
+        if not is_sound(known.rows, made.rows):
+            self._check_target(attempt)
+        if completed.count != 1:
             return False
         self._end("COMMIT")
         return True

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 from penstock.backends.postgresql import location
 from penstock.backends.postgresql.capabilities import SOURCE, TARGET
+from penstock.backends.postgresql.connection import CONTROL, PLAN, Connection, connect
 from penstock.backends.postgresql.native import available
 from penstock.backends.postgresql.reader import PostgresReader
 from penstock.backends.postgresql.writer import postgres_writer
+from penstock.backends.shared.opening import Opening
 
 if TYPE_CHECKING:
     from penstock.backends.api.lag import LagGauge
     from penstock.backends.api.pulse import Pulse
     from penstock.backends.api.scratch import Scratch
-    from penstock.backends.api.source import HeldSnapshot, SourceCatalog
+    from penstock.backends.api.source import HeldSnapshot, SnapshotSession, SourceCatalog
     from penstock.backends.api.target import TargetCatalog
     from penstock.backends.api.worker import Reader, Writer
     from penstock.model.tables import Place, Relation, TableRef
@@ -45,23 +49,28 @@ class PostgresBackend:
     def place(self, url: str) -> Place:
         return location.place_of(url)
 
-    # Catalogs are imported where they are used: a worker needs neither.
+    # Catalogs are imported where they are used, a worker needs neither; while the server answers.
 
     def source(self, url: str) -> SourceCatalog:
-        from penstock.backends.postgresql.source import PostgresSource  # noqa: PLC0415
+        with _opening(url, "source", PLAN) as opening:
+            from penstock.backends.postgresql.source import PostgresSource  # noqa: PLC0415
 
-        available()  # where it is not, this process says why: nobody reads what workers log
-        return PostgresSource(url)
+            available()  # where it is not, this process says why: nobody reads what workers log
+            return PostgresSource(url, opening.take())
 
     def hold_snapshot(self, url: str, relations: Sequence[Relation]) -> HeldSnapshot:
-        from penstock.backends.postgresql.snapshot import ExportedSnapshot  # noqa: PLC0415
+        return self.snapshot_session(url).hold(relations)
 
-        return ExportedSnapshot(url, relations)
+    def snapshot_session(self, url: str) -> SnapshotSession:
+        from penstock.backends.postgresql import snapshot  # noqa: PLC0415
+
+        return snapshot.SnapshotSession(url)
 
     def target(self, url: str, control_schema: str) -> TargetCatalog:
-        from penstock.backends.postgresql.target import PostgresTarget  # noqa: PLC0415
+        with _opening(url, "target", CONTROL) as opening:
+            from penstock.backends.postgresql.target import PostgresTarget  # noqa: PLC0415
 
-        return PostgresTarget(url, control_schema)
+            return PostgresTarget(url, control_schema, opening.take())
 
     def preload(self) -> None:
         """Reader and writer come with this module: catalogs need most of what they import."""
@@ -97,3 +106,13 @@ class PostgresBackend:
         from penstock.backends.postgresql.scratch import PostgresScratch  # noqa: PLC0415
 
         return PostgresScratch(url, like)
+
+
+@contextmanager
+def _opening(url: str, side: str, name: str) -> Iterator[Opening[Connection]]:
+    opening = Opening(partial(connect, url, side, name), Connection.close)
+    try:
+        yield opening
+    except BaseException:
+        opening.leave()
+        raise

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import psycopg
 from psycopg import sql
+from psycopg.types.json import Jsonb
 
 from penstock.backends.api.control import RunningAttempt, RunRow
-from penstock.backends.api.records import Kind, Row
+from penstock.backends.api.records import Hold, Kind, Row
 from penstock.backends.postgresql.attempt.presence import (
     enter,
     enter_all,
@@ -28,7 +29,7 @@ from penstock.backends.postgresql.records import PostgresRecords
 from penstock.backends.postgresql.statements import for_server, quoted, statement
 from penstock.backends.shared.control_store import RecordedRuns
 from penstock.backends.shared.step_records import Merged
-from penstock.errors import PenstockError, PlanningError, TransientError
+from penstock.errors import Interrupted, PenstockError, PlanningError, TransientError
 from penstock.model.plans import OF_STOPPED, LoadPlan, Step
 from penstock.model.records import CommitRecord
 from penstock.model.tables import TableRef
@@ -42,13 +43,57 @@ class ControlTables(RecordedRuns):
         connect: opens another session, to look at what the first one waits for.
     """
 
+    may_be_left = True
+
     def __init__(
         self, connection: Connection, schema: str, connect: Callable[[], Connection]
     ) -> None:
         self._tables = PostgresRecords(connection, schema, connect)
         super().__init__(self._tables, ["transaction"])
+        self._tables.reads = self._reads
         self._connection = connection
         self._schema = schema
+        self._left: dict[TableRef, tuple[tuple[str, Step], ...]] = {}
+
+    def _reads(self, run_ids: Sequence[str], hold: Hold) -> list[Callable[[], object]]:
+        """What transactions ask after they have locked runs."""
+        ids = list(run_ids)
+        reads: list[Callable[[], object]] = []
+        if len(ids) == 1:
+            reads.append(lambda: self.load_run(ids[0]))
+        else:
+            reads.append(lambda: self.load_runs(ids))
+        if hold is Hold.STEP:
+            if len(ids) == 1:
+                reads.append(lambda: self._records.count(Kind.COMMIT, {"run_id": ids[0]}))
+            else:
+                reads.append(lambda: self._records.tally(ids))
+                reads.append(lambda: changed_runs(self._connection, self._schema, ids, ()))
+        return reads
+
+    def questions(
+        self, tables: Collection[TableRef], *, making: bool
+    ) -> list[Callable[[], object]]:
+        """Calls that ask what planning asks here. What they find is kept until `forget_answers`.
+
+        Parameters:
+            making: the tables are made anew, whatever stopped runs have left undone.
+        """
+
+        def note_steps_left() -> None:
+            self._left |= super(ControlTables, self).steps_left(tuple(tables))
+
+        return [self._tables.look, *([note_steps_left] if tables and not making else [])]
+
+    def forget_answers(self) -> None:
+        self._left.clear()
+
+    def steps_left(
+        self, tables: Sequence[TableRef]
+    ) -> Mapping[TableRef, tuple[tuple[str, Step], ...]]:
+        if all(table in self._left for table in tables):
+            return {table: self._left[table] for table in tables}
+        return super().steps_left(tables)
 
     def _statement(self, name: str) -> sql.Composed:
         return statement(name).format(schema=sql.Identifier(self._schema))
@@ -115,8 +160,6 @@ class ControlTables(RecordedRuns):
                 loaded.note(run.plan.load.table)
 
     def check_targets(self, run_ids: Sequence[str]) -> dict[str, PenstockError]:
-        if len(run_ids) < 2:
-            return super().check_targets(run_ids)
         in_place = mode_names(lambda mode: mode.inserts_in_place)
         with translated("target"):
             doubtful = changed_runs(self._connection, self._schema, run_ids, in_place)
@@ -148,6 +191,46 @@ class ControlTables(RecordedRuns):
             return self._connection.execute(query).rowcount == 0
         except psycopg.errors.InsufficientPrivilege:
             return False
+
+    # Runs
+
+    def set_status(self, run_id: str, status: str, failures: Sequence[Mapping[str, Any]]) -> None:
+        self.set_statuses({run_id: (status, failures)})
+
+    def set_statuses(self, statuses: Mapping[str, tuple[str, Sequence[Mapping[str, Any]]]]) -> None:
+        run_ids = sorted(statuses)
+        if len(run_ids) > 1 and not self._tables.joins(run_ids):
+            for run_id in run_ids:
+                self.set_status(run_id, *statuses[run_id])
+            return
+        ended = {
+            "runs": run_ids,
+            "statuses": [statuses[run_id][0] for run_id in run_ids],
+            "failures": [Jsonb([dict(each) for each in statuses[run_id][1]]) for run_id in run_ids],
+        }
+        with self._tables.changing(run_ids):
+            self._connection.execute(self._statement("set_statuses"), ended)
+
+    def prepare_all(self, loads: Mapping[str, LoadPlan]) -> dict[str, bool | PenstockError]:
+        if len(loads) == 1:
+            ((run_id, load),) = loads.items()
+            if not load.before and not load.volatile and self._prepare_at_once(run_id, load):
+                return {run_id: True}
+        return super().prepare_all(loads)
+
+    def _prepare_at_once(self, run_id: str, load: LoadPlan) -> bool:
+        """In one round trip, where nothing has to be done to the table; False where the run is
+        prepared, or that cannot be done."""
+        try:
+            with self._tables.changing([run_id]):
+                # Its mode says whether it loads the children that are there.
+                tables = [(run_id, load.table, None)]
+                noted = note_tables(self._connection, self._schema, tables, prepared=True)
+        except Interrupted:
+            raise
+        except PenstockError:
+            return False  # done step by step, it says what is wrong
+        return noted.rowcount == 1
 
     # Steps
 

@@ -6,9 +6,9 @@ record batches are made.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from psycopg.pq import ExecStatus
 
@@ -27,7 +27,11 @@ from penstock.backends.postgresql.native import (
     lines,
     pump,
 )
-from penstock.backends.postgresql.snapshot import import_snapshot, join_locks
+from penstock.backends.postgresql.snapshot import (
+    import_locked,
+    import_snapshot,
+    join_locks,
+)
 from penstock.backends.postgresql.statements import copy_format, selected, statement
 from penstock.backends.shared.opening import Opening
 from penstock.model.plans import Partition
@@ -39,6 +43,7 @@ if TYPE_CHECKING:
     from penstock.backends.postgresql.arrow.lines import Lines
     from penstock.backends.postgresql.arrow.reading import Decoder
     from penstock.backends.postgresql.arrow.wire import Wire
+    from penstock.backends.postgresql.asked_together import Question
 
 # One message a row comes in; gathered, they cost one call a write. Larger gains nothing (measured).
 GATHER = 128 * 1024
@@ -50,7 +55,7 @@ class PostgresReader:
     def __init__(self, spec: WorkerSpec) -> None:
         self._spec = spec
         self._connection: Connection | None = None
-        self._opening: Opening[Connection] | None = None
+        self._opening: Opening[_Opened] | None = None
         self._locked: set[Relation] = set()
         self._application_name = f"penstock:{spec.run_id}"
         self._labelled = ""
@@ -260,18 +265,44 @@ class PostgresReader:
         names = [pair.source for pair in pairs]
         return planned_columns(found, names, "source", relation)
 
-    def connect_ahead(self) -> None:
-        if self._connection is None and self._opening is None:
-            self._labelled = self._application_name
-            self._opening = Opening(partial(_opened, self._spec, self._labelled), abandon)
-
-    def _connect(self) -> Connection:
+    def connect_ahead(self, partition: Partition) -> None:
+        if self._opening is not None:
+            return
+        tables = self._to_lock(partition)
         if self._connection is None:
-            self.connect_ahead()
-            assert self._opening is not None
-            self._connection = self._opening.take()
-            self._opening = None
+            self._labelled = self._application_name
+            opened = partial(_opened, self._spec, self._labelled, tables)
+        elif self._spec.snapshot is not None and (naming := self._naming()):
+            opened = partial(_named, self._connection, naming, tables, self._spec.stall_timeout)
+        else:
+            return
+        self._opening = Opening(opened, lambda opened: abandon(opened.connection))
+
+    def _connect(self, partition: Partition) -> Connection:
+        if self._connection is None:
+            self.connect_ahead(partition)
+        if self._opening is not None:
+            opened = self._opening.take()
+            self._connection, self._opening = opened.connection, None
+            self._locked.update(opened.locked)
+        assert self._connection is not None
         return self._connection
+
+    def _to_lock(self, partition: Partition) -> Sequence[Relation]:
+        """Tables that are read with the snapshot, and that this session has not locked."""
+        if self._spec.snapshot is None:
+            return ()
+        found = tables_of(self._spec.relation, partition.extent)
+        return [table for table in found if table not in self._locked]
+
+    def _naming(self) -> Sequence[Question]:
+        """What gives the session its name; empty where it has it."""
+        has_transaction = self._spec.snapshot is not None
+        if self._labelled == self._application_name and not self._commits:
+            return ()
+        self._labelled = self._application_name
+        query = "SELECT pg_catalog.set_config('application_name', %s, %s)"
+        return [(query, [self._labelled, self._commits or has_transaction])]
 
     def _ready(self, partition: Partition) -> Connection:
         """Connected, labelled, and in the transaction in which the partition is read.
@@ -279,23 +310,17 @@ class PostgresReader:
         One that sees the run's snapshot stays open for the worker's life: it is imported once.
         Without a snapshot a COPY that is all there is to read needs none.
         """
-        connection, snapshot = self._connect(), self._spec.snapshot
+        connection = self._connect(partition)
         alone = self._spec.format not in SHARED_FORMATS and not connection.pooled
-        self._commits = snapshot is None and not alone
-        if self._commits or self._labelled != self._application_name:
-            self._labelled = self._application_name
-            with translated("source"), connection.together():
-                if self._commits:
-                    connection.begin()
-                connection.execute(
-                    "SELECT pg_catalog.set_config('application_name', %s, %s)",
-                    [self._labelled, self._commits or snapshot is not None],
-                )
-        if snapshot is not None:
-            tables = tables_of(self._spec.relation, partition.extent)
-            wanted = [table for table in tables if table not in self._locked]
-            join_locks(connection, wanted, self._spec.stall_timeout)
+        self._commits = self._spec.snapshot is None and not alone
+        naming, tables = self._naming(), self._to_lock(partition)
+        if tables:
+            join_locks(connection, tables, self._spec.stall_timeout, naming)
             self._locked.update(tables)
+        elif naming:
+            with translated("source"), connection.together(begin=self._commits):
+                for statement in naming:
+                    connection.execute(*statement)
         return connection
 
     def abandon(self) -> None:
@@ -308,14 +333,37 @@ class PostgresReader:
             abandon(connection)
 
 
-def _opened(spec: WorkerSpec, application_name: str) -> Connection:
-    """A session that sees the run's snapshot, if there is one."""
+class _Opened(NamedTuple):
+    """A session that is ready to be read, and the tables that it has locked on the way."""
+
+    connection: Connection
+    locked: Sequence[Relation]
+
+
+def _opened(spec: WorkerSpec, application_name: str, tables: Sequence[Relation]) -> _Opened:
+    """One that sees the run's snapshot, if there is one."""
     if spec.snapshot is None:
-        return connect(spec.source, "source", application_name)
+        return _Opened(connect(spec.source, "source", application_name), ())
     connection = connect(spec.source, "source", application_name, set_up=False)
     try:
-        import_snapshot(connection, spec.snapshot)
+        with translated("source"):
+            found = import_locked(connection, spec.snapshot, tables, spec.stall_timeout)
+        if found is None:
+            import_snapshot(connection, spec.snapshot)
     except BaseException:
         connection.close()
         raise
-    return connection
+    return _Opened(connection, tables if found is not None else ())
+
+
+def _named(
+    connection: Connection, naming: Sequence[Question], tables: Sequence[Relation], seconds: float
+) -> _Opened:
+    """One that is open, with the locks and the name for another partition."""
+    if tables:
+        join_locks(connection, tables, seconds, naming)
+    else:
+        with translated("source"), connection.together():
+            for statement in naming:
+                connection.execute(*statement)
+    return _Opened(connection, tables)

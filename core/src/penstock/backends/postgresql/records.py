@@ -35,8 +35,6 @@ ADDING_MS = 1000
 DENIED, LOCKED = "42501", "55P03"
 # How long a transaction of many runs waits for a lock, in milliseconds.
 JOINED_LOCK_MS = 2000
-# Journals of one statement.
-JOURNALS = 100
 # A run's row is shared by its attempts and steps, in this mode.
 _SHARED = "KEY SHARE"
 
@@ -56,6 +54,7 @@ class PostgresRecords(SqlRecords):
     steps_with_records = TARGET.steps_with_records
     now = "clock_timestamp()"
     text = "text"
+    upserts = True
 
     def __init__(
         self, connection: Connection, schema: str, connect: Callable[[], Connection]
@@ -64,6 +63,8 @@ class PostgresRecords(SqlRecords):
         self._connect = connect
         self._connection = connection
         self._name = schema
+        self.reads: Callable[[Sequence[str], Hold], list[Callable[[], object]]] = lambda *_: []
+        """Calls that transactions on runs begin with, usually."""
         names = ("run", "commit_record", "step_record", "recopy_record", "volatile_run")
         self._complete = False
         self._tables = [sql.Identifier(schema, name).as_string(connection) for name in names]
@@ -111,7 +112,7 @@ class PostgresRecords(SqlRecords):
     def create(self) -> None:
         # Looked for first: CREATE ... IF NOT EXISTS asks for the privilege even if they do.
         with planning("target", f"control schema {self._name!r}"):
-            missing = self._missing()
+            missing = [] if self._complete else self._missing()
             if not missing and self.keeps_figures:
                 return
             self._connection.guard = Guard("", self.patience, self._connect)
@@ -134,6 +135,11 @@ class PostgresRecords(SqlRecords):
                     "administrator created with the output of `penstock control-ddl --target "
                     f"postgresql:// --control-schema {self._name}`, or another --control-schema",
                 ) from error
+
+    def look(self) -> None:
+        """Find out whether the control tables are there, and what they have room for."""
+        self._complete = self._complete or not self._missing()
+        _ = self.keeps_figures
 
     def _missing(self) -> list[str]:
         """Those of the control tables that are not there."""
@@ -171,20 +177,6 @@ class PostgresRecords(SqlRecords):
                 )
         return super().read(kind, where, columns)
 
-    def put_journals(self, rows: Sequence[Row]) -> None:
-        for first in range(0, len(rows), JOURNALS):
-            values: list[Any] = []
-            for row in rows[first : first + JOURNALS]:
-                values += [row["run_id"], row["execution_id"], Jsonb(row["content"])]
-            listed = ", ".join(["(%s, %s, %s)"] * (len(values) // 3))
-            self.execute(
-                f"INSERT INTO {self.named(Kind.JOURNAL.value)} (run_id, execution_id, content)"
-                f" VALUES {listed}"
-                " ON CONFLICT (run_id, execution_id) DO UPDATE SET content = excluded.content",
-                values,
-                reading=False,
-            )
-
     def attend(self, run_id: str) -> None:
         """Be known as a session of this run, or of its batch, and end older ones that are in the
         way."""
@@ -203,24 +195,42 @@ class PostgresRecords(SqlRecords):
         batch_id = self.batch_id
         return bool(batch_id) and all(is_table_run(run_id, batch_id) for run_id in run_ids)
 
+    @contextlib.contextmanager
+    def changing(self, run_ids: Sequence[str]) -> Iterator[None]:
+        """Statements that change runs, of which none looks at what another one has found: they are
+        a transaction, which locks the runs first."""
+        with translated("target"):
+            self.attend(run_ids[0])
+            with self._connection.whole_transaction():
+                for statement in self._locking(run_ids, Hold.CHANGE):
+                    self._connection.execute(*statement)
+                yield
+
     def transact_all(self, run_ids: Sequence[str], body: Callable[[], T], hold: Hold) -> T:
         with translated("target"):
             self.attend(run_ids[0])
-            with self._connection.transaction():
-                # A table that somebody has locked is left to itself, which waits for longer.
-                self._connection.execute(f"SET LOCAL lock_timeout = {JOINED_LOCK_MS}")
-                mode = "NO KEY UPDATE" if hold is Hold.CHANGE else _SHARED
-                # Always in the same order, so that two batches cannot deadlock.
-                self._lock_all("run", "run_id", run_ids, mode)
-                if hold is Hold.STEP:
-                    self._lock_all("commit_record", "run_id, partition_id", run_ids, _SHARED)
+            reads = self.reads(run_ids, hold)
+            with self._connection.transaction_of(*self._locking(run_ids, hold), reads=reads):
                 return body()
 
-    def _lock_all(self, table: str, order: str, run_ids: Sequence[str], mode: str) -> None:
+    def _locking(self, run_ids: Sequence[str], hold: Hold) -> Iterator[tuple[Any, ...]]:
+        if len(run_ids) > 1:
+            # A table that somebody has locked is left to itself, which waits for longer.
+            yield (f"SET LOCAL lock_timeout = {JOINED_LOCK_MS}".encode(),)
+        mode = "NO KEY UPDATE" if hold is Hold.CHANGE else _SHARED
+        # Always in the same order, so that two batches cannot deadlock.
+        yield self._lock_all("run", "run_id", run_ids, mode)
+        if hold is Hold.STEP:
+            # Steps share the commit records; none can be taken back until they are done.
+            yield self._lock_all("commit_record", "run_id, partition_id", run_ids, _SHARED)
+
+    def _lock_all(
+        self, table: str, order: str, run_ids: Sequence[str], mode: str
+    ) -> tuple[bytes, Sequence[Any]]:
         query = (
             f"SELECT FROM {self.named(table)} WHERE run_id = ANY (%s) ORDER BY {order} FOR {mode}"
         )
-        self._connection.execute(query.encode(), [list(run_ids)])
+        return query.encode(), [list(run_ids)]
 
     def transact(
         self,
@@ -232,31 +242,31 @@ class PostgresRecords(SqlRecords):
     ) -> T:
         with translated("target"):
             self.attend(run_id)
+            # What others have committed meanwhile is seen by the statements that follow.
+            if hold in (Hold.CHANGE, Hold.STEP):
+                reads = self.reads([run_id], hold)
+                with self._connection.transaction_of(*self._locking([run_id], hold), reads=reads):
+                    return body()
             with self._connection.transaction():
                 if hold is Hold.ALONE:
                     self._shut_out_attempts(run_id)
-                elif hold is Hold.CHANGE:
-                    self._lock_run(run_id, "NO KEY UPDATE")
                 else:
-                    if hold is Hold.RECOPY:
-                        self._wait_for_attempts(run_id, partition_ids, patience)
+                    self._wait_for_attempts(run_id, partition_ids, patience)
                     # As an attempt does it: meanwhile the run cannot be started over.
                     self._lock_run(run_id, _SHARED)
-                    self._lock_committed(run_id, hold, partition_ids)
-                # What others have committed meanwhile is seen by the statements that follow.
+                    self._lock_committed(run_id, partition_ids)
                 return body()
 
     def _lock_run(self, run_id: str, mode: str) -> None:
         query = f"SELECT FROM {self.named('run')} WHERE run_id = %s FOR {mode}"
         self._connection.execute(query.encode(), [run_id])
 
-    def _lock_committed(self, run_id: str, hold: Hold, partition_ids: Sequence[str]) -> None:
-        """Steps share the commit records; none can be taken back until they are done."""
-        some = "" if hold is Hold.STEP else " AND partition_id = ANY (%s) ORDER BY partition_id"
-        mode = _SHARED if hold is Hold.STEP else "UPDATE"
-        query = f"SELECT FROM {self.named('commit_record')} WHERE run_id = %s{some} FOR {mode}"
-        values = [run_id] if hold is Hold.STEP else [run_id, list(partition_ids)]
-        self._connection.execute(query.encode(), values)
+    def _lock_committed(self, run_id: str, partition_ids: Sequence[str]) -> None:
+        query = (
+            f"SELECT FROM {self.named('commit_record')} WHERE run_id = %s"
+            " AND partition_id = ANY (%s) ORDER BY partition_id FOR UPDATE"
+        )
+        self._connection.execute(query.encode(), [run_id, list(partition_ids)])
 
     def _wait_for_attempts(
         self, run_id: str, partition_ids: Sequence[str], patience: float

@@ -9,7 +9,7 @@ import contextlib
 import select
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -34,6 +34,7 @@ from penstock.spec.worker_spec import Patience
 
 if TYPE_CHECKING:
     from penstock.backends.api.source import SourceCatalog, Waiting
+    from penstock.backends.postgresql.asked_together import Question
 
 # Seconds for a lock that somebody waits for who waits for the run's snapshot.
 JOIN_SECONDS = 5.0
@@ -48,6 +49,26 @@ SNAPSHOT_GONE = {"22023", "42704", "55000"}
 # as parts of their table alone.
 UNLOCKABLE = (psycopg.errors.WrongObjectType, psycopg.errors.InsufficientPrivilege)
 ONE_MOMENT = "ISOLATION LEVEL REPEATABLE READ READ ONLY"
+EXPORT = (
+    "SELECT pg_catalog.pg_export_snapshot(), clock_timestamp()::text,"
+    " pg_catalog.txid_snapshot_xmin(s) || ':' || pg_catalog.txid_snapshot_xmax(s)"
+    " FROM pg_catalog.txid_current_snapshot() AS s"
+)
+
+
+class SnapshotSession:
+    """A session that is to hold a snapshot, opened before it is known of what."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._connection = connect(url, "source", SNAPSHOT, set_up=False)
+
+    def hold(self, relations: Sequence[Relation]) -> ExportedSnapshot:
+        """Take the snapshot, once. The session is the snapshot's from now on."""
+        return ExportedSnapshot(self._connection, self._url, relations)
+
+    def close(self) -> None:
+        self._connection.close()
 
 
 class ExportedSnapshot:
@@ -58,17 +79,33 @@ class ExportedSnapshot:
     somebody waits to rewrite the table: who comes then, waits behind.
     """
 
-    def __init__(self, url: str, relations: Sequence[Relation]) -> None:
-        self._connection = connect(url, "source", SNAPSHOT)
+    def __init__(self, connection: Connection, url: str, relations: Sequence[Relation]) -> None:
+        self._connection = connection
         self._looker = partial(watcher, url)
         self._waiting: Sequence[Waiting] = ()
         self._look: threading.Thread | None = None
         self._looked = 0.0
         try:
-            self.snapshot = self._export(relations)
+            self.snapshot = self._export_at_once(relations) or self._export(relations)
         except BaseException:
             self._connection.close()
             raise
+
+    def _export_at_once(self, relations: Sequence[Relation]) -> Snapshot | None:
+        """In one round trip, where nobody is in the way of the locks; else None."""
+        locks = _locks_at_once(relations)
+        if not locks:
+            return None
+        try:
+            # A lock comes before the snapshot that sees what is locked: to lock takes none.
+            cursor = self._connection.begin(ONE_MOMENT, f"{locks}; {EXPORT}")
+            while cursor.nextset():
+                pass
+            return Snapshot(*cursor.fetchall()[0])
+        except psycopg.Error:
+            if not self._connection.closed:
+                self._connection.execute("ROLLBACK")
+            return None
 
     def _export(self, relations: Sequence[Relation]) -> Snapshot:
         connection = self._connection
@@ -87,12 +124,7 @@ class ExportedSnapshot:
                 raise _too_many_locks(len(relations), found, error.sqlstate or "") from error
         connection.guard = None
         with planning("source", "snapshot"):
-            exported = (
-                "SELECT pg_catalog.pg_export_snapshot(), clock_timestamp()::text,"
-                " pg_catalog.txid_snapshot_xmin(s) || ':' || pg_catalog.txid_snapshot_xmax(s)"
-                " FROM pg_catalog.txid_current_snapshot() AS s"
-            )
-            return Snapshot(*connection.first(exported))
+            return Snapshot(*connection.first(EXPORT))
 
     def alive(self) -> bool:
         """A server that goes away closes the socket, which then reads as ready."""
@@ -261,11 +293,26 @@ def _blocked(connection: Connection, relations: Sequence[Relation], seconds: flo
     )
 
 
-def join_locks(connection: Connection, tables: Sequence[Relation], seconds: float) -> None:
+def _locks_at_once(relations: Sequence[Relation]) -> str:
+    """Statements that lock tables which nobody keeps locked, and fail otherwise; empty where that
+    cannot be done."""
+    refs = [quoted(read).as_string(None) for read in relations if isinstance(read, TableRef)]
+    if not refs or len(refs) < len(relations) or len(refs) > AT_ONCE:
+        return ""
+    return f"LOCK TABLE {', '.join(refs)} IN ACCESS SHARE MODE NOWAIT"
+
+
+def join_locks(
+    connection: Connection,
+    tables: Sequence[Relation],
+    seconds: float,
+    before: Sequence[Question] = (),
+) -> None:
     """Take the snapshot holder's locks in another transaction.
 
     Parameters:
         seconds: for each lock that is needed later; 0: for ever.
+        before: other statements of that transaction, in the same round trip where that is possible.
 
     Raises:
         Blocked: a session waits to rewrite a table. It waits for the snapshot's holder, which waits
@@ -273,29 +320,38 @@ def join_locks(connection: Connection, tables: Sequence[Relation], seconds: floa
     """
     if not tables:
         return
-    patience = f"SET LOCAL lock_timeout = {round(seconds * 1000)}"
+    patience = _patience(seconds)
     with translated("source"):
-        if not _lock_at_once(connection, tables, patience):
+        if not _lock_at_once(connection, tables, patience, before):
+            for statement in before:
+                connection.execute(*statement)
             lock_against_rewrites(connection, tables, JOIN_SECONDS)
             connection.execute(patience)
 
 
-def _lock_at_once(connection: Connection, tables: Sequence[Relation], then: str) -> bool:
+def _patience(seconds: float) -> str:
+    return f"SET LOCAL lock_timeout = {round(seconds * 1000)}"
+
+
+def _lock_at_once(
+    connection: Connection, tables: Sequence[Relation], then: str, before: Sequence[Question]
+) -> bool:
     """Lock tables that nobody keeps locked, in one round trip.
 
     Parameters:
         then: a statement that follows.
 
-    Returns: False where that is not possible; then nothing is locked.
+    Returns: False where that is not possible; then nothing is locked, and nothing done.
     """
-    refs = [quoted(table) for table in tables if isinstance(table, TableRef)]
-    if len(refs) < len(tables):
+    locks = _locks_at_once(tables)
+    if not locks:
         return False
-    lock = sql.SQL("LOCK TABLE {} IN ACCESS SHARE MODE NOWAIT").format(sql.SQL(", ").join(refs))
     try:
         with connection.together():
             connection.execute("SAVEPOINT unlocked")
-            connection.execute(lock)
+            for statement in before:
+                connection.execute(*statement)
+            connection.execute(locks.encode())
             connection.execute("RELEASE unlocked")
             connection.execute(then.encode())
     except psycopg.Error:
@@ -306,6 +362,39 @@ def _lock_at_once(connection: Connection, tables: Sequence[Relation], then: str)
     return True
 
 
+def import_locked(
+    connection: Connection, token: str, tables: Sequence[Relation], seconds: float
+) -> Mapping[TableRef, int] | None:
+    """`import_snapshot` and `join_locks` in one round trip.
+
+    Returns: the tables' object ids. None where it is not possible: no transaction is begun then.
+    """
+    locks = _locks_at_once(tables)
+    if not locks:
+        return None
+    refs = [read for read in tables if isinstance(read, TableRef)]
+    oids = ", ".join(f"{literal(name(ref))}::regclass::oid::bigint" for ref in refs)
+    try:
+        cursor = connection.begin(
+            ONE_MOMENT,
+            f"{_importing(token)}; {locks}; {_patience(seconds)}; SELECT ARRAY[{oids}]",
+        )
+        while cursor.nextset():
+            pass
+        ((found,),) = cursor.fetchall()
+    except psycopg.Error:
+        if connection.closed:
+            raise
+        connection.execute("ROLLBACK")
+        return None
+    connection.note_pid()
+    return dict(zip(refs, found, strict=True))
+
+
+def _importing(token: str) -> str:
+    return f"SET TRANSACTION SNAPSHOT {literal(token)}"
+
+
 def import_snapshot(connection: Connection, token: str) -> None:
     """Begin a transaction that sees what the snapshot sees.
 
@@ -313,7 +402,7 @@ def import_snapshot(connection: Connection, token: str) -> None:
         SnapshotLost: its holder is gone.
     """
     try:
-        connection.begin(ONE_MOMENT, f"SET TRANSACTION SNAPSHOT {literal(token)}")
+        connection.begin(ONE_MOMENT, _importing(token))
     except psycopg.Error as error:
         with contextlib.suppress(psycopg.Error):
             connection.execute("ROLLBACK")

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import TypeVar
 
 import psycopg
 from psycopg import sql
@@ -23,13 +24,15 @@ from penstock.backends.postgresql.catalog.relations import (
     check_readable,
     find_by_name,
     heirs_of,
-    list_others,
-    list_tables,
+    match_others,
+    match_tables,
     natures_of,
+    read_others,
+    read_tables,
     search_path,
 )
 from penstock.backends.postgresql.catalog.sequences import positions_of
-from penstock.backends.postgresql.catalog.sizes import read_statistics
+from penstock.backends.postgresql.catalog.sizes import read_statistics, sizes_of
 from penstock.backends.postgresql.catalog.source_state import (
     may_have_moved,
     read_states,
@@ -51,10 +54,11 @@ from penstock.backends.postgresql.compare.checksums import (
 )
 from penstock.backends.postgresql.compare.conditions import select
 from penstock.backends.postgresql.compare.gone import in_buckets, read_buckets
-from penstock.backends.postgresql.connection import Connection, abandon, connect
+from penstock.backends.postgresql.connection import PLAN, Connection, abandon, connect
 from penstock.backends.postgresql.errors import planning, translated
 from penstock.backends.postgresql.snapshot import (
     AT_ONCE,
+    import_locked,
     import_snapshot,
     join_locks,
     watcher,
@@ -76,14 +80,21 @@ from penstock.model.tables import (
 )
 from penstock.spec.worker_spec import Patience
 
+T = TypeVar("T")
+
 
 class PostgresSource:
+    """
+    Parameters:
+        connection: that was opened for it.
+    """
+
     # A session that has become idle reports what it wrote after 10 s at the latest
     # (PGSTAT_IDLE_INTERVAL in pgstat.c).
     settle_seconds = 11.0
 
-    def __init__(self, url: str) -> None:
-        connection = connect(url, "source", "penstock:plan")
+    def __init__(self, url: str, connection: Connection | None = None) -> None:
+        connection = connection or connect(url, "source", PLAN)
         connection.side = "source"
         what = "planning or verification"
         guard = Guard("", Patience(), partial(watcher, url), side="source", what=what)
@@ -94,6 +105,8 @@ class PostgresSource:
         self._connection.guard = guard
         self._adopted = ""
         self._locked: Sequence[Relation] = ()
+        self._oids: Mapping[TableRef, int] = {}
+        """Of tables that are locked."""
         self._queries: dict[Query, tuple[Column, ...]] = {}
         self._sets: list[Described] = []
 
@@ -102,11 +115,50 @@ class PostgresSource:
 
     @contextlib.contextmanager
     def describing(self, relations: Sequence[Relation]) -> Iterator[None]:
-        self._sets.append(Described(self._connection, relations))
+        self._sets.append(Described(self._connection, relations, self._oids))
         try:
             yield
         finally:
             self._sets.pop()
+
+    def look_ahead(self, definitions: Collection[bool] = ()) -> None:
+        if not self._sets:
+            return
+        facts, connection = self._sets[-1], self._connection
+        if facts.is_empty:
+            # Somebody is about to look for some.
+            listed = (("tables", read_tables), ("others", read_others))
+            connection.ask_together(
+                partial(self._once, what, partial(read, connection)) for what, read in listed
+            )
+            return
+        kinds: list[tuple[Hashable, Callable[[Sequence[int]], Mapping[int, object]]]] = [
+            ("columns", partial(columns_of, connection, types=facts.types)),
+            ("nature", partial(natures_of, connection)),
+            ("state", partial(read_states, connection)),
+        ]
+        if self._adopted:
+            kinds += [
+                ("heirs", partial(heirs_of, connection)),
+                ("positions", partial(positions_of, connection)),
+                ("size", partial(sizes_of, connection)),
+            ]
+        if self._adopted and definitions:
+            from penstock.backends.postgresql.ddl.definition import definitions_of  # noqa: PLC0415
+
+            kinds += [
+                (
+                    ("definition", partitioning),
+                    partial(definitions_of, connection, partitioning=partitioning),
+                )
+                for partitioning in definitions
+            ]
+
+        def look(kind: Hashable, read: Callable[[Sequence[int]], Mapping[int, object]]) -> None:
+            if (ref := facts.first()) is not None:
+                facts.get(kind, ref, read)
+
+        connection.ask_together([partial(look, *each) for each in kinds])
 
     def _about(self, relation: Relation) -> Described:
         """What is known of it; nothing, but within `describing`."""
@@ -168,7 +220,13 @@ class PostgresSource:
             return facts.get("positions", relation, partial(positions_of, self._connection))
 
     def tables(self, include: Sequence[str], exclude: Sequence[str]) -> tuple[TableRef, ...]:
-        return list_tables(self._connection, include, exclude)
+        with translated("source"):
+            rows = self._once("tables", partial(read_tables, self._connection))
+        return match_tables(rows, include, exclude)
+
+    def _once(self, what: str, read: Callable[[], T]) -> T:
+        """Of the whole database."""
+        return self._sets[0].once(what, read) if self._sets else read()
 
     def schemas(self) -> tuple[str, ...]:
         return search_path(self._connection, "source")
@@ -177,7 +235,13 @@ class PostgresSource:
         return find_by_name(self._connection, name, "source")
 
     def others(self, include: Sequence[str], exclude: Sequence[str]) -> tuple[NotCopied, ...]:
-        return list_others(self._connection, include, exclude)
+        with translated("source"):
+            rows = self._once("others", partial(read_others, self._connection))
+        return match_others(rows, include, exclude)
+
+    @property
+    def _is_idle(self) -> bool:
+        return self._connection.info.transaction_status == TransactionStatus.IDLE
 
     def adopt(self, snapshot: Snapshot) -> None:
         status = self._connection.info.transaction_status
@@ -194,7 +258,18 @@ class PostgresSource:
         self._adopted = snapshot.token
         self._lock(self._locked)
 
-    def lock(self, relations: Sequence[Relation]) -> None:
+    def adopt_locked(self, snapshot: Snapshot, relations: Sequence[Relation]) -> None:
+        if self._adopted != snapshot.token and self._is_idle and not self._locked:
+            seconds = Patience().stall_timeout
+            with translated("source"):
+                oids = import_locked(self._connection, snapshot.token, relations, seconds)
+            if oids is not None:
+                self._oids = oids
+                for each in self._sets:
+                    each.forget(oids)
+                self._adopted, self._locked = snapshot.token, tuple(relations)
+                return
+        self.adopt(snapshot)
         known = set(self._locked)
         if added := [each for each in relations if each not in known]:
             self._lock(added)
@@ -216,6 +291,7 @@ class PostgresSource:
 
     def _forget(self) -> None:
         """What was read in another transaction may be of another moment."""
+        self._oids = {}
         for each in self._sets:
             each.forget()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 
@@ -32,7 +32,13 @@ from penstock.backends.postgresql.compare.checksums import (
 )
 from penstock.backends.postgresql.compare.conditions import condition
 from penstock.backends.postgresql.compare.gone import in_buckets, keep_keys, read_buckets
-from penstock.backends.postgresql.connection import LOOK_LOCK, abandon, connect
+from penstock.backends.postgresql.connection import (
+    CONTROL,
+    LOOK_LOCK,
+    Connection,
+    abandon,
+    connect,
+)
 from penstock.backends.postgresql.control import ControlTables
 from penstock.backends.postgresql.errors import planning, translated
 from penstock.backends.postgresql.load.fitting import fit_columns
@@ -58,8 +64,13 @@ def _privileges(mode: Mode) -> list[str]:
 
 
 class PostgresTarget:
-    def __init__(self, url: str, control_schema: str) -> None:
-        self._connection = connect(url, "target", "penstock:control")
+    """
+    Parameters:
+        connection: that was opened for it.
+    """
+
+    def __init__(self, url: str, control_schema: str, connection: Connection | None = None) -> None:
+        self._connection = connection or connect(url, "target", CONTROL)
         self._connection.side = "target"
         watch = partial(connect, url, "target", "penstock:watch", lock_seconds=LOOK_LOCK)
         self._connection.guard = Guard("", Patience(), watch, what="the target's catalog")
@@ -78,6 +89,14 @@ class PostgresTarget:
             yield
         finally:
             self._known = before
+            self.control.forget_answers()
+
+    def look_ahead(self, definitions: Collection[bool] = ()) -> None:
+        if self._known is not None:
+            making = bool(definitions)
+            control = self.control.questions(self._known.refs, making=making)
+            questions = self._known.questions(making=making)
+            self._connection.ask_together([*control, *questions])
 
     def expect(self, definitions: Mapping[TableRef, TableDefinition]) -> None:
         contents = {

@@ -71,8 +71,9 @@ def waiting_for(connection: Connection, pid: int | None = None) -> list[Waiting]
     Parameters:
         pid: that session's; None: this one.
     """
-    # Within a transaction a server shows the activity of others as it was at the first look.
-    connection.execute("SELECT pg_catalog.pg_stat_clear_snapshot()")
-    found = connection.execute(for_server(connection, "waiting"), {"pid": pid}).fetchall()
-    sessions = [Session(*row) for row in found]
+    with connection.together():
+        # Within a transaction a server shows the activity of others as it was at the first look.
+        connection.execute("SELECT pg_catalog.pg_stat_clear_snapshot()")
+        found = connection.execute(for_server(connection, "waiting"), {"pid": pid})
+    sessions = [Session(*row) for row in found.fetchall()]
     return [Waiting(str(each.pid), str(each), each.seconds or 0.0) for each in sessions]

@@ -1,13 +1,43 @@
-"""Doing something for many runs at once; where that fails, one bad run fails alone."""
+"""Asking, or doing, for many at once; where that fails, one bad one fails alone."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import TypeVar
 
 from penstock.errors import Interrupted, PenstockError
 
+K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
+E = TypeVar("E", bound=Exception)
+
+
+def halved(
+    keys: Sequence[K],
+    together: Callable[[Sequence[K]], Mapping[K, T]],
+    refusal: type[E],
+    lasting: Callable[[E], bool] = lambda error: True,
+) -> tuple[dict[K, T], dict[K, E]]:
+    """What is said of each, and the errors of those that fail alone.
+
+    Parameters:
+        together: asks about some of them at once.
+        refusal: what it raises where one of them may be to blame.
+        lasting: whether that is so. Other errors are raised at once.
+    """
+    if not keys:
+        return {}, {}
+    try:
+        return dict(together(keys)), {}
+    except refusal as error:
+        if not lasting(error):
+            raise
+        if len(keys) == 1:
+            return {}, {keys[0]: error}
+    middle = len(keys) // 2
+    found, errors = halved(keys[:middle], together, refusal, lasting)
+    more, further = halved(keys[middle:], together, refusal, lasting)
+    return found | more, errors | further
 
 
 def bisected(
@@ -24,21 +54,11 @@ def bisected(
     Raises:
         Interrupted: at once.
     """
-    if len(run_ids) > 1:
-        try:
-            return dict(together(run_ids))
-        except Interrupted:
-            raise
-        except PenstockError:
-            middle = len(run_ids) // 2
-            first, second = run_ids[:middle], run_ids[middle:]
-            return bisected(first, together, alone) | bisected(second, together, alone)
-    found: dict[str, T | PenstockError] = {}
-    for run_id in run_ids:
-        try:
-            found[run_id] = alone(run_id)
-        except Interrupted:
-            raise
-        except PenstockError as error:
-            found[run_id] = error
-    return found
+
+    def do(some: Sequence[str]) -> Mapping[str, T]:
+        return together(some) if len(some) > 1 else {some[0]: alone(some[0])}
+
+    done, failed = halved(
+        run_ids, do, PenstockError, lambda error: not isinstance(error, Interrupted)
+    )
+    return {**done, **failed}

@@ -10,12 +10,12 @@ import fcntl
 import hashlib
 import os
 import secrets
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from urllib.parse import quote, unquote
 
 from penstock.backends.shared.locked_files import is_locked, locked
-from penstock.errors import PermanentError, TransientError
+from penstock.errors import PenstockError, PermanentError, TargetBusy, TransientError
 
 LOCK = "lock"
 # Who looks for other runs reads a few of them, and may wait for its turn at the target.
@@ -32,8 +32,8 @@ class Presence:
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
-        self._held: list[tuple[str, int]] = []
-        """Files and their descriptors."""
+        self._held: dict[tuple[str, str], tuple[str, int]] = {}
+        """Files and their descriptors, by run and the mark of its table."""
 
     def enter(self, run_id: str, table: str, check: Callable[[Sequence[str]], None]) -> None:
         """See `ControlStore.enter`.
@@ -42,17 +42,39 @@ class Presence:
             TransientError: somebody who was stopped keeps others from entering.
             PermanentError: the folder cannot be written to.
         """
-        mark = _mark(table)
+        failed = self.enter_all({run_id: table}, lambda _, others: check(others))
+        for error in failed.values():
+            raise error
+
+    def enter_all(
+        self, tables: Mapping[str, str], check: Callable[[str, Sequence[str]], None]
+    ) -> dict[str, PenstockError]:
+        """See `ControlStore.enter_all`."""
+        failed: dict[str, PenstockError] = {}
+        if not tables:
+            return failed  # who enters nothing leaves nothing, and would not remove the folder
         with self._alone(ENTER_SECONDS):
-            others = {run for found, run in self._alive() if found == mark and run != run_id}
-            check(sorted(others))
-            begin = f"{mark}~{quote(run_id, '')}~"
-            if any(os.path.basename(path).startswith(begin) for path, _ in self._held):
-                return
-            path = os.path.join(self._folder, begin + secrets.token_hex(4))
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-            self._held.append((path, descriptor))
+            found: dict[str, set[str]] = {}
+            for mark, run in self._alive():
+                found.setdefault(mark, set()).add(run)
+            for run_id, table in tables.items():
+                mark = _mark(table)
+                others = found.setdefault(mark, set())
+                try:
+                    check(run_id, sorted(others - {run_id}))
+                except TargetBusy as error:
+                    failed[run_id] = error
+                    continue
+                others.add(run_id)
+                if (run_id, mark) not in self._held:
+                    self._held[run_id, mark] = self._locked(f"{mark}~{quote(run_id, '')}~")
+        return failed
+
+    def _locked(self, begin: str) -> tuple[str, int]:
+        path = os.path.join(self._folder, begin + secrets.token_hex(4))
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        return path, descriptor
 
     def executed(self) -> set[str]:
         """Runs that other processes execute at this moment, on any table."""
@@ -72,21 +94,28 @@ class Presence:
             name.startswith(begin) and is_locked(os.path.join(self._folder, name)) for name in names
         )
 
-    def leave(self) -> None:
-        """End what was entered. May be called twice."""
-        if not self._held:
+    def leave(self, run_ids: Collection[str] | None = None) -> None:
+        """End what was entered. May be called twice.
+
+        Parameters:
+            run_ids: by these runs; by default all.
+        """
+        left = [entry for entry in self._held if run_ids is None or entry[0] in run_ids]
+        if not left:
             return
         with suppress(TransientError, PermanentError), self._alone(LEAVE_SECONDS):
-            self._release()
+            self._release(left)
             if not list(self._alive()):
                 os.unlink(os.path.join(self._folder, LOCK))
                 with suppress(OSError):  # something else is in it
                     os.rmdir(self._folder)
-        self._release()
+        self._release(left)
 
-    def _release(self) -> None:
-        while self._held:
-            path, descriptor = self._held.pop()
+    def _release(self, entries: Iterable[tuple[str, str]]) -> None:
+        for entry in entries:
+            if entry not in self._held:
+                continue
+            path, descriptor = self._held.pop(entry)
             with suppress(OSError):
                 os.unlink(path)
             os.close(descriptor)

@@ -43,6 +43,8 @@ class RunRecords(WatermarkRecords):
         commit_columns: of commit records, those that only this backend has.
     """
 
+    may_be_left = False
+
     def __init__(self, records: RecordStore, commit_columns: Sequence[str] = ()) -> None:
         self._records = records
         self._commit_columns = (*_COMMIT, *commit_columns)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from penstock.backends.api.records import Kind, Now, RecordStore, Row
@@ -28,6 +28,9 @@ TIMES = frozenset(
 )
 # Rows and values of one statement.
 MOST = 500
+# Journals of one statement.
+JOURNALS = 100
+_JOURNAL = ("run_id", "execution_id", "content")
 
 T = TypeVar("T")
 
@@ -35,6 +38,8 @@ T = TypeVar("T")
 class SqlRecords(RecordStore):
     now = "now()"
     text = "VARCHAR"
+    upserts = False
+    """Whether it knows INSERT ... ON CONFLICT ... DO UPDATE."""
     _has_figures = False
 
     @property
@@ -136,6 +141,38 @@ class SqlRecords(RecordStore):
             )
         return added
 
+    def put_journals(self, rows: Sequence[Row]) -> None:
+        if not self.upserts:
+            self._put_in_place(rows)
+            return
+        key = ", ".join(map(self.ident, ("run_id", "execution_id")))
+        content = self.ident("content")
+        for first in range(0, len(rows), JOURNALS):
+            values: list[Any] = []
+            listed = ", ".join(
+                f"({', '.join(self._value(name, row[name], values) for name in _JOURNAL)})"
+                for row in rows[first : first + JOURNALS]
+            )
+            self.execute(
+                f"INSERT INTO {self.named(Kind.JOURNAL.value)} ({key}, {content}) VALUES {listed}"
+                f" ON CONFLICT ({key}) DO UPDATE SET {content} = excluded.{content}",
+                values,
+                reading=False,
+            )
+
+    def _put_in_place(self, rows: Sequence[Row]) -> None:
+        """As `put_journal`, but together."""
+        by_execution: dict[str, dict[str, Row]] = {}
+        for row in rows:
+            by_execution.setdefault(row["execution_id"], {})[row["run_id"]] = row
+        for execution_id, mine in by_execution.items():
+            for run_ids in _pieces(list(mine), JOURNALS):
+                where = {"run_id": tuple(run_ids), "execution_id": execution_id}
+                there = {row["run_id"] for row in self.read(Kind.JOURNAL, where, ("run_id",))}
+                self.add(Kind.JOURNAL, [mine[run] for run in run_ids if run not in there])
+                changes = {run: {"content": mine[run]["content"]} for run in there}
+                self.set_each(Kind.JOURNAL, changes, {"execution_id": execution_id})
+
     def insert(self, rows: str, values: Sequence[Any]) -> int:
         """Insert the rows whose key is not there yet.
 
@@ -162,6 +199,34 @@ class SqlRecords(RecordStore):
             self.update(f"{statement} {condition}", all_values)
             for condition, all_values in self._conditions(where, values)
         )
+
+    def set_each(self, kind: Kind, changes: Mapping[str, Row], besides: Row | None = None) -> None:
+        """Change the records of several runs, each to values of its own.
+
+        Parameters:
+            changes: by run; all have the same columns.
+            besides: more conditions.
+        """
+        for run_ids in _pieces(list(changes)):
+            values: list[Any] = []
+            assignments = []
+            for name in changes[run_ids[0]]:
+                theirs = [changes[run_id][name] for run_id in run_ids]
+                if all(value == theirs[0] for value in theirs):
+                    value = self._value(name, theirs[0], values)
+                else:
+                    cases = " ".join(
+                        f"WHEN {self._value('run_id', run_id, values)}"
+                        f" THEN {self._value(name, value, values)}"
+                        for run_id, value in zip(run_ids, theirs, strict=True)
+                    )
+                    value = f"CASE {self.ident('run_id')} {cases} END"
+                assignments.append(f"{self.ident(name)} = {value}")
+            statement = f"UPDATE {self.named(kind.value)} SET {', '.join(assignments)} WHERE"
+            for condition, all_values in self._conditions(
+                {"run_id": tuple(run_ids), **(besides or {})}, values
+            ):
+                self.update(f"{statement} {condition}", all_values)
 
     def delete(self, kind: Kind, where: Row) -> None:
         for condition, values in self._conditions(where):
@@ -202,6 +267,6 @@ class SqlRecords(RecordStore):
         return self.placeholder(len(values))
 
 
-def _pieces(values: Sequence[T]) -> Iterator[Sequence[T]]:
-    for start in range(0, len(values), MOST):
-        yield values[start : start + MOST]
+def _pieces(values: Sequence[T], most: int = MOST) -> Iterator[Sequence[T]]:
+    for start in range(0, len(values), most):
+        yield values[start : start + most]

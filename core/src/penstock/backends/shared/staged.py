@@ -42,9 +42,13 @@ class StagedWriter:
     def begin(self, partition: Partition, attempt: int, wait: Wait) -> bool:
         hooks = self.hooks
         self._attempt = this = Attempt(self._spec, partition, attempt)
+        looks = attempt > 1 or partition.bytes is None or partition.bytes > hooks.unseen_bytes
+        # Another run of a series may have committed it; and whoever is at work on it may do so
+        # while it is waited for.
+        looks = looks or bool(self._spec.series) or bool(hooks.lock(this))
         lock_partition(hooks, this, wait)
         hooks.sweep()
-        if hooks.compute(self._is_committed, wait):
+        if looks and hooks.compute(self._is_committed, wait):
             return False
         self._stage = stage = hooks.open_stage(this, wait)
         self.write, self.fileno, self.check = stage.write, stage.fileno, stage.check

@@ -65,6 +65,11 @@ class StepRecords(RunRecords, ABC):
         """Before the first step, in a transaction."""
         return
 
+    def before_loads(self, loads: Sequence[tuple[RunRow, LoadPlan]]) -> None:
+        """`before_load` for several runs, in one transaction."""
+        for run, load in loads:
+            self.before_load(run, load)
+
     @abstractmethod
     def after_preparing(self, run: RunRow, load: LoadPlan) -> Row:
         """What to keep in the run's record, so that the table can be recognised. In the transaction
@@ -202,7 +207,7 @@ class StepRecords(RunRecords, ABC):
         together: Callable[[Sequence[str]], Mapping[str, T]],
         alone: Callable[[str], T],
     ) -> dict[str, T | PenstockError]:
-        if len(run_ids) > 1 and self._records.joins(run_ids):
+        if len(run_ids) > 1 and self._joins_steps(run_ids):
             return bisected(run_ids, together, alone)
         return {
             name: outcome
@@ -210,12 +215,15 @@ class StepRecords(RunRecords, ABC):
             for name, outcome in bisected([run_id], together, alone).items()
         }
 
+    def _joins_steps(self, run_ids: Sequence[str]) -> bool:
+        """Whether one transaction may do steps of these runs, and record them."""
+        return self._records.steps_with_records and self._records.joins(run_ids)
+
     def _prepare_all(self, loads: Mapping[str, LoadPlan]) -> dict[str, bool]:
         """In one transaction, which undoes steps as it undoes records."""
         known = self.load_runs(list(loads))
         due = {run_id: run for run_id, run in known.items() if run.prepared_at is None}
-        for run_id, run in due.items():
-            self.before_load(run, loads[run_id])
+        self.before_loads([(run, loads[run_id]) for run_id, run in due.items()])
         self.do_all([(run, step) for run_id, run in due.items() for step in loads[run_id].before])
         self.note_prepared([(run, loads[run_id]) for run_id, run in due.items()])
         return {run_id: run_id in due for run_id in loads}
@@ -300,7 +308,7 @@ class StepRecords(RunRecords, ABC):
 
     def finish_all(self, steps: Mapping[str, Sequence[Step]]) -> frozenset[str]:
         run_ids = sorted(steps)
-        if len(run_ids) < 2 or not self._records.joins(run_ids):
+        if len(run_ids) < 2 or not self._joins_steps(run_ids):
             return frozenset()
         try:
             self._records.transact_all(run_ids, lambda: self._finish_all(steps), Hold.STEP)
@@ -315,7 +323,8 @@ class StepRecords(RunRecords, ABC):
 
     def _finish_all(self, steps: Mapping[str, Sequence[Step]]) -> None:
         """In one transaction; raises where a run is to be looked at by itself."""
-        runs, committed = self.load_runs(list(steps)), self._records.tally(list(steps))
+        run_ids = sorted(steps)
+        runs, committed = self.load_runs(run_ids), self._records.tally(run_ids)
         for run_id in steps:
             run = runs.get(run_id)
             if run is None or committed.get(run_id, (0, 0))[0] != len(run.plan.partitions):

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from penstock.backends.shared.arrow import TRAIT
 from penstock.backends.snowflake.names import swapped
 from penstock.backends.snowflake.session import SnowflakeSession
 from penstock.backends.snowflake.types import arrow_type
+from penstock.backends.sql.described import TableQuery
 from penstock.backends.sql.relations import TYPE
 from penstock.errors import PlanningError
 from penstock.model.tables import Column, TableRef
 
 # Columns of what SHOW lists of a key.
-_COLUMN, _PLACE, _NAME = 4, 5, 6
+_SCHEMA, _TABLE, _COLUMN, _PLACE, _NAME = 2, 3, 4, 5, 6
+_FACTS = TableQuery(
+    "CAST(created AS VARCHAR), row_count, bytes",
+    "information_schema.tables",
+    "table_schema",
+    "table_name",
+    "table_catalog = {catalog}",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,26 +41,40 @@ class UniqueKey:
 
 def unique_keys(session: SnowflakeSession, table: TableRef) -> tuple[UniqueKey, ...]:
     """Those that are declared, the primary key first."""
-    found: list[UniqueKey] = []
+    if session.known is not None:
+        return session.known.about("unique keys", table, partial(_keys_of_many, session))
+    return _keys(session, f"TABLE {session.dialect.table(table)}", f"table {table}").get(table, ())
+
+
+def _keys_of_many(
+    session: SnowflakeSession, tables: Sequence[TableRef]
+) -> dict[TableRef, tuple[UniqueKey, ...]]:
+    found: dict[TableRef, tuple[UniqueKey, ...]] = {}
+    for schema in {table.schema for table in tables}:
+        found |= _keys(session, f"SCHEMA {session.dialect.ident(schema)}", f"schema {schema}")
+    return {table: found.get(table, ()) for table in tables}
+
+
+def _keys(
+    session: SnowflakeSession, place: str, subject: str
+) -> dict[TableRef, tuple[UniqueKey, ...]]:
+    found: dict[TableRef, tuple[UniqueKey, ...]] = {}
     for kind in ("PRIMARY", "UNIQUE"):
-        rows = session.fetch(
-            f"SHOW {kind} KEYS IN TABLE {session.dialect.table(table)}", f"table {table}"
-        )
-        keys: dict[str, list[str]] = {}
+        rows = session.fetch(f"SHOW {kind} KEYS IN {place}", subject)
+        keys: dict[tuple[TableRef, str], list[str]] = {}
         for row in sorted(rows, key=lambda row: int(row[_PLACE])):
-            keys.setdefault(row[_NAME], []).append(swapped(row[_COLUMN]))
-        found += [UniqueKey(tuple(names), kind == "PRIMARY") for names in keys.values()]
-    return tuple(found)
+            table = TableRef(swapped(row[_SCHEMA]), swapped(row[_TABLE]))
+            keys.setdefault((table, row[_NAME]), []).append(swapped(row[_COLUMN]))
+        for (table, _), names in keys.items():
+            key = UniqueKey(tuple(names), kind == "PRIMARY")
+            found[table] = (*found.get(table, ()), key)
+    return found
 
 
 def facts_of(session: SnowflakeSession, table: TableRef) -> tuple[str, int, int] | None:
     """When a table was made, how many rows it has, and how many bytes they take; None where there
     is none."""
-    rows = session.facts(
-        "SELECT CAST(created AS VARCHAR), row_count, bytes FROM information_schema.tables"
-        " WHERE table_catalog = ? AND table_schema = ? AND table_name = ?",
-        table,
-    )
+    rows = session.about(_FACTS, table)
     return (str(rows[0][0]), int(rows[0][1] or 0), int(rows[0][2] or 0)) if rows else None
 
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 from penstock.backends.snowflake.canonical import canonical
 from penstock.backends.snowflake.names import shown, swapped
 from penstock.backends.sql.bounds import TEXTS, decimal
+from penstock.backends.sql.described import TableQuery
 from penstock.backends.sql.dialect import CatalogDialect, Type
 from penstock.errors import PlanningError
 from penstock.model.extents import Bound
@@ -64,8 +65,9 @@ class SnowflakeDialect(CatalogDialect):
         )
 
     @property
-    def column_facts(self) -> str:
-        return super().column_facts.replace("SELECT column_name", f"SELECT {shown('column_name')}")
+    def column_facts(self) -> TableQuery:
+        query = super().column_facts
+        return replace(query, columns=query.columns.replace("column_name", shown("column_name"), 1))
 
     def renamed(self, table: TableRef, name: str) -> str:
         new = self.table(replace(table, name=name))

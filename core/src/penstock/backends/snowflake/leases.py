@@ -93,13 +93,19 @@ class Leases:
 
     def take(self, name: str) -> bool:
         """In a transaction that keeps others from it. Returns: whether nobody has it."""
-        if self.is_held([name]):
+        return self.take_all([name])
+
+    def take_all(self, names: Sequence[str]) -> bool:
+        """The same of several: all of them, or none."""
+        if self.is_held(names):
             return False
         connection = self._records.connection
-        connection.change(f"DELETE FROM {self._table} WHERE name = ?", [name])
+        places = ", ".join("?" * len(names))
+        connection.change(f"DELETE FROM {self._table} WHERE name IN ({places})", names)
+        row = "SELECT ?, ?, ?, SYSDATE()"
         connection.change(
-            f"INSERT INTO {self._table} SELECT ?, ?, ?, SYSDATE()",
-            [name, self._token, this_process()],
+            f"INSERT INTO {self._table} {' UNION ALL '.join([row] * len(names))}",
+            [value for name in names for value in (name, self._token, this_process())],
         )
         if self._thread is None:
             self._thread = threading.Thread(target=self._beat, name="leases", daemon=True)

@@ -3,9 +3,7 @@ loaded."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
 
 from penstock.backends.api.control import RunningAttempt, RunRow
 from penstock.backends.snowflake.catalog import facts_of
@@ -16,7 +14,8 @@ from penstock.backends.snowflake.stage import sweep
 from penstock.backends.sql.definition import SCHEMA
 from penstock.backends.sql.load_plan import SWAP
 from penstock.backends.sql.relations import read_relations
-from penstock.backends.sql.server.runs import ServerRuns
+from penstock.backends.sql.server.runs import MOST_NAMES, ServerRuns
+from penstock.backends.sql.session import keeping
 from penstock.errors import PenstockError
 from penstock.model.plans import Step
 from penstock.model.tables import TableRef
@@ -34,6 +33,30 @@ class SnowflakeRuns(ServerRuns):
     def check_loaded(self, run_id: str, table: TableRef, mode: str) -> None:
         check_loaded(self._tables, run_id, table, mode)
 
+    def enter_all(
+        self,
+        tables: Mapping[str, TableRef],
+        check: Callable[[str, Sequence[str]], None],
+    ) -> dict[str, PenstockError]:
+        """With one turn at the control tables, where nobody is at work on any of the tables."""
+        if len(tables) < 2 or len(set(tables.values())) < len(tables):
+            return super().enter_all(tables, check)
+        records = self._tables
+        with translated("target", "tables"), records.guarded():
+            others = self.runs_on(set(tables.values())) | set(tables)
+            names = [name for run_id in others for name in self._presences(run_id)]
+            mine = [self._presences(run_id)[0] for run_id in tables]
+            some = (names[start : start + MOST_NAMES] for start in range(0, len(names), MOST_NAMES))
+            if not any(map(records.is_held, some)) and records.leases.take_all(mine):
+                return {}
+        return super().enter_all(tables, check)
+
+    def check_targets(self, run_ids: Sequence[str]) -> dict[str, PenstockError]:
+        # What the catalog says of the tables is asked for all of them.
+        tables = [run.plan.load.table for run in self.load_runs(run_ids).values()]
+        with keeping(self._tables.session, tables):
+            return super().check_targets(run_ids)
+
     def running(self, run_id: str) -> tuple[RunningAttempt, ...]:
         with translated("target", f"run {run_id}"):
             return tuple(
@@ -42,11 +65,8 @@ class SnowflakeRuns(ServerRuns):
                 if lately
             )
 
-    def set_status(self, run_id: str, status: str, failures: Sequence[Mapping[str, Any]]) -> None:
-        super().set_status(run_id, status, failures)
-        if status not in ("running", "created"):
-            with suppress(PenstockError):
-                sweep(self._tables)
+    def sweep(self) -> None:
+        sweep(self._tables)
 
     # Steps
 

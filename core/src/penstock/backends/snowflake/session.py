@@ -45,6 +45,9 @@ class SnowflakeSession(ServerSession):
         names = [self.catalog, swapped(table.schema), swapped(table.name)]
         return self.fetch(query, f"table {table}", names)
 
+    def in_catalog(self, table: TableRef) -> TableRef:
+        return TableRef(swapped(table.schema), swapped(table.name))
+
     def search_path(self) -> tuple[str, ...]:
         return (swapped(self.connection.schema),)
 

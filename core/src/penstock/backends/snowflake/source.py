@@ -47,7 +47,9 @@ class SnowflakeSource(SqlSource):
         self._session.connection.close()
 
     def adopt(self, snapshot: Snapshot) -> None:
-        self._session.moment = snapshot.token
+        if self._session.moment != snapshot.token:
+            self._session.moment = snapshot.token
+            self.forget()
 
     # Columns
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 
 from penstock.backends.api.facts import Fit, LoadRequest
@@ -22,10 +22,10 @@ from penstock.backends.snowflake.source import server_of
 from penstock.backends.snowflake.types import SEMI_STRUCTURED
 from penstock.backends.sql.load_plan import TargetTables, plan_load
 from penstock.backends.sql.relations import TYPE, read_columns
-from penstock.backends.sql.session import Session
+from penstock.backends.sql.session import Session, keeping
 from penstock.backends.sql.target import SqlTarget, no_rows
 from penstock.model.plans import LoadPlan
-from penstock.model.tables import Column, TableDefinition, TableRef
+from penstock.model.tables import Column, Relation, TableDefinition, TableRef
 
 _FRACTIONS = {"s": "(0)", "ms": "(3)", "us": "(9)", "ns": "(9)"}
 TYPES = MadeTypes(
@@ -70,6 +70,9 @@ class SnowflakeTarget(SqlTarget):
         self._records.leases.close()
         self._session.connection.close()
 
+    def describing(self, relations: Sequence[Relation]) -> AbstractContextManager[None]:
+        return keeping(self._session, relations)
+
     @contextmanager
     def _reading(self) -> Iterator[SnowflakeSession]:
         yield self._session
@@ -96,9 +99,7 @@ class SnowflakeTarget(SqlTarget):
                 type_ = asked.strip()
             elif definition.dialect != self.tables.definitions:
                 type_ = TYPES.of(arrow_type(column), column.name)
-            ((_, described),) = self._session.describe(
-                f"SELECT CAST(NULL AS {type_}) AS made", f"column {column.name} of {table}"
-            )
+            described = self._session.type_made(type_, f"column {column.name} of {table}")
             made = replace(column, type=type_, generated=False, traits={TYPE: described})
             found.append(in_arrow(made))
         self._defined = tuple(found)

@@ -92,6 +92,8 @@ class Loading(SqlLoading[FileStage]):
 class Hooks:
     """See `StagedHooks`."""
 
+    unseen_bytes = 0
+
     def __init__(self) -> None:
         self._records: SnowflakeRecords | None = None
         self._token = ""

@@ -8,6 +8,7 @@ from string import whitespace
 from typing import Any
 
 from penstock.backends.sql.bounds import WHOLE_NUMBERS, check_whole, hexadecimal
+from penstock.backends.sql.described import TableQuery
 from penstock.errors import PlanningError
 from penstock.model import values
 from penstock.model.extents import Bound, Key
@@ -166,14 +167,15 @@ class CatalogDialect(Dialect):
         )
 
     @property
-    def column_facts(self) -> str:
-        """A query for the columns of a table: name, whether it may be NULL (`YES`), default, and
-        `computed`; its values are those of `Session.facts`."""
-        catalog, schema, name = map(self.placeholder, (1, 2, 3))
-        return (
-            f"SELECT column_name, is_nullable, column_default, {self.computed}"
-            " FROM information_schema.columns"
-            f" WHERE table_catalog = {catalog} AND table_schema = {schema} AND table_name = {name}"
+    def column_facts(self) -> TableQuery:
+        """A query for the columns of tables: name, whether it may be NULL (`YES`), default, and
+        `computed`."""
+        return TableQuery(
+            f"column_name, is_nullable, column_default, {self.computed}",
+            "information_schema.columns",
+            "table_schema",
+            "table_name",
+            "table_catalog = {catalog}",
         )
 
     # Loading

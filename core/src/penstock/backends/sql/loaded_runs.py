@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from penstock.backends.api.control import RunRow
 from penstock.backends.api.records import Row
 from penstock.backends.shared.control_store import RecordedRuns
+from penstock.backends.sql.definition import SCHEMA
 from penstock.backends.sql.load_plan import SWAP
 from penstock.backends.sql.loaded_table import LoadedTable, LoadRecords
 from penstock.backends.sql.making import MAKE, make
@@ -60,6 +61,15 @@ class LoadedRuns(RecordedRuns):
             make(self._tables.session, step, run.plan.load.table)
         else:
             self._tables.session.run(step.statement)
+
+    def do_all(self, steps: Sequence[tuple[RunRow, Step]]) -> None:
+        made: set[str] = set()
+        for run, step in steps:
+            if step.id == SCHEMA:
+                if step.statement in made:
+                    continue
+                made.add(step.statement)
+            self.do(run, step)
 
     def after_step(self, run: RunRow, step: Step) -> None:
         swapped = LoadedTable(self._tables, CopySpec.from_stored(run.spec, "", "").target_ref)

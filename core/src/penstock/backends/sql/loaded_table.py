@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import json
 from abc import abstractmethod
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 from penstock.backends.api.records import Kind
-from penstock.backends.shared.sql_records import SqlRecords
+from penstock.backends.shared.sql_records import MOST, SqlRecords
 from penstock.backends.sql.conditions import TRUE, condition
 from penstock.backends.sql.dialect import CatalogDialect
 from penstock.backends.sql.relations import read_relations
@@ -40,6 +40,9 @@ class LoadRecords(SqlRecords):
     """Records beside the tables that are loaded: a run has two columns more, `loads` (the table's
     id) and `disturbed_by`, and the table `loaded_table` keeps a number of rows for each id."""
 
+    undisturbed = False
+    """Whether nobody else changes a table while a session is open."""
+
     def __init__(self, dialect: CatalogDialect) -> None:
         self._dialect = dialect
         self.now = dialect.now
@@ -59,6 +62,40 @@ class LoadRecords(SqlRecords):
     @abstractmethod
     def reading(self) -> AbstractContextManager[bool]:
         """One session for all that is read meanwhile; False where there are no control tables."""
+
+    def noted_rows(self, ids: Sequence[str]) -> dict[str, int]:
+        """The numbers of rows that `loaded_table` keeps, by the ids of tables."""
+        asked = f"SELECT id, {self.ident('rows')} FROM {self.named('loaded_table')} AS l WHERE"
+        return {
+            id_: int(count)
+            for tested, values in self._conditions({"id": tuple(ids)})
+            for id_, count in self.execute(f"{asked} {tested}", values, reading=True)
+        }
+
+    def note_rows(self, rows: Mapping[str, int | None]) -> None:
+        """Keep numbers of rows; None: of a table that is not there."""
+        named, counted = self.named("loaded_table"), self.ident("rows")
+        before = self.noted_rows(list(rows))
+        gone = tuple(id_ for id_, count in rows.items() if count is None and id_ in before)
+        for tested, values in self._conditions({"id": gone}) if gone else ():
+            self.execute(f"DELETE FROM {named} WHERE {tested}", values, reading=False)
+        for id_, count in rows.items():
+            if count is not None and id_ in before and before[id_] != count:
+                changed = f"UPDATE {named} SET {counted} = {self.placeholder(1)}"
+                self.execute(
+                    f"{changed} WHERE id = {self.placeholder(2)}", [count, id_], reading=False
+                )
+        new = [
+            (id_, count) for id_, count in rows.items() if count is not None and id_ not in before
+        ]
+        for first in range(0, len(new), MOST):
+            added: list[object] = []
+            listed = []
+            for pair in new[first : first + MOST]:
+                places = (self.placeholder(len(added) + place) for place in (1, 2))
+                listed.append(f"({', '.join(places)})")
+                added += pair
+            self.execute(f"INSERT INTO {named} VALUES {', '.join(listed)}", added, reading=False)
 
     def has_figures(self) -> bool:
         with self.reading() as found:
@@ -92,6 +129,7 @@ class LoadedTable:
         self._table = table
         self._name = self._session.table(table)
         self._counted = self._dialect.ident("rows")
+        self._seen: tuple[int | None, int | None] | None = None
         self.id = json.dumps([table.schema, table.name], ensure_ascii=False)
         """As the control tables have it."""
 
@@ -108,14 +146,17 @@ class LoadedTable:
         )
         return int(count)
 
+    def _look(self) -> tuple[int | None, int | None]:
+        """The rows that are expected, None where none are, and those that are there; see `rows`."""
+        seen, self._seen = self._seen, None
+        if seen is None:
+            expected = self._expected()
+            seen = expected, None if expected is None else self.rows()
+            self._seen = seen if self._records.undisturbed else None
+        return seen
+
     def _expected(self) -> int | None:
-        found = self._records.execute(
-            f"SELECT {self._counted} FROM {self._records.named('loaded_table')} AS l"
-            f" WHERE id = {self._records.placeholder(1)}",
-            [self.id],
-            reading=True,
-        )
-        return int(found[0][0]) if found else None
+        return self._records.noted_rows([self.id]).get(self.id)
 
     def check(self, run_id: str, mode: Mode, *, thoroughly: bool = False) -> None:
         """
@@ -134,10 +175,9 @@ class LoadedTable:
                 f"since run {run_id} began to load it; start a new run",
                 Diagnosis(side="target"),
             )
-        expected = self._expected()
+        expected, found = self._look()
         if expected is None:
             return
-        found = self.rows()
         suspect = by == SOMEBODY or found is None or found < expected
         if mode.starts_empty:
             if suspect or found != expected:
@@ -236,7 +276,7 @@ class LoadedTable:
 
     def begin(self, run_id: str) -> None:
         """Before the first change: have other runs look closer where somebody has changed it."""
-        found, expected = self.rows(), self._expected()
+        expected, found = self._look()
         if expected is None or found == expected:
             return
         fewer = found is None or found < expected
@@ -249,18 +289,7 @@ class LoadedTable:
 
     def end(self) -> None:
         """After the last change: note what is there."""
-        rows, place = self.rows(), self._records.placeholder
-        values: list[object] = [self.id]
-        noted = self._records.named("loaded_table")
-        if rows is None:
-            statement = f"DELETE FROM {noted} WHERE id = {place(1)}"
-        elif self._expected() is None:
-            statement = f"INSERT INTO {noted} VALUES ({place(1)}, {place(2)})"
-            values = [self.id, rows]
-        else:
-            statement = f"UPDATE {noted} SET {self._counted} = {place(1)} WHERE id = {place(2)}"
-            values = [rows, self.id]
-        self._records.execute(statement, values, reading=False)
+        self._records.note_rows({self.id: self.rows()})
 
     def emptied(self, run_id: str) -> None:
         """Tell other runs that none of their rows are left."""

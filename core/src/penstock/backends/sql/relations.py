@@ -16,6 +16,13 @@ TYPE = "sql type"
 
 def read_relations(session: Session) -> dict[TableRef, bool]:
     """Tables and views of the database, and of each whether it is a view."""
+    if session.known is None:
+        return relations_now(session)
+    return session.known.once("relations", lambda: relations_now(session))
+
+
+def relations_now(session: Session) -> dict[TableRef, bool]:
+    """The same, whatever is known."""
     rows = session.fetch(session.dialect.relations, "tables", [session.catalog])
     return {TableRef(schema, name): kind == "VIEW" for schema, name, kind in rows}
 
@@ -28,12 +35,10 @@ def read_columns(session: Session, table: TableRef) -> tuple[Column, ...]:
     known = read_relations(session)
     if table not in known:
         raise no_such(table, known, session.side)
-    rows = session.facts(session.dialect.column_facts, table)
+    rows = session.about(session.dialect.column_facts, table)
     facts = {column: said for column, *said in rows}
     columns = []
-    for column, type_ in session.describe(
-        f"SELECT * FROM {session.table(table)}", f"table {table}"
-    ):
+    for column, type_ in session.described(table):
         # The catalog knows a view as it was created.
         nullable, default, computed = facts.get(column, ("YES", None, 0))
         columns.append(

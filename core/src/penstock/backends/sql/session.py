@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
 from typing import Any, Protocol
 
+from penstock.backends.sql.described import Known, TableQuery
 from penstock.backends.sql.dialect import CatalogDialect, Type, raw
 from penstock.model.tables import Query, Relation, TableRef
 
@@ -18,6 +21,9 @@ class Session(Protocol):
     They raise `PlanningError` where the database refuses, `TransientError` where another try may
     help; `subject` says in their messages what was asked for.
     """
+
+    known: Known | None
+    """What is kept of the catalog's answers, while many tables are described."""
 
     @property
     def dialect(self) -> CatalogDialect: ...
@@ -52,6 +58,28 @@ class Session(Protocol):
         """What a catalog says of a table: the query's values are its database, schema and name."""
         ...
 
+    def about(self, query: TableQuery, table: TableRef) -> list[Row]:
+        """What a catalog says of a table; with it, of all that are `known`."""
+        ...
+
+    def described(self, table: TableRef) -> list[tuple[str, Type]]:
+        """Names and types of a table's columns; with them, those of all that are `known`."""
+        ...
+
+    def once(self, query: str, subject: str, values: Sequence[Any] = ()) -> list[Row]:
+        """`fetch`, kept as long as something is `known`."""
+        ...
+
+    def about_all(self, query: TableQuery, tables: Sequence[TableRef]) -> dict[TableRef, list[Row]]:
+        """What a catalog says of some tables now, by table."""
+        ...
+
+    def describe_all(
+        self, tables: Sequence[TableRef]
+    ) -> Mapping[TableRef, Sequence[tuple[str, Type]]]:
+        """Names and types of the columns of some tables, by table."""
+        ...
+
     def run(self, statements: str) -> int:
         """Do something to a table. Raises `PermanentError` where the database refuses.
 
@@ -77,6 +105,7 @@ class NamedRelations:
 
     dialect: CatalogDialect
     catalog: Any
+    known: Known | None = None
 
     def parenthesized(self, query: str) -> str:
         """A query that somebody wrote as an item of FROM. What is no single query is none.
@@ -101,6 +130,57 @@ class NamedRelations:
 
     def facts(self, query: str, table: TableRef) -> list[Row]:
         return self.fetch(query, f"table {table}", [self.catalog, table.schema, table.name])
+
+    def about(self, query: TableQuery, table: TableRef) -> list[Row]:
+        if self.known is None:
+            return self.about_all(query, [table])[table]
+        return self.known.about(query, table, partial(self.about_all, query))
+
+    def about_all(self, query: TableQuery, tables: Sequence[TableRef]) -> dict[TableRef, list[Row]]:
+        named = {self.in_catalog(table): table for table in tables}
+        text, values = query.statement(self.dialect.placeholder, self.catalog, list(named))
+        subject = f"table {tables[0]}" if len(tables) == 1 else "tables"
+        found: dict[TableRef, list[Row]] = {table: [] for table in tables}
+        for schema, name, *row in self.fetch(text, subject, values):
+            found[named[TableRef(schema, name)]].append(tuple(row))
+        return found
+
+    def once(self, query: str, subject: str, values: Sequence[Any] = ()) -> list[Row]:
+        """The rows of a query; they are kept as long as something is `known`."""
+        if self.known is None:
+            return self.fetch(query, subject, values)
+        return self.known.once((query, *values), lambda: self.fetch(query, subject, values))
+
+    def in_catalog(self, table: TableRef) -> TableRef:
+        """A table's name as the catalog writes it."""
+        return table
+
+    def described(self, table: TableRef) -> list[tuple[str, Type]]:
+        if self.known is None:
+            return list(self.describe_all([table])[table])
+        return list(self.known.about("described", table, self.describe_all))
+
+    def describe_all(
+        self, tables: Sequence[TableRef]
+    ) -> Mapping[TableRef, Sequence[tuple[str, Type]]]:
+        """By table; nothing of one that is not there, if others are asked for, too."""
+        return {
+            table: self.describe(f"SELECT * FROM {self.table(table)}", f"table {table}")
+            for table in tables
+        }
+
+    @abstractmethod
+    def describe(self, query: str, subject: str) -> list[tuple[str, Type]]: ...
+
+
+@contextmanager
+def keeping(session: Session, relations: Sequence[Relation]) -> Iterator[None]:
+    """Keep what the catalog says of some tables meanwhile; see `DescribesMany`."""
+    before, session.known = session.known, Known(relations)
+    try:
+        yield
+    finally:
+        session.known = before
 
 
 def closed(text: str, rows: str, *, tests: bool = False) -> str:

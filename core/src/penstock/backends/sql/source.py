@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 
 from penstock.backends.api.facts import Checksum, KeyStatistics, RankedBound, WeightedBound
 from penstock.backends.sql import keys
@@ -12,7 +13,7 @@ from penstock.backends.sql.conditions import condition
 from penstock.backends.sql.definition import definition_of
 from penstock.backends.sql.dialect import BYTES, Type
 from penstock.backends.sql.relations import find_relation, matching, read_columns, read_relations
-from penstock.backends.sql.session import Session, closed
+from penstock.backends.sql.session import Session, closed, keeping
 from penstock.model.extents import Bound, Extent, Key, Whole
 from penstock.model.snapshots import SourceState
 from penstock.model.tables import (
@@ -38,6 +39,14 @@ class SqlSource:
         self._session = session
         self._rows = rows
         self._tables: dict[TableRef, bool] = {}
+
+    def describing(self, relations: Sequence[Relation]) -> AbstractContextManager[None]:
+        return keeping(self._session, relations)
+
+    def forget(self) -> None:
+        """What was read so far is of another moment than what will be."""
+        if self._session.known is not None:
+            self._session.known.forget()
 
     # For subclasses
 
@@ -84,6 +93,8 @@ class SqlSource:
 
     def described(self, relation: Relation) -> dict[str, Type]:
         """Names and types of the columns."""
+        if isinstance(relation, TableRef):
+            return dict(self._session.described(relation))
         query = f"SELECT * FROM {self._rows(relation)}"
         return dict(self._session.describe(query, str(relation)))
 

@@ -22,6 +22,7 @@ from penstock.backends.sql.relations import (
     find_relation,
     read_columns,
     read_relations,
+    relations_now,
 )
 from penstock.backends.sql.session import Session
 from penstock.model.extents import Extent, Key
@@ -82,7 +83,12 @@ class SqlTarget(ABC):
         if mode not in self.capabilities.makes_missing:
             return False
         with self._reading() as session:
-            return table not in read_relations(session)
+            if table in read_relations(session):
+                return False
+            if session.known is None or table not in relations_now(session):
+                return True
+            session.known.forget()  # somebody has made it since
+            return False
 
     def unique_key(self, table: TableRef) -> tuple[str, ...]:
         with self._reading() as session:

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 
 from penstock.backends.api.source import HeldSnapshot, LockingSnapshot, SourceCatalog, Waiting
 from penstock.model.snapshots import Snapshot
 from penstock.model.tables import Relation
-from penstock.run.connections import Connections
+from penstock.run.opening import Holding
 
 
 class SharedSnapshot:
     """
     Parameters:
+        holding: takes it.
         relations: returns what will be read with it; called when it is taken.
     """
 
-    def __init__(self, ends: Connections, relations: Callable[[], Sequence[Relation]]) -> None:
-        self._ends = ends
+    def __init__(self, holding: Holding, relations: Callable[[], Sequence[Relation]]) -> None:
+        self._holding = holding
         self._relations = relations
         self._held: HeldSnapshot | None = None
         self._since = 0.0
@@ -33,9 +33,7 @@ class SharedSnapshot:
             self._shares.clear()  # what they share is gone
             self.close()
         if self._held is None:
-            ends = self._ends
-            self._held = ends.source_backend.hold_snapshot(ends.source_url, self._relations())
-            self._since = time.monotonic()
+            self._held, self._since = self._holding.hold(self._relations())
         locking = isinstance(self._held, LockingSnapshot)
         share = (_LockingShare if locking else _Share)(self, self._held)
         self._shares.add(share)

@@ -170,9 +170,10 @@ class SourceView:
             event = self.renew("taken", "all partitions are read as of this moment")
             assert self.snapshot is not None
             try:
-                source.adopt(self.snapshot)
                 if isinstance(source, LockingSource):
-                    source.lock([self.spec.relation])
+                    source.adopt_locked(self.snapshot, [self.spec.relation])
+                else:
+                    source.adopt(self.snapshot)
                 break
             except Blocked:
                 # Nothing depends on it yet: let them go first, and see what they have done.

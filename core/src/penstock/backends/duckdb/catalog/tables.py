@@ -4,11 +4,28 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from penstock.backends.sql.described import TableQuery
 from penstock.backends.sql.session import Session
 from penstock.model.tables import TableRef
 
-OF_TABLE = "WHERE database_name = $1 AND schema_name = $2 AND table_name = $3"
-"""For `Session.facts`."""
+
+def query(columns: str, rows: str, order: str = "") -> TableQuery:
+    """
+    Parameters:
+        rows: a function of DuckDB's that lists something of tables.
+    """
+    return TableQuery(
+        columns, rows, "schema_name", "table_name", "database_name = {catalog}", order
+    )
+
+
+_DEFINITIONS = query("sql", "duckdb_tables()")
+_INDEXES = query("index_name, sql", "duckdb_indexes()", "index_name")
+_CONSTRAINTS = query(
+    "constraint_type, constraint_text, constraint_column_names",
+    "duckdb_constraints()",
+    "constraint_index",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,24 +47,17 @@ class Constraint:
 
 def definition_of(session: Session, table: TableRef) -> str:
     """The statement that makes the table, as DuckDB writes it."""
-    ((statement,),) = session.facts(f"SELECT sql FROM duckdb_tables() {OF_TABLE}", table)
+    ((statement,),) = session.about(_DEFINITIONS, table)
     return str(statement)
 
 
 def index_definitions(session: Session, table: TableRef) -> list[tuple[str, str]]:
     """Names of its indexes, and the statements that make them; empty for those of constraints."""
-    rows = session.facts(
-        f"SELECT index_name, sql FROM duckdb_indexes() {OF_TABLE} ORDER BY index_name", table
-    )
-    return [(name, statement or "") for name, statement in rows]
+    return [(name, statement or "") for name, statement in session.about(_INDEXES, table)]
 
 
 def constraints(session: Session, table: TableRef) -> tuple[Constraint, ...]:
-    rows = session.facts(
-        "SELECT constraint_type, constraint_text, constraint_column_names "
-        f"FROM duckdb_constraints() {OF_TABLE} ORDER BY constraint_index",
-        table,
-    )
+    rows = session.about(_CONSTRAINTS, table)
     return tuple(Constraint(kind, text, tuple(names)) for kind, text, names in rows)
 
 

@@ -17,6 +17,7 @@ from penstock.backends.duckdb.errors import planning
 from penstock.backends.duckdb.session import DuckSession
 from penstock.backends.shared.arrow import TRAIT
 from penstock.backends.sql.dialect import Type
+from penstock.backends.sql.relations import TYPE
 from penstock.model.tables import Column
 
 # A sum of whole numbers is a HUGEINT, which has 39 digits; a decimal of Arrow that others read, 38.
@@ -71,12 +72,25 @@ def travelling(value: str, type_: Type) -> str:
     return f"CAST({value} AS {cast})" if cast else value
 
 
+_travels: dict[str, pa.DataType] = {}
+"""The types in which values travel, by those of DuckDB, as far as it was asked."""
+
+
 def arrow_types(
     connection: DuckDBPyConnection, rows: str, names: Sequence[str], types: Sequence[Type]
 ) -> list[pa.DataType]:
     """The types in which columns travel, as DuckDB hands them out; a UUID as Arrow's own."""
-    if not names:
-        return []
+    named = {str(type_): (name, type_) for name, type_ in zip(names, types, strict=True)}
+    new = {text: known for text, known in named.items() if text not in _travels}
+    if new:
+        asked, of = zip(*new.values(), strict=True)
+        _travels.update(zip(new, _asked(connection, rows, asked, of), strict=True))
+    return [_travels[str(type_)] for type_ in types]
+
+
+def _asked(
+    connection: DuckDBPyConnection, rows: str, names: Sequence[str], types: Sequence[Type]
+) -> list[pa.DataType]:
     listed = ", ".join(
         f"{travelling(ident(name), type_)} AS {ident(f'c{place}')}"
         for place, (name, type_) in enumerate(zip(names, types, strict=True))
@@ -91,8 +105,10 @@ def arrow_types(
 
 def with_arrow(session: DuckSession, rows: str, columns: Sequence[Column]) -> tuple[Column, ...]:
     """The columns of an item of FROM, each with the type in which its values travel."""
-    types = dict(session.describe(f"SELECT * FROM {rows}", "columns"))
     names = [column.name for column in columns]
+    types = {column.name: column.traits[TYPE] for column in columns if TYPE in column.traits}
+    if len(types) < len(names):
+        types = dict(session.describe(f"SELECT * FROM {rows}", "columns"))
     with planning(session.side, "columns"):
         found = arrow_types(session.connection, rows, names, [types[name] for name in names])
     return tuple(

@@ -17,6 +17,7 @@ from penstock.backends.duckdb.connection import instance
 from penstock.backends.duckdb.dialect import DUCKDB
 from penstock.backends.duckdb.errors import first_lines
 from penstock.backends.sql.definition import listed_columns
+from penstock.backends.sql.described import TableQuery
 from penstock.backends.sql.load_plan import TargetTables
 from penstock.backends.sql.relations import check_is_table
 from penstock.backends.sql.session import Session
@@ -25,6 +26,17 @@ from penstock.model.tables import Column, TableRef
 
 # What DuckDB writes before the columns of a table.
 _HEAD = re.compile(r'CREATE TABLE (?:(?:"(?:[^"]|"")*"|[^\s."(]+)\.?)+\s*\(')
+
+
+_REFERENCES = TableQuery(
+    "schema_name || '.' || table_name",
+    "duckdb_constraints()",
+    "schema_name",
+    "referenced_table",
+    "database_name = {catalog} AND constraint_type = 'FOREIGN KEY'"
+    " AND NOT table_name = referenced_table",
+)
+"""Of a table, those whose foreign keys point to it."""
 
 
 class DuckTables(TargetTables):
@@ -50,6 +62,7 @@ class DuckTables(TargetTables):
                     scratch.execute(f"CREATE OR REPLACE TEMP TABLE made ({listed}, {clause})")
                 except duckdb.Error as error:
                     found[clause] = first_lines(str(error))
+            scratch.execute("DROP TABLE IF EXISTS temp.made")
         return found
 
     def check_replaceable(
@@ -66,12 +79,7 @@ class DuckTables(TargetTables):
                 f"{needs}: {table} has foreign keys, and DuckDB cannot rename such a table: "
                 f"{'; '.join(mine)}; use --mode truncate, which keeps the table"
             )
-        others = session.facts(
-            "SELECT schema_name || '.' || table_name FROM duckdb_constraints()"
-            " WHERE database_name = $1 AND constraint_type = 'FOREIGN KEY' AND schema_name = $2"
-            " AND referenced_table = $3 AND NOT table_name = $3",
-            table,
-        )
+        others = session.about(_REFERENCES, table)
         if others:
             raise PlanningError(
                 f"{needs}: foreign keys of other tables point to {table}: "

@@ -9,12 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from penstock.backends.api.facts import WeightedBound
-from penstock.backends.mysql.catalog.tables import OF_TABLE, rows_of_each
+from penstock.backends.mysql.catalog.tables import rows_of_each
 from penstock.backends.mysql.dialect import MYSQL
 from penstock.backends.mysql.session import MySqlSession
 from penstock.backends.sql.between import middles
 from penstock.model.extents import Bound, Key
-from penstock.model.tables import Relation, TableRef
 
 ORIGIN = "the server's estimates, by dives into the key's index"
 # Ranges that are weighed.
@@ -31,17 +30,6 @@ class _Range:
     """Where the next one begins."""
     weight: int
     halves: bool = True
-
-
-def is_indexed(session: MySqlSession, relation: Relation, name: str) -> bool:
-    """Whether a column is the first one of an index."""
-    assert isinstance(relation, TableRef)
-    found = session.facts(
-        f"SELECT column_name FROM information_schema.statistics {OF_TABLE}"
-        " AND seq_in_index = 1 AND sub_part IS NULL",
-        relation,
-    )
-    return any((column or "").lower() == name.lower() for (column,) in found)
 
 
 def dive(

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from penstock.backends.mysql.catalog.written import Written, WrittenTable, read_written
+from penstock.backends.mysql.catalog.described import TableQuery
+from penstock.backends.mysql.catalog.written import (
+    Written,
+    WrittenTable,
+    parse,
+    read_statements,
+    read_written,
+)
 from penstock.backends.mysql.session import MySqlSession
 from penstock.backends.sql.relations import read_relations
-from penstock.backends.sql.session import Session
 from penstock.model.tables import TableRef
 
 
@@ -16,6 +22,16 @@ def read_indexes(session: MySqlSession, table: TableRef) -> Mapping[str, str]:
     if read_relations(session).get(table, True):
         return {}
     return {name: index.text for name, index in read_written(session, table).indexes.items()}
+
+
+def read_all_indexes(
+    session: MySqlSession, tables: Sequence[TableRef]
+) -> Mapping[TableRef, Mapping[str, str]]:
+    """The same of many tables; those are left out that are not there, or cannot be read."""
+    return {
+        table: {name: index.text for name, index in parse(statement).indexes.items()}
+        for table, statement in read_statements(session, tables).items()
+    }
 
 
 def deferrable(session: MySqlSession, table: TableRef) -> tuple[Mapping[str, str], Sequence[str]]:
@@ -49,15 +65,20 @@ def _needed(
         yield tuple(columns), f"foreign key {name} of {of}"
 
 
-def referring(session: Session, table: TableRef) -> Mapping[tuple[TableRef, str], Sequence[str]]:
+_REFERRING = TableQuery(
+    "table_schema, table_name, constraint_name, referenced_column_name",
+    "key_column_usage",
+    ordered="table_schema, table_name, constraint_name, ordinal_position",
+    schema="referenced_table_schema",
+    name="referenced_table_name",
+)
+
+
+def referring(
+    session: MySqlSession, table: TableRef
+) -> Mapping[tuple[TableRef, str], Sequence[str]]:
     """Foreign keys that point to a table: whose each is, its name, and the columns it points to."""
     found: dict[tuple[TableRef, str], list[str]] = {}
-    for schema, of, name, column in session.facts(
-        "SELECT table_schema, table_name, constraint_name, referenced_column_name"
-        " FROM information_schema.key_column_usage WHERE constraint_catalog = %s"
-        " AND referenced_table_schema = %s AND referenced_table_name = %s"
-        " ORDER BY table_schema, table_name, constraint_name, ordinal_position",
-        table,
-    ):
+    for schema, of, name, column in session.about(_REFERRING, table):
         found.setdefault((TableRef(schema, of), name), []).append(column)
     return found

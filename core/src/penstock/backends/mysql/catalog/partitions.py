@@ -5,7 +5,7 @@ from __future__ import annotations
 from hashlib import sha256
 
 from penstock.backends.api.facts import ChildTable
-from penstock.backends.mysql.catalog.tables import OF_TABLE
+from penstock.backends.mysql.catalog.described import TableQuery
 from penstock.backends.mysql.dialect import MYSQL
 from penstock.backends.mysql.session import MySqlSession
 from penstock.model.extents import Children, Extent
@@ -17,14 +17,25 @@ _MARK = "#P#"
 _VERSIONED = "SYSTEM_TIME"
 
 
+_SIZES = TableQuery(
+    "partition_name, min(partition_method), sum(table_rows), sum(data_length)",
+    "partitions",
+    tested="partition_name IS NOT NULL",
+    grouped="partition_name",
+    ordered="min(partition_ordinal_position)",
+)
+_PARTS = TableQuery(
+    "partition_name, subpartition_name, partition_method, partition_expression,"
+    " partition_description, subpartition_method, subpartition_expression",
+    "partitions",
+    tested="partition_name IS NOT NULL",
+    ordered="partition_ordinal_position, subpartition_ordinal_position",
+)
+
+
 def partitions_of(session: MySqlSession, table: TableRef) -> tuple[ChildTable, ...]:
     """Empty where there are none."""
-    found = session.facts(
-        "SELECT partition_name, min(partition_method), sum(table_rows), sum(data_length)"
-        f" FROM information_schema.partitions {OF_TABLE} AND partition_name IS NOT NULL"
-        " GROUP BY partition_name ORDER BY min(partition_ordinal_position)",
-        table,
-    )
+    found = session.about(_SIZES, table)
     if any(method == _VERSIONED for _, method, *_ in found):
         return ()
     return tuple(
@@ -35,13 +46,7 @@ def partitions_of(session: MySqlSession, table: TableRef) -> tuple[ChildTable, .
 
 def partitioning(session: MySqlSession, table: TableRef) -> str:
     """Equal: the table consists of the same partitions. Empty where there are none."""
-    found = session.facts(
-        "SELECT partition_name, subpartition_name, partition_method, partition_expression,"
-        " partition_description, subpartition_method, subpartition_expression"
-        f" FROM information_schema.partitions {OF_TABLE} AND partition_name IS NOT NULL"
-        " ORDER BY partition_ordinal_position, subpartition_ordinal_position",
-        table,
-    )
+    found = session.about(_PARTS, table)
     return sha256(repr(found).encode()).hexdigest() if found else ""
 
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from penstock.backends.mysql.catalog.described import Row, TableQuery
 from penstock.backends.mysql.catalog.written import parse, read_statement
 from penstock.backends.mysql.dialect import MYSQL, order_name
 from penstock.backends.mysql.session import MySqlSession
+from penstock.backends.mysql.types import MyType
 from penstock.backends.sql.definition import KINDS, definition_of
 from penstock.backends.sql.relations import TYPE, no_such, read_relations
-from penstock.backends.sql.session import Session
-from penstock.errors import PlanningError
+from penstock.errors import PlanningError, TransientError
 from penstock.model.extents import Key
 from penstock.model.tables import Column, NotCopied, TableDefinition, TableRef
 
@@ -29,8 +30,23 @@ GENERATED = "generated columns"
 """What they are called, for people."""
 CHARSET = "character set"
 """The trait of a column whose values are texts."""
-OF_TABLE = "WHERE table_catalog = %s AND table_schema = %s AND table_name = %s"
-"""For `Session.facts`."""
+_TABLE = TableQuery(
+    "table_type, engine, CONVERT(create_time USING utf8mb4), table_rows, data_length", "tables"
+)
+MADE = TableQuery("CONVERT(create_time USING utf8mb4)", "tables")
+COLUMNS = TableQuery(
+    "column_name, column_type, is_nullable, column_default, extra,"
+    f" {MYSQL.computed}, character_set_name",
+    "columns",
+    ordered="ordinal_position",
+)
+_INDEXES = TableQuery(
+    "index_name, column_name, sub_part, non_unique, seq_in_index",
+    "statistics",
+    ordered="index_name <> 'PRIMARY', index_name, seq_in_index",
+)
+# A server joins 61 tables at most, and has 4,096 columns at most in a result.
+_JOINED, _MOST_COLUMNS = 60, 4000
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,17 +71,24 @@ def table_columns(session: MySqlSession, table: TableRef) -> tuple[Column, ...]:
     Raises:
         PlanningError: no such table or view.
     """
-    rows = session.facts(
-        "SELECT column_name, column_type, is_nullable, column_default, extra,"
-        f" {MYSQL.computed}, character_set_name"
-        f" FROM information_schema.columns {OF_TABLE} ORDER BY ordinal_position",
-        table,
-    )
+    if session.known_of(table) is None:
+        return _read_columns(session, table)
+    return session.once(("columns", table), lambda: _read_columns(session, table))
+
+
+def _read_columns(session: MySqlSession, table: TableRef) -> tuple[Column, ...]:
+    rows = session.about(COLUMNS, table)
     if not rows:
         raise no_such(table, read_relations(session), session.side)
-    listed = ", ".join(MYSQL.ident(name) for name, *_ in rows)
-    query = f"SELECT {listed} FROM {session.table(table)}"
-    types = [type_ for _, type_ in session.describe(query, f"table {table}")]
+    return columns_of(rows, _types(session, table))
+
+
+def columns_of(rows: Sequence[Row], types: Sequence[MyType]) -> tuple[Column, ...]:
+    """
+    Parameters:
+        rows: a table's in the information schema, as `COLUMNS` asks for them.
+        types: as a result has them.
+    """
     return tuple(
         Column(
             name,
@@ -81,21 +104,111 @@ def table_columns(session: MySqlSession, table: TableRef) -> tuple[Column, ...]:
     )
 
 
+def _types(session: MySqlSession, table: TableRef) -> Sequence[MyType]:
+    """The types of a table's columns, as a result has them."""
+    known, found = session.known_of(table), None
+    if known is not None and is_table(session, table):
+        found = known.of_each(
+            "types",
+            table,
+            lambda: [each for each in known.tables if is_table(session, each)],
+            lambda tables: _described(session, tables),
+        )
+    return found if found is not None else _described_alone(session, [table])[table]
+
+
+def _described(
+    session: MySqlSession, tables: Sequence[TableRef]
+) -> dict[TableRef, Sequence[MyType]]:
+    """Those of many tables, without those that the server refuses to describe."""
+    if len(tables) < 2:
+        return {}
+    widths = {table: len(session.about(COLUMNS, table)) for table in tables}
+    found: dict[TableRef, Sequence[MyType]] = {}
+    with session.hurried():
+        for some in pieces(tables, widths, _JOINED, _MOST_COLUMNS):
+            found |= _described_by_halves(session, some)
+    return found
+
+
+def _described_by_halves(
+    session: MySqlSession, tables: Sequence[TableRef]
+) -> dict[TableRef, Sequence[MyType]]:
+    try:
+        return _described_alone(session, tables)
+    except (PlanningError, TransientError):
+        if not session.connection.answers():
+            raise
+        if len(tables) == 1:
+            return {}
+    half = len(tables) // 2
+    first, second = tables[:half], tables[half:]
+    return _described_by_halves(session, first) | _described_by_halves(session, second)
+
+
+def _described_alone(
+    session: MySqlSession, tables: Sequence[TableRef]
+) -> dict[TableRef, Sequence[MyType]]:
+    """In one statement."""
+    queries, widths = [], []
+    for table in tables:
+        names = [MYSQL.ident(name) for name, *_ in session.about(COLUMNS, table)]
+        queries.append(f"SELECT {', '.join(names)} FROM {session.table(table)}")
+        widths.append(len(names))
+    subject = f"table {tables[0]}" if len(tables) == 1 else "tables"
+    types = [type_ for _, type_ in session.describe_all(queries, subject)]
+    found: dict[TableRef, Sequence[MyType]] = {}
+    for table, width in zip(tables, widths, strict=True):
+        found[table], types = types[:width], types[width:]
+    return found
+
+
+def pieces(
+    tables: Sequence[TableRef], widths: Mapping[TableRef, int], most: int, widest: int
+) -> Iterator[list[TableRef]]:
+    """So many tables at most, of so many columns at most."""
+    some: list[TableRef] = []
+    for table in tables:
+        if some and (len(some) == most or sum(widths[t] for t in (*some, table)) > widest):
+            yield some
+            some = []
+        some.append(table)
+    yield some
+
+
+def is_table(session: MySqlSession, table: TableRef) -> bool:
+    """A base table, which is there."""
+    found = session.about(_TABLE, table)
+    return bool(found) and found[0][0] != "VIEW"
+
+
+def size_of(session: MySqlSession, table: TableRef) -> tuple[int | None, int] | None:
+    """Rows and bytes, as the server estimates them; None where it is not there."""
+    for _, _, _, rows, size in session.about(_TABLE, table):
+        return (None if rows is None else int(rows)), int(size or 0)
+    return None
+
+
 def unique_keys(session: MySqlSession, table: TableRef) -> tuple[UniqueKey, ...]:
     """Those that tell rows apart, the primary key first."""
     found: dict[str, list[tuple[str | None, int | None]]] = {}
-    for name, column, part in session.facts(
-        "SELECT index_name, column_name, sub_part FROM information_schema.statistics"
-        f" {OF_TABLE} AND non_unique = 0"
-        " ORDER BY index_name <> 'PRIMARY', index_name, seq_in_index",
-        table,
-    ):
-        found.setdefault(name, []).append((column, part))
+    for name, column, part, repeats, _ in session.about(_INDEXES, table):
+        if not int(repeats):
+            found.setdefault(name, []).append((column, part))
     return tuple(
         UniqueKey(name, tuple(column or "" for column, _ in columns))
         for name, columns in found.items()
         # Of whole columns: not of expressions, nor of their beginnings.
         if all(column and part is None for column, part in columns)
+    )
+
+
+def is_indexed(session: MySqlSession, table: TableRef, name: str) -> bool:
+    """Whether a column is the first one of an index."""
+    return any(
+        (column or "").lower() == name.lower()
+        for _, column, part, _, place in session.about(_INDEXES, table)
+        if int(place) == 1 and part is None
     )
 
 
@@ -109,19 +222,27 @@ def first_key(session: MySqlSession, table: TableRef) -> str | None:
     return None
 
 
-def made_at(session: Session, table: TableRef) -> str | None:
-    """When a table was made, or emptied by TRUNCATE; None where it is not there."""
-    found = session.facts(
-        f"SELECT CONVERT(create_time USING utf8mb4) FROM information_schema.tables {OF_TABLE}",
-        table,
-    )
-    return (found[0][0] or "") if found else None
+def made_at(session: MySqlSession, table: TableRef) -> str | None:
+    """When a table was made, or emptied by TRUNCATE, as of now; None where it is not there."""
+    return made_of_all(session, [table])[table]
+
+
+def made_of_all(session: MySqlSession, tables: Sequence[TableRef]) -> dict[TableRef, str | None]:
+    """The same of many tables."""
+    found = session.about_all(MADE, tables)
+    return {table: (rows[0][0] or "") if rows else None for table, rows in found.items()}
+
+
+def known_made(session: MySqlSession, table: TableRef) -> str:
+    """The same as of when facts about the table were asked for; empty where it is not there."""
+    found = session.about(_TABLE, table)
+    return (found[0][2] or "") if found else ""
 
 
 def engine_of(session: MySqlSession, table: TableRef) -> str:
     """Empty for a view."""
-    found = session.facts(f"SELECT engine FROM information_schema.tables {OF_TABLE}", table)
-    return found[0][0] or "" if found else ""
+    found = session.about(_TABLE, table)
+    return found[0][1] or "" if found else ""
 
 
 def read_definition(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from penstock.backends.mysql.session import MySqlSession
@@ -109,8 +110,32 @@ def read_statement(session: MySqlSession, table: TableRef) -> str:
     Raises:
         PlanningError: no such table.
     """
-    ((_, statement, *_),) = session.fetch(f"SHOW CREATE TABLE {session.table(table)}", str(table))
-    return str(statement)
+    known, found = session.known_of(table), None
+    if known is not None:
+        found = known.of_each(
+            "statements",
+            table,
+            lambda: known.tables,
+            lambda tables: read_statements(session, tables),
+        )
+    if found is None:
+        ((_, found, *_),) = session.fetch(_asked(session, table), str(table))
+    return str(found)
+
+
+def _asked(session: MySqlSession, table: TableRef) -> str:
+    return f"SHOW CREATE TABLE {session.table(table)}"
+
+
+def read_statements(session: MySqlSession, tables: Sequence[TableRef]) -> dict[TableRef, str]:
+    """Those that the server gives, as of now: together, since each is a statement of its own."""
+    found: dict[TableRef, str] = {}
+    with session.hurried():
+        answers = session.fetch_each([_asked(session, table) for table in tables])
+    for table, answer in zip(tables, answers, strict=True):
+        for _, statement, *_ in answer or ():
+            found[table] = statement
+    return found
 
 
 def parse(statement: str) -> WrittenTable:

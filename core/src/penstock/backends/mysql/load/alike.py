@@ -4,20 +4,19 @@ server has written them."""
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from penstock.backends.api.facts import LoadRequest, Siblings
 from penstock.backends.mysql.catalog.indexes import serves
 from penstock.backends.mysql.catalog.tables import GENERATED
 from penstock.backends.mysql.catalog.written import REFERENCES, Written, WrittenTable, unquoted
-from penstock.backends.mysql.load.rehearsal import refused_clauses
+from penstock.backends.mysql.load.rehearsal import refused_clauses, rehearse_all
 from penstock.backends.mysql.session import MySqlSession
 from penstock.backends.sql.definition import KINDS, Besides
 from penstock.backends.sql.dialect import CatalogDialect
 from penstock.backends.sql.foreign_keys import ForeignKeyChange
 from penstock.backends.sql.index_changes import IndexChange
-from penstock.backends.sql.session import Session
 from penstock.model.plans import Step
 from penstock.model.tables import Column, NotCopied, TableRef
 
@@ -54,10 +53,8 @@ def made_alike(
         for name, text in written.generated.items()
         if name in names
     ]
-    checks = [each for each in written.constraints if each.kind == "CHECK"]
-    tried = [key for key in written.keys if key.kind not in _UNTRIED] + checks
-    clauses = [each.alone for each in tried if each.named <= names]
-    reasons = refused_clauses(session, columns, clauses)
+    checks = _checks(written)
+    reasons = refused_clauses(session, columns, _clauses(written, names), options)
     warnings: list[str] = []
 
     def takes(each: Written) -> bool:
@@ -107,6 +104,27 @@ def made_alike(
     )
 
 
+def expect_alike(session: MySqlSession, tables: Sequence[WrittenTable]) -> None:
+    """Try together what `made_alike` tries of each of these tables, where it is made whole."""
+    expected = []
+    for written in tables:
+        texts = {n: text for n, text in written.columns.items() if n not in written.generated}
+        columns = [Column(name, text) for name, text in texts.items()]
+        options, _ = _options(written.options)
+        expected.append((columns, _clauses(written, texts.keys()), options))
+    rehearse_all(session, expected)
+
+
+def _checks(written: WrittenTable) -> list[Written]:
+    return [each for each in written.constraints if each.kind == "CHECK"]
+
+
+def _clauses(written: WrittenTable, names: Collection[str]) -> list[str]:
+    """The keys and checks that are tried for a table of some of the columns."""
+    tried = [key for key in written.keys if key.kind not in _UNTRIED] + _checks(written)
+    return [each.alone for each in tried if each.named.issubset(names)]
+
+
 def _options(text: str) -> tuple[str, list[str]]:
     """Those that a table is made with, and what is left of them."""
     head, _, partitions = text.partition("\n")
@@ -145,14 +163,16 @@ def _free(name: str, table: TableRef, taken: set[str]) -> str:
     return name if name not in taken else f"{table.name}_{name}"[:LONGEST_NAME]
 
 
-def _names_taken(session: Session, table: TableRef) -> set[str]:
+def _names_taken(session: MySqlSession, table: TableRef) -> set[str]:
     """Constraints of other tables: a name stands for one of them in a database."""
-    return {
-        name
-        for (name,) in session.facts(
-            "SELECT constraint_name FROM information_schema.table_constraints"
-            " WHERE constraint_catalog = %s AND constraint_schema = %s AND table_name <> %s"
-            " AND constraint_type IN ('FOREIGN KEY', 'CHECK')",
-            table,
+
+    def ask() -> list[tuple[str, str]]:
+        return session.fetch(
+            "SELECT table_name, constraint_name FROM information_schema.table_constraints"
+            " WHERE constraint_schema = %s AND constraint_type IN ('FOREIGN KEY', 'CHECK')",
+            f"database {table.schema}",
+            [table.schema],
         )
-    }
+
+    known = session.once(("constraints", table.schema), ask)
+    return {name for of, name in known if of != table.name}

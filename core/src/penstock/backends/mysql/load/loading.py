@@ -3,36 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from penstock.backends.api.attempt import LoadStream
 from penstock.backends.api.worker import Wait
 from penstock.backends.mysql.connection import Connection
-from penstock.backends.mysql.errors import translated
 from penstock.backends.mysql.load.encoding import refusal
 from penstock.backends.mysql.load.infile import InfileStream, LineStream
 from penstock.backends.mysql.load.inserts import InsertStream
-from penstock.backends.mysql.load.wire import SIDE
 from penstock.model.tables import Column
 
-_SETTINGS = "SET SESSION sql_notes = 1"
+
+@dataclass(frozen=True, slots=True)
+class LoadSettings:
+    """A server's, for a session that loads."""
+
+    files: bool
+    """Whether it takes LOAD DATA LOCAL, and all of it in one transaction: a Galera cluster may
+    split it into several, and commit them."""
+    most: int
+    """Bytes of a packet that it takes."""
 
 
-def takes_files(connection: Connection) -> bool:
-    """Whether the server takes LOAD DATA LOCAL, and all of it in one transaction: a Galera cluster
-    may split it into several, and commit them."""
+def read_settings(connection: Connection) -> LoadSettings:
     found = dict(
         connection.rows(
-            "SHOW VARIABLES WHERE Variable_name IN ('local_infile', 'wsrep_load_data_splitting')"
+            "SHOW VARIABLES WHERE Variable_name IN"
+            " ('local_infile', 'wsrep_load_data_splitting', 'max_allowed_packet')"
         )
     )
-    return found["local_infile"] == "ON" and found.get("wsrep_load_data_splitting") != "ON"
+    files = found["local_infile"] == "ON" and found.get("wsrep_load_data_splitting") != "ON"
+    return LoadSettings(files, int(found["max_allowed_packet"]))
 
 
 def load_stream(
     connection: Connection,
     table: str,
     columns: Sequence[Column],
-    local_infile: bool,
+    known: Sequence[Column],
+    settings: LoadSettings,
     wait: Wait,
     *,
     lines: bool = False,
@@ -40,38 +49,37 @@ def load_stream(
     """Begin to load into a table, within the transaction that is open.
 
     Parameters:
+        connection: one that `connect` has opened to load.
         table: quoted.
         columns: those of the batches, in their order, as `catalog.tables.table_columns` has them.
-        local_infile: see `takes_files`.
+        known: all of the table.
         lines: blocks are lines, see `lines.carried`.
 
     Raises:
         PermanentError: a column would not keep values as they are, or the server takes no lines.
     """
-    with translated(SIDE, table), wait.answering(SIDE):
-        connection.change(_SETTINGS)
-        ((most,),) = connection.rows("SELECT @@max_allowed_packet")
-        found = connection.rows(f"SHOW FULL COLUMNS FROM {table}")
     loaded = {column.name for column in columns}
-    for name, type_, _, nullable, _, default, extra, *_ in found:
-        if name not in loaded and _is_lacking(nullable, default, extra):
+    for column in known:
+        if column.name not in loaded and _is_lacking(column):
             raise refusal(
-                table, "a default value, as it is not loaded", type_, f"column {name!r}: "
+                table,
+                "a default value, as it is not loaded",
+                column.type,
+                f"column {column.name!r}: ",
             )
     for column in columns:
         if column.generated:
             place = f"column {column.name!r}: "
             raise refusal(table, "one that is not computed", column.type, place)
-    if lines and not local_infile:
+    if lines and not settings.files:
         raise refusal(table, "local_infile = ON, as when the run was planned", "OFF")
-    kind = LineStream if lines else InfileStream if local_infile else InsertStream
-    stream = kind(connection, table, columns, most)
+    kind = LineStream if lines else InfileStream if settings.files else InsertStream
+    stream = kind(connection, table, columns, settings.most)
     stream.start(wait)
     return stream
 
 
-def _is_lacking(nullable: str, default: str | None, extra: str) -> bool:
+def _is_lacking(column: Column) -> bool:
     """Whether a column has nothing to hold where it is not loaded: LOAD DATA LOCAL makes something
     up, in MySQL without a warning."""
-    filled = "auto_increment" in extra or "GENERATED" in extra
-    return nullable == "NO" and default is None and not filled
+    return not (column.nullable or column.has_default or column.generated)

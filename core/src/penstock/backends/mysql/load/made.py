@@ -7,10 +7,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from penstock.backends.api.facts import LoadRequest
+from penstock.backends.mysql.catalog.described import TableQuery
 from penstock.backends.mysql.catalog.indexes import deferrable, referring
 from penstock.backends.mysql.catalog.tables import (
     FLAVOUR,
-    OF_TABLE,
     WRITTEN,
     flavour_of,
     unique_keys,
@@ -92,6 +92,19 @@ def _is_compared(column: Column) -> bool:
 
 
 _UTF8 = "CHARACTER SET utf8mb4"
+_TRIGGERS = TableQuery(
+    "concat('trigger ', trigger_name)",
+    "triggers",
+    ordered="trigger_name",
+    schema="event_object_schema",
+    name="event_object_table",
+)
+_FOREIGN_KEYS = TableQuery(
+    "concat('foreign key ', constraint_name)",
+    "table_constraints",
+    tested="constraint_type = 'FOREIGN KEY'",
+    ordered="constraint_name",
+)
 
 
 def _any_text(session: MySqlSession, table: TableRef) -> str:
@@ -99,11 +112,14 @@ def _any_text(session: MySqlSession, table: TableRef) -> str:
 
     Empty where that does: the database's own collation stays.
     """
-    ((charset,),) = session.fetch(
-        "SELECT coalesce((SELECT default_character_set_name FROM information_schema.schemata"
-        " WHERE schema_name = %s), @@character_set_server)",
-        "character set",
-        [table.schema],
+    ((charset,),) = session.once(
+        ("character set", table.schema),
+        lambda: session.fetch(
+            "SELECT coalesce((SELECT default_character_set_name FROM information_schema.schemata"
+            " WHERE schema_name = %s), @@character_set_server)",
+            "character set",
+            [table.schema],
+        ),
     )
     return "" if charset == "utf8mb4" else _UTF8
 
@@ -175,25 +191,11 @@ class MySqlTables(TargetTables):
                 f"{needs}: foreign keys of other tables point to {table}: "
                 f"{', '.join(sorted(others))}; drop them first, or use --mode replace"
             )
-        lost = session.facts(
-            "SELECT concat('trigger ', trigger_name) FROM information_schema.triggers"
-            " WHERE event_object_catalog = %s AND event_object_schema = %s"
-            " AND event_object_table = %s ORDER BY 1",
-            table,
-        )
+        lost = session.about(_TRIGGERS, table)
         if needs == "--mode swap":
-            lost += session.facts(
-                "SELECT concat('foreign key ', constraint_name)"
-                f" FROM information_schema.table_constraints {_CONSTRAINTS} ORDER BY 1",
-                table,
-            )
+            lost = [*lost, *session.about(_FOREIGN_KEYS, table)]
         if lost:
             raise PlanningError(
                 f"{needs}: {table} would lose {', '.join(name for (name,) in lost)}; drop what is "
                 "not needed, or use --mode truncate or replace, which keep the table"
             )
-
-
-_CONSTRAINTS = OF_TABLE.replace("table_catalog", "constraint_catalog") + (
-    " AND constraint_type = 'FOREIGN KEY'"
-)

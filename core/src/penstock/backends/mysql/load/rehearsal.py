@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 
 import pymysql
@@ -11,7 +11,10 @@ import pymysql
 from penstock.backends.mysql.errors import planning
 from penstock.backends.mysql.session import MySqlSession
 from penstock.backends.sql.definition import Besides, listed_columns
+from penstock.errors import PlanningError
 from penstock.model.tables import Column, TableRef
+
+MADE = "the table that is made"
 
 
 def refused_clauses(
@@ -24,10 +27,14 @@ def refused_clauses(
     """
     if not clauses:
         return {}
+    with suppress(PlanningError):
+        # Nearly always it takes all of them.
+        _make(session, columns, clauses, options)
+        return {}
     # An automatic column would have to be a key already.
     plain = [replace(each, type=each.type.replace(" AUTO_INCREMENT", "")) for each in columns]
     found = {}
-    with _made(session, ", ".join(listed_columns(session.dialect, plain)), options) as name:
+    with _made(session, _body(session, plain, ()), options) as name:
         for clause in clauses:
             try:
                 session.connection.change(f"ALTER TABLE {name} ADD {clause}")
@@ -43,20 +50,60 @@ def check_makes(
     Raises:
         PlanningError: the server would not make the table.
     """
-    listed = listed_columns(session.dialect, columns)
     # Some servers want the names of constraints for themselves.
     keys = [each for each in besides.constraints if not each.startswith("CONSTRAINT ")]
-    with _made(session, ", ".join([*listed, *keys]), besides.options, f"{table}"):
-        pass
+    _make(session, columns, keys, besides.options, f"{table}")
+
+
+def _body(session: MySqlSession, columns: Sequence[Column], clauses: Sequence[str]) -> str:
+    return ", ".join([*listed_columns(session.dialect, columns), *clauses])
+
+
+def _make(
+    session: MySqlSession,
+    columns: Sequence[Column],
+    clauses: Sequence[str],
+    options: str,
+    subject: str = MADE,
+) -> None:
+    """Once for each such table, within `describing`."""
+    taken = _taken(session, columns, options)
+    if "" in taken and taken.issuperset(clauses):
+        return  # one with more was made
+    with _made(session, _body(session, columns, clauses), options, subject):
+        taken.update(("", *clauses))
+
+
+def _taken(session: MySqlSession, columns: Sequence[Column], options: str) -> set[str]:
+    """The clauses that the server takes for a table of such columns, and the empty text, if it has
+    made one."""
+    return session.once(("rehearsed", _body(session, columns, ()), options), set)
+
+
+def rehearse_all(
+    session: MySqlSession, tables: Sequence[tuple[Sequence[Column], Sequence[str], str]]
+) -> None:
+    """Within `describing`, make some tables, and keep which of them the server takes.
+
+    Parameters:
+        tables: columns, clauses and options of each.
+    """
+    statements = []
+    for number, (columns, clauses, options) in enumerate(tables):
+        name = session.table(TableRef(session.search_path()[0], f"penstock_rehearsed_{number}"))
+        body = _body(session, columns, clauses)
+        statements.append(f"CREATE TEMPORARY TABLE {name} ({body}) {options}")
+        statements.append(f"DROP TEMPORARY TABLE IF EXISTS {name}")
+    made = session.fetch_each(statements)[::2] if len(tables) > 1 else []
+    for (columns, clauses, options), answer in zip(tables, made, strict=False):
+        if answer is not None:
+            _taken(session, columns, options).update(("", *clauses))
 
 
 @contextmanager
-def _made(
-    session: MySqlSession, body: str, options: str = "", subject: str = "the table that is made"
-) -> Iterator[str]:
+def _made(session: MySqlSession, body: str, options: str, subject: str = MADE) -> Iterator[str]:
     name = session.table(TableRef(session.search_path()[0], "penstock_rehearsed"))
     with planning("target", subject):
-        session.connection.change(f"DROP TEMPORARY TABLE IF EXISTS {name}")
         session.connection.change(f"CREATE TEMPORARY TABLE {name} ({body}) {options}")
     try:
         yield name

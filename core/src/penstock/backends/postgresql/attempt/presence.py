@@ -10,6 +10,8 @@ from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.statements import statement
 from penstock.model.tables import TableRef
 
+LOCK = "SELECT pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended(%(table)s, 0))"
+
 
 def enter(
     connection: Connection,
@@ -25,16 +27,25 @@ def enter(
     but this run is not seen by them.
     """
     key = {"table": f"penstock:table:{table}", "run_id": run_id}
+    if not connection.pooled and _enter_alone(connection, key):
+        return
     with connection.transaction():
-        connection.execute(
-            "SELECT pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended(%(table)s, 0))",
-            key,
-        )
+        connection.execute(LOCK, key)
         others = connection.execute(statement("other_runs"), key).fetchall()
         if others:
             check(_names(connection, schema, dict(others)))
         if not connection.pooled:
             connection.execute(statement("enter"), key)
+
+
+def _enter_alone(connection: Connection, key: Mapping[str, str]) -> bool:
+    """In one round trip, where no other run is executed on the table; else False."""
+    others = statement("other_runs")
+    alone = sql.SQL("{} WHERE NOT EXISTS ({})").format(statement("enter"), others)
+    with connection.whole_transaction():
+        connection.execute(LOCK, key)
+        entered = connection.execute(alone, key)
+    return entered.rowcount == 1
 
 
 def enter_all(connection: Connection, tables: Mapping[str, TableRef]) -> list[str]:
@@ -46,7 +57,8 @@ def enter_all(connection: Connection, tables: Mapping[str, TableRef]) -> list[st
         "runs": list(tables),
         "tables": [f"penstock:table:{table}" for table in tables.values()],
     }
-    with connection.transaction():
+    pooled, contested = connection.pooled, statement("contested")
+    with connection.whole_transaction():
         # Always in the same order, so that two batches cannot deadlock.
         connection.execute(
             "SELECT pg_catalog.pg_advisory_xact_lock(hash) FROM ("
@@ -54,12 +66,11 @@ def enter_all(connection: Connection, tables: Mapping[str, TableRef]) -> list[st
             " FROM unnest(%(tables)s::text[]) AS t (name) ORDER BY 1) AS sorted",
             runs,
         )
-        contested = [
-            run_id for (run_id,) in connection.execute(statement("contested"), runs).fetchall()
-        ]
-        if not connection.pooled:
-            connection.execute(statement("enter_all"), {**runs, "contested": contested})
-    return contested
+        # Nobody enters one of the tables while these locks are held.
+        found = connection.execute(contested, runs)
+        if not pooled:
+            connection.execute(statement("enter_all").format(contested=contested), runs)
+    return [run_id for (run_id,) in found.fetchall()]
 
 
 def leave_all(connection: Connection, tables: Mapping[str, TableRef]) -> None:

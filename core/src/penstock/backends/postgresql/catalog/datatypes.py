@@ -143,23 +143,30 @@ class Types:
         """Read those that are still there."""
         asked = set(asked)
         unknown = {oid for oid, _ in asked}
-        while unknown := unknown.difference(self._rows):
-            query = for_server(self._connection, "types")
-            rows = self._connection.execute(query, {"oids": sorted(unknown)}).fetchall()
-            self._rows |= {row[0]: row[1:] for row in rows}
-            unknown = {oid for row in rows for oid in row[_BELOW]}
+        # Most are no arrays, so they are written as they are.
+        self._learn(unknown.difference(self._rows), asked.difference(self._written))
+        while unknown := {
+            below for row in map(self._rows.get, unknown) if row for below in row[_BELOW - 1]
+        }:
+            self._learn(unknown.difference(self._rows), set())
         there = set()
         for each in asked:
             with suppress(KeyError):  # dropped in between
                 element = _element(self._type(*each))
                 there.add((element.oid, element.typmod))
-        unwritten = there.difference(self._written)
-        if unwritten:
-            oids, typmods = zip(*sorted(unwritten), strict=True)
-            texts = self._connection.execute(
-                statement("written_types"), {"oids": list(oids), "typmods": list(typmods)}
-            )
+        self._learn(set(), there.difference(self._written))
+
+    def _learn(self, oids: set[int], written: set[tuple[int, int]]) -> None:
+        connection = self._connection
+        if oids:
+            found = connection.execute(for_server(connection, "types"), {"oids": sorted(oids)})
+        if written:
+            names, typmods = zip(*sorted(written), strict=True)
+            both = {"oids": list(names), "typmods": list(typmods)}
+            texts = connection.execute(statement("written_types"), both)
             self._written |= {(oid, typmod): text for oid, typmod, text in texts}
+        if oids:
+            self._rows |= {row[0]: row[1:] for row in found.fetchall()}
 
     def _type(self, oid: int, typmod: int) -> DataType:
         if (oid, typmod) not in self._made:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 import psycopg
@@ -30,23 +31,42 @@ class Described:
     of one is raised where that one is asked for, and spoils no other.
     """
 
-    def __init__(self, connection: Connection, relations: Iterable[Relation]) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        relations: Iterable[Relation],
+        known: Mapping[TableRef, int] = MappingProxyType({}),
+    ) -> None:
         self.connection = connection
-        tables = [each for each in dict.fromkeys(relations) if isinstance(each, TableRef)]
+        found = dict.fromkeys(relations)
+        self.is_empty = not found
+        tables = [each for each in found if isinstance(each, TableRef)]
+        self.tables: Sequence[TableRef] = tables
         self._are_many = len(tables) > 1
         self._together: dict[TableRef, Sequence[TableRef]] = {}
         for first in range(0, len(tables), AT_ONCE):
             piece = tables[first : first + AT_ONCE]
             self._together |= dict.fromkeys(piece, piece)
-        self.forget()
+        self.types = Types(connection)
+        """Those of columns stay what they are, whatever is forgotten."""
+        self.forget(known)
 
-    def forget(self) -> None:
-        """Ask anew for whatever is wanted from now on."""
-        self._oids: dict[TableRef, int] = {}
+    def forget(self, known: Mapping[TableRef, int] = MappingProxyType({})) -> None:
+        """Ask anew for whatever is wanted from now on.
+
+        Parameters:
+            known: object ids that have been asked for just now.
+        """
+        self._oids: dict[TableRef, int] = {
+            ref: known[ref] for ref in self._together if ref in known
+        }
         self._facts: dict[Hashable, dict[int, Any]] = {}
         self._made: dict[Hashable, Any] = {}
-        self.types = Types(self.connection)
         self.forget_savepoint()
+
+    def first(self) -> TableRef | None:
+        """One of the tables that are there."""
+        return next((ref for ref in self.tables if self.find(ref) is not None), None)
 
     def forget_savepoint(self) -> None:
         """The transaction has begun anew, or has taken locks that it must not lose."""
@@ -129,7 +149,8 @@ class Described:
         self, read: Callable[[Sequence[Any]], Mapping[Any, Any]], asked: Sequence[Any]
     ) -> Mapping[Any, Any]:
         """A question that the server refuses does not end the transaction for the other tables."""
-        if not self._are_many or not self._is_in(TransactionStatus.INTRANS):
+        alone = self.connection.is_asking or not self._are_many
+        if alone or not self._is_in(TransactionStatus.INTRANS):
             return read(asked)
         if not self._has_savepoint:
             self.connection.execute("SAVEPOINT described")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from typing import Any
 
 from penstock.backends.postgresql.connection import Connection, full_names
 from penstock.backends.postgresql.errors import translated
@@ -27,6 +28,7 @@ KINDS = {
 }
 READABLE = "rvmfp"
 PATTERN_SIGNS = "*?["
+Rows = Sequence[tuple[Any, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,16 +75,19 @@ def check_readable(ref: TableRef, nature: Nature, user: str) -> None:
         )
 
 
-def list_tables(
-    connection: Connection, include: Sequence[str], exclude: Sequence[str]
+def read_tables(connection: Connection) -> Rows:
+    """What `match_tables` finds some of."""
+    return connection.execute(statement("tables")).fetchall()
+
+
+def match_tables(
+    rows: Rows, include: Sequence[str], exclude: Sequence[str]
 ) -> tuple[TableRef, ...]:
     """Tables by patterns on ``schema.name``, in the order of their names.
 
     Views, materialized views, foreign tables and system tables are found by patterns without
     wildcards alone.
     """
-    with translated("source"):
-        rows = connection.execute(statement("tables")).fetchall()
     found = []
     for schema, table, by_name_alone in rows:
         ref = TableRef(schema, table)
@@ -97,12 +102,16 @@ def list_tables(
     return tuple(found)
 
 
-def list_others(
-    connection: Connection, include: Sequence[str], exclude: Sequence[str]
+def read_others(connection: Connection) -> Rows:
+    """What `match_others` finds some of."""
+    with full_names(connection):
+        return connection.execute(statement("others")).fetchall()
+
+
+def match_others(
+    rows: Rows, include: Sequence[str], exclude: Sequence[str]
 ) -> tuple[NotCopied, ...]:
     """Functions, views and the like by the same patterns."""
-    with translated("source"), full_names(connection):
-        rows = connection.execute(statement("others")).fetchall()
     found = []
     for kind, schema, label, remedy in rows:
         ref = TableRef(schema, label)

@@ -24,11 +24,12 @@ _NOW = sql.SQL("SELECT clock_timestamp()::text")
 def read_states(connection: Connection, oids: Sequence[int]) -> dict[int, SourceState]:
     """Of tables; their moment is that of the statement after."""
     query = for_server(connection, "state")
-    rows = connection.execute(query, {"oids": list(oids)}).fetchall()
-    moment = read_moment(connection)
+    found = connection.execute(query, {"oids": list(oids)})
+    asked = connection.execute(statement("moment"))
+    moment = str(asked.fetchall()[0][0])
     return {
         oid: SourceState(identity, layout, "" if elsewhere else moment, writes, parts)
-        for oid, identity, layout, writes, parts, elsewhere in rows
+        for oid, identity, layout, writes, parts, elsewhere in found.fetchall()
     }
 
 

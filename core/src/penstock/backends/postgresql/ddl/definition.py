@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from psycopg import errors, sql
+from psycopg import Cursor, errors, sql
 
 from penstock.backends.postgresql.catalog.columns import data_type
 from penstock.backends.postgresql.catalog.queries import described_query
@@ -326,14 +326,19 @@ def read_many(connection: Connection, oids: Sequence[int]) -> dict[int, Json]:
     Raises:
         UndefinedTable: something was dropped meanwhile.
     """
-    tables: dict[int, Json] = _read(connection, "table", oids)
-    columns = _read(connection, "columns", tables)
+    if not oids:
+        return {}
+    # "attached" last: as long as it finds a table, nothing before it can have missed it.
+    asked = {
+        part: _ask(connection, part, oids) for part in ("table", "columns", *_PARTS, "attached")
+    }
+    found: dict[str, dict[int, Any]] = {part: dict(each) for part, each in asked.items()}
+    tables: dict[int, Json] = found["table"]
     whole = [oid for oid, table in tables.items() if table["kind"] in _WHOLE]
-    parts = {part: _read(connection, part, whole) for part in _PARTS}
     for oid, table in tables.items():
-        table["columns"] = columns.get(oid, [])
+        table["columns"] = found["columns"].get(oid, [])
         if table["kind"] in _WHOLE:
-            table.update({part: parts[part].get(oid, []) for part in _PARTS})
+            table.update({part: found[part].get(oid, []) for part in _PARTS})
         else:
             table.update(_PLAIN_TABLE)
             table["columns"] = [column | _PLAIN_COLUMN for column in table["columns"]]
@@ -346,19 +351,16 @@ def read_many(connection: Connection, oids: Sequence[int]) -> dict[int, Json]:
     values = read_positions(connection, (ref for ref, each in sequences if each["readable"]))
     for ref, sequence in sequences:
         sequence["value"] = list(values[ref]) if sequence["readable"] else None
-    # Read last: as long as it finds a table, nothing before it can have missed it.
-    attached = _read(connection, "attached", tables)
+    attached = found["attached"]
     return {
         oid: table | {"attached": attached[oid]} for oid, table in tables.items() if oid in attached
     }
 
 
-def _read(connection: Connection, part: str, oids: Collection[int]) -> dict[int, Any]:
+def _ask(connection: Connection, part: str, oids: Collection[int]) -> Cursor[Any]:
     """What tables have of it, by their object ids, as far as they have any."""
-    if not oids:
-        return {}
     query = for_server(connection, f"definition_{part}", tables=sql.Literal(list(oids)))
-    return dict(connection.execute(query).fetchall())
+    return connection.execute(query)
 
 
 def _partitions(connection: Connection, roots: Sequence[int]) -> dict[int, list[int]]:

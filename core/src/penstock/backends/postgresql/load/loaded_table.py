@@ -41,27 +41,33 @@ _PREPARED = "prepared_at = pg_catalog.clock_timestamp(), status = 'running',"
 def note_tables(
     connection: Connection,
     schema: str,
-    tables: Sequence[tuple[str, TableRef, bool]],
+    tables: Sequence[tuple[str, TableRef, bool | None]],
     *,
     prepared: bool = False,
-) -> None:
+) -> Cursor[tuple[Any, ...]]:
     """Store in the rows of runs what their tables are recognised by.
 
     Parameters:
         schema: of the control tables.
         tables: the run, its table, and whether it loads the children that are there, too, so that
-            none of them may go.
-        prepared: also that the runs are prepared.
+            none of them may go; None: as its mode does.
+        prepared: also that the runs are prepared, if they are not.
+
+    Returns: whose row count is that of the runs.
     """
     text = statement("note_targets").format(
-        schema=sql.Identifier(schema), prepared=sql.SQL(_PREPARED if prepared else "")
+        schema=sql.Identifier(schema),
+        prepared=sql.SQL(_PREPARED if prepared else ""),
+        unprepared=sql.SQL("AND r.prepared_at IS NULL" if prepared else ""),
     )
     asked = {
         "runs": [run_id for run_id, *_ in tables],
         "tables": [name(table) for _, table, _ in tables],
         "children": [children for *_, children in tables],
+        # It adds children, and notes each.
+        "attaching": list(mode_names(lambda mode: mode.attaches)),
     }
-    connection.execute(text, asked)
+    return connection.execute(text, asked)
 
 
 class LoadedTable:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property, partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from penstock.backends.postgresql.answers import Answers
 from penstock.backends.postgresql.catalog import existing
@@ -85,6 +85,37 @@ class TargetFacts:
         self._definitions = Answers(refs, self._read_definitions)
         self._sequences = Answers((), partial(existing.read_sequences, connection))
         self._writable = False
+
+    def questions(self, *, making: bool) -> list[Callable[[], object]]:
+        """Calls that ask what most modes ask about each of the tables.
+
+        Parameters:
+            making: they are to be made, and not only loaded.
+        """
+        if not self.refs:
+            return [self.check_server]
+        refs = sorted(self.refs, key=str)
+        of_schemas: list[Answers[str, Any]] = [self._rights]
+        of_tables: list[Answers[TableRef, Any]]
+        if making:
+            of_schemas.append(self._names)
+            of_tables = [self._links, self._dependents["ai"]]
+        else:
+            of_tables = [
+                *(self._table_rights, self._loadable, self._columns, self._column_sequences)
+            ]
+
+        def ask(answers: Answers[TableRef, Any]) -> None:
+            there = next((ref for ref in refs if self.tree(ref)), None)
+            if there is not None:
+                _ = answers[there]
+
+        return [
+            self.check_server,
+            partial(self.tree, refs[0]),
+            *(partial(each.__getitem__, refs[0].schema) for each in of_schemas),
+            *(partial(ask, each) for each in of_tables),
+        ]
 
     def check_server(self) -> None:
         """See `check_writable_server`."""
@@ -330,6 +361,8 @@ class TargetFacts:
         )
 
         oids = list(asked)
+        if not oids:
+            return {}
         found: dict[int, Json] = {}
         try:
             found = {table["oid"]: table for table in read_tables(self.connection, oids)}

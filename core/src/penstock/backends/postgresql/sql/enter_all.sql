@@ -6,4 +6,4 @@ SELECT pg_catalog.pg_advisory_lock_shared(
 FROM ROWS FROM (
     pg_catalog.unnest(%(runs)s::text[]), pg_catalog.unnest(%(tables)s::text[])
 ) AS asked (run_id, name)
-WHERE NOT run_id = ANY (%(contested)s::text[])
+WHERE NOT asked.run_id = ANY (ARRAY({contested}))

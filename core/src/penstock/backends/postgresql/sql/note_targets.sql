@@ -13,7 +13,7 @@ SET
                     SELECT c.oid AS relid
                     UNION
                     SELECT t.relid::oid FROM pg_catalog.pg_partition_tree(c.oid) AS t
-                    WHERE made.children
+                    WHERE coalesce(made.children, r.spec ->> 'mode' <> ALL (%(attaching)s))
                 ) AS part
                 JOIN pg_catalog.pg_class AS p ON p.oid = part.relid
             )
@@ -21,7 +21,8 @@ SET
         FROM pg_catalog.pg_class AS c
         CROSS JOIN (
             SELECT CASE
-                WHEN made.children THEN '{{}}' ELSE coalesce(r.target_state -> 'files', '{{}}')
+                WHEN coalesce(made.children, r.spec ->> 'mode' <> ALL (%(attaching)s)) THEN '{{}}'
+                ELSE coalesce(r.target_state -> 'files', '{{}}')
             END
         ) AS kept (files)
         WHERE c.oid = pg_catalog.to_regclass(made.name)
@@ -31,4 +32,4 @@ FROM ROWS FROM (
     pg_catalog.unnest(%(tables)s::text[]),
     pg_catalog.unnest(%(children)s::boolean[])
 ) AS made (run_id, name, children)
-WHERE r.run_id = made.run_id
+WHERE r.run_id = made.run_id {unprepared}

@@ -27,6 +27,8 @@ class FileRecords(LoadRecords):
     """
 
     steps_with_records = True
+    upserts = True
+    undisturbed = True
 
     def __init__(self, database: OneFile, schema: str, open: Session | None = None) -> None:
         super().__init__(database.dialect)
@@ -103,6 +105,13 @@ class FileRecords(LoadRecords):
     ) -> T:
         # Attempts of an old generation are refused when they come to commit.
         self._database.attempts.wait(run_id, partition_ids, patience)
+        with self._transaction():
+            return body()
+
+    def joins(self, run_ids: Sequence[str]) -> bool:
+        return True  # it is alone with the file in any case
+
+    def transact_all(self, run_ids: Sequence[str], body: Callable[[], T], hold: Hold) -> T:
         with self._transaction():
             return body()
 

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from penstock.backends.api.control import RunningAttempt
+from penstock.backends.api.control import RunningAttempt, RunRow
+from penstock.backends.api.records import NOW, Kind
 from penstock.backends.shared.presence import Presence
+from penstock.backends.sql.load_plan import SWAP
 from penstock.backends.sql.loaded_runs import LoadedRuns
+from penstock.backends.sql.loaded_table import LoadedTable
+from penstock.backends.sql.loaded_tables import LoadedTables
 from penstock.backends.sql.one_file.database import OneFile
 from penstock.backends.sql.one_file.records import FileRecords
+from penstock.errors import PenstockError
+from penstock.model.plans import LoadPlan
 from penstock.model.tables import TableRef
+from penstock.spec.modes import MODES
 
 
 class FileRuns(LoadedRuns):
@@ -28,6 +35,17 @@ class FileRuns(LoadedRuns):
     def enter(self, run_id: str, table: TableRef, check: Callable[[Sequence[str]], None]) -> None:
         self._presence.enter(run_id, str(table), check)
 
+    def enter_all(
+        self,
+        tables: Mapping[str, TableRef],
+        check: Callable[[str, Sequence[str]], None],
+    ) -> dict[str, PenstockError]:
+        named = {run_id: str(table) for run_id, table in tables.items()}
+        return self._presence.enter_all(named, check)
+
+    def leave_all(self, tables: Mapping[str, TableRef]) -> None:
+        self._presence.leave(tables)
+
     def is_at_work(self, run_id: str, table: TableRef) -> bool:
         return self._presence.executes(run_id, str(table))
 
@@ -36,6 +54,56 @@ class FileRuns(LoadedRuns):
 
     def set_status(self, run_id: str, status: str, failures: Sequence[Mapping[str, Any]]) -> None:
         super().set_status(run_id, status, failures)
-        if status not in ("running", "created"):
+        self._clean_up([status])
+
+    def set_statuses(self, statuses: Mapping[str, tuple[str, Sequence[Mapping[str, Any]]]]) -> None:
+        super().set_statuses(statuses)
+        if len(statuses) > 1:
+            self._clean_up([status for status, _ in statuses.values()])
+
+    def _clean_up(self, statuses: Sequence[str]) -> None:
+        if not {"running", "created"}.issuperset(statuses):
             self._database.attempts.sweep()
             self._database.tidy()
+
+    # The tables that are loaded, together
+
+    def check_targets(self, run_ids: Sequence[str]) -> dict[str, PenstockError]:
+        if len(run_ids) < 2:
+            return super().check_targets(run_ids)
+        with self._tables.reading() as found:
+            doubtful = self._doubtful(run_ids) if found else set()
+        return super().check_targets([run_id for run_id in run_ids if run_id in doubtful])
+
+    def _doubtful(self, run_ids: Sequence[str]) -> set[str]:
+        runs, done = self.load_runs(run_ids), self.steps_done_of(run_ids)
+        due = {
+            run_id: run
+            for run_id, run in runs.items()
+            if run.prepared_at is not None and run.status != "done" and SWAP not in done[run_id]
+        }
+        tables = LoadedTables(self._tables, _tables(due.values()))
+        modes = {run_id: MODES[run.spec["mode"]] for run_id, run in due.items()}
+        # One that cannot be read says so by itself.
+        return tables.doubtful(modes) | set(run_ids).difference(runs)
+
+    def before_loads(self, loads: Sequence[tuple[RunRow, LoadPlan]]) -> None:
+        LoadedTables(self._tables, _tables(run for run, _ in loads)).begin()
+
+    def note_prepared(self, prepared: Sequence[tuple[RunRow, LoadPlan]]) -> None:
+        runs = [run for run, _ in prepared]
+        tables = LoadedTables(self._tables, _tables(runs))
+        tables.emptied([run.run_id for run in runs if MODES[run.spec["mode"]].starts_empty])
+        tables.end()
+        noted = {"prepared_at": NOW, "status": "running", "disturbed_by": None}
+        self._tables.set_each(
+            Kind.RUN,
+            {
+                run.run_id: {**noted, "loads": LoadedTable(self._tables, load.table).id}
+                for run, load in prepared
+            },
+        )
+
+
+def _tables(runs: Iterable[RunRow]) -> dict[str, TableRef]:
+    return {run.run_id: run.plan.load.table for run in runs}

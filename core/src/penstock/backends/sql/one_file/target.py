@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 
 from penstock.backends.api.facts import Fit, LoadRequest
 from penstock.backends.shared import database_file
 from penstock.backends.shared.arrow import schema_of, schema_to_text
 from penstock.backends.shared.fitting import fit_column
+from penstock.backends.sql.described import Known
 from penstock.backends.sql.load_plan import plan_load
 from penstock.backends.sql.one_file.database import OneFile
+from penstock.backends.sql.one_file.later import LaterSession
 from penstock.backends.sql.one_file.runs import FileRuns
 from penstock.backends.sql.relations import read_columns
 from penstock.backends.sql.session import Session
 from penstock.backends.sql.target import SqlTarget
 from penstock.model.plans import LoadPlan
-from penstock.model.tables import Column, TableRef
+from penstock.model.tables import Column, Relation, TableRef
 
 
 class FileTarget(SqlTarget):
     def __init__(self, database: OneFile, control_schema: str) -> None:
         self._database = database
+        self._known: Known | None = None
         self.control = FileRuns(database, control_schema)
 
     @abstractmethod
@@ -35,8 +38,21 @@ class FileTarget(SqlTarget):
         self._database.interrupt()
         self.control.leave()
 
-    def _reading(self) -> AbstractContextManager[Session]:
-        return self._database.reading()
+    @contextmanager
+    def describing(self, relations: Sequence[Relation]) -> Iterator[None]:
+        before, self._known = self._known, Known(relations)
+        try:
+            yield
+        finally:
+            self._known = before
+
+    @contextmanager
+    def _reading(self) -> Iterator[Session]:
+        with ExitStack() as stack:
+            if self._known is None:
+                yield stack.enter_context(self._database.reading())
+            else:
+                yield LaterSession(self._database, self._known, stack)
 
     def columns(self, table: TableRef) -> tuple[Column, ...]:
         with self._reading() as session:

@@ -13,6 +13,7 @@ from penstock.backends.api.attempt import Attempt, Stage, StagedTransaction
 from penstock.backends.api.worker import Wait
 from penstock.backends.shared.attempt_files import AttemptFiles
 from penstock.backends.shared.background import compute
+from penstock.backends.sql.described import Known
 from penstock.backends.sql.loaded_table import LoadRecords
 from penstock.backends.sql.one_file.database import OneFile
 from penstock.backends.sql.one_file.records import FileRecords
@@ -28,6 +29,9 @@ class FileHooks:
         stage: opens one, as `FileStage` does.
         loading: see `SqlLoading`.
     """
+
+    # To open a file of a thousand tables takes as long as to stage that.
+    unseen_bytes = 8 << 20
 
     def __init__(
         self,
@@ -59,6 +63,8 @@ class FileHooks:
         self, opening: AbstractContextManager[Session], attempt: Attempt
     ) -> Iterator[StagedTransaction]:
         with opening as session:
+            # No attempt makes or drops a table of the target.
+            session.known = Known(())
             records = FileRecords(self._database, attempt.spec.control_schema, session)
             yield self._loading(records, attempt)
 

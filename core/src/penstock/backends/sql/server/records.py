@@ -93,9 +93,14 @@ class ServerRecords(LoadRecords):
     def making(self) -> AbstractContextManager[None]:
         """Keep others from making the control tables meanwhile."""
 
+    def is_half_made(self, missing: Collection[str]) -> bool:
+        """Whether whoever was making the control tables was killed before the others were there:
+        then none of them has anything in it."""
+        return False
+
     @abstractmethod
     def ddl(self) -> str:
-        """The statements that create the control tables."""
+        """The statements that create the control tables, as far as they are missing."""
 
     @abstractmethod
     def denied(self, error: Exception) -> str:
@@ -178,6 +183,8 @@ class ServerRecords(LoadRecords):
             # Where each of them is made by itself, somebody may be at it.
             with self.session.translated(CONTROL), self.making():
                 missing = self._missing()
+                if self.is_half_made(missing):
+                    return False
         if missing and len(missing) < len(all_names):
             raise PermanentError(
                 f"target: control schema {self._schema!r} lacks {', '.join(missing)}, without "

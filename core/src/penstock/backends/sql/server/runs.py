@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
 
 from penstock.backends.api.control import RunRow
 from penstock.backends.api.records import Kind, Row
@@ -60,6 +62,26 @@ class ServerRuns(LoadedRuns):
         if SWAP not in self.steps_done(run_id):
             self.check_loaded(run_id, run.plan.load.table, run.spec["mode"])
 
+    def sweep(self) -> None:
+        """Remove what dead attempts have left behind, if that can be."""
+        return
+
+    def set_status(self, run_id: str, status: str, failures: Sequence[Mapping[str, Any]]) -> None:
+        super().set_status(run_id, status, failures)
+        self._sweep_after([status])
+
+    def set_statuses(self, statuses: Mapping[str, tuple[str, Sequence[Mapping[str, Any]]]]) -> None:
+        if len(statuses) < 2 or not self._tables.joins(list(statuses)):
+            super().set_statuses(statuses)
+            return
+        super().set_statuses(statuses)
+        self._sweep_after([status for status, _ in statuses.values()])
+
+    def _sweep_after(self, statuses: Sequence[str]) -> None:
+        if not {"running", "created"}.issuperset(statuses):
+            with suppress(PenstockError):
+                self.sweep()
+
     # Who is at work
 
     def enter(self, run_id: str, table: TableRef, check: Callable[[Sequence[str]], None]) -> None:
@@ -69,17 +91,25 @@ class ServerRuns(LoadedRuns):
             others = self._executed(self._runs_on(table) - {run_id}, table)
             if others:
                 check(others)
-            for name in self._presences(run_id):
-                if records.keep(name):
-                    break
+            self.keep_presence(run_id)
+
+    def keep_presence(self, run_id: str) -> None:
+        """Take one of the locks of a run's executions."""
+        for name in self._presences(run_id):
+            if self._tables.keep(name):
+                break
 
     def _runs_on(self, table: TableRef) -> set[str]:
         """All whose target it is. One that loads a table beside it, or is not prepared yet, shows
         by what was asked of it alone."""
-        loads = {"loads": LoadedTable(self._tables, table).id}
+        return self.runs_on([table])
+
+    def runs_on(self, tables: Collection[TableRef]) -> set[str]:
+        """The same of several tables."""
+        loads = {"loads": tuple(LoadedTable(self._tables, table).id for table in tables)}
         found = {row["run_id"] for row in self._tables.read(Kind.RUN, loads, ("run_id",))}
         for row in self._tables.read(Kind.RUN, {"status": UNFINISHED}, ("run_id", "spec")):
-            if CopySpec.from_stored(row["spec"], "", "").target_ref == table:
+            if CopySpec.from_stored(row["spec"], "", "").target_ref in tables:
                 found.add(row["run_id"])
         return found
 

@@ -43,6 +43,15 @@ class ServerSession(NamedRelations, ABC):
     @abstractmethod
     def describe(self, query: str, subject: str) -> list[tuple[str, Type]]: ...
 
+    def type_made(self, written: str, subject: str) -> Type:
+        """A type that somebody wrote, as the server describes it."""
+
+        def ask() -> Type:
+            ((_, type_),) = self.describe(f"SELECT CAST(NULL AS {written}) AS made", subject)
+            return type_
+
+        return ask() if self.known is None else self.known.once(("type", written), ask)
+
     def check(self, query: str, subject: str) -> None:
         self.describe(query, subject)
 

@@ -1,0 +1,106 @@
+"""Calls that ask one server, made together: what each of them asks next costs one round trip."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, cast
+
+import psycopg
+
+from penstock.errors import PenstockError
+
+if TYPE_CHECKING:
+    from penstock.backends.postgresql.connection import Connection
+
+Question = tuple[Any, ...]
+"""The arguments of `execute`."""
+_Key = tuple[bytes, str, bool]
+
+
+class NotAnswered(psycopg.OperationalError):
+    """What a call has asked is still to be sent."""
+
+
+class _Unanswered:
+    """Stands for the answer, until somebody looks at it."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise NotAnswered("asked together with others")
+
+    def __iter__(self) -> Any:
+        raise NotAnswered("asked together with others")
+
+
+class AskedTogether:
+    """Makes calls again and again, each time with more answers, until each of them ends.
+
+    A call asks its first question, which is noted, and gives up where it looks at the answer. When
+    all calls have, their questions are sent together, and each call begins anew: it finds those
+    answers, and comes to its next question. So there are as many round trips as the longest call
+    has questions that depend on an answer.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._asked: dict[_Key, Question] = {}
+        self._answers: dict[_Key, psycopg.Cursor[Any]] = {}
+        self._waits = False
+        self.full_names = False
+        """Whether what is asked now is asked where the server writes names with their schemas."""
+
+    def answer(self, question: Question) -> psycopg.Cursor[Any]:
+        """The answer, or what raises `NotAnswered` when it is looked at."""
+        key = self._key(*question)
+        if key not in self._answers:
+            self._asked[key] = question
+            self._waits = True
+            return cast("psycopg.Cursor[Any]", _Unanswered())
+        found = self._answers[key]
+        if found.rownumber:  # another call, or this one before, has read it
+            found.scroll(0, "absolute")
+        return found
+
+    def take(self, question: Question) -> psycopg.Cursor[Any] | None:
+        """An answer, once, where there is one."""
+        return self._answers.pop(self._key(*question), None)
+
+    def first_questions(self, calls: Iterable[Callable[[], object]]) -> list[Question]:
+        """What calls ask before they know any answer."""
+        self._asked = {}
+        for call in calls:
+            self._waits_after(call)
+        return list(self._asked.values())
+
+    def note(self, answers: Iterable[psycopg.Cursor[Any]]) -> None:
+        """The answers to `first_questions`."""
+        self._answers |= zip(self._asked, answers, strict=True)
+
+    def make(self, calls: Iterable[Callable[[], object]], send: Callable[..., Any]) -> None:
+        """
+        Parameters:
+            send: sends questions together, and others where names are full; returns all cursors.
+        """
+        left: Sequence[Callable[[], object]] = list(calls)
+        while left:
+            self._asked = {}
+            left = [call for call in left if self._waits_after(call)]
+            if left:
+                plain = {key: asked for key, asked in self._asked.items() if not key[2]}
+                full = {key: asked for key, asked in self._asked.items() if key[2]}
+                found = send(list(plain.values()), list(full.values()))
+                self._answers |= zip((*plain, *full), found, strict=True)
+
+    def _waits_after(self, call: Callable[[], object]) -> bool:
+        """Whether a call has not ended. What else it fails with is raised when it is made alone."""
+        self._waits = False
+        with suppress(psycopg.Error, PenstockError):
+            call()
+        return self._waits
+
+    def _key(self, query: Any, values: Any = None) -> _Key:
+        if isinstance(query, psycopg.sql.Composable):
+            text = query.as_bytes(self._connection)
+        else:
+            text = query if isinstance(query, bytes) else query.encode()
+        return text, repr(values), self.full_names

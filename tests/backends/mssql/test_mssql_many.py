@@ -1,0 +1,99 @@
+"""Statements about many tables, and with many records: as text, without a server."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+from penstock.backends.api.records import NOW, Kind
+from penstock.backends.mssql.catalog import of_table, stored
+from penstock.backends.mssql.dialect import MSSQL
+from penstock.backends.mssql.records import MOST_VALUES, MssqlRecords
+from penstock.backends.mssql.session import MssqlSession, of_many
+from penstock.backends.sql.session import keeping
+from penstock.model.tables import TableRef
+
+TABLES = [TableRef("dbo", "a"), TableRef("dbo", "b"), TableRef("dbo", "gone")]
+
+
+def test_a_query_about_one_table_is_put_about_many() -> None:
+    one = "SELECT c.name " + of_table("JOIN sys.columns AS c ON c.object_id = o.object_id")
+    assert of_many(f"{one} ORDER BY c.column_id", [7, 9]) == (
+        "SELECT o.object_id, c.name FROM (SELECT v.object_id FROM (VALUES (7), (9)) AS v"
+        " (object_id)) AS o JOIN sys.columns AS c ON c.object_id = o.object_id WHERE 1 = 1"
+        " ORDER BY c.column_id"
+    )
+    assert of_many(one.replace("SELECT", "SELECT DISTINCT", 1), [7]).startswith(
+        "SELECT DISTINCT o.object_id, c.name FROM (SELECT v.object_id"
+    )
+
+
+class Connection:
+    """Answers what is asked of it, and keeps the statements."""
+
+    babelfish = False
+    utf8 = True
+    inside = home = "db"
+    side = "source"
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, Sequence[Any]]] = []
+
+    def rows(self, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        self.asked.append((query, values))
+        if "OBJECT_ID(?)" in query:
+            return [(7, 9, None)]
+        return [(9, 20), (7, 10)]
+
+    def change(self, statement: str, values: Sequence[Any] = ()) -> int:
+        self.asked.append((statement, values))
+        return statement.count("(?")
+
+
+def opened() -> tuple[MssqlSession, Connection]:
+    connection = Connection()
+    return MssqlSession(cast("Any", connection)), connection
+
+
+def test_facts_are_asked_for_all_tables() -> None:
+    session, connection = opened()
+    with keeping(session, TABLES):
+        assert [stored(session, table) for table in TABLES] == [
+            (10, 10 * 8192),
+            (20, 20 * 8192),
+            (0, 0),
+        ]
+    numbers, rows, pages = connection.asked
+    assert numbers == (
+        "SELECT OBJECT_ID(?), OBJECT_ID(?), OBJECT_ID(?)",
+        [MSSQL.table(table) for table in TABLES],
+    )
+    for query, values in (rows, pages):
+        assert not values
+        assert query.endswith("GROUP BY o.object_id")
+
+
+def test_records_are_added_many_at_once() -> None:
+    session, connection = opened()
+    records = MssqlRecords(session, "penstock", loading=True)
+    rows = [{"run_id": f"r{n}", "step_id": "s", "done_at": NOW} for n in range(3)]
+    assert records.add(Kind.STEP, rows) == 3
+    ((statement, values),) = connection.asked
+    now = records.now
+    assert statement == (
+        'INSERT INTO "penstock"."step_record" ("run_id", "step_id", "done_at")'
+        ' SELECT "run_id", "step_id", "done_at"'
+        f" FROM (VALUES (?, ?, {now}), (?, ?, {now}), (?, ?, {now}))"
+        ' AS v ("run_id", "step_id", "done_at") WHERE NOT EXISTS (SELECT 1'
+        ' FROM "penstock"."step_record" AS o WITH (UPDLOCK, HOLDLOCK)'
+        ' WHERE o."run_id" = v."run_id" AND o."step_id" = v."step_id")'
+    )
+    assert values == ["r0", "s", "r1", "s", "r2", "s"]
+
+
+def test_no_statement_has_more_values_than_the_server_takes() -> None:
+    session, connection = opened()
+    records = MssqlRecords(session, "penstock", loading=True)
+    rows = [{"run_id": f"r{n}", "step_id": "s"} for n in range(MOST_VALUES)]
+    records.add(Kind.STEP, rows)
+    assert [len(values) for _, values in connection.asked] == [MOST_VALUES, MOST_VALUES]

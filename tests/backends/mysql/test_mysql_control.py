@@ -1,0 +1,64 @@
+"""The control tables, which MySQL makes one by one: made by half, and by two at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+
+import pytest
+
+import penstock
+from penstock.backends.mysql.connection import connect
+from penstock.backends.mysql.dialect import BY_BYTES
+from penstock.backends.mysql.records import MySqlRecords, ddl
+from penstock.backends.mysql.session import MySqlSession
+from penstock.errors import PermanentError, StallError
+
+from .mysql_pair import RUN_ID, Pair, execute, rows
+
+TABLES = "SELECT count(*) FROM information_schema.tables WHERE table_schema = 'penstock'"
+STATEMENTS = ddl("penstock").split(";\n")
+
+
+@pytest.fixture
+def without(pair: Pair) -> Iterator[Pair]:
+    """Runs of others are in other tests."""
+    execute(pair.target, "DROP DATABASE IF EXISTS penstock")
+    yield pair
+    execute(pair.target, "DROP DATABASE IF EXISTS penstock")
+
+
+@pytest.mark.parametrize("made", range(1, len(STATEMENTS)))
+def test_whoever_made_them_was_killed(without: Pair, made: int) -> None:
+    """After any of its statements: the next run makes the others, and whoever reads finds none."""
+    execute(without.target, *STATEMENTS[:made])
+    assert not penstock.runs(target=without.target)
+    without.copy().ended(0)
+    without.check_done()
+    assert rows(without.target, TABLES) == [(len(STATEMENTS) - 2,)]
+
+
+def test_one_that_is_gone_is_not_made_again(without: Pair) -> None:
+    without.copy().ended(0)
+    execute(without.target, "DROP TABLE penstock.commit_record")
+    with pytest.raises(PermanentError, match="lacks commit_record"):
+        penstock.status(RUN_ID, target=without.target)
+
+
+def test_two_that_make_them_at_once(without: Pair) -> None:
+    """The second one waits for the first, however long that takes, or says that it does."""
+    with (
+        closing(connect(without.target, "target")) as first,
+        closing(connect(without.target, "target")) as second,
+    ):
+        maker, waiter = (
+            MySqlRecords(MySqlSession(session, BY_BYTES), "penstock") for session in (first, second)
+        )
+        waiter.patience = replace(waiter.patience, grace=600, stall_timeout=2)
+        with maker.making(), pytest.raises(StallError, match="held by session"):
+            waiter.create()
+        assert rows(without.target, TABLES) == [(0,)]
+        waiter.create()
+        maker.create()
+    assert rows(without.target, TABLES) == [(len(STATEMENTS) - 2,)]
