@@ -87,14 +87,16 @@ class MySqlSession(ServerSession):
         if self._known is not None:
             self._known.outdate(table)
 
-    def about(self, query: TableQuery, table: TableRef) -> list[Row]:
+    def information(self, query: TableQuery, table: TableRef) -> list[Row]:
         """What the information schema says of a table."""
         known = self.known_of(table)
         if known is None:
-            return self.about_all(query, [table])[table]
-        return known.rows(query, table, self.about_all)
+            return self.information_of(query, [table])[table]
+        return known.rows(query, table, self.information_of)
 
-    def about_all(self, query: TableQuery, tables: Sequence[TableRef]) -> dict[TableRef, list[Row]]:
+    def information_of(
+        self, query: TableQuery, tables: Sequence[TableRef]
+    ) -> dict[TableRef, list[Row]]:
         """The same of many tables, as of now."""
         if not tables:
             return {}
@@ -103,7 +105,7 @@ class MySqlSession(ServerSession):
         rows = super().fetch(statement, subject, values)
         return query.sorted(rows, tables, folds=self.server.folds)
 
-    def once(self, what: Hashable, make: Callable[[], T]) -> T:
+    def kept(self, what: Hashable, make: Callable[[], T]) -> T:
         """A question that is put once, within `describing`."""
         return make() if self._known is None else self._known.once(what, make)
 
@@ -112,7 +114,7 @@ class MySqlSession(ServerSession):
             return super(MySqlSession, self).fetch(query, subject, values)
 
         # A list of all tables, which is looked into for each.
-        return self.once("relations", ask) if query == self.dialect.relations else ask()
+        return self.kept("relations", ask) if query == self.dialect.relations else ask()
 
     def translated(self, subject: str = "") -> AbstractContextManager[None]:
         return translated(self.side, subject)
@@ -131,7 +133,7 @@ class MySqlSession(ServerSession):
             cursor.execute(f"SELECT * FROM {raw(query)} AS described LIMIT 0")
             return [(field.name, type_of(field)) for field in cursor._result.fields]
 
-    def describe_all(self, queries: Sequence[str], subject: str) -> list[tuple[str, Type]]:
+    def columns_of_queries(self, queries: Sequence[str], subject: str) -> list[tuple[str, Type]]:
         """The columns of several queries, one after the other."""
         if len(queries) == 1:
             return self.describe(queries[0], subject)

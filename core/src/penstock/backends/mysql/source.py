@@ -132,7 +132,7 @@ class MySqlSource(SqlSource):
     def state(self, relation: Relation) -> SourceState:
         session, server = self._session, self._session.server.id
         # Nothing tells for sure whether somebody has written: no moment is like another one.
-        ((now,),) = session.once(
+        ((now,),) = session.kept(
             "state", lambda: session.fetch("SELECT CAST(SYSDATE(6) AS char)", "state")
         )
         if not isinstance(relation, TableRef):

@@ -135,7 +135,7 @@ class MySqlTarget(SqlTarget):
 
     def _learn_types(self, texts: Sequence[str]) -> None:
         """The types of columns that are written like this, as far as the server makes them."""
-        known: dict[str, MyType] = self._session.once("types made", dict)
+        known: dict[str, MyType] = self._session.kept("types made", dict)
         for start in range(0, len(texts), MOST_TYPES):
             some = texts[start : start + MOST_TYPES]
             columns = [Column(f"c{place}", text) for place, text in enumerate(some)]
@@ -145,7 +145,7 @@ class MySqlTarget(SqlTarget):
     def _types_made(self, table: TableRef) -> Sequence[MyType]:
         """The types of the columns that are defined; those of other tables that are written alike
         are known."""
-        known: dict[str, MyType] = self._session.once("types made", dict)
+        known: dict[str, MyType] = self._session.kept("types made", dict)
         if any(column.type not in known for column in self._defined):
             found = self._described(self._defined, f"{table}")
             known.update(zip((column.type for column in self._defined), found, strict=True))
@@ -184,7 +184,7 @@ class MySqlTarget(SqlTarget):
 
     def fit(self, source: Sequence[Column], target: Sequence[Column]) -> list[Fit]:
         fits = [_fitting(mine, theirs) for mine, theirs in zip(source, target, strict=True)]
-        if not self._session.once("files", lambda: read_settings(self._session.connection).files):
+        if not self._session.kept("files", lambda: read_settings(self._session.connection).files):
             return fits
         return [carried(*each) for each in zip(fits, source, target, strict=True)]
 
@@ -215,7 +215,7 @@ class MySqlTarget(SqlTarget):
             )
 
     def plan_load(self, request: LoadRequest) -> LoadPlan:
-        self._session.once("writes", lambda: self._check_takes_writes(request.target))
+        self._session.kept("writes", lambda: self._check_takes_writes(request.target))
         columns = request.made or self.columns(request.target)
         by_name = {column.name: column for column in columns}
         written = schema_to_text(schema_of(by_name[pair.target] for pair in request.pairs))

@@ -79,6 +79,6 @@ def referring(
 ) -> Mapping[tuple[TableRef, str], Sequence[str]]:
     """Foreign keys that point to a table: whose each is, its name, and the columns it points to."""
     found: dict[tuple[TableRef, str], list[str]] = {}
-    for schema, of, name, column in session.about(_REFERRING, table):
+    for schema, of, name, column in session.information(_REFERRING, table):
         found.setdefault((TableRef(schema, of), name), []).append(column)
     return found

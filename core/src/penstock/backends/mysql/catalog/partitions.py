@@ -35,7 +35,7 @@ _PARTS = TableQuery(
 
 def partitions_of(session: MySqlSession, table: TableRef) -> tuple[ChildTable, ...]:
     """Empty where there are none."""
-    found = session.about(_SIZES, table)
+    found = session.information(_SIZES, table)
     if any(method == _VERSIONED for _, method, *_ in found):
         return ()
     return tuple(
@@ -46,7 +46,7 @@ def partitions_of(session: MySqlSession, table: TableRef) -> tuple[ChildTable, .
 
 def partitioning(session: MySqlSession, table: TableRef) -> str:
     """Equal: the table consists of the same partitions. Empty where there are none."""
-    found = session.about(_PARTS, table)
+    found = session.information(_PARTS, table)
     return sha256(repr(found).encode()).hexdigest() if found else ""
 
 

@@ -73,11 +73,11 @@ def table_columns(session: MySqlSession, table: TableRef) -> tuple[Column, ...]:
     """
     if session.known_of(table) is None:
         return _read_columns(session, table)
-    return session.once(("columns", table), lambda: _read_columns(session, table))
+    return session.kept(("columns", table), lambda: _read_columns(session, table))
 
 
 def _read_columns(session: MySqlSession, table: TableRef) -> tuple[Column, ...]:
-    rows = session.about(COLUMNS, table)
+    rows = session.information(COLUMNS, table)
     if not rows:
         raise no_such(table, read_relations(session), session.side)
     return columns_of(rows, _types(session, table))
@@ -123,7 +123,7 @@ def _described(
     """Those of many tables, without those that the server refuses to describe."""
     if len(tables) < 2:
         return {}
-    widths = {table: len(session.about(COLUMNS, table)) for table in tables}
+    widths = {table: len(session.information(COLUMNS, table)) for table in tables}
     found: dict[TableRef, Sequence[MyType]] = {}
     with session.hurried():
         for some in pieces(tables, widths, _JOINED, _MOST_COLUMNS):
@@ -152,11 +152,11 @@ def _described_alone(
     """In one statement."""
     queries, widths = [], []
     for table in tables:
-        names = [MYSQL.ident(name) for name, *_ in session.about(COLUMNS, table)]
+        names = [MYSQL.ident(name) for name, *_ in session.information(COLUMNS, table)]
         queries.append(f"SELECT {', '.join(names)} FROM {session.table(table)}")
         widths.append(len(names))
     subject = f"table {tables[0]}" if len(tables) == 1 else "tables"
-    types = [type_ for _, type_ in session.describe_all(queries, subject)]
+    types = [type_ for _, type_ in session.columns_of_queries(queries, subject)]
     found: dict[TableRef, Sequence[MyType]] = {}
     for table, width in zip(tables, widths, strict=True):
         found[table], types = types[:width], types[width:]
@@ -178,13 +178,13 @@ def pieces(
 
 def is_table(session: MySqlSession, table: TableRef) -> bool:
     """A base table, which is there."""
-    found = session.about(_TABLE, table)
+    found = session.information(_TABLE, table)
     return bool(found) and found[0][0] != "VIEW"
 
 
 def size_of(session: MySqlSession, table: TableRef) -> tuple[int | None, int] | None:
     """Rows and bytes, as the server estimates them; None where it is not there."""
-    for _, _, _, rows, size in session.about(_TABLE, table):
+    for _, _, _, rows, size in session.information(_TABLE, table):
         return (None if rows is None else int(rows)), int(size or 0)
     return None
 
@@ -192,7 +192,7 @@ def size_of(session: MySqlSession, table: TableRef) -> tuple[int | None, int] | 
 def unique_keys(session: MySqlSession, table: TableRef) -> tuple[UniqueKey, ...]:
     """Those that tell rows apart, the primary key first."""
     found: dict[str, list[tuple[str | None, int | None]]] = {}
-    for name, column, part, repeats, _ in session.about(_INDEXES, table):
+    for name, column, part, repeats, _ in session.information(_INDEXES, table):
         if not int(repeats):
             found.setdefault(name, []).append((column, part))
     return tuple(
@@ -207,7 +207,7 @@ def is_indexed(session: MySqlSession, table: TableRef, name: str) -> bool:
     """Whether a column is the first one of an index."""
     return any(
         (column or "").lower() == name.lower()
-        for _, column, part, _, place in session.about(_INDEXES, table)
+        for _, column, part, _, place in session.information(_INDEXES, table)
         if int(place) == 1 and part is None
     )
 
@@ -229,19 +229,19 @@ def made_at(session: MySqlSession, table: TableRef) -> str | None:
 
 def made_of_all(session: MySqlSession, tables: Sequence[TableRef]) -> dict[TableRef, str | None]:
     """The same of many tables."""
-    found = session.about_all(MADE, tables)
+    found = session.information_of(MADE, tables)
     return {table: (rows[0][0] or "") if rows else None for table, rows in found.items()}
 
 
 def known_made(session: MySqlSession, table: TableRef) -> str:
     """The same as of when facts about the table were asked for; empty where it is not there."""
-    found = session.about(_TABLE, table)
+    found = session.information(_TABLE, table)
     return (found[0][2] or "") if found else ""
 
 
 def engine_of(session: MySqlSession, table: TableRef) -> str:
     """Empty for a view."""
-    found = session.about(_TABLE, table)
+    found = session.information(_TABLE, table)
     return found[0][1] or "" if found else ""
 
 

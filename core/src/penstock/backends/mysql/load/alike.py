@@ -174,5 +174,5 @@ def _names_taken(session: MySqlSession, table: TableRef) -> set[str]:
             [table.schema],
         )
 
-    known = session.once(("constraints", table.schema), ask)
+    known = session.kept(("constraints", table.schema), ask)
     return {name for of, name in known if of != table.name}

@@ -112,7 +112,7 @@ def _any_text(session: MySqlSession, table: TableRef) -> str:
 
     Empty where that does: the database's own collation stays.
     """
-    ((charset,),) = session.once(
+    ((charset,),) = session.kept(
         ("character set", table.schema),
         lambda: session.fetch(
             "SELECT coalesce((SELECT default_character_set_name FROM information_schema.schemata"
@@ -191,9 +191,9 @@ class MySqlTables(TargetTables):
                 f"{needs}: foreign keys of other tables point to {table}: "
                 f"{', '.join(sorted(others))}; drop them first, or use --mode replace"
             )
-        lost = session.about(_TRIGGERS, table)
+        lost = session.information(_TRIGGERS, table)
         if needs == "--mode swap":
-            lost = [*lost, *session.about(_FOREIGN_KEYS, table)]
+            lost = [*lost, *session.information(_FOREIGN_KEYS, table)]
         if lost:
             raise PlanningError(
                 f"{needs}: {table} would lose {', '.join(name for (name,) in lost)}; drop what is "

@@ -77,7 +77,7 @@ def _make(
 def _taken(session: MySqlSession, columns: Sequence[Column], options: str) -> set[str]:
     """The clauses that the server takes for a table of such columns, and the empty text, if it has
     made one."""
-    return session.once(("rehearsed", _body(session, columns, ()), options), set)
+    return session.kept(("rehearsed", _body(session, columns, ()), options), set)
 
 
 def rehearse_all(
