@@ -20,6 +20,7 @@ from benchmarks import (
     mssql,
     mysql,
     mysql_tables,
+    nights,
     overhead,
     partitioned,
     snowflake,
@@ -39,6 +40,7 @@ PARTS = (
     "tables",
     "distance",
     "modes",
+    "nights",
     "partitioned",
     "files",
     "mysql",
@@ -58,6 +60,7 @@ Part = (
     | tables.Tables
     | tables.Distance
     | modes.Walls
+    | nights.Nights
     | partitioned.Partitioned
     | files.Files
     | mysql.Mysql
@@ -87,6 +90,8 @@ def main() -> int:
             found["distance"] = tables.distant(bench, options.repeat)
         if "modes" in options.only:
             found["modes"] = modes.measure(bench, options.scale, options.repeat)
+        if "nights" in options.only:
+            found["nights"] = nights.measure_nights(bench, options.scale, options.repeat)
         if "partitioned" in options.only:
             found["partitioned"] = partitioned.measure_all(bench, options.scale, options.repeat)
         if "files" in options.only:

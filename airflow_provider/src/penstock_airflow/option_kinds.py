@@ -49,6 +49,15 @@ Mode = Literal[
     "swap",
     "attach",
 ]
+Incremental = Literal["xmin",]
+Atomic = Literal[
+    "table",
+    "batch",
+]
+OnTargetChanged = Literal[
+    "full",
+    "fail",
+]
 Indexes = Literal[
     "keep",
     "defer",

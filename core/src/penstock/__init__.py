@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         Interrupted,
         MissingTarget,
         NoHolder,
+        Overtaken,
         PenstockError,
         PermanentError,
         PlanningError,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
         Committed,
         Event,
         Finished,
+        Merged,
         PartitionComparison,
         PartitionDifference,
         Planned,
@@ -53,6 +55,7 @@ if TYPE_CHECKING:
         KeyValues,
         Whole,
     )
+    from penstock.model.nights import Watermark
     from penstock.model.plans import CHOSEN, Partition, PartitionPlan
     from penstock.model.records import CommitRecord
     from penstock.model.tables import NotCopied, Place, TableRef
@@ -75,6 +78,12 @@ if TYPE_CHECKING:
     from penstock.run.reports import report
     from penstock.run.snapshot_holder import hold, release, require_snapshot
     from penstock.run.table_requests import TableRequest
+    from penstock.run.watermarks import (
+        reset_watermark,
+        set_watermark,
+        watermark_history,
+        watermarks,
+    )
     from penstock.show.html_report import run_report_html
     from penstock.show.log import (
         combined_report,
@@ -116,9 +125,11 @@ __all__ = [
     "KeyIsNull",
     "KeyRange",
     "KeyValues",
+    "Merged",
     "MissingTarget",
     "NoHolder",
     "NotCopied",
+    "Overtaken",
     "Partition",
     "PartitionComparison",
     "PartitionDifference",
@@ -145,6 +156,7 @@ __all__ = [
     "UsageError",
     "Verification",
     "Verified",
+    "Watermark",
     "Whole",
     "as_arguments",
     "batch_runs",
@@ -169,18 +181,22 @@ __all__ = [
     "report",
     "report_text",
     "require_snapshot",
+    "reset_watermark",
     "resume",
     "resume_all",
     "run_report_html",
     "run_report_markdown",
     "run_report_text",
     "runs",
+    "set_watermark",
     "status",
     "statuses",
     "stream_count",
     "to_json",
     "tune",
     "verify",
+    "watermark_history",
+    "watermarks",
     "with_parameters",
 ]
 
@@ -191,6 +207,7 @@ _HOMES = {
         "Committed",
         "Event",
         "Finished",
+        "Merged",
         "PartitionComparison",
         "PartitionDifference",
         "Planned",
@@ -241,6 +258,13 @@ _HOMES = {
     "run.batch": ("copy_all", "copy_tables", "resume_all"),
     "run.listing": ("RunEntry", "batch_runs", "runs"),
     "run.table_requests": ("TableRequest",),
+    "run.watermarks": (
+        "reset_watermark",
+        "set_watermark",
+        "watermark_history",
+        "watermarks",
+    ),
+    "model.nights": ("Watermark",),
     "run.connections": (
         "check_request",
         "holds_secret",

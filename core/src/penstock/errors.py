@@ -153,6 +153,18 @@ class TargetBusy(TransientError):
     other partitions of this run with a snapshot that does not go with the one asked for."""
 
 
+class Overtaken(TransientError):
+    """Another night has ended since this one was planned: what it would merge is there, or older.
+
+    Parameters:
+        by: the run that has ended it.
+    """
+
+    def __init__(self, message: str, diagnosis: Diagnosis | None = None, *, by: str = "") -> None:
+        super().__init__(message, diagnosis)
+        self.by = by
+
+
 class Blocked(TransientError):
     """Somebody's statement waits for a lock that a snapshot of Penstock's holds.
 

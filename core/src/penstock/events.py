@@ -205,6 +205,28 @@ class StepChanged(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Merged(Event):
+    """The rows of all partitions were merged into the target, in one transaction."""
+
+    name: ClassVar[str] = "merged"
+    rows: int
+    """Rows that were read and merged."""
+    inserted: int
+    updated: int
+    deleted: int
+    """Rows that the source had no more: deleted, or marked."""
+    watermark: str = ""
+    """Its name; empty without `--incremental`."""
+    epoch: int = 0
+    moment: str = ""
+    """As of which the target equals the source."""
+    since: str = ""
+    """The moment of the night before; empty where all rows were read."""
+    full: str = ""
+    """Why all rows were read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionDifference:
     """What differs between the two sides and the commit record."""
 
@@ -337,6 +359,8 @@ class Finished(Event):
     """In mode upsert, by this execution: rows that were not there before."""
     updated: int | None = None
     """In mode upsert, by this execution: rows that were there and differed."""
+    deleted: int | None = None
+    """With `--deletes`, by this execution: rows that the source had no more."""
     error: Mapping[str, Any] | None = None
     """What ended the run, other than a failed partition."""
     failures: tuple[PartitionFailure, ...] = ()

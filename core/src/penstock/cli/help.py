@@ -76,6 +76,8 @@ examples:
   penstock copy --source env:SHOP --target env:DW --table public.events \\
       --strategy time --key created_at --interval '1 day' --mode replace \\
       --where "created_at >= '2026-01-01'"
+  penstock copy --source env:SHOP --target env:DW --table public.orders \\
+      --mode upsert --incremental xmin --deletes hard
   penstock copy orders.toml --degree -2
   penstock copy orders.toml --max-rate 50MB --max-lag 30s
   penstock copy --source s3://lake/orders/ --target env:DW \\
@@ -106,6 +108,14 @@ how it measures:
   Recommended is the smallest setting that takes at most 5% longer than the fastest,
   or as much longer as repeated measurements vary: without options rather than
   with them, and then with fewer streams.
+"""
+
+WATERMARK_EXAMPLES = """\
+examples:
+  penstock watermark list --target env:DW
+  penstock watermark show 'public.orders to public.orders' --target env:DW
+  penstock watermark set 'public.orders to public.orders' --epoch 12 --target env:DW
+  penstock watermark reset 'public.orders to public.orders' --target env:DW
 """
 
 RUN_EXAMPLES = """\

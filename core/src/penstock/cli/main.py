@@ -23,6 +23,7 @@ from penstock.cli.parser import Commands, Parser
 from penstock.cli.run_commands import add_report, add_resume, add_runs, add_status, add_verify
 from penstock.cli.service_commands import add_control_ddl, add_hold, add_release
 from penstock.cli.tune_command import add_tune
+from penstock.cli.watermark_command import add_watermark
 from penstock.errors import EXIT_USAGE, Interrupted, PenstockError, UsageError
 from penstock.model import values
 from penstock.spec.terms import flags
@@ -53,6 +54,7 @@ _COMMANDS = {
     "hold": add_hold,
     "release": add_release,
     "verify": add_verify,
+    "watermark": add_watermark,
     "control-ddl": add_control_ddl,
 }
 

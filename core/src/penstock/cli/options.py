@@ -11,7 +11,7 @@ from typing import Any
 
 from penstock.errors import UsageError
 from penstock.spec.batch_spec import ON_TABLE_ERROR, BatchSpec
-from penstock.spec.copy_spec import CopySpec
+from penstock.spec.copy_spec import ATOMIC, CopySpec
 from penstock.spec.references import redact
 
 _OF_BATCH = ("target_schema", "on_table_error")
@@ -42,6 +42,13 @@ _GROUPS: Mapping[str, tuple[str, ...]] = {
     "how to load it": (
         "mode",
         "conflict_columns",
+        "incremental",
+        "atomic",
+        "deletes",
+        "max_deletes",
+        "full_every",
+        "on_target_changed",
+        "watermark",
         "indexes",
         "sequences",
         "unlogged",
@@ -208,6 +215,8 @@ def _add(
     elif item.metadata["choices"]:
         settings["choices"] = item.metadata["choices"]
         settings["metavar"] = item.metadata["metavar"] or None
+        if item.name == "atomic":  # of a table, unless more is said
+            settings |= {"nargs": "?", "const": ATOMIC[0]}
     else:
         settings["metavar"] = item.metadata["metavar"] or None
     group.add_argument("--" + item.name.replace("_", "-"), **settings)

@@ -34,7 +34,7 @@ from penstock.model.journal import (
 )
 from penstock.model.records import CommitRecord
 from penstock.model.tables import TableRef
-from penstock.spec.modes import MODES
+from penstock.spec.modes import mode_of
 from penstock.spec.strategies import NAMED, NTILE, RANGE, STRATEGIES, VALUES, Strategy
 
 SLOWEST = 10
@@ -381,7 +381,7 @@ def _execution(journal: Journal) -> ExecutionFigures:
 
 def applicable(spec: Mapping[str, Any], target: TargetCapabilities, name: str) -> str:
     """An option, with the permission that it needs; empty where it does not apply, or is set."""
-    mode = MODES[spec["mode"]]
+    mode = mode_of(spec)
     if spec.get(name) not in (None, False, "keep") or mode not in target.options.get(name, ()):
         return ""
     if name == "indexes" and mode.loads_new_table:

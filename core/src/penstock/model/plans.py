@@ -11,6 +11,7 @@ from functools import cached_property
 from penstock.errors import UsageError
 from penstock.model.codec import NOT_STORED, OMITTED, JsonForm, to_json
 from penstock.model.extents import Extent
+from penstock.model.nights import Night
 from penstock.model.tables import Column, ColumnPair, NotCopied, SequencePosition, TableRef
 
 GIVEN = "given"
@@ -22,6 +23,12 @@ CHOSEN = "chosen by the caller"
 MOST_NAMED = 5
 """Partitions that a message lists."""
 
+
+MERGE_STEP = "merge"
+"""The id of the step that merges the stage of a night into the target, in one transaction."""
+
+GONE_STEP = "gone"
+"""The id of the step that finds rows which the source has no more. It reads the source."""
 
 OF_STOPPED = " of run "
 """In the id of a step that a stopped run has left undone, in another one's plan: its own id is
@@ -147,6 +154,20 @@ class PartitionPlan:
     warnings: tuple[str, ...] = ()
     series: str = ""
     """All runs of a series commit a partition id once; empty: this run is not in a series."""
+    night: Night | None = field(default=None, metadata=OMITTED)
+    """What an incremental load continues; None: this is none."""
+    selection: str = field(default="", metadata=OMITTED)
+    """A condition of the source's that selects rows, besides the one that was asked for."""
+
+    def where(self, asked: str | None) -> str | None:
+        """The condition that selects the run's rows in the source.
+
+        Parameters:
+            asked: the one that was asked for.
+        """
+        if not self.selection:
+            return asked
+        return self.selection if asked is None else f"({asked}\n) AND {self.selection}"
 
     @property
     def given(self) -> bool:
@@ -156,11 +177,13 @@ class PartitionPlan:
     @cached_property
     def fingerprint(self) -> str:
         """Changes when a partition selects other rows, or the columns change."""
-        content = {
+        content: dict[str, object] = {
             "columns": self.columns,
             "pairs": self.pairs,
             "partitions": [[partition.id, partition.extent] for partition in self.partitions],
         }
+        if self.selection:
+            content["selection"] = self.selection
         canonical = json.dumps(to_json(content), sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(canonical.encode()).hexdigest()[:16]
 

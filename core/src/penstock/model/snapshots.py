@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from penstock.model.codec import OMITTED
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,6 +14,9 @@ class Snapshot:
     token: str
     taken_at: str
     """ISO 8601, by the source's clock."""
+    horizon: str = field(default="", metadata=OMITTED)
+    """Which transactions it sees; see `penstock.model.nights.Horizon`. Empty where the source has
+    no such notion."""
 
 
 @dataclass(frozen=True, slots=True)

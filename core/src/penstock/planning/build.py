@@ -16,18 +16,28 @@ from penstock.backends.api.children import (
 )
 from penstock.backends.api.described import MakesMany
 from penstock.backends.api.facts import LoadRequest, Siblings, TableStatistics
-from penstock.backends.api.source import CutsFiner, SourceCatalog
+from penstock.backends.api.nights import FindsGone
+from penstock.backends.api.source import CutsFiner, SourceCatalog, VersionedSource
 from penstock.backends.api.target import TargetCatalog
 from penstock.backends.api.worker import are_shared, compared_pairs
-from penstock.errors import MissingTarget, PermanentError, PlanningError
+from penstock.errors import MissingTarget, PermanentError, PlanningError, TransientError
 from penstock.model.extents import Bound, Crossing, Key, Whole
+from penstock.model.nights import Night
 from penstock.model.plans import LoadPlan, Partition, PartitionPlan
 from penstock.model.tables import Column, ColumnPair, TableDefinition, TableRef
 from penstock.planning import cuts as planning
-from penstock.planning.choice import Choice, choose
+from penstock.planning.choice import SMALLEST_PARTITION_BYTES, Choice, choose
 from penstock.planning.column_pairs import ColumnMapping, chosen_columns, map_columns
 from penstock.planning.cuts import Cut
 from penstock.planning.named_partitions import resolve_partitions
+from penstock.planning.nights import (
+    TargetNow,
+    explained,
+    is_behind,
+    new_leaves,
+    plan_night,
+    watermark_name,
+)
 from penstock.planning.one_statement import expecting_one_statement
 from penstock.planning.orders import compared_key, disorder
 from penstock.planning.steps_left import StepsLeft, with_steps_left
@@ -93,6 +103,8 @@ def build_plan(
             writing=spec.writing,
             heirs=heirs,
             siblings=siblings or Siblings(),
+            deletes=spec.gone,
+            merges_together=spec.atomic == "batch" and siblings is not None,
             counted=frozenset(source.positions(relation)) if spec.sequences == "set" else None,
         )
     )
@@ -111,11 +123,21 @@ def build_plan(
         )
     steps_left = steps_left or StepsLeft(target, [spec])
     load, left = with_steps_left(spec, load, steps_left, capabilities.target)
+    if spec.gone.found:
+        _check_gone(spec, mapping, load, target, is_there=table.definition is None)
+    night, selection, night_reasons = _night(spec, mapping.pairs, source, target)
     with of_where(spec.where):
         statistics = source.statistics(relation, spec.where)
     names = {column.name for column in columns}
     choice, cut, partitions = _partitions(
-        spec, streams, given, statistics, source, target, capabilities, names
+        _scanning(spec, streams, statistics) if selection else spec,
+        streams,
+        given,
+        statistics,
+        source,
+        target,
+        capabilities,
+        names,
     )
     if _deletes_by_condition(spec, capabilities.target):
         _check_conditions(spec, choice, partitions, mapping, table, target)
@@ -142,6 +164,7 @@ def build_plan(
             *children.reasons,
             *_made_columns(table.made, formats),
             *left,
+            *night_reasons,
         ),
         warnings=(
             *cut.warnings,
@@ -151,17 +174,107 @@ def build_plan(
             *children.warnings,
             *_lost_columns(spec, heirs, columns, source),
         ),
-        partitions=children.partitions,
+        partitions=_unknown_sizes(children.partitions) if selection else children.partitions,
         columns=mapping.columns,
         pairs=mapping.pairs,
         format=mapping.format,
         load=load,
         rows=None
-        if statistics.rows is None or given
+        if statistics.rows is None or given or selection
         else round(statistics.rows * statistics.selected),
-        bytes=None if given else round(statistics.bytes * statistics.selected),
+        bytes=None if given or selection else round(statistics.bytes * statistics.selected),
         series=series,
+        night=night,
+        selection=selection,
     )
+
+
+def _check_gone(
+    spec: CopySpec,
+    mapping: ColumnMapping,
+    load: LoadPlan,
+    target: TargetCatalog,
+    *,
+    is_there: bool,
+) -> None:
+    """
+    Raises:
+        PlanningError: keys cannot be compared, or the target cannot select the run's rows.
+    """
+    flag = f"--deletes {spec.deletes}"
+    if not isinstance(target, FindsGone):
+        raise PlanningError(f"{flag}: this target cannot look for rows that are gone")
+    pairs = {pair.target: pair for pair in mapping.pairs}
+    for name in load.conflict_columns:
+        pair = pairs[name]
+        if pair.source in mapping.changed or name in mapping.changed:
+            raise PlanningError(
+                f"{flag}: keys are compared with the source's, so their values have to arrive as "
+                f"they are, but those of {name} may change on the way"
+            )
+        if are_shared((mapping.format,)) and not pair.canonical:
+            raise PlanningError(
+                f"{flag}: the two systems write values of {name}, which is part of the key, "
+                "differently, so its rows cannot be compared; expected a key of whole numbers, "
+                "texts, dates or UUIDs"
+            )
+    if spec.where is not None and is_there:
+        target.check_condition(spec.target_ref, spec.where, Whole())
+
+
+def _unknown_sizes(partitions: Sequence[Partition]) -> tuple[Partition, ...]:
+    """For a night: how many of their rows have changed shows when they are read."""
+    return tuple(replace(partition, rows=None, bytes=None) for partition in partitions)
+
+
+def _scanning(spec: CopySpec, streams: Streams, statistics: TableStatistics) -> CopySpec:
+    """For a night, which reads all rows of the table and moves few: partitions for its streams, and
+    no more."""
+    sized = spec.partitions or spec.rows_per_partition or spec.bytes_per_partition
+    if sized or statistics.bytes < SMALLEST_PARTITION_BYTES:
+        return spec
+    return replace(spec, partitions=streams.usual)
+
+
+def _night(
+    spec: CopySpec,
+    pairs: tuple[ColumnPair, ...],
+    source: SourceCatalog,
+    target: TargetCatalog,
+) -> tuple[Night | None, str, tuple[str, ...]]:
+    """What an incremental load continues, the condition for the rows that it reads, and why.
+
+    Raises:
+        PlanningError: the source's rows have no versions.
+        TransientError: the source is read as of an earlier moment than the last night.
+    """
+    if spec.incremental is None:
+        return None, "", ()
+    assert isinstance(source, VersionedSource), "its capabilities say so"
+    relation = spec.table_ref if spec.table is not None else None
+    assert relation is not None, "checked with the options"
+    relation = replace(relation, only=spec.descendants == "exclude")
+    last = target.control.watermark(watermark_name(spec))
+    now, versions = source.horizon(), source.versions(relation)
+    storage = target.control.storage(spec.target_ref)
+    counted = storage and last is not None and last.rows is not None
+    rows = target.checksum(spec.target_ref, None, Whole(), ()).rows if counted else None
+    there = TargetNow(storage, rows)
+    night = plan_night(spec, pairs, last, versions, now, source.furthest, there)
+    if (
+        last is not None
+        and last.horizon is not None
+        and is_behind(last, versions, now)
+        and (versions.standby or source.has_reached(last.horizon))
+    ):
+        raise TransientError(
+            f"source: {spec.source_name} is read as of an earlier moment than the last night, run "
+            f"{last.run_id}, which has read it as of {last.moment}; try again"
+            + (" once the standby has caught up" if versions.standby else "")
+        )
+    new = new_leaves(night, last) if night.since else ()
+    condition = source.changed_since(night.since, new) if night.since else ""
+    return night, condition, explained(night, new)
 
 
 def expect_tables(specs: Sequence[CopySpec], source: SourceCatalog, target: TargetCatalog) -> None:
@@ -229,7 +342,7 @@ def _target_table(
                 "expected --mode recreate, or a target that does not exist"
             )
         try:
-            return _TargetTable(target.columns(spec.target_ref))
+            return _TargetTable(_without_mark(spec, target.columns(spec.target_ref)))
         except PlanningError as error:
             if target.identity(spec.target_ref):
                 raise
@@ -240,6 +353,23 @@ def _target_table(
     ordered = _never_null(spec, copied)
     made = target.defined_columns(spec.target_ref, definition, ordered, spec.column_types)
     return _TargetTable(made, definition, made)
+
+
+def _without_mark(spec: CopySpec, columns: Sequence[Column]) -> Sequence[Column]:
+    """The columns that rows are loaded into: all but the one that says when a row was gone.
+
+    Raises:
+        PlanningError: there is no such column.
+    """
+    mark = spec.gone.column
+    left = [column for column in columns if column.name != mark]
+    if mark and len(left) == len(columns):
+        raise PlanningError(
+            f"--deletes {spec.deletes}: expected a column {mark!r} of {spec.target_name}, for the "
+            "time when a row was found to be gone; found none: add one that may be NULL, or name "
+            "another with soft:COLUMN"
+        )
+    return left
 
 
 def _is_there_by_now(spec: CopySpec, table: _TargetTable, target: TargetCatalog) -> bool:

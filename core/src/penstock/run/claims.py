@@ -6,18 +6,22 @@ from collections.abc import Callable, Sequence
 
 from penstock.backends.api.control import ControlStore, RunRow
 from penstock.errors import TargetBusy
-from penstock.model.plans import PartitionPlan
+from penstock.model.nights import check_epoch
+from penstock.model.plans import MERGE_STEP, PartitionPlan
 from penstock.spec.copy_spec import CopySpec
-from penstock.spec.modes import MODES
+from penstock.spec.modes import mode_of
 
 
 def enter(spec: CopySpec, run_id: str, plan: PartitionPlan, control: ControlStore) -> None:
     """Register this process as executing the run.
 
     Raises:
+        Overtaken: another night has ended since this one was planned.
         TargetBusy: another run is changing the same rows right now.
     """
     control.enter(run_id, spec.target_ref, collision_check(spec, plan, control))
+    if plan.night is not None and MERGE_STEP not in control.steps_done(run_id):
+        check_epoch(run_id, plan.night, control.watermark(plan.night.name))
 
 
 def collision_check(
@@ -58,7 +62,7 @@ def _collide(spec: CopySpec, plan: PartitionPlan, other: RunRow) -> bool:
     Conditions cannot be compared unless their texts are equal. Runs with different conditions may
     run side by side, and their attempts check for each other's rows.
     """
-    mine, theirs, where = spec.load_mode, MODES[other.spec["mode"]], other.spec["where"]
+    mine, theirs, where = spec.load_mode, mode_of(other.spec), other.spec["where"]
     if mine.starts_empty or theirs.starts_empty:
         return True
     if mine.only_adds and theirs.only_adds:

@@ -14,6 +14,7 @@ from penstock.backends.api.source import SourceCatalog
 from penstock.errors import (
     Interrupted,
     LoadLost,
+    Overtaken,
     PenstockError,
     RunFailedTransiently,
     SnapshotLost,
@@ -21,7 +22,7 @@ from penstock.errors import (
     is_cancellation,
 )
 from penstock.events import CONNECTIONS, DegreeChanged, Event, Warned
-from penstock.model.plans import Step
+from penstock.model.plans import GONE_STEP, MERGE_STEP, Step
 from penstock.run.connections import Connections
 from penstock.run.control_link import ControlLink
 from penstock.run.final_steps import FinalSteps
@@ -338,12 +339,15 @@ class Execution:
             yield from self._load_again(error, emptied)
             yield from self._copy()
         for run in self.working():
+            yield from self._events_of(run, run.find_gone)
+        for run in self.working():
             yield from self._events_of(run, lambda run=run: run.verify(self._counts))  # type: ignore[misc]
         if not any(run.has_begun and run.plan.load.volatile for run in self.working()):
             # Indexes may take hours, and nothing is read any more.
             for run in self.working():
                 run.view.close()
-        failures = yield from self._do_steps(self._steps_due())
+        due = self._steps_due()
+        failures = yield from self._do_steps(due)
         lost = None
         for run in self.working():
             found = failures.get(run.run_id)
@@ -351,6 +355,8 @@ class Execution:
                 lost = found
             elif found is not None:
                 run.fail(found)
+            elif _merges(due.get(run.run_id, ())):
+                yield from self._events_of(run, run.merged)
         if lost is not None and (emptied := self._emptied_runs() or self._single_run()):
             yield from self._load_again(lost, emptied)
             yield from self._copy()
@@ -379,10 +385,61 @@ class Execution:
         if not self.working():
             return
         load_records(self.working(), self._link)
-        failures = yield from self._do_steps(links_due(self.working(), self._link), one_by_one=True)
+        due = links_due(self.working(), self._link)
+        merging = [
+            r for r in self.working() if any(s.id == MERGE_STEP for s in due.get(r.run_id, ()))
+        ]
+        if merging and not (yield from self._merge_together(merging)):
+            return
+        if merging:
+            due = self._with_positions(links_due(self.working(), self._link))
+        failures = yield from self._do_steps(due, one_by_one=True)
         for run in self.working():
             if (error := failures.get(run.run_id)) is not None:
                 run.fail(error)
+
+    def _with_positions(self, due: Mapping[str, Sequence[Step]]) -> dict[str, list[Step]]:
+        with contextlib.ExitStack() as stack:
+
+            @cache
+            def open_source() -> SourceCatalog:
+                return stack.enter_context(contextlib.closing(self.window[0].view.open()))
+
+            return {
+                run.run_id: run.with_positions(list(due[run.run_id]), open_source)
+                for run in self.working()
+                if run.run_id in due
+            }
+
+    def _merge_together(self, runs: Sequence[RunState]) -> Generator[Event, None, bool]:
+        """Merge the rows of all tables in one transaction; False where none is merged."""
+        failed = [run for run in self._runs if run.error is not None or not run.all_committed]
+        error: PenstockError | None = None
+        if failed:
+            error = TransientError(
+                f"nothing was merged, since {failed[0].spec.source_name} is not copied, and "
+                "--atomic batch merges all tables or none"
+            )
+        attempts, ids = runs[0].spec.attempts, sorted(run.run_id for run in runs)
+        while error is None and attempts:
+            attempts -= 1
+            try:
+                self._link.call(lambda control: control.merge_all(ids))
+            except PenstockError as found:
+                if (
+                    not found.transient
+                    or isinstance(found, Interrupted | Overtaken)
+                    or not attempts
+                ):
+                    error = found
+            else:
+                break
+        for run in runs:
+            if error is not None:
+                run.fail(error)
+            else:
+                yield from self._events_of(run, run.merged)
+        return error is None
 
     def _do_steps(
         self, steps: Mapping[str, Sequence[Step]], *, one_by_one: bool = False
@@ -405,7 +462,7 @@ class Execution:
             {
                 run_id: asked
                 for run_id, asked in joined.items()
-                if not any(step.urgent for step in asked)
+                if not any(step.urgent or step.id in (GONE_STEP, MERGE_STEP) for step in asked)
             },
             self._link.reconnect,
             degree=1 if alone else self._streams.usual,
@@ -492,6 +549,10 @@ class Execution:
             if not self._batch:
                 raise
             run.fail(error)
+
+
+def _merges(steps: Sequence[Step]) -> bool:
+    return any(step.id == MERGE_STEP for step in steps)
 
 
 def _cannot_be_copied(run: RunState) -> Event:

@@ -12,6 +12,7 @@ from penstock.events import (
     Event,
     Failed,
     Finished,
+    Merged,
     Opened,
     PartitionFailure,
     PartitionTiming,
@@ -41,6 +42,7 @@ class Report:
         self._attempts = 0
         self._inserted: int | None = None
         self._updated: int | None = None
+        self._deleted: int | None = None
         self._busy = 0.0
 
     def begin(self) -> None:
@@ -52,7 +54,10 @@ class Report:
         self._opened, self._timings = {}, []
 
     def add(self, event: Event) -> None:
-        if isinstance(event, Opened):
+        if isinstance(event, Merged):
+            self._inserted, self._updated = event.inserted, event.updated
+            self._deleted = event.deleted
+        elif isinstance(event, Opened):
             self._attempts += 1
             self._opened[event.partition_id, event.attempt] = (time.monotonic(), event.label)
         elif isinstance(event, Committed | Failed):
@@ -127,6 +132,7 @@ class Report:
             ),
             inserted=self._inserted,
             updated=self._updated,
+            deleted=self._deleted,
             error=self.error.as_json() if self.error else None,
             failures=self.failures,
             timings=tuple(timings[:SLOWEST]),

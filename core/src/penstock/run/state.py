@@ -5,11 +5,12 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from penstock.backends.api.control import ControlStore
+from penstock.backends.api.nights import FindsGone
 from penstock.backends.api.source import SourceCatalog
 from penstock.errors import (
     LoadLost,
@@ -22,14 +23,17 @@ from penstock.events import (
     Committed,
     Event,
     Finished,
+    Merged,
     PartitionsChecked,
     Planned,
     Prepared,
+    StepChanged,
     Verified,
     Warned,
 )
 from penstock.model import values
-from penstock.model.plans import Partition, PartitionPlan, Step
+from penstock.model.nights import Watermark
+from penstock.model.plans import GONE_STEP, Partition, PartitionPlan, Step
 from penstock.model.records import CommitRecord
 from penstock.model.snapshots import Snapshot
 from penstock.model.tables import NotCopied
@@ -43,6 +47,7 @@ from penstock.run.standing import load_records
 from penstock.run.whole_counts import WholeCounts
 from penstock.spec.copy_spec import CopySpec
 from penstock.spec.degrees import Streams
+from penstock.spec.modes import SWAP
 from penstock.spec.worker_spec import WorkerSpec
 from penstock.verification.partitions import (
     Proof,
@@ -98,6 +103,8 @@ class RunState:
         self.is_new = False
         """Whether this execution has created it."""
         self._done: set[str] = set()
+        self._gone = 0
+        """Rows that this execution has found to be gone from the source."""
         self._records: Sequence[CommitRecord] = ()
 
     def begin(
@@ -271,8 +278,9 @@ class RunState:
             target_table=plan.load.table,
             pairs=plan.pairs,
             format=plan.format,
-            where=spec.where,
-            mode=spec.mode,
+            where=plan.where(spec.where),
+            # Whatever is built beside the target starts empty, and is only added to.
+            mode=SWAP.name if spec.load_mode.builds_beside else spec.mode,
             conflict_columns=plan.load.conflict_columns,
             volatile=plan.load.volatile,
             series=plan.series,
@@ -314,7 +322,8 @@ class RunState:
         if not is_compared(self.spec, self.plan) or self.was_done or not complete:
             return
         if self.spec.verify == "none":
-            yield from self._check_partitions(counts)
+            if is_checked(self.spec, self.plan):
+                yield from self._check_partitions(counts)
             return
         from penstock.verification.checks import verify_run  # noqa: PLC0415 - most do not verify
 
@@ -349,6 +358,78 @@ class RunState:
             seconds=round(time.monotonic() - begun, 3),
             differences=found.differences,
             compared=found.compared,
+        )
+
+    def find_gone(self) -> Iterator[Event]:
+        """Look for rows that the source has no more, while its snapshot is held.
+
+        Raises:
+            SnapshotLost: nobody holds it any more.
+            PermanentError: more rows would go than are allowed to.
+        """
+        step = next((step for step in self.plan.load.after if step.id == GONE_STEP), None)
+        if step is None or self._report.error is not None or not self.all_committed:
+            return
+        if step.id in self._link.call(lambda control: control.steps_done(self.run_id)):
+            return
+        from penstock.verification.gone import find_gone  # noqa: PLC0415 - seldom
+
+        begun = time.monotonic()
+        yield self._step_changed(step, "started", begun)
+        run = self._link.call(lambda control: control.load_run(self.run_id))
+        snapshot = self.view.snapshot
+        assert run is not None and snapshot is not None
+        with closing(self.view.open()) as source, closing(self._link.reconnect()) as target:
+            if not self._adopts(source, snapshot):
+                raise SnapshotLost(
+                    f"run {self.run_id}: all rows are copied, and the snapshot is gone with which "
+                    "deleted rows were to be found, so nothing was merged; start a new run"
+                )
+            exact = all(record.read_at == snapshot.taken_at for record in self._records)
+            found = find_gone(self.spec, run, source, target, exact=exact)
+            assert isinstance(target, FindsGone)
+            target.note_gone(self.run_id, found.digests, found.check)
+            self._gone = len(found.digests)
+        if self.spec.verify == "none" and not is_checked(self.spec, self.plan):
+            # The source is not read again.
+            self._link.call(lambda control: control.release_snapshot(self.run_id))
+        yield self._step_changed(step, "done", begun)
+
+    def merged(self) -> Iterator[Event]:
+        """What came of merging the run's rows, once that is done."""
+        night = self.plan.night
+
+        def look(control: ControlStore) -> tuple[Sequence[CommitRecord], Watermark | None]:
+            history = control.watermark_history(night.name) if night else ()
+            mine = (each for each in history if each.run_id == self.run_id)
+            return control.committed(self.run_id), next(mine, None)
+
+        records, mark = self._link.call(look)
+        # What stays is dropped by the night after the next.
+        with suppress(PenstockError):
+            self._link.call(lambda control: control.drop_overtaken(self.run_id))
+        event = Merged(
+            run_id=self.run_id,
+            rows=sum(record.rows for record in records),
+            inserted=sum(record.inserted or 0 for record in records),
+            updated=sum(record.updated or 0 for record in records),
+            deleted=mark.deleted if mark else self._gone,
+            watermark=mark.name if mark else "",
+            epoch=mark.epoch if mark else 0,
+            moment=mark.moment if mark else "",
+            since=night.moment if night else "",
+            full=night.full if night else "",
+        )
+        self._report.add(event)
+        yield event
+
+    def _step_changed(self, step: Step, state: str, begun: float) -> StepChanged:
+        return StepChanged(
+            run_id=self.run_id,
+            step_id=step.id,
+            step=step.name,
+            state=state,
+            seconds=round(time.monotonic() - begun, 3),
         )
 
     @property

@@ -89,7 +89,9 @@ class WholeCounts:
             if source is not None:
                 source.adopt(count.snapshot)
                 spec = count.view.spec
-                return source.checksum(spec.relation, spec.where, Whole(), ()).rows
+                return source.checksum(
+                    spec.relation, count.view.plan.where(spec.where), Whole(), ()
+                ).rows
         return None
 
     def _opened(self, view: SourceView) -> SourceCatalog | None:

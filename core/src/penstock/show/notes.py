@@ -13,6 +13,7 @@ from penstock.events import (
     DegreeChanged,
     Event,
     Failed,
+    Merged,
     PartitionsChecked,
     Planned,
     Prepared,
@@ -175,9 +176,20 @@ def note(event: Event, tally: Tally) -> Note | None:
             text = f"partitions{of} checked: {number(event.rows)} rows together, "
             text += "as counted" if event.ok else f"but {number(event.counted)} counted"
             return Note("plain" if event.ok else "error", (text,))
+        case Merged():
+            return Note("plain", (_merged_line(event, tally),))
         case Warned():
             return Note("warning", (f"warning: {one_line(event.message)}",))
     return None
+
+
+def _merged_line(event: Merged, tally: Tally) -> str:
+    table = tally.table(event.run_id)
+    text = f"merged{f' {one_line(table)}' if table else ''}: {number(event.inserted)} inserted, "
+    text += f"{number(event.updated)} updated, {number(event.deleted)} deleted"
+    if event.moment:
+        text += f"; the target is as of {event.moment} (watermark epoch {event.epoch})"
+    return text
 
 
 def _step_note(event: StepChanged, tally: Tally) -> Note | None:

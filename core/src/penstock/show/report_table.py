@@ -119,11 +119,12 @@ def _changes(finished: Finished) -> list[tuple[str, str | Text]]:
     if finished.inserted is None or finished.updated is None:
         return []
     unchanged = finished.rows - finished.inserted - finished.updated
+    deleted = f", {finished.deleted:,} deleted" if finished.deleted else ""
     return [
         (
             "changes",
             f"{finished.inserted:,} inserted, {finished.updated:,} updated, "
-            f"{unchanged:,} unchanged",
+            f"{unchanged:,} unchanged{deleted}",
         )
     ]
 

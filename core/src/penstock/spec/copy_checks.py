@@ -54,6 +54,8 @@ def _check_values(spec: CopySpec) -> None:
         check_duration(getattr(spec, name), flag_of(name))
     if spec.give_way_after is not None:
         check_duration(spec.give_way_after, "--give-way-after")
+    if spec.full_every is not None:
+        check_duration(spec.full_every, "--full-every")
     if spec.max_lag is not None:
         check_duration(spec.max_lag, "--max-lag")
         if not spec.max_lag:
@@ -120,7 +122,30 @@ def _check_loading(spec: CopySpec) -> None:
             f"--strategy {spec.strategy} reads a table's own storage, which a query does "
             "not have: use whole, range, ntile, hash, values or time"
         )
-    if spec.conflict_columns is not None and not mode.merges_by_key:
+    if (spec.incremental or spec.atomic) and spec.mode != "upsert":
+        flag = "--incremental" if spec.incremental else "--atomic"
+        raise UsageError(
+            f"{flag}: expected --mode upsert, since rows may be read again; found {spec.mode}"
+        )
+    if spec.incremental and spec.query is not None:
+        raise UsageError(
+            "--incremental: expected --table, since the rows of a query have no versions; found "
+            "--query"
+        )
+    if spec.incremental and spec.snapshot == "none":
+        raise UsageError("--incremental: expected --snapshot shared, found none")
+    spec.most_deleted  # noqa: B018 - raises where malformed
+    if spec.gone.found and not spec.load_mode.merges_at_end:
+        raise UsageError(
+            f"--deletes {spec.deletes}: expected --incremental or --atomic, so that rows are "
+            "deleted in the transaction that merges the others; found neither"
+        )
+    if spec.gone.found and spec.snapshot == "none":
+        raise UsageError(f"--deletes {spec.deletes}: expected --snapshot shared, found none")
+    for name in ("watermark", "full_every"):
+        if getattr(spec, name) is not None and not spec.incremental:
+            raise UsageError(f"{flag_of(name)} goes with --incremental")
+    if spec.conflict_columns is not None and not (mode.merges_by_key or mode.merges_at_end):
         raise UsageError(f"--conflict-columns goes with --mode upsert, not {spec.mode}")
     if spec.partitioning and not mode.recreates:
         raise UsageError(f"--partitioning goes with --mode recreate, not {spec.mode}")

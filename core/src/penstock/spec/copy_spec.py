@@ -21,7 +21,15 @@ from penstock.spec.copy_checks import (
     check_table_names,
 )
 from penstock.spec.degrees import AUTO
-from penstock.spec.modes import MODES, Mode
+from penstock.spec.deletes import (
+    IGNORE,
+    MOST_DELETED,
+    Deletes,
+    MostDeleted,
+    parse_deletes,
+    parse_most_deleted,
+)
+from penstock.spec.modes import MODES, Mode, mode_of
 from penstock.spec.option_values import PYTHON_TYPES, coerce, flag_of
 from penstock.spec.references import redact
 from penstock.spec.strategies import ALIASES, STRATEGIES, Strategy
@@ -35,6 +43,9 @@ DESCENDANTS = ("include", "exclude")
 SNAPSHOTS = ("shared", "none")
 ON_SNAPSHOT_LOST = ("fail", "restart", "accept")
 ON_ERROR = ("stop", "continue")
+INCREMENTALS = ("xmin",)
+ATOMIC = ("table", "batch")
+ON_TARGET_CHANGED = ("full", "fail")
 VERIFY = ("none", "counts", "checksums")
 CHECK_PARTITIONS = ("auto", "always", "never")
 UNNAMED = "target"
@@ -181,6 +192,54 @@ class CopySpec:
         None,
         "for upsert, the columns of a unique key, comma separated; the primary key by default",
         metavar="A,B",
+    )
+    incremental: str | None = option(
+        None,
+        "with upsert: read only the rows that may have changed since the last run that ended well, "
+        "by row versions (xmin), and lose none; the first run reads all of them. The target then "
+        "equals the source as of one moment",
+        choices=INCREMENTALS,
+    )
+    atomic: str | None = option(
+        None,
+        "with upsert: gather the rows in a stage beside the target, and merge all of them in one "
+        "transaction, so that readers see the target as before or as after, and nothing between: "
+        "those of a table, as --incremental does in any case; or those of all tables of a batch, "
+        "all or none, so that foreign keys between them hold",
+        choices=ATOMIC,
+    )
+    deletes: str = option(
+        IGNORE,
+        "with --incremental or --atomic: rows that the source has no more stay (ignore), are "
+        "deleted (hard), or get the time in a column (soft, deleted_at by default), which is "
+        "cleared when they come back",
+        metavar="{ignore,hard,soft[:COLUMN]}",
+    )
+    max_deletes: str = option(
+        MOST_DELETED,
+        "with --deletes: fail, and change nothing, if more than this share of the target's rows "
+        "would go, and more rows than the number after the comma",
+        metavar="SHARE[,ROWS]",
+        execution=True,
+    )
+    full_every: float | None = option(
+        None,
+        "with --incremental: read all rows if that was last done longer ago than this, such as 7d",
+        metavar="DURATION",
+        execution=True,
+    )
+    on_target_changed: str = option(
+        "full",
+        "with --incremental, if the target's table is not what the last run left (made anew, "
+        "emptied, more or fewer rows): full reads all rows; fail",
+        choices=ON_TARGET_CHANGED,
+        execution=True,
+    )
+    watermark: str | None = option(
+        None,
+        "with --incremental: the name under which the target keeps how far the source was read; by "
+        "default the names of both tables",
+        metavar="NAME",
     )
     indexes: str = option(
         "keep",
@@ -375,8 +434,18 @@ class CopySpec:
 
     @property
     def load_mode(self) -> Mode:
-        """What `mode` names."""
-        return MODES[self.mode]
+        """What `mode` names, and how it commits."""
+        return mode_of({"mode": self.mode, "atomic": self.atomic, "incremental": self.incremental})
+
+    @property
+    def gone(self) -> Deletes:
+        """What `deletes` says."""
+        return parse_deletes(self.deletes)
+
+    @property
+    def most_deleted(self) -> MostDeleted:
+        """What `max_deletes` says."""
+        return parse_most_deleted(self.max_deletes)
 
     @property
     def cut_strategy(self) -> Strategy:

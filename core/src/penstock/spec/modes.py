@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,9 @@ class Mode:
     attaches: bool = False
     """Loads each partition into a table of its own, which becomes a child of the target's in the
     transaction that loads it."""
+    merges_at_end: bool = False
+    """Gathers the rows in a stage beside the target, which one transaction merges into it at the
+    end."""
 
     def __str__(self) -> str:
         return self.name
@@ -100,6 +104,22 @@ MODES: Mapping[str, Mode] = {
     mode.name: mode for mode in (APPEND, TRUNCATE, REPLACE, UPSERT, RECREATE, SWAP, ATTACH)
 }
 """By name, in the order in which people read of them."""
+
+
+MERGE = Mode(
+    "upsert",
+    "gather rows in a stage, and upsert all of them in one transaction",
+    builds_beside=True,
+    merges_at_end=True,
+)
+"""Mode upsert with `--atomic` or `--incremental`."""
+
+
+def mode_of(spec: Mapping[str, Any]) -> Mode:
+    """The mode of a stored spec."""
+    mode = MODES[spec["mode"]]
+    gathers = spec.get("atomic") or spec.get("incremental")
+    return MERGE if mode is UPSERT and gathers else mode
 
 
 def mode_names(which: Callable[[Mode], bool]) -> tuple[str, ...]:

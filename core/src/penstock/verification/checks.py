@@ -10,6 +10,7 @@ from penstock.backends.api.facts import Checksum
 from penstock.backends.api.source import SourceCatalog
 from penstock.backends.api.target import TargetCatalog
 from penstock.errors import SnapshotLost
+from penstock.model.extents import Whole
 from penstock.model.plans import Partition, id_list
 from penstock.model.records import read_later
 from penstock.spec.copy_spec import CopySpec
@@ -56,6 +57,8 @@ class _Checks:
         self._proof: Proof | None = None
 
     def verification(self) -> Verification:
+        if self._comparison.is_merged:
+            return self._merged_verification()
         apart = self._read_apart()
         # First these: if the run's snapshot is still held, all others are read with it.
         source = SourceSums(self._comparison)
@@ -84,6 +87,33 @@ class _Checks:
             (*self._comparison.notes, *warnings),
             "checksums" if self._comparison.checksums else "counts",
             warnings,
+        )
+
+    def _merged_verification(self) -> Verification:
+        """All rows of both sides: which of the target's this run has written is not known, nor does
+        it matter."""
+        self._adopt()
+        comparison = self._comparison
+        relation, where = comparison.spec.relation, comparison.spec.where
+        mine = comparison.source.checksum(relation, where, Whole(), comparison.compared)
+        theirs = TargetSums(comparison, self._rows).merged_sums(Sums(total=mine))
+        there, note = theirs.total, ""
+        if there is not None and there.rows != mine.rows:
+            note = f"the source has {mine.rows:,} rows, and the target {there.rows:,}"
+        elif there is not None and comparison.checksums and there.digest != mine.digest:
+            note = "as many rows, but not the same ones: the checksums differ"
+        checks = [self._check(None, "all rows", None, mine, there, note)]
+        if theirs.missing is not None:
+            checks = self._rows.locate(checks, theirs.missing)
+        elif self._show_rows and note:
+            checks = self._rows.of_partitions(checks, Sums(total=mine), theirs)
+        return Verification(
+            comparison.run.run_id,
+            all(check.ok for check in checks),
+            tuple(checks),
+            tuple(comparison.notes),
+            "checksums" if comparison.checksums else "counts",
+            (),
         )
 
     def _warnings(self) -> Iterator[str]:

@@ -16,6 +16,7 @@ from penstock.model.extents import BlockRange, ChildBlocks, Children, Files, Who
 from penstock.model.records import CommitRecord
 from penstock.model.tables import ColumnPair, TableRef
 from penstock.spec.copy_spec import CopySpec
+from penstock.spec.deletes import HARD
 from penstock.verification.result import RowDifference
 
 # Extents that select rows by where the source stores them.
@@ -68,8 +69,11 @@ class Comparison:
         self.changed: dict[str, str] = {}
         """The outdated partitions whose source rows have changed, and how."""
         self.table = self._loaded_table()
+        self.selection = spec.where if self.is_merged else run.plan.where(spec.where)
+        """Selects in the source the rows that are compared."""
         # In mode replace, rows outside the run's condition are not the run's.
-        self.where = spec.where if spec.load_mode.deletes_by_partition else None
+        owns = spec.load_mode.deletes_by_partition or (self.is_merged and spec.gone.how == HARD)
+        self.where = spec.where if owns else None
         self.notes: list[str] = []
         self.pairs = run.plan.pairs
         self.compared: Sequence[ColumnPair] = ()
@@ -77,6 +81,12 @@ class Comparison:
             self.pairs = self.compared = self._canonical()
         elif checksums:
             self.pairs = self.compared = self._as_target_has_them()
+
+    @property
+    def is_merged(self) -> bool:
+        """The run's rows are among others of the target's table by now, as one night's of many."""
+        mode = self.spec.load_mode
+        return mode.merges_at_end and self.table != self.run.plan.load.table
 
     def _loaded_table(self) -> TableRef:
         after = {step.id for step in self.run.plan.load.after}

@@ -35,7 +35,7 @@ def is_checked(spec: CopySpec, plan: PartitionPlan) -> bool:
 
 def is_compared(spec: CopySpec, plan: PartitionPlan) -> bool:
     """Whether a run reads the source once more after its last partition."""
-    return spec.verify != "none" or is_checked(spec, plan)
+    return spec.verify != "none" or spec.gone.found or is_checked(spec, plan)
 
 
 def may_overlap(plan: PartitionPlan) -> bool:
@@ -104,7 +104,7 @@ def prove(
     """
 
     def count(extent: Extent) -> int:
-        return source.checksum(spec.relation, spec.where, extent, ()).rows
+        return source.checksum(spec.relation, plan.where(spec.where), extent, ()).rows
 
     first = count(Whole()) if counted is None else counted
     if first == committed:

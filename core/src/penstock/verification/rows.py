@@ -48,7 +48,7 @@ class RowSearch:
     def _mine(self, extent: Extent, only: Sequence[str] = ()) -> Rows:
         return self._comparison.source.row_digests(
             self._comparison.spec.relation,
-            self._comparison.spec.where,
+            self._comparison.selection,
             extent,
             self._comparison.pairs,
             self._key,
@@ -91,7 +91,8 @@ class RowSearch:
         if not self._comparison.pairs or theirs.total is None:
             return checks
         if not mine.parts or not theirs.parts:
-            where = "" if mine.parts else "; the source's partitions have changed since the run"
+            moved = not mine.parts and not self._comparison.is_merged
+            where = "; the source's partitions have changed since the run" if moved else ""
             self._comparison.notes.append(
                 "differing rows were searched for in the whole table" + where
             )

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from penstock.backends.api.facts import Checksum
 from penstock.model.extents import Extent, Whole
+from penstock.spec.deletes import HARD
 from penstock.verification.comparison import STORAGE, Comparison, Sums
 from penstock.verification.partitions import Proof, may_overlap, prove
 from penstock.verification.rows import RowSearch
@@ -22,7 +23,10 @@ class SourceSums:
         spec = self._comparison.spec
         return {
             partition.id: self._comparison.source.checksum(
-                spec.relation, spec.where, partition.extent, self._comparison.compared
+                spec.relation,
+                self._comparison.selection,
+                partition.extent,
+                self._comparison.compared,
             )
             for partition in self._comparison.run.plan.partitions
             if partition.id in names
@@ -45,7 +49,7 @@ class SourceSums:
             )
             return Sums(
                 total=self._comparison.source.checksum(
-                    spec.relation, spec.where, Whole(), self._comparison.compared
+                    spec.relation, self._comparison.selection, Whole(), self._comparison.compared
                 )
             )
         left = {partition.id for partition in plan.partitions}.difference(read)
@@ -140,6 +144,18 @@ class TargetSums:
             for partition in self._comparison.run.plan.partitions
         }
         return Sums(parts, _total(parts.values()))
+
+    def merged_sums(self, mine: Sums) -> Sums:
+        """Of a table that nights are merged into. Where rows that are gone are deleted from it, it
+        holds no others."""
+        comparison = self._comparison
+        if comparison.spec.gone.how != HARD:
+            return self._upserted_sums(mine)
+        return Sums(
+            total=comparison.target.checksum(
+                comparison.table, comparison.spec.where, Whole(), comparison.compared
+            )
+        )
 
     def _upserted_sums(self, mine: Sums) -> Sums:
         """There may be rows from elsewhere: if so, every row of the source is looked up."""

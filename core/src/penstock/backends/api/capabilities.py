@@ -23,7 +23,7 @@ ROLL_FORWARD = "roll-forward"
 WITHOUT_CHILDREN = tuple(mode for mode in MODES.values() if not mode.attaches)
 """The modes of a target whose tables have no child tables."""
 
-SOURCE_OPTIONS = ("descendants", "partitioning", "max_lag", "give_way_after")
+SOURCE_OPTIONS = ("descendants", "partitioning", "max_lag", "give_way_after", "incremental")
 """Fields of `CopySpec` that not every source supports."""
 
 TARGET_OPTIONS = (

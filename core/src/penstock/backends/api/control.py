@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from penstock.errors import Diagnosis, PenstockError, PermanentError, Unreadable
 from penstock.model.journal import Journal
+from penstock.model.nights import Watermark
 from penstock.model.plans import LoadPlan, PartitionPlan, Step
 from penstock.model.records import CommitRecord
 from penstock.model.snapshots import Snapshot, SourceState
@@ -377,6 +378,42 @@ class ControlStore(Protocol):
         ...
 
     def running(self, run_id: str) -> tuple[RunningAttempt, ...]: ...
+
+    def merge_all(self, run_ids: Sequence[str]) -> None:
+        """Merge the stages of runs into their tables in one transaction, with the records of their
+        steps `MERGE_STEP`.
+
+        Raises:
+            Overtaken: another night has ended since one of them was planned.
+            PermanentError: this target cannot do that for several.
+        """
+        ...
+
+    def drop_overtaken(self, run_id: str) -> None:
+        """Drop the stages of other nights of the run's watermark, once the run has merged its own:
+        they have been planned from an earlier epoch, and merge nothing any more."""
+        ...
+
+    def storage(self, table: TableRef) -> str:
+        """What a table is recognised by from one night to the next; empty where it is not there."""
+        ...
+
+    def watermarks(self) -> tuple[Watermark, ...]:
+        """How far sources were read, the latest of each name."""
+        ...
+
+    def watermark(self, name: str) -> Watermark | None:
+        """The latest of this name."""
+        ...
+
+    def watermark_history(self, name: str) -> tuple[Watermark, ...]:
+        """All of this name, the newest first."""
+        ...
+
+    def put_watermark(self, watermark: Watermark) -> bool:
+        """Store a watermark of a person's own; False where its epoch is taken. Nights that were
+        planned from an earlier one merge nothing."""
+        ...
 
     @property
     def keeps_figures(self) -> bool:

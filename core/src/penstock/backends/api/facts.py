@@ -14,6 +14,7 @@ from penstock.model.tables import (
     TableDefinition,
     TableRef,
 )
+from penstock.spec.deletes import IGNORE, Deletes
 from penstock.spec.modes import Mode
 
 
@@ -125,6 +126,10 @@ class LoadRequest:
     heirs: tuple[TableRef, ...] = ()
     """Of the source's table, those whose rows are read with it; see `SourceCatalog.heirs`."""
     siblings: Siblings = field(default_factory=Siblings)
+    deletes: Deletes = field(default_factory=lambda: Deletes(IGNORE))
+    """What becomes of rows that the source has no more."""
+    merges_together: bool = False
+    """The rows of all tables of the batch are merged in one transaction."""
     counted: frozenset[str] | None = None
     """Columns of the source whose `SourceCatalog.positions` are known: the sequences of the columns
     that they are loaded into go on from there. None: the target's sequences stay as they are."""

@@ -23,9 +23,10 @@ class Kind(Enum):
     STEP = "step_record"
     RECOPY = "recopy_record"
     JOURNAL = "journal"
+    WATERMARK = "watermark"
 
 
-ESSENTIAL = tuple(kind for kind in Kind if kind is not Kind.JOURNAL)
+ESSENTIAL = tuple(kind for kind in Kind if kind not in (Kind.JOURNAL, Kind.WATERMARK))
 """Those without which nothing can be read or resumed."""
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 if TYPE_CHECKING:
     from penstock.backends.api.facts import Checksum, KeyStatistics, RankedBound, TableStatistics
     from penstock.model.extents import Bound, Extent, Key
+    from penstock.model.nights import Horizon, SourceVersions
     from penstock.model.snapshots import Snapshot, SourceState
     from penstock.model.tables import (
         Column,
@@ -121,6 +122,37 @@ class Schemas(Protocol):
 
     def find(self, name: str) -> TableRef | None:
         """The table, or the like, that the name alone stands for; None: there is none."""
+        ...
+
+
+@runtime_checkable
+class VersionedSource(Protocol):
+    """A source that tells which transactions have written its rows."""
+
+    furthest: int
+    """Transactions that ids can be compared over."""
+
+    def versions(self, relation: TableRef) -> SourceVersions:
+        """
+        Raises:
+            PlanningError: its rows have no versions that could be compared.
+        """
+        ...
+
+    def horizon(self) -> Horizon:
+        """Of what is read now."""
+        ...
+
+    def has_reached(self, horizon: Horizon) -> bool:
+        """Whether the transactions that a snapshot has seen are known here, at this moment."""
+        ...
+
+    def changed_since(self, since: Horizon, new: Sequence[int]) -> str:
+        """A condition for the rows that a snapshot with this horizon may not have seen.
+
+        Parameters:
+            new: ids of tables all of whose rows are read.
+        """
         ...
 
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 from penstock.backends.api.roll_forward import RecordDocuments
 from penstock.backends.roll_forward.runs import RunDocument, Runs
 from penstock.errors import Diagnosis, TargetChanged
-from penstock.spec.modes import MODES
+from penstock.spec.modes import mode_of
 
 CLEAN = "clean"
 """The step after which a run adds nothing."""
@@ -39,7 +39,7 @@ def shut_out(documents: RecordDocuments, runs: Runs, uuid: str, by: str) -> None
     """
 
     def disturbed(run: RunDocument) -> RunDocument | None:
-        only_adds = MODES[runs.planned(run).spec["mode"]].only_adds
+        only_adds = mode_of(runs.planned(run).spec).only_adds
         if CLEAN in run.steps or not only_adds:
             return None
         return replace(run, disturbed_by=run.disturbed_by or by)

@@ -22,7 +22,7 @@ from penstock.model.plans import LoadPlan, Step
 from penstock.model.records import CommitRecord
 from penstock.model.tables import TableRef
 from penstock.spec.copy_spec import CopySpec
-from penstock.spec.modes import MODES
+from penstock.spec.modes import mode_of
 
 
 class _Store(DocumentStore):
@@ -82,7 +82,7 @@ class ControlTables(RecordedRuns):
         check_loaded(self._session, run_id, run, load)
         target = CopySpec.from_stored(row.spec, "", "").target_ref
         if load != target and not self._steps(row).is_swapping():
-            check_replaced(self._session, run_id, run, target, MODES[row.spec["mode"]])
+            check_replaced(self._session, run_id, run, target, mode_of(row.spec))
 
     # Steps
 

@@ -22,7 +22,7 @@ from penstock.errors import PermanentError
 from penstock.model.plans import Step
 from penstock.model.tables import TableRef
 from penstock.spec.copy_spec import CopySpec
-from penstock.spec.modes import MODES
+from penstock.spec.modes import mode_of
 
 CREATE, SWAP = "create", "swap"
 
@@ -99,7 +99,7 @@ class Steps:
         check_loaded(self._session, self._run.run_id, run, self._table)
         out = self._out
         if not self.is_swapping():  # else this step was interrupted between the two
-            mode = MODES[self._run.spec["mode"]]
+            mode = mode_of(self._run.spec)
             check_replaced(self._session, self._run.run_id, run, self._target, mode)
             try:
                 self._put_out(out)

@@ -29,7 +29,7 @@ from penstock.backends.sql.server.runs import EXECUTIONS, ServerRuns
 from penstock.errors import Interrupted, PenstockError, PermanentError
 from penstock.model.plans import LoadPlan, Step
 from penstock.model.tables import TableRef
-from penstock.spec.modes import MODES
+from penstock.spec.modes import mode_of
 
 
 class MySqlRuns(ServerRuns):
@@ -188,8 +188,7 @@ class MySqlRuns(ServerRuns):
         """Whether a run has made another table since this run was planned."""
         (mine,) = self._tables.read(Kind.RUN, {"run_id": run.run_id}, ("created_at",))
         return made_at(self._tables.session, table) is None or any(
-            MODES[other["spec"]["mode"]].recreates
-            and (other["prepared_at"] or "") > mine["created_at"]
+            mode_of(other["spec"]).recreates and (other["prepared_at"] or "") > mine["created_at"]
             for other in self._tables.read(
                 Kind.RUN, {"loads": LoadedTable(self._tables, table).id}, ("spec", "prepared_at")
             )

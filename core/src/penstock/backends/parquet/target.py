@@ -19,7 +19,7 @@ from penstock.model.extents import Extent, Key, Whole
 from penstock.model.plans import LoadPlan
 from penstock.model.records import CommitRecord
 from penstock.model.tables import Column, ColumnPair, TableDefinition, TableRef
-from penstock.spec.modes import MODES, Mode
+from penstock.spec.modes import Mode, mode_of
 
 
 class ParquetTarget:
@@ -124,7 +124,7 @@ class ParquetTarget:
         run = self.control.load_run(run_id) if run_id else None
         if run is None:
             return left
-        mode = MODES[run.spec["mode"]]
+        mode = mode_of(run.spec)
         if mode.empties_before:
             return left
         if not replaces_files(mode) or MANIFEST not in self.control.steps_done(run_id):

@@ -23,16 +23,18 @@ from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.ddl.steps import SET_LOGGED, SWAP, URGENT_LOCK_MS
 from penstock.backends.postgresql.errors import translated
 from penstock.backends.postgresql.load.loaded_table import LoadedTable, changed_runs, note_tables
+from penstock.backends.postgresql.load.night import Nightly, drop_stages, merge_all, storage
 from penstock.backends.postgresql.load.sequences import ADVANCE
 from penstock.backends.postgresql.records import PostgresRecords
 from penstock.backends.postgresql.statements import for_server, quoted, statement
 from penstock.backends.shared.control_store import RecordedRuns
+from penstock.backends.shared.step_records import Merged
 from penstock.errors import Interrupted, PenstockError, PlanningError, TransientError
 from penstock.model.plans import OF_STOPPED, LoadPlan, Step
 from penstock.model.records import CommitRecord
 from penstock.model.tables import TableRef
 from penstock.spec.copy_spec import CopySpec
-from penstock.spec.modes import MODES, mode_names
+from penstock.spec.modes import mode_names, mode_of
 
 
 class ControlTables(RecordedRuns):
@@ -144,7 +146,7 @@ class ControlTables(RecordedRuns):
         loaded = self._loaded(run_id)
         with translated("target"):
             found = loaded.find_change()
-            if MODES[run.spec["mode"]].inserts_in_place:
+            if mode_of(run.spec).inserts_in_place:
                 loaded.check_not_replaced()
         if found is None:
             return
@@ -152,7 +154,7 @@ class ControlTables(RecordedRuns):
         if not same_table or not self._holds_rows(run):
             raise loaded.changed(what)
         with translated("target"):  # VACUUM FULL and its like move rows, and lose none
-            if MODES[run.spec["mode"]].attaches:
+            if mode_of(run.spec).attaches:
                 loaded.note_rewritten()
             else:
                 loaded.note(run.plan.load.table)
@@ -168,7 +170,7 @@ class ControlTables(RecordedRuns):
         the table and committed none yet; False where that cannot be known."""
         table, records = run.plan.load.table, self.committed(run.run_id)
         if not any(record.rows for record in records):
-            mode = MODES[run.spec["mode"]]
+            mode = mode_of(run.spec)
             if mode.empties_before and self._loaded(run.run_id).emptied_by():
                 return False  # that run has loaded nothing either, and goes on from here
             return not mode.starts_empty or self._is_empty(table)
@@ -240,7 +242,7 @@ class ControlTables(RecordedRuns):
         if load.volatile:
             self._connection.execute(self._statement("mark_volatile"), [run.run_id])
         # Mode attach adds children, and notes each.
-        children = not MODES[run.spec["mode"]].attaches
+        children = not mode_of(run.spec).attaches
         self._loaded(run.run_id).note(load.table, children=children)
         return {}
 
@@ -260,6 +262,33 @@ class ControlTables(RecordedRuns):
             if self.is_done(run, step):
                 return
         self._connection.execute(step.statement.encode(), _parameters(step))
+
+    def drop_stages(self, stages: Sequence[TableRef]) -> None:
+        with translated("target"):
+            drop_stages(self._connection, stages)
+
+    def storage(self, table: TableRef) -> str:
+        with translated("target"):
+            return storage(self._connection, table)
+
+    def merge(self, nights: Sequence[tuple[RunRow, Sequence[CommitRecord]]]) -> list[Merged]:
+        loaded = [self._loaded(run.run_id) for run, _ in nights]
+        for table in loaded:
+            table.check()
+        merged = merge_all(
+            self._connection,
+            [
+                Nightly(
+                    CopySpec.from_stored(run.spec, "", ""),
+                    run.plan,
+                    sum(record.rows for record in records),
+                )
+                for run, records in nights
+            ],
+        )
+        for table in loaded:
+            table.forget()
+        return merged
 
     def do_all(self, steps: Sequence[tuple[RunRow, Step]]) -> None:
         """In one statement, but for those that want to be looked at one by one."""
@@ -296,7 +325,7 @@ class ControlTables(RecordedRuns):
             self._connection.execute(self._statement("mark_volatile"), [run_id])
         # Mode attach adds children, and notes each.
         tables = [
-            (run.run_id, load.table, not MODES[run.spec["mode"]].attaches) for run, load in prepared
+            (run.run_id, load.table, not mode_of(run.spec).attaches) for run, load in prepared
         ]
         note_tables(self._connection, self._schema, tables, prepared=True)
 

@@ -154,8 +154,8 @@ class PostgresRecords(SqlRecords):
             (found,) = self._connection.execute(
                 "SELECT EXISTS (SELECT FROM pg_catalog.pg_attribute WHERE attname = 'spent'"
                 " AND attrelid = to_regclass(%s) AND NOT attisdropped)"
-                " AND to_regclass(%s) IS NOT NULL",
-                [self.named(kind.value) for kind in (Kind.COMMIT, Kind.JOURNAL)],
+                " AND to_regclass(%s) IS NOT NULL AND to_regclass(%s) IS NOT NULL",
+                [self.named(kind.value) for kind in (Kind.COMMIT, Kind.JOURNAL, Kind.WATERMARK)],
             ).fetchall()
         return bool(found[0])
 

@@ -49,7 +49,11 @@ SNAPSHOT_GONE = {"22023", "42704", "55000"}
 # as parts of their table alone.
 UNLOCKABLE = (psycopg.errors.WrongObjectType, psycopg.errors.InsufficientPrivilege)
 ONE_MOMENT = "ISOLATION LEVEL REPEATABLE READ READ ONLY"
-EXPORT = "SELECT pg_catalog.pg_export_snapshot(), clock_timestamp()::text"
+EXPORT = (
+    "SELECT pg_catalog.pg_export_snapshot(), clock_timestamp()::text,"
+    " pg_catalog.txid_snapshot_xmin(s) || ':' || pg_catalog.txid_snapshot_xmax(s)"
+    " FROM pg_catalog.txid_current_snapshot() AS s"
+)
 
 
 class SnapshotSession:

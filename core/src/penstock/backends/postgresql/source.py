@@ -13,6 +13,7 @@ from psycopg import sql
 from psycopg.pq import TransactionStatus
 
 from penstock.backends.api.facts import Checksum, KeyStatistics, RankedBound, TableStatistics
+from penstock.backends.api.nights import Bucket, Chosen, KeyDigest
 from penstock.backends.postgresql.attempt.older_sessions import Guard
 from penstock.backends.postgresql.catalog.casting import castable
 from penstock.backends.postgresql.catalog.columns import columns_of
@@ -37,12 +38,22 @@ from penstock.backends.postgresql.catalog.source_state import (
     read_states,
     settled_state,
 )
+from penstock.backends.postgresql.catalog.versions import (
+    FIRST_NORMAL,
+    FURTHEST,
+    changed_since,
+    read_versions,
+)
 from penstock.backends.postgresql.compare.checksums import (
+    Values,
+    integers_of,
+    key_values,
     read_checksum,
     read_rows,
     source_values,
 )
 from penstock.backends.postgresql.compare.conditions import select
+from penstock.backends.postgresql.compare.gone import in_buckets, read_buckets
 from penstock.backends.postgresql.connection import PLAN, Connection, abandon, connect
 from penstock.backends.postgresql.errors import planning, translated
 from penstock.backends.postgresql.snapshot import (
@@ -54,7 +65,8 @@ from penstock.backends.postgresql.snapshot import (
 )
 from penstock.backends.postgresql.statements import column_list
 from penstock.errors import PenstockError
-from penstock.model.extents import Bound, Extent, Key
+from penstock.model.extents import Bound, Extent, Key, Whole
+from penstock.model.nights import Horizon, SourceVersions
 from penstock.model.snapshots import Snapshot, SourceState
 from penstock.model.tables import (
     Column,
@@ -294,6 +306,29 @@ class PostgresSource:
                 state = self._about(relation).get("state", relation, read)
             return settled_state(self._connection, relation, state)
 
+    furthest = FURTHEST
+
+    def versions(self, relation: TableRef) -> SourceVersions:
+        return read_versions(self._connection, relation, self._about(relation).oid(relation))
+
+    def horizon(self) -> Horizon:
+        with planning("source", "horizon"):
+            return Horizon(
+                *self._connection.first(
+                    "SELECT pg_catalog.txid_snapshot_xmin(s), pg_catalog.txid_snapshot_xmax(s)"
+                    " FROM pg_catalog.txid_current_snapshot() AS s"
+                )
+            )
+
+    def has_reached(self, horizon: Horizon) -> bool:
+        # Counted from the next id of the server, whatever the transaction's own snapshot sees.
+        with planning("source", "horizon"):
+            latest = str(max(horizon.xmax % 2**32, FIRST_NORMAL))
+            return int(self._connection.value("SELECT pg_catalog.age(%s::xid)", [latest])) >= 0
+
+    def changed_since(self, since: Horizon, new: Sequence[int]) -> str:
+        return changed_since(since, new)
+
     def may_have_moved(
         self,
         relation: Relation,
@@ -372,6 +407,29 @@ class PostgresSource:
             sql.SQL("true"),
             source_values(pairs, lambda: self.columns(relation)),
         )
+
+    # See `GroupsKeys`
+
+    def key_buckets(
+        self, relation: Relation, where: str | None, key: Sequence[ColumnPair], bits: int
+    ) -> dict[int, Bucket]:
+        rows, values = self._keys(relation, where, key)
+        return read_buckets(self._connection, "source", rows, values, bits)
+
+    def chosen_keys(
+        self, relation: Relation, where: str | None, key: Sequence[ColumnPair], chosen: Chosen
+    ) -> Iterator[KeyDigest]:
+        rows, values = self._keys(relation, where, key)
+        names = [pair.target for pair in key]
+        picked = in_buckets(values, chosen)
+        return read_rows(self._connection, "source", rows, picked, values, names, ())
+
+    def _keys(
+        self, relation: Relation, where: str | None, key: Sequence[ColumnPair]
+    ) -> tuple[sql.Composable, Values]:
+        columns = self.columns(relation)
+        values = key_values(key, integers_of(key, columns), lambda: columns)
+        return _rows(relation, Whole(), where, key), values
 
     def row_digests(
         self,

@@ -9,15 +9,21 @@ from functools import partial
 from psycopg import sql
 
 from penstock.backends.api.children import ChildRequest, PlannedChildren
+from penstock.backends.api.control import RunRow
 from penstock.backends.api.facts import Checksum, Fit, LoadRequest
+from penstock.backends.api.nights import Bucket, Chosen, KeyDigest
 from penstock.backends.api.worker import ARROW
 from penstock.backends.postgresql.attempt.older_sessions import Guard
+from penstock.backends.postgresql.attempt.stage import Stage
 from penstock.backends.postgresql.capabilities import TARGET
 from penstock.backends.postgresql.catalog.keys import check_alike
 from penstock.backends.postgresql.catalog.privileges import missing_grant
 from penstock.backends.postgresql.catalog.relations import find_by_name, find_oid, search_path
 from penstock.backends.postgresql.catalog.unique_keys import read_unique_keys
 from penstock.backends.postgresql.compare.checksums import (
+    Values,
+    integers_of,
+    key_values,
     read_checksum,
     read_loaded,
     read_rows,
@@ -25,6 +31,7 @@ from penstock.backends.postgresql.compare.checksums import (
     written_by,
 )
 from penstock.backends.postgresql.compare.conditions import condition
+from penstock.backends.postgresql.compare.gone import in_buckets, keep_keys, read_buckets
 from penstock.backends.postgresql.connection import (
     CONTROL,
     LOOK_LOCK,
@@ -36,12 +43,15 @@ from penstock.backends.postgresql.control import ControlTables
 from penstock.backends.postgresql.errors import planning, translated
 from penstock.backends.postgresql.load.fitting import fit_columns
 from penstock.backends.postgresql.load.load_plan import plan_load
+from penstock.backends.postgresql.load.night import gone_table, open_stage
 from penstock.backends.postgresql.load.target_facts import TargetFacts
 from penstock.backends.postgresql.statements import DIALECT, ident, name, rows_of
+from penstock.backends.sql.checksums import as_loaded
 from penstock.model.extents import Extent, Key
 from penstock.model.plans import LoadPlan
 from penstock.model.records import CommitRecord
 from penstock.model.tables import Column, ColumnPair, Relation, TableDefinition, TableRef
+from penstock.spec.copy_spec import CopySpec
 from penstock.spec.modes import Mode
 from penstock.spec.worker_spec import Patience
 
@@ -243,6 +253,63 @@ class PostgresTarget:
             target_values(pairs, lambda: self.columns(table)),
             others=others,
         )
+
+    # Rows that the source has no more; see `FindsGone`
+
+    def _stage(self, run: RunRow) -> tuple[Stage, CopySpec]:
+        spec = CopySpec.from_stored(run.spec, "", "")
+        return open_stage(self._connection, spec, run.plan), spec
+
+    def count_after(self, run: RunRow) -> int:
+        with translated("target"):
+            stage, spec = self._stage(run)
+            rows = stage.rows_after(spec.where, run.plan.load.conflict_columns)
+            return int(self._connection.value(sql.SQL("SELECT count(*) FROM {}").format(rows)))
+
+    def buckets_after(self, run: RunRow, bits: int) -> dict[int, Bucket]:
+        stage, spec = self._stage(run)
+        rows = stage.rows_after(spec.where, run.plan.load.conflict_columns)
+        return read_buckets(self._connection, "target", rows, self._key_values(run), bits)
+
+    def keys_there(self, run: RunRow, chosen: Chosen | None) -> Iterator[KeyDigest]:
+        stage, spec = self._stage(run)
+        values = self._key_values(run)
+        return read_rows(
+            self._connection,
+            "target",
+            stage.rows_there(spec.where),
+            in_buckets(values, chosen) if chosen else sql.SQL("true"),
+            values,
+            run.plan.load.conflict_columns,
+            (),
+        )
+
+    def _key_values(self, run: RunRow) -> Values:
+        # In the order of the key: values that change places have other digests.
+        by_target = {pair.target: pair for pair in run.plan.pairs}
+        key = [by_target[name] for name in run.plan.load.conflict_columns]
+        target = CopySpec.from_stored(run.spec, "", "").target_ref
+        integers = integers_of(key, run.plan.columns)
+        return key_values(as_loaded(key), integers, lambda: self.columns(target))
+
+    def note_gone(self, run_id: str, digests: Sequence[int], check: Callable[[int], None]) -> bool:
+        def keep(run: RunRow) -> None:
+            stage, spec = self._stage(run)
+            check(
+                keep_keys(
+                    self._connection,
+                    gone_table(run.plan.load.table),
+                    run.plan.load.conflict_columns,
+                    stage.rows_there(spec.where),
+                    self._key_values(run),
+                    digests,
+                )
+                if digests
+                else 0
+            )
+
+        with translated("target"):
+            return self.control.note_gone(run_id, keep)
 
     def unique_key(self, table: TableRef) -> tuple[str, ...]:
         with planning("target", f"table {table}"):

@@ -12,6 +12,7 @@ from penstock.backends.api.attempt import Attempt, Begun, LoadStream, Standing
 from penstock.backends.api.worker import Loaded, Wait
 from penstock.backends.postgresql.attempt.older_sessions import Guard, end_session
 from penstock.backends.postgresql.attempt.replacing import Replaced
+from penstock.backends.postgresql.cancellable import compute_all
 from penstock.backends.postgresql.connection import LOOK_LOCK, Connection, abandon, connect
 from penstock.backends.postgresql.errors import translated
 from penstock.backends.postgresql.load.copy_stream import CopyStream
@@ -170,7 +171,9 @@ class PostgresTransaction:
                 if self._stage is None:
                     from penstock.backends.postgresql.attempt.stage import Stage  # noqa: PLC0415 - seldom
 
-                    self._stage = Stage(connection, spec)
+                    self._stage = Stage(
+                        connection, spec.target_table, spec.conflict_columns, spec.pairs
+                    )
                 self._stage.create(connection)
             into = self._stage.into
         self._stream.start(connection, into, wait)
@@ -183,7 +186,10 @@ class PostgresTransaction:
         if attempt.spec.load_mode.attaches:
             return self._child.attach(rows, wait)
         assert self._stage is not None
-        return self._stage.merge(self._open, rows, wait)
+        connection = self._open
+        return self._stage.merge(
+            rows, lambda queries: compute_all(connection, queries, "target", wait)
+        )
 
     def commit(self, attempt: Attempt, loaded: Loaded, bytes: int) -> bool:
         connection, spent = self._open, loaded.spent

@@ -147,6 +147,8 @@ class DocumentStore(RecordStore):
                 ]
             case Kind.JOURNAL:
                 raise AssertionError("read by themselves")
+            case Kind.WATERMARK:
+                raise AssertionError("none is kept here")
             case Kind.COMMIT:
                 if run_id not in self._open:
                     self._runs.carry_out(run_id, run)

@@ -16,6 +16,7 @@ from penstock.backends.api.control import (
 )
 from penstock.backends.api.records import NOW, Hold, Kind, RecordStore, Row
 from penstock.backends.shared.refusals import superseded
+from penstock.backends.shared.watermark_records import WatermarkRecords
 from penstock.errors import PermanentError
 from penstock.model.codec import from_json, to_json
 from penstock.model.journal import Journal
@@ -35,7 +36,7 @@ _COMMIT = (
 )
 
 
-class RunRecords:
+class RunRecords(WatermarkRecords):
     """What a `ControlStore` keeps of runs, whatever they load.
 
     Parameters:

@@ -23,6 +23,7 @@ TIMES = frozenset(
         "snapshot_released_at",
         "started_at",
         "committed_at",
+        "made_at",
     }
 )
 # Rows and values of one statement.

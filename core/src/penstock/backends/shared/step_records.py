@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -23,13 +24,28 @@ from penstock.errors import (
     TargetBusy,
     TargetChanged,
 )
-from penstock.model.plans import OF_STOPPED, LoadPlan, Step
+from penstock.model.nights import Watermark
+from penstock.model.plans import GONE_STEP, MERGE_STEP, OF_STOPPED, LoadPlan, Step
+from penstock.model.records import CommitRecord
 from penstock.model.snapshots import Snapshot, SourceState
 from penstock.model.tables import TableRef
 from penstock.spec.copy_spec import CopySpec
-from penstock.spec.modes import MODES
+from penstock.spec.modes import mode_of
 
 T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """What came of merging a night's stage."""
+
+    inserted: int
+    updated: int
+    deleted: int = 0
+    rows: int | None = None
+    """Of the target's table by now; None: not counted."""
+    target: str = ""
+    """What the target's table is recognised by."""
 
 
 class StepRecords(RunRecords, ABC):
@@ -331,11 +347,18 @@ class StepRecords(RunRecords, ABC):
             # First: a second call waits for the first one's record, and then finds it.
             if not self._records.add(Kind.STEP, [row]):
                 return False
-            self.do(run, step)
+            if step.id == GONE_STEP:
+                raise PermanentError(
+                    f"run {run_id}: rows that are gone were not looked for; resume it"
+                )
+            if step.id == MERGE_STEP:
+                self._merge([run])
+            else:
+                self.do(run, step)
             self.after_step(run, step)
             return True
 
-        if self._records.steps_with_records:
+        if self._records.steps_with_records or step.id in (GONE_STEP, MERGE_STEP):
             return self._records.transact(run_id, together, Hold.STEP)
 
         def look() -> tuple[RunRow, frozenset[str]]:
@@ -354,6 +377,105 @@ class StepRecords(RunRecords, ABC):
                 return self._records.add(Kind.STEP, [row]) == 1
 
             return self._records.transact(run_id, record, Hold.STEP)
+
+    def merge_all(self, run_ids: Sequence[str]) -> None:
+        row = [{"run_id": run_id, "step_id": MERGE_STEP} for run_id in run_ids]
+
+        def together() -> None:
+            runs = [self._check_finishing(run_id) for run_id in run_ids]
+            if self._records.add(Kind.STEP, row) != len(row):
+                raise not_committed(run_ids[0])  # another execution has done some
+            self._merge(runs)
+
+        if len(run_ids) > 1 and not self._records.joins(run_ids):
+            raise PermanentError(
+                "--atomic batch: this target cannot merge several tables in one transaction; use "
+                "--atomic table"
+            )
+        if len(run_ids) > 1:
+            self._records.transact_all(run_ids, together, Hold.STEP)
+        else:
+            self._records.transact(run_ids[0], together, Hold.STEP)
+
+    def _merge(self, runs: Sequence[RunRow]) -> None:
+        """In the transaction that records it."""
+        nights = []
+        marks: dict[str, Watermark] = {}
+        for run in runs:
+            planned = {step.id for step in run.plan.load.after}
+            if GONE_STEP in planned and GONE_STEP not in self.steps_done(run.run_id):
+                raise not_committed(run.run_id)
+            records = self.committed(run.run_id)
+            nights.append((run, records))
+            if run.plan.night:
+                marks[run.run_id] = self.take_epoch(run, run.plan.night, records)
+        for (run, records), merged in zip(nights, self.merge(nights), strict=True):
+            for place, record in enumerate(records):
+                # Of a merge that all partitions share: told of the first, so that sums are right.
+                some = (merged.inserted, merged.updated) if place == 0 else (0, 0)
+                mine = {"run_id": run.run_id, "partition_id": record.partition_id}
+                self._records.change(
+                    Kind.COMMIT, mine, dict(zip(("inserted", "updated"), some, strict=True))
+                )
+            if mark := marks.get(run.run_id):
+                self.note_night(
+                    replace(
+                        mark,
+                        target=merged.target,
+                        rows=merged.rows,
+                        inserted=merged.inserted,
+                        updated=merged.updated,
+                        deleted=merged.deleted,
+                    )
+                )
+
+    def drop_overtaken(self, run_id: str) -> None:
+        run = self.load_run(run_id)
+        if run is None or run.plan.night is None:
+            return
+        mine = run.plan.night
+        stopped = ("created", "running", "failed", "interrupted", "partial")
+        found = self._records.read(Kind.RUN, {"status": stopped}, ("run_id",))
+        others = self.load_runs([row["run_id"] for row in found if row["run_id"] != run_id])
+        stages = [
+            other.plan.load.table
+            for other in others.values()
+            for night in (other.plan.night,)
+            if night and night.name == mine.name and night.epoch <= mine.epoch
+        ]
+        if stages:
+            self.drop_stages(stages)
+
+    def drop_stages(self, stages: Sequence[TableRef]) -> None:
+        """Drop stages of runs that merge nothing any more, as far as that is possible at once."""
+        raise NotImplementedError  # as `merge`
+
+    def storage(self, table: TableRef) -> str:
+        raise NotImplementedError  # as `merge`
+
+    def note_gone(self, run_id: str, keep: Callable[[RunRow], None]) -> bool:
+        """See `FindsGone`.
+
+        Parameters:
+            keep: stores the keys, in the transaction.
+        """
+
+        def note() -> bool:
+            run = self._check_finishing(run_id)
+            if not self._records.add(Kind.STEP, [{"run_id": run_id, "step_id": GONE_STEP}]):
+                return False
+            keep(run)
+            return True
+
+        return self._records.transact(run_id, note, Hold.STEP)
+
+    def merge(self, nights: Sequence[tuple[RunRow, Sequence[CommitRecord]]]) -> list[Merged]:
+        """Merge the stages of runs into their tables; in the transaction that records it.
+
+        Parameters:
+            nights: the runs, each with its commit records; several where `joins` allows it.
+        """
+        raise NotImplementedError  # its capabilities list no mode that gathers rows
 
     def _do_apart(self, run: RunRow, step: Step, hold: Hold) -> None:
         def do() -> None:
@@ -412,6 +534,6 @@ class StepRecords(RunRecords, ABC):
 
 
 def _loads_in_place(spec: Mapping[str, Any], tables: Collection[TableRef]) -> bool:
-    if MODES[spec["mode"]].loads_new_table:
+    if mode_of(spec).loads_new_table:
         return False
     return CopySpec.from_stored(spec, "", "").target_ref in tables

@@ -16,7 +16,7 @@ from penstock.model.plans import LoadPlan, Step
 from penstock.model.records import CommitRecord
 from penstock.model.tables import TableRef
 from penstock.spec.copy_spec import CopySpec
-from penstock.spec.modes import MODES
+from penstock.spec.modes import mode_of
 
 
 class LoadedRuns(RecordedRuns):
@@ -34,12 +34,12 @@ class LoadedRuns(RecordedRuns):
                 return
             if SWAP not in self.steps_done(run_id):
                 table = LoadedTable(self._tables, run.plan.load.table)
-                table.check(run_id, MODES[run.spec["mode"]], thoroughly=True)
+                table.check(run_id, mode_of(run.spec), thoroughly=True)
 
     # Steps
 
     def check_emptying(self, run: RunRow) -> None:
-        if MODES[run.spec["mode"]].starts_empty:
+        if mode_of(run.spec).starts_empty:
             LoadedTable(self._tables, run.plan.load.table).check_loaded_since(run.run_id)
 
     def before_load(self, run: RunRow, load: LoadPlan) -> None:
@@ -47,7 +47,7 @@ class LoadedRuns(RecordedRuns):
 
     def after_preparing(self, run: RunRow, load: LoadPlan) -> Row:
         table = LoadedTable(self._tables, load.table)
-        if MODES[run.spec["mode"]].starts_empty:
+        if mode_of(run.spec).starts_empty:
             table.emptied(run.run_id)
         table.end()
         return {"loads": table.id, "disturbed_by": None}
@@ -94,5 +94,5 @@ class LoadedRuns(RecordedRuns):
             table.begin(run.run_id)  # whatever has become of it since
         if rows_of is not None:
             loaded = LoadedTable(self._tables, rows_of)
-            loaded.delete_partitions(run.run_id, MODES[run.spec["mode"]], records)
+            loaded.delete_partitions(run.run_id, mode_of(run.spec), records)
         table.end()

@@ -26,7 +26,7 @@ from penstock.model.extents import BlockRange, ChildBlocks, Children, Extent, Fi
 from penstock.model.plans import PartitionPlan
 from penstock.model.records import CommitRecord
 from penstock.model.tables import TableRef
-from penstock.spec.modes import MODES, Mode
+from penstock.spec.modes import Mode, mode_of
 
 # The source alone knows which rows these select.
 STORAGE = BlockRange | Children | ChildBlocks | Files
@@ -376,7 +376,7 @@ class LoadedTable:
             reading=True,
         )
         return [
-            _Run(other, MODES[self._records.read_json(spec)["mode"]], count > 0, disturbed_by)
+            _Run(other, mode_of(self._records.read_json(spec)), count > 0, disturbed_by)
             for other, spec, count, disturbed_by in found
         ]
 

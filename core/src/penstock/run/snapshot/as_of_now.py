@@ -123,7 +123,7 @@ class ReadAsOfNow:
             and (partition.id in rows or (held and left != asked))
         ]
         return bool(others) and source.may_have_moved(
-            view.spec.relation, view.spec.where, others, view.state
+            view.spec.relation, view.plan.where(view.spec.where), others, view.state
         )
 
     def _read_later_warning(self, view: SourceView) -> Warned:

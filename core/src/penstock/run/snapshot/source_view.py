@@ -191,7 +191,9 @@ class SourceView:
         self._by_blocks = any(
             isinstance(each, BlockRange | ChildBlocks | Files) for each in extents
         )
-        self._by_tables = any(isinstance(each, Children | ChildBlocks) for each in extents)
+        self._by_tables = plan.night is not None or any(
+            isinstance(each, Children | ChildBlocks) for each in extents
+        )
 
     # What the policy says
 

@@ -17,7 +17,7 @@ from penstock.backends.parquet.load.names import is_empty, run_of
 from penstock.backends.parquet.storage.storage import Storage
 from penstock.backends.roll_forward.runs import RunDocument, Runs
 from penstock.errors import Diagnosis, TargetChanged
-from penstock.spec.modes import MODES, Mode
+from penstock.spec.modes import Mode, mode_of
 
 MANIFEST = "manifest"
 """The step from which on the files are the dataset's."""
@@ -54,7 +54,7 @@ class Fence:
 
     def owner(self, run: RunRow) -> str:
         """Of the dataset that a run has prepared."""
-        if MODES[run.spec["mode"]].empties_before:
+        if mode_of(run.spec).empties_before:
             return run.run_id
         return manifest.read(self._storage.documents).owner
 
@@ -179,7 +179,7 @@ class Fence:
             self.end(run_id)
 
     def _empties(self, run: RunDocument) -> bool:
-        return MODES[self._runs.planned(run).spec["mode"]].empties_before
+        return mode_of(self._runs.planned(run).spec).empties_before
 
     def _is_lost(self, run_id: str, run: RunDocument) -> bool:
         found = manifest.read(self._storage.documents)

@@ -29,7 +29,7 @@ from penstock.backends.shared.arrow import schema_from_text
 from penstock.backends.shared.refusals import not_committed
 from penstock.errors import Diagnosis, PermanentError
 from penstock.model.plans import Step
-from penstock.spec.modes import MODES, Mode
+from penstock.spec.modes import Mode, mode_of
 
 
 def plan_steps(mode: Mode, place: str, leaving: str) -> tuple[Step, ...]:
@@ -62,7 +62,7 @@ class Steps:
         self._fence = Fence(storage, runs)
         self._schema = run.plan.load.schema
         self._selections = selections(run.spec, run.plan)
-        self._replaces = replaces_files(MODES[run.spec["mode"]])
+        self._replaces = replaces_files(mode_of(run.spec))
         self._partition_by = tuple(run.spec["partition_by"] or ())
 
     def do(self, step: Step) -> None:

@@ -1,98 +1,179 @@
-"""Mode upsert: a partition's rows are staged, then merged into the target, in one transaction."""
+"""Mode upsert: rows are staged, then merged into the target, in one transaction."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 import psycopg
 from psycopg import sql
 
-from penstock.backends.api.worker import Loaded, Wait
-from penstock.backends.postgresql.cancellable import compute, compute_all
+from penstock.backends.api.worker import Loaded
 from penstock.backends.postgresql.catalog.unique_keys import (
     KeyColumn,
     read_unique_keys,
 )
 from penstock.backends.postgresql.connection import Connection
-from penstock.backends.postgresql.statements import OWN_XMIN, column_list, name, quoted, statement
+from penstock.backends.postgresql.statements import (
+    OWN_XMIN,
+    column_list,
+    name,
+    quoted,
+    raw,
+    rows_of,
+    statement,
+)
 from penstock.backends.shared.refusals import key_twice, key_with_null
 from penstock.backends.sql.unique_keys import find_key
 from penstock.errors import Diagnosis, PermanentError
-from penstock.spec.worker_spec import WorkerSpec
+from penstock.model.tables import ColumnPair, TableRef
 
 # Every session has a pg_temp of its own.
-STAGE = sql.Identifier("pg_temp", "penstock_stage")
+STAGE = TableRef("pg_temp", "penstock_stage")
+Run = Callable[[Sequence[sql.Composed]], Sequence[int]]
+"""Runs statements, one after the other. Returns how many rows each has found."""
 
 
 class Stage:
-    """A temporary table that ends with the transaction.
+    """A table that holds rows on their way into the target.
+
+    Parameters:
+        conflict_columns: of the unique key by which rows are found in the target.
+        mark: a column that says when a row was found to be gone; empty: there is none.
+        into: the stage; by default a temporary table that ends with the transaction.
 
     Raises:
         PermanentError: the unique key is gone that the run was planned with.
     """
 
-    into = STAGE
-    """Where the rows go first."""
-
-    def __init__(self, connection: Connection, spec: WorkerSpec) -> None:
-        self._spec = spec
-        key = find_key(read_unique_keys(connection, spec.target_table), spec.conflict_columns)
+    def __init__(
+        self,
+        connection: Connection,
+        target: TableRef,
+        conflict_columns: Sequence[str],
+        pairs: Sequence[ColumnPair],
+        into: TableRef = STAGE,
+        mark: str = "",
+    ) -> None:
+        self.target = target
+        self._mark = mark
+        self._stage = into
+        self.into = quoted(into)
+        """Where the rows go first."""
+        key = find_key(read_unique_keys(connection, target), conflict_columns)
         if key is None:
             raise PermanentError(
-                f"target: expected a unique index on ({', '.join(spec.conflict_columns)}) of "
-                f"{spec.target_table}, by which the run was planned; found none",
+                f"target: expected a unique index on ({', '.join(conflict_columns)}) of "
+                f"{target}, by which the run was planned; found none",
                 Diagnosis(side="target"),
             )
         self._key = key
-        asked = {"table": name(spec.target_table)}
+        asked = {"table": name(target)}
         partitioned, fixed, self._may_drop_rows = connection.first(statement("upsert_facts"), asked)
         # What inherits from a table does not share its key.
-        self._table = sql.SQL("{}" if partitioned else "ONLY {}").format(quoted(spec.target_table))
-        self._columns = column_list(pair.target for pair in spec.pairs)
-        self._changed = [pair.target for pair in spec.pairs if pair.target not in fixed]
+        self._table = sql.SQL("{}" if partitioned else "ONLY {}").format(quoted(target))
+        self._columns = column_list(pair.target for pair in pairs)
+        self._changed = [pair.target for pair in pairs if pair.target not in fixed]
         self._match = sql.SQL(" AND ").join(
             _equal(column, nulls_equal=key.nulls_equal) for column in key.columns
         )
 
-    def create(self, connection: Connection) -> None:
-        connection.execute(
-            statement("stage").format(columns=self._columns, table=quoted(self._spec.target_table))
+    @property
+    def _marked(self) -> sql.Composed:
+        """Whether a row was found to be gone."""
+        return sql.SQL("t.{} IS NOT NULL").format(sql.Identifier(self._mark))
+
+    def _updated(self, row: str) -> sql.Composed:
+        """What becomes of a row that is there."""
+        assigned = _assignments(self._changed, row)
+        if not self._mark:
+            return assigned
+        cleared = sql.SQL("{} = NULL").format(sql.Identifier(self._mark))
+        return sql.SQL(", ").join([assigned, cleared] if self._changed else [cleared])
+
+    def _outdated(self, row: str) -> sql.Composed:
+        """Whether it has to change."""
+        tests = [_differ(row, self._changed)] if self._changed else []
+        tests += [self._marked] if self._mark else []
+        return sql.SQL("({})").format(sql.SQL(" OR ").join(tests))
+
+    @property
+    def _updates_rows(self) -> bool:
+        return bool(self._changed or self._mark)
+
+    def delete(self, gone: TableRef, mark: str) -> sql.Composed:
+        """A statement that deletes the rows with these keys, or marks them.
+
+        Parameters:
+            gone: a table of keys.
+        """
+        found = sql.SQL("FROM {} AS s WHERE {}").format(quoted(gone), self._match)
+        if not mark:
+            exists = sql.SQL("EXISTS (SELECT {})").format(found)
+            return sql.SQL("DELETE FROM {} AS t WHERE {}").format(self._table, exists)
+        return sql.SQL("UPDATE {} AS t SET {} = now() {} AND t.{} IS NULL").format(
+            self._table, sql.Identifier(mark), found, sql.Identifier(mark)
         )
 
-    def merge(self, connection: Connection, rows: int, wait: Wait) -> Loaded:
+    def rows_after(self, where: str | None, columns: Sequence[str]) -> sql.Composed:
+        """What a condition selects of the target once the stage is merged, as an item of FROM.
+
+        Parameters:
+            columns: those that are asked for.
+        """
+        there = self._there(where)
+        return sql.SQL(
+            "(SELECT {columns} FROM {there} AS t UNION ALL SELECT {columns} FROM {stage} AS s"
+            " WHERE NOT EXISTS (SELECT FROM {there} AS t WHERE {match})) AS t"
+        ).format(columns=column_list(columns), there=there, stage=self.into, match=self._match)
+
+    def _there(self, where: str | None) -> sql.Composed:
+        """The target's rows that a condition selects, but for those found to be gone."""
+        tests: list[sql.Composable] = [] if where is None else [raw(where)]
+        if self._mark:
+            tests.append(sql.SQL("{} IS NULL").format(sql.Identifier(self._mark)))
+        return sql.SQL("(SELECT * FROM {} WHERE {})").format(
+            rows_of(self.target), sql.SQL(" AND ").join(tests or [sql.SQL("true")])
+        )
+
+    def rows_there(self, where: str | None) -> sql.Composed:
+        """The same, as an item of FROM."""
+        return sql.SQL("{} AS t").format(self._there(where))
+
+    def create(self, connection: Connection) -> None:
+        connection.execute(
+            statement("stage").format(columns=self._columns, table=quoted(self.target))
+        )
+
+    def merge(self, rows: int, run: Run) -> Loaded:
         """Update the rows that differ, insert those that are not there.
 
         Raises:
             PermanentError: a key is NULL, or there twice, or a trigger drops rows.
         """
-        self._check_nulls(connection, wait)
+        self._check_nulls(run)
         try:
-            _, *updated, inserted = compute_all(
-                connection, [self._unique_index(), *self._updates(), self._insert()], "target", wait
-            )
+            _, *updated, inserted = run([self._unique_index(), *self._updates(), self._insert()])
         except psycopg.errors.UniqueViolation as error:
-            if (error.diag.schema_name or "").startswith("pg_temp"):
+            if error.diag.table_name == self._stage.name:
                 found = f"one more often: {error.diag.message_detail}"
                 raise key_twice(self._key.names, found, error.sqlstate or "") from error
             raise
         if self._may_drop_rows and inserted + sum(updated) < rows:
-            missing = compute(
-                connection,
-                statement("stage_missing").format(table=self._table, match=self._match),
-                "target",
-                wait,
+            query = statement("stage_missing").format(
+                table=self._table, match=self._match, stage=self.into
             )
+            (missing,) = run([query])
             if missing:
                 raise PermanentError(
-                    f"target: {missing:,} of {rows:,} rows are not in {self._spec.target_table} "
+                    f"target: {missing:,} of {rows:,} rows are not in {self.target} "
                     "after they were inserted; expected none (does a trigger or rule drop rows?)",
                     Diagnosis(side="target"),
                 )
         if self._may_drop_rows and self._changed:
-            self._check_updated(connection, wait)
+            self._check_updated(run)
         return Loaded(rows, inserted, sum(updated))
 
-    def _check_updated(self, connection: Connection, wait: Wait) -> None:
+    def _check_updated(self, run: Run) -> None:
         """A row that a trigger has written with a value of its own is no fault.
 
         Raises:
@@ -103,24 +184,25 @@ class Stage:
             match=self._match,
             differ=_differ("s", self._changed),
             own=OWN_XMIN,
+            stage=self.into,
         )
-        kept = compute(connection, query, "target", wait)
+        (kept,) = run([query])
         if kept:
             raise PermanentError(
-                f"target: {kept:,} rows of {self._spec.target_table} still differ from the source "
+                f"target: {kept:,} rows of {self.target} still differ from the source "
                 "after they were updated; expected none (does a trigger or rule keep them?)",
                 Diagnosis(side="target"),
             )
 
-    def _check_nulls(self, connection: Connection, wait: Wait) -> None:
+    def _check_nulls(self, run: Run) -> None:
         columns = self._key.may_repeat
         if not columns:
             return
         null = sql.SQL(" OR ").join(
             sql.SQL("{} IS NULL").format(sql.Identifier(column)) for column in columns
         )
-        query = sql.SQL("SELECT FROM {} WHERE {}").format(STAGE, null)
-        found = compute(connection, query, "target", wait)
+        query = sql.SQL("SELECT FROM {} WHERE {}").format(self.into, null)
+        (found,) = run([query])
         if found:
             raise key_with_null(columns, found, f"{self._key.index} treats NULLs as distinct")
 
@@ -135,29 +217,32 @@ class Stage:
                 for column in self._key.columns
             ),
             nulls_equal=sql.SQL("NULLS NOT DISTINCT" if self._key.nulls_equal else ""),
+            stage=self.into,
         )
 
     def _updates(self) -> list[sql.Composed]:
         """One, or none where no column is left to be updated."""
-        if not self._changed:
+        if not self._updates_rows:
             return []
         return [
             statement("stage_update").format(
                 table=self._table,
-                assignments=_assignments(self._changed, "s"),
+                assignments=self._updated("s"),
                 match=self._match,
-                differ=_differ("s", self._changed),
+                differ=self._outdated("s"),
+                stage=self.into,
             )
         ]
 
     def _insert(self) -> sql.Composed:
         action: sql.Composable = sql.SQL("NOTHING")
-        if self._changed:
+        if self._updates_rows:
             action = sql.SQL("UPDATE SET {} WHERE {}").format(
-                _assignments(self._changed, "excluded"), _differ("excluded", self._changed)
+                self._updated("excluded"), self._outdated("excluded")
             )
         return statement("stage_insert").format(
-            target=quoted(self._spec.target_table),
+            target=quoted(self.target),
+            stage=self.into,
             table=self._table,
             columns=self._columns,
             match=self._match,

@@ -14,6 +14,7 @@ from penstock.backends.postgresql.statements import DIALECT, name
 from penstock.errors import PlanningError
 from penstock.model.plans import LoadPlan, Step
 from penstock.model.tables import TableDefinition, TableRef
+from penstock.spec.modes import UPSERT
 
 
 def plan_load(facts: TargetFacts, request: LoadRequest) -> LoadPlan:
@@ -21,6 +22,10 @@ def plan_load(facts: TargetFacts, request: LoadRequest) -> LoadPlan:
     Raises:
         PlanningError: see `TargetCatalog.plan_load`.
     """
+    if request.mode.merges_at_end:
+        from penstock.backends.postgresql.load.night import staged  # noqa: PLC0415 - as above
+
+        return staged(plan_load(facts, replace(request, mode=UPSERT)), request)
     if request.definition is not None:
         return _plan_made(facts, request, request.definition)
     if request.mode.builds_beside:

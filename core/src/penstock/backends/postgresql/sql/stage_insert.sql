@@ -1,5 +1,5 @@
 -- The conflict is with a row that somebody inserts at this moment.
 INSERT INTO {target} AS t ({columns}) OVERRIDING SYSTEM VALUE
-SELECT {columns} FROM pg_temp.penstock_stage AS s
+SELECT {columns} FROM {stage} AS s
 WHERE NOT EXISTS (SELECT FROM {table} AS t WHERE {match})
 ON CONFLICT ({key}) DO {action}

@@ -1,2 +1,2 @@
 -- Finds a key that is there twice, and tells the planner that none is.
-CREATE UNIQUE INDEX ON pg_temp.penstock_stage ({definitions}) {nulls_equal}
+CREATE UNIQUE INDEX ON {stage} ({definitions}) {nulls_equal}

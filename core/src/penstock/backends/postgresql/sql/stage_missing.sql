@@ -1,2 +1,2 @@
-SELECT FROM pg_temp.penstock_stage AS s
+SELECT FROM {stage} AS s
 WHERE NOT EXISTS (SELECT FROM {table} AS t WHERE {match})

@@ -1,3 +1,3 @@
 UPDATE {table} AS t SET {assignments}
-FROM pg_temp.penstock_stage AS s
+FROM {stage} AS s
 WHERE {match} AND {differ}

@@ -19,7 +19,7 @@ from penstock.model.plans import LoadPlan, Step
 from penstock.model.records import CommitRecord
 from penstock.model.tables import TableRef
 from penstock.spec.copy_spec import CopySpec
-from penstock.spec.modes import MODES
+from penstock.spec.modes import mode_of
 
 # Of one run, at the same time: of more, some are not seen by other runs.
 EXECUTIONS = 8
@@ -138,7 +138,7 @@ class ServerRuns(LoadedRuns):
 
     def after_preparing(self, run: RunRow, load: LoadPlan) -> Row:
         table = LoadedTable(self._tables, load.table)
-        if MODES[run.spec["mode"]].starts_empty:
+        if mode_of(run.spec).starts_empty:
             table.emptied(run.run_id)
         return {"loads": table.id, "disturbed_by": None, "made": self.made_at(load.table)}
 
@@ -179,7 +179,7 @@ class ServerRuns(LoadedRuns):
         LoadedTable(self._tables, table).keep_out(run_id)
 
     def check_emptying(self, run: RunRow) -> None:
-        if MODES[run.spec["mode"]].starts_empty:
+        if mode_of(run.spec).starts_empty:
             self.keep_out(run.run_id, run.plan.load.table)
         super().check_emptying(run)
 
@@ -193,4 +193,4 @@ class ServerRuns(LoadedRuns):
     ) -> None:
         if rows_of is not None:
             loaded = LoadedTable(self._tables, rows_of)
-            loaded.delete_partitions(run.run_id, MODES[run.spec["mode"]], records)
+            loaded.delete_partitions(run.run_id, mode_of(run.spec), records)

@@ -1,0 +1,92 @@
+"""Row versions: which rows may have changed since a snapshot, by the transactions that wrote them.
+
+A row that a snapshot sees and an earlier one did not was written by a transaction that had not
+ended when the earlier one was taken. Its id is at least the earlier snapshot's `xmin`, since every
+id below had ended by then. A subtransaction's id is greater than its top-level one's. Freezing
+keeps the id in the row (since PostgreSQL 9.4), and so do VACUUM FULL and CLUSTER.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from psycopg import sql
+
+from penstock.backends.postgresql.connection import Connection
+from penstock.backends.postgresql.errors import planning
+from penstock.backends.postgresql.statements import for_server, statement
+from penstock.errors import PlanningError
+from penstock.model.nights import Horizon, SourceVersions
+from penstock.model.tables import TableRef
+
+# Ages of transactions are 32 bits wide and signed: beyond this they would seem to be in the future.
+# Less a margin for the transactions that begin while rows are read.
+FURTHEST = 2**31 - 2**24
+# The first id that an ordinary transaction has.
+FIRST_NORMAL = 3
+# Seconds for which a transaction may be open before it is named as one that holds the horizon back.
+LONG = 60.0
+
+
+def read_versions(connection: Connection, ref: TableRef, oid: int) -> SourceVersions:
+    """
+    Raises:
+        PlanningError: its rows have no versions that could be compared.
+    """
+    with planning("source", f"row versions of {ref}"):
+        standby = bool(connection.value("SELECT pg_catalog.pg_is_in_recovery()"))
+        timeline = (
+            "NULL"
+            if standby
+            # Eight hexadecimal digits: of the log that is written right now.
+            else "('x' || substr(pg_catalog.pg_walfile_name("
+            "pg_catalog.pg_current_wal_insert_lsn()), 1, 8))::bit(32)::int"
+        )
+        query = for_server(connection, "versions", timeline=sql.SQL(timeline))
+        asked = {"oid": oid, "all": not ref.only}
+        system, line, database, leaves, shape, standby, filtered, other = connection.first(
+            query, asked
+        )
+        oldest = connection.execute(statement("oldest")).fetchone()
+    if other:
+        raise PlanningError(
+            f"--incremental xmin: expected {ref} to be a table, or a partitioned one, whose rows "
+            f"are kept in heaps; found {_kinds(other)}"
+        )
+    return SourceVersions(
+        system,
+        int(line),
+        database,
+        oid,
+        dict(leaves or {}),
+        shape or "",
+        standby,
+        filtered,
+        f"{oldest[0]}, for {oldest[1]:,.0f} s" if oldest and oldest[1] > LONG else "",
+    )
+
+
+def _kinds(found: str) -> str:
+    names = {"v": "a view", "f": "a foreign table"}
+    kinds = []
+    for each in found.split(", "):
+        kind, _, method = each.partition(" ")
+        kinds.append(names.get(kind, f"rows kept by access method {method!r}"))
+    return " and ".join(dict.fromkeys(kinds))
+
+
+def changed_since(since: Horizon, new: Sequence[int]) -> str:
+    """A condition that holds for the rows that a snapshot with this horizon may not have seen.
+
+    Both ages count from one transaction id, which stays the same throughout a transaction. Rows
+    whose transaction is older by 2^31 or more have a negative age, or one that is greater.
+
+    Parameters:
+        new: object ids of tables all of whose rows are read.
+    """
+    oldest = max(since.xmin % 2**32, FIRST_NORMAL)
+    changed = f"pg_catalog.age(xmin) BETWEEN 0 AND pg_catalog.age('{oldest}'::pg_catalog.xid)"
+    if not new:
+        return f"({changed})"
+    listed = ", ".join(map(str, sorted(new)))
+    return f"({changed} OR tableoid IN ({listed}))"

@@ -1,0 +1,65 @@
+"""Keys of rows that the source has no more: in buckets by their digests, and kept by themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from psycopg import sql
+
+from penstock.backends.api.nights import Bucket, Chosen
+from penstock.backends.postgresql.compare.checksums import Values, check_encoding
+from penstock.backends.postgresql.connection import Connection
+from penstock.backends.postgresql.errors import planning
+from penstock.backends.postgresql.statements import column_list, quoted, statement
+from penstock.model.tables import TableRef
+
+
+def read_buckets(
+    connection: Connection, side: str, rows: sql.Composable, values: Values, bits: int
+) -> dict[int, Bucket]:
+    """
+    Parameters:
+        rows: an item of FROM.
+        values: of the key.
+    """
+    check_encoding(connection, side)
+    query = statement("key_buckets").format(
+        digest=values.digest(), mask=sql.Literal(2**bits - 1), rows=rows
+    )
+    with planning(side, "digests of keys"):
+        found = connection.execute(query).fetchall()
+    return {number: Bucket(count, int(total)) for number, count, total in found}
+
+
+def in_buckets(values: Values, chosen: Chosen) -> sql.Composed:
+    """A condition for the keys of some buckets."""
+    return sql.SQL("{digest} & {mask} = ANY ({buckets}::bigint[])").format(
+        digest=values.digest(),
+        mask=sql.Literal(2**chosen.bits - 1),
+        buckets=sql.Literal(list(chosen.buckets)),
+    )
+
+
+def keep_keys(
+    connection: Connection,
+    gone: TableRef,
+    key: Sequence[str],
+    rows: sql.Composable,
+    values: Values,
+    digests: Sequence[int],
+) -> int:
+    """Put keys of the target's rows into a table of their own. Returns how many there are.
+
+    Parameters:
+        gone: that table.
+        rows: those that they are among, as an item of FROM.
+    """
+    query = statement("keep_keys").format(
+        gone=quoted(gone),
+        key=column_list(key),
+        digest=values.digest(),
+        rows=rows,
+        # A difference of sums that is no digest at all: the target lacks a key that it should have.
+        digests=sql.Literal([each for each in digests if -(2**63) <= each < 2**63]),
+    )
+    return connection.execute(query).rowcount

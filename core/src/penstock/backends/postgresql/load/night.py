@@ -1,0 +1,187 @@
+"""A night: rows are gathered in a stage beside the target, which one transaction merges into it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+
+import psycopg
+from psycopg import sql
+
+from penstock.backends.api.facts import LoadRequest
+from penstock.backends.api.worker import Loaded
+from penstock.backends.postgresql.attempt.stage import Stage
+from penstock.backends.postgresql.connection import Connection
+from penstock.backends.postgresql.ddl import steps
+from penstock.backends.postgresql.ddl.text import beside, shortened
+from penstock.backends.postgresql.statements import column_list, ident, name, rows_of, statement
+from penstock.backends.shared.step_records import Merged
+from penstock.model.plans import GONE_STEP, MERGE_STEP, LoadPlan, PartitionPlan, Step
+from penstock.model.tables import TableRef
+from penstock.spec.copy_spec import CopySpec
+
+# Before whatever else comes after the last partition.
+FIRST = -1
+# How long to wait for a stage that an attempt of an overtaken run may hold.
+BRIEFLY_MS = 500
+
+
+def staged(plan: LoadPlan, request: LoadRequest) -> LoadPlan:
+    """The plan of an upsert, with a stage beside the target that all partitions are loaded into."""
+    ref = plan.table
+    stage = TableRef(ref.schema, beside(request.run_id, ref.name))
+    columns = column_list(pair.target for pair in request.pairs).as_string(None)
+    made = (
+        # With the target's types, and none of its constraints.
+        f"CREATE TABLE {name(stage)} AS SELECT {columns} FROM {rows_of(ref).as_string(None)}"
+        " WITH NO DATA"
+    )
+    before: tuple[Step, ...] = (
+        steps.before(
+            "drop", f"drop what is left of {stage}", f"DROP TABLE IF EXISTS {name(stage)}"
+        ),
+        steps.before("stage", f"create {stage}, in which rows are gathered", made),
+    )
+    after = [
+        Step(
+            MERGE_STEP, f"merge all rows into {ref}, in one transaction", "", after=True, rank=FIRST
+        )
+    ]
+    if request.deletes.found:
+        gone, key = gone_table(stage), column_list(plan.conflict_columns).as_string(None)
+        if request.definition is not None and request.deletes.column:
+            column = ident(request.deletes.column)
+            adds = f"ALTER TABLE {name(ref)} ADD COLUMN IF NOT EXISTS {column} timestamptz"
+            what = f"add column {request.deletes.column} to {ref}, where it is missing"
+            before = (*before, steps.before("marks", what, adds))
+        before = (
+            *before,
+            steps.before(
+                "gone keys",
+                f"create {gone}, for keys that are gone",
+                f"DROP TABLE IF EXISTS {name(gone)}",
+                f"CREATE TABLE {name(gone)} AS SELECT {key} FROM {rows_of(ref).as_string(None)}"
+                " WITH NO DATA",
+            ),
+        )
+        what = f"find rows of {ref} that the source has no more"
+        after.insert(0, Step(GONE_STEP, what, "", after=True, rank=FIRST - 1))
+    *finding, merging = after
+    late, table = (merging, *plan.after), replace(stage, only=ref.only)
+    steps_ = (*plan.before, *before, *finding)
+    if request.merges_together:
+        return replace(plan, table=table, steps=steps_, links=(*late, *plan.links))
+    return replace(plan, table=table, steps=(*steps_, *late))
+
+
+def gone_table(stage: TableRef) -> TableRef:
+    """Holds the keys of rows that are to be deleted."""
+    return TableRef(stage.schema, shortened(stage.name, "_gone"))
+
+
+@dataclass(frozen=True, slots=True)
+class Nightly:
+    """What is merged into one table."""
+
+    spec: CopySpec
+    plan: PartitionPlan
+    rows: int
+    """Of all partitions."""
+
+
+def merge_all(connection: Connection, nights: Sequence[Nightly]) -> list[Merged]:
+    """Within a transaction: nothing of a night is seen before all of it.
+
+    Deletes come first, where foreign keys allow it: a row whose key has changed collides with
+    nothing. They begin with the tables that reference others, and what is inserted ends with them.
+    """
+    order = _referenced_first(connection, [night.spec.target_ref for night in nights])
+    stages = [open_stage(connection, night.spec, night.plan) for night in nights]
+    run = partial(_run, connection)
+    deleted = dict.fromkeys(order, 0)
+    late = []
+
+    def delete(place: int) -> None:
+        gone = gone_table(nights[place].plan.load.table)
+        (deleted[place],) = run([stages[place].delete(gone, nights[place].spec.gone.column)])
+        connection.execute(f"DROP TABLE {name(gone)}".encode())
+
+    for place in reversed(order):
+        if not nights[place].spec.gone.found:
+            continue
+        try:
+            with connection.transaction():
+                delete(place)
+        except psycopg.errors.ForeignKeyViolation:
+            late.append(place)  # rows reference it that are to reference another one
+    merged = {place: stages[place].merge(nights[place].rows, run) for place in order}
+    for place in late:
+        delete(place)
+    return [
+        _ended(connection, night, merged[place], deleted[place])
+        for place, night in enumerate(nights)
+    ]
+
+
+def _ended(connection: Connection, night: Nightly, loaded: Loaded, deleted: int) -> Merged:
+    ref = replace(night.spec.target_ref, only=night.plan.load.table.only)
+    connection.execute(f"DROP TABLE {name(night.plan.load.table)}".encode())
+    inserted, updated = loaded.inserted or 0, loaded.updated or 0
+    known, count = night.plan.night, None
+    if known and known.rows is not None:
+        count = known.rows + inserted - (0 if night.spec.gone.column else deleted)
+    elif known:
+        count = connection.value(f"SELECT count(*) FROM {rows_of(ref).as_string(connection)}")
+    return Merged(inserted, updated, deleted, count, storage(connection, ref))
+
+
+def _referenced_first(connection: Connection, tables: Sequence[TableRef]) -> list[int]:
+    """The places of the tables, each after those that its foreign keys reference; in circles as
+    they come, with checks put off as far as the keys allow it."""
+    if len(tables) < 2:
+        return list(range(len(tables)))
+    connection.execute("SET CONSTRAINTS ALL DEFERRED")
+    found = connection.execute(statement("references"), {"tables": list(map(name, tables))})
+    needs: dict[int, set[int]] = {place: set() for place in range(len(tables))}
+    for child, parent in found.fetchall():
+        needs[child].add(parent)
+    order: list[int] = []
+    while needs:
+        free = [place for place, on in needs.items() if not on.difference(order)]
+        for place in free or [min(needs)]:
+            order.append(place)
+            del needs[place]
+    return order
+
+
+def drop_stages(connection: Connection, stages: Sequence[TableRef]) -> None:
+    """Drop what runs have left that merge nothing any more, but for what is locked."""
+    tables = [name(table) for stage in stages for table in (stage, gone_table(stage))]
+    found = connection.execute(
+        "SELECT name FROM unnest(%s::text[]) AS u (name) WHERE to_regclass(name) IS NOT NULL",
+        [tables],
+    ).fetchall()
+    for (table,) in found:
+        with suppress(psycopg.Error), connection.transaction():
+            connection.execute(f"SET LOCAL lock_timeout = {BRIEFLY_MS}")
+            connection.execute(f"DROP TABLE IF EXISTS {table}".encode())
+
+
+def open_stage(connection: Connection, spec: CopySpec, plan: PartitionPlan) -> Stage:
+    """The stage that the run's partitions are loaded into."""
+    table = plan.load.table
+    target, into = replace(spec.target_ref, only=table.only), replace(table, only=False)
+    key = plan.load.conflict_columns
+    return Stage(connection, target, key, plan.pairs, into, mark=spec.gone.column)
+
+
+def _run(connection: Connection, queries: Sequence[sql.Composed]) -> list[int]:
+    return [connection.execute(query).rowcount for query in queries]
+
+
+def storage(connection: Connection, table: TableRef) -> str:
+    """What a table is recognised by; empty where it is not there."""
+    query = statement("storage")
+    return str(connection.value(query, {"table": name(table)}) or "")

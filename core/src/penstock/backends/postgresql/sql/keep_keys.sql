@@ -1,0 +1,2 @@
+INSERT INTO {gone} ({key})
+SELECT {key} FROM {rows} WHERE {digest} = ANY ({digests}::bigint[])

@@ -1,0 +1,74 @@
+-- Facts that tell whether the row versions of a table can be compared with those of another night. A
+-- table that is attached again has another row in pg_inherits. The timeline is the greatest one that
+-- this server knows of: a checkpoint names the old one for a while after a promotion.
+WITH RECURSIVE tree AS (
+    SELECT c.oid, '' AS attached
+    FROM pg_catalog.pg_class AS c WHERE c.oid = %(oid)s
+    UNION ALL
+    SELECT i.inhrelid, pg_catalog.concat(tree.attached, ' ', i.xmin)
+    FROM tree JOIN pg_catalog.pg_inherits AS i ON i.inhparent = tree.oid AND {inherited} AND %(all)s
+), leaves AS (
+    SELECT tree.oid, pg_catalog.max(tree.attached) AS attached, c.relkind, a.amname
+    FROM tree
+    JOIN pg_catalog.pg_class AS c ON c.oid = tree.oid
+    LEFT JOIN pg_catalog.pg_am AS a ON a.oid = c.relam
+    WHERE c.relkind <> 'p'
+    GROUP BY tree.oid, c.relkind, a.amname
+), types AS (
+    SELECT a.atttypid AS oid
+    FROM tree JOIN pg_catalog.pg_attribute AS a ON a.attrelid = tree.oid AND a.attnum > 0
+    UNION
+    SELECT part.oid
+    FROM types
+    JOIN pg_catalog.pg_type AS t ON t.oid = types.oid
+    CROSS JOIN LATERAL (
+        SELECT t.typbasetype AS oid
+        UNION ALL SELECT t.typelem
+        UNION ALL SELECT r.rngsubtype FROM pg_catalog.pg_range AS r WHERE r.rngtypid = t.oid
+        UNION ALL SELECT a.atttypid FROM pg_catalog.pg_attribute AS a
+            WHERE a.attrelid = t.typrelid AND t.typrelid <> 0 AND a.attnum > 0
+    ) AS part
+    WHERE part.oid <> 0
+), attributes AS (
+    SELECT a.attrelid, pg_catalog.concat_ws(
+        ' ', a.attnum, a.atttypid, a.atttypmod, a.attisdropped, a.attmissingval,
+        CASE WHEN a.attgenerated = 'v' THEN pg_catalog.pg_get_expr(d.adbin, d.adrelid) END
+    ) AS fact
+    FROM leaves
+    JOIN pg_catalog.pg_attribute AS a ON a.attrelid = leaves.oid AND a.attnum > 0
+    LEFT JOIN pg_catalog.pg_attrdef AS d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
+), shape (fact) AS (
+    SELECT pg_catalog.concat_ws(' ', 'enum', e.enumtypid, e.oid, e.enumlabel)
+    FROM types JOIN pg_catalog.pg_enum AS e ON e.enumtypid = types.oid
+    UNION ALL
+    SELECT pg_catalog.concat_ws(' ', 'field', a.attrelid, a.attnum, a.atttypid, a.attisdropped)
+    FROM types
+    JOIN pg_catalog.pg_type AS t ON t.oid = types.oid AND t.typrelid <> 0
+    JOIN pg_catalog.pg_attribute AS a ON a.attrelid = t.typrelid AND a.attnum > 0
+)
+SELECT
+    (SELECT system_identifier::text FROM pg_catalog.pg_control_system()),
+    greatest(
+        (SELECT timeline_id FROM pg_catalog.pg_control_checkpoint()),
+        (SELECT min_recovery_end_timeline FROM pg_catalog.pg_control_recovery()),
+        (SELECT received_tli FROM pg_catalog.pg_stat_wal_receiver),
+        {timeline}
+    ),
+    (SELECT oid::bigint FROM pg_catalog.pg_database WHERE datname = current_database()),
+    (
+        SELECT pg_catalog.json_object_agg(
+            leaves.oid::text,
+            pg_catalog.concat(leaves.attached, '/', (
+                SELECT pg_catalog.md5(pg_catalog.string_agg(fact, E'\n' ORDER BY fact COLLATE "C"))
+                FROM attributes WHERE attrelid = leaves.oid
+            ))
+        )
+        FROM leaves
+    ),
+    (SELECT pg_catalog.md5(pg_catalog.string_agg(fact, E'\n' ORDER BY fact COLLATE "C")) FROM shape),
+    pg_catalog.pg_is_in_recovery(),
+    (SELECT coalesce(bool_or(pg_catalog.row_security_active(oid)), false) FROM tree),
+    (
+        SELECT pg_catalog.string_agg(DISTINCT relkind::text || ' ' || coalesce(amname, ''), ', ')
+        FROM leaves WHERE NOT (relkind IN ('r', 'm') AND amname = 'heap')
+    )

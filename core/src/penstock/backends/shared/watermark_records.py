@@ -1,0 +1,132 @@
+"""Watermarks as records: how far sources were read, and by which night."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from penstock.backends.api.control import RunRow
+from penstock.backends.api.records import Kind, RecordStore, Row
+from penstock.errors import Diagnosis, Unreadable
+from penstock.model.codec import from_json, to_json
+from penstock.model.nights import Horizon, Night, Watermark, check_epoch, overtaken
+from penstock.model.records import CommitRecord
+
+_COLUMNS = ("name", "epoch", "run_id", "content", "made_at")
+
+
+class WatermarkRecords:
+    """What a `ControlStore` keeps of nights. The epochs of a name follow one another: whoever adds
+    the next one keeps every other night from doing so."""
+
+    _records: RecordStore
+
+    def watermarks(self) -> tuple[Watermark, ...]:
+        """The latest of each name."""
+        latest: dict[str, Watermark] = {}
+        for each in self._watermarks({}):
+            if each.name not in latest or latest[each.name].epoch < each.epoch:
+                latest[each.name] = each
+        return tuple(latest[name] for name in sorted(latest))
+
+    def watermark_history(self, name: str) -> tuple[Watermark, ...]:
+        """All of a name, the newest first."""
+        found = self._watermarks({"name": name})
+        return tuple(sorted(found, key=lambda each: each.epoch, reverse=True))
+
+    def watermark(self, name: str) -> Watermark | None:
+        return next(iter(self.watermark_history(name)), None)
+
+    def put_watermark(self, watermark: Watermark) -> bool:
+        """Store a watermark; False where its epoch is taken."""
+        return self._records.transact(
+            watermark.run_id, lambda: self._records.add(Kind.WATERMARK, [_row(watermark)]) == 1
+        )
+
+    def _watermarks(self, where: Row) -> list[Watermark]:
+        return [_watermark(row) for row in self._records.read(Kind.WATERMARK, where, _COLUMNS)]
+
+    # The end of a night, in the transaction that merges it
+
+    def take_epoch(self, run: RunRow, night: Night, records: Sequence[CommitRecord]) -> Watermark:
+        """Before rows are merged: nobody else may end a night of this name any more.
+
+        Raises:
+            Overtaken: another night has ended since this one was planned, or its snapshot is newer.
+        """
+        last = self.watermark(night.name)
+        check_epoch(run.run_id, night, last)
+        mine = _read_as_of(run, records, night.watermark(run.run_id))
+        if last is not None and _is_older(mine, last):
+            raise overtaken(run.run_id, night, last)
+        if self._records.add(Kind.WATERMARK, [_row(mine)]) != 1:
+            raise overtaken(run.run_id, night, self.watermark(night.name))
+        return mine
+
+    def note_night(self, watermark: Watermark) -> None:
+        """Complete the watermark that `take_epoch` has added."""
+        row = _row(watermark)
+        mine = {"name": watermark.name, "epoch": watermark.epoch}
+        self._records.change(Kind.WATERMARK, mine, {"content": row["content"]})
+
+
+def _is_older(mine: Watermark, last: Watermark) -> bool:
+    """Whether a night would put back rows that a later moment has changed."""
+    if mine.horizon is None or last.horizon is None or mine.source is None or last.source is None:
+        return False
+    same = (mine.source.system, mine.source.timeline, mine.source.database) == (
+        last.source.system,
+        last.source.timeline,
+        last.source.database,
+    )
+    return same and not mine.full and mine.horizon.xmax < last.horizon.xmax
+
+
+def _read_as_of(run: RunRow, records: Sequence[CommitRecord], watermark: Watermark) -> Watermark:
+    """With the oldest snapshot that any row of the night was read with."""
+    known = {snapshot.taken_at: snapshot for snapshot in run.snapshots}
+    moments = dict.fromkeys(record.read_at for record in records)
+    used = [known[moment] for moment in moments if moment in known]
+    horizons = [Horizon.parse(snapshot.horizon) for snapshot in used]
+    exact = [each for each in horizons if each is not None]
+    oldest = min(used, key=lambda each: each.taken_at, default=None)
+    moment = oldest.taken_at if oldest else ""
+    all_known = len(exact) == len(moments) and exact
+    return replace(
+        watermark,
+        moment=moment,
+        full_at=watermark.full_at or moment,
+        horizon=Horizon(min(each.xmin for each in exact), min(each.xmax for each in exact))
+        if all_known
+        else None,
+        read=sum(record.rows for record in records),
+    )
+
+
+def _row(watermark: Watermark) -> Row:
+    content = to_json(watermark)
+    for name in ("name", "epoch", "run_id", "made_at"):
+        del content[name]
+    return {
+        "name": watermark.name,
+        "epoch": watermark.epoch,
+        "run_id": watermark.run_id,
+        "content": content,
+    }
+
+
+def _watermark(row: Row) -> Watermark:
+    try:
+        return from_json(
+            Watermark,
+            {
+                **row["content"],
+                **{name: row[name] for name in ("name", "epoch", "run_id", "made_at")},
+            },
+        )
+    except (Unreadable, TypeError, ValueError) as error:
+        raise Unreadable(
+            f"target: watermark {row['name']!r} cannot be read: {error}; was it edited? "
+            "`penstock watermark reset` starts anew",
+            Diagnosis(side="target"),
+        ) from error

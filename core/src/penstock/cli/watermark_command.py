@@ -1,0 +1,67 @@
+"""`watermark`: how far sources were read by nights, and where the next one begins."""
+
+# ruff: noqa: PLC0415 - the engine and rich are imported by what needs them: --help is fast
+
+from __future__ import annotations
+
+import argparse
+
+from penstock.cli.help import WATERMARK_EXAMPLES
+from penstock.cli.options import add_connections
+from penstock.cli.output import print_result, signals
+from penstock.cli.parser import Commands, add_json
+from penstock.errors import EXIT_DONE, UsageError
+from penstock.spec.option_values import coerce
+
+_WITH_NAME = ("show", "set", "reset")
+
+
+def add_watermark(commands: Commands) -> None:
+    parser = commands.add(
+        "watermark",
+        _watermark,
+        "list the watermarks of loads with --incremental, show the nights of one, or move it",
+        "list|show|set|reset [NAME] --target URL [options]",
+        (WATERMARK_EXAMPLES,),
+    )
+    parser.add_argument(
+        "action",
+        choices=("list", *_WITH_NAME),
+        help="list: the latest of each name; show: all nights of one; set: the next night reads "
+        "what has changed since an earlier one; reset: the next night reads all rows",
+    )
+    parser.add_argument(
+        "name", nargs="?", metavar="NAME", help="of the watermark, as list shows it"
+    )
+    add_connections(parser, "target")
+    group = parser.add_argument_group("where to move it")
+    group.add_argument(
+        "--epoch", metavar="N", help="for set: the night to go back to, as show says"
+    )
+    add_json(parser, "the watermarks")
+
+
+def _watermark(arguments: argparse.Namespace) -> int:
+    action, name = arguments.action, arguments.name
+    if (name is not None) != (action in _WITH_NAME):
+        expected = "a NAME" if action in _WITH_NAME else "no NAME"
+        raise UsageError(f"watermark {action}: expected {expected}; found {name or 'none'}")
+    if (arguments.epoch is not None) != (action == "set"):
+        raise UsageError("watermark: --epoch N goes with set, which needs it")
+    from penstock.run import watermarks as api
+    from penstock.show.watermark_table import print_history, print_watermarks
+
+    schema = str(getattr(arguments, "control_schema", "penstock"))
+    with signals():
+        if action == "list":
+            found = api.watermarks(target=arguments.target, control_schema=schema)
+            print_result(arguments, found, print_watermarks)
+            return EXIT_DONE
+        if action == "set":
+            epoch = int(coerce("epoch", "int", arguments.epoch))
+            api.set_watermark(name, epoch=epoch, target=arguments.target, control_schema=schema)
+        elif action == "reset":
+            api.reset_watermark(name, target=arguments.target, control_schema=schema)
+        history = api.watermark_history(name, target=arguments.target, control_schema=schema)
+    print_result(arguments, history, print_history)
+    return EXIT_DONE

@@ -1,0 +1,154 @@
+"""Nights: loads that repeat, each of which reads what has changed since the one before."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from penstock.errors import Diagnosis, Overtaken
+from penstock.model.codec import OMITTED, JsonForm
+
+
+@dataclass(frozen=True, slots=True)
+class Horizon:
+    """What a snapshot sees: no transaction below `xmin` was under way, none from `xmax` on had
+    begun. Both are 64 bits wide, so that they never come again."""
+
+    json_form = JsonForm(array=True)
+
+    xmin: int
+    xmax: int
+
+    @classmethod
+    def parse(cls, text: str) -> Horizon | None:
+        """The inverse of `str`; None for an empty text."""
+        if not text:
+            return None
+        xmin, xmax = text.split(":")
+        return cls(int(xmin), int(xmax))
+
+    def __str__(self) -> str:
+        return f"{self.xmin}:{self.xmax}"
+
+
+@dataclass(frozen=True, slots=True)
+class SourceVersions:
+    """Facts about a source's row versions, by which a later night knows whether its own can be
+    compared with them."""
+
+    json_form = JsonForm(defaults=True)
+
+    system: str
+    """Names the cluster; standbys share it with their primary."""
+    timeline: int
+    """Changes when a standby is promoted."""
+    database: int
+    table: int
+    leaves: Mapping[str, str]
+    """The tables that hold the rows, by their ids, each with what changes when it is attached
+    again, or its columns are altered."""
+    shape: str
+    """Changes with whatever gives rows other values and no new version, such as the label of an
+    enum or the default of an added column."""
+    standby: bool = False
+    filtered: bool = False
+    """Row security hides rows from this user, and may hide others the next time."""
+    oldest: str = ""
+    """Who holds the horizon back, for people; empty where nothing does for long."""
+
+
+@dataclass(frozen=True, slots=True)
+class Watermark:
+    """How far a source was read, and what the target held then."""
+
+    json_form = JsonForm(defaults=True)
+
+    name: str
+    epoch: int
+    """Counts the nights of this name; whoever merges one takes the next epoch."""
+    run_id: str
+    moment: str
+    """When the snapshot was taken, by the source's clock."""
+    horizon: Horizon | None
+    """None: unknown, so that the next night reads everything."""
+    source: SourceVersions | None = None
+    selects: str = ""
+    """The condition and columns of the rows, as a text to compare."""
+    target: str = ""
+    """What the target's table is recognised by."""
+    rows: int | None = None
+    """Rows of the target's table once the night was over; None where they were not counted."""
+    read: int = 0
+    inserted: int = 0
+    updated: int = 0
+    deleted: int = 0
+    full: str = ""
+    """Why all rows were read; empty where only those that had changed were."""
+    full_at: str = ""
+    """The moment of the last night that has read all rows."""
+    made_at: str = ""
+    """When it was written, by the target's clock."""
+
+
+@dataclass(frozen=True, slots=True)
+class Night:
+    """What a plan fixes of a night: from where on it reads, and which epoch it continues."""
+
+    json_form = JsonForm(defaults=True)
+
+    name: str
+    epoch: int
+    """Of the watermark that it continues; 0: there is none."""
+    full: str
+    """Why all rows are read; empty where only those that have changed are."""
+    source: SourceVersions
+    selects: str
+    since: Horizon | None = None
+    """The horizon of the last night; None where all rows are read."""
+    moment: str = field(default="", metadata=OMITTED)
+    """Of the last night."""
+    target: str = field(default="", metadata=OMITTED)
+    """What the target's table is recognised by; empty: it is not there."""
+    full_at: str = field(default="", metadata=OMITTED)
+    """The moment of the last night that has read all rows; empty where this one does."""
+    rows: int | None = None
+    """That the target's table had when the night was planned; None: they were not counted."""
+
+    def watermark(self, run_id: str) -> Watermark:
+        """What this night leaves, but for what only its end shows."""
+        return Watermark(
+            self.name,
+            self.epoch + 1,
+            run_id,
+            "",
+            None,
+            replace(self.source, oldest=""),
+            self.selects,
+            full=self.full,
+            full_at=self.full_at,
+        )
+
+
+def check_epoch(run_id: str, night: Night, last: Watermark | None) -> None:
+    """
+    Parameters:
+        last: the watermark as it is now.
+
+    Raises:
+        Overtaken: the run was planned from another one.
+    """
+    if (last.epoch if last else 0) != night.epoch:
+        raise overtaken(run_id, night, last)
+
+
+def overtaken(run_id: str, night: Night, last: Watermark | None) -> Overtaken:
+    """The error of a night that may merge nothing any more."""
+    by = f"run {last.run_id} has" if last else "somebody has"
+    moved = f"{by} moved it to epoch {last.epoch}, as of {last.moment}" if last else "it is gone"
+    return Overtaken(
+        f"run {run_id}: expected watermark {night.name!r} at epoch {night.epoch}, from which the "
+        f"run was planned; {moved}, so nothing was merged; start a new run, which goes on from "
+        "there",
+        Diagnosis(side="target"),
+        by=last.run_id if last else "",
+    )

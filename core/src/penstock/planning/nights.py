@@ -1,0 +1,187 @@
+"""From where on a night reads: the last one's horizon, or everything, with the reason. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from penstock.errors import PlanningError
+from penstock.model.codec import to_json
+from penstock.model.nights import Horizon, Night, SourceVersions, Watermark
+from penstock.model.tables import ColumnPair
+from penstock.planning.cuts import counted
+from penstock.spec.copy_spec import CopySpec
+
+
+@dataclass(frozen=True, slots=True)
+class TargetNow:
+    """What a night finds in the target."""
+
+    storage: str
+    """What the table is recognised by; empty: it is not there."""
+    rows: int | None
+    """None: not counted."""
+
+
+def watermark_name(spec: CopySpec) -> str:
+    """Under which the target keeps how far the source was read."""
+    return spec.watermark or f"{spec.source_name} to {spec.target_ref}"
+
+
+def plan_night(
+    spec: CopySpec,
+    pairs: tuple[ColumnPair, ...],
+    last: Watermark | None,
+    source: SourceVersions,
+    now: Horizon,
+    furthest: int,
+    target: TargetNow,
+) -> Night:
+    """
+    Parameters:
+        last: what the night before has left.
+        now: the horizon as of planning; the run's snapshot is taken then, or later.
+        furthest: how many transactions ids may be compared over.
+
+    Raises:
+        PlanningError: the target was changed, which the spec does not allow.
+    """
+    selects = _selects(spec, pairs)
+    changed = _target_change(last, target)
+    if changed and last and last.horizon and spec.on_target_changed == "fail":
+        raise PlanningError(
+            f"{spec.target_name}: {changed}, and --on-target-changed fail allows no full load; "
+            "look at what has happened, then `penstock watermark reset`, or use "
+            "--on-target-changed full"
+        )
+    full = _why_full(last, source, now, furthest, selects, changed) or _why_due(spec, last)
+    return Night(
+        watermark_name(spec),
+        last.epoch if last else 0,
+        full,
+        source,
+        selects,
+        since=last.horizon if last and not full else None,
+        moment=last.moment if last and not full else "",
+        target=target.storage,
+        rows=target.rows,
+        full_at=last.full_at if last and not full else "",
+    )
+
+
+def is_behind(last: Watermark, source: SourceVersions, now: Horizon) -> bool:
+    """Whether the source is read as of an earlier moment than the last night."""
+    then = last.source
+    return (
+        then is not None
+        and last.horizon is not None
+        and (then.system, then.timeline, then.database)
+        == (source.system, source.timeline, source.database)
+        and now.xmax < last.horizon.xmax
+    )
+
+
+def explained(night: Night, new: Sequence[int]) -> tuple[str, ...]:
+    """What a night reads, and why, for people.
+
+    Parameters:
+        new: the tables all of whose rows are read.
+    """
+    new_ones = "is new, was attached again, or altered"
+    if len(new) > 1:
+        new_ones = "are new, were attached again, or altered"
+    held = (
+        f"; {night.source.oldest} holds the horizon back, so more rows are read again than needed"
+        if night.source.oldest
+        else ""
+    )
+    if night.full:
+        return (f"night: all rows are read, since {night.full}{held}",)
+    anew = f", and all rows of {counted(len(new), 'child table')} that {new_ones}" if new else ""
+    return (f"night: rows that may have changed since {night.moment} are read{anew}{held}",)
+
+
+def new_leaves(night: Night, last: Watermark | None) -> tuple[int, ...]:
+    """The tables that were attached since the last night, whose rows may be of any age."""
+    known = last.source.leaves if last and last.source else {}
+    return tuple(
+        int(leaf) for leaf, attached in night.source.leaves.items() if known.get(leaf) != attached
+    )
+
+
+def _selects(spec: CopySpec, pairs: tuple[ColumnPair, ...]) -> str:
+    content = {"where": spec.where, "pairs": to_json(sorted(pairs, key=lambda pair: pair.target))}
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _target_change(last: Watermark | None, target: TargetNow) -> str:
+    """How the target's table is not what the last night left; empty where it is."""
+    if last is None:
+        return ""
+    if not target.storage:
+        return "the target's table is not there"
+    if last.target != target.storage:
+        return "the target's table was made anew, or written anew, since the last night"
+    if last.rows is not None and target.rows is not None and last.rows != target.rows:
+        return (
+            f"the target's table had {last.rows:,} rows after the last night, and has "
+            f"{target.rows:,} now"
+        )
+    return ""
+
+
+def _why_due(spec: CopySpec, last: Watermark | None) -> str:
+    """Why all rows are read though they need not be; empty where they are not."""
+    if spec.full_every is None or last is None:
+        return ""
+    if last.full_at:
+        age = datetime.now(UTC) - datetime.fromisoformat(last.full_at)
+        if age.total_seconds() < spec.full_every:
+            return ""
+    return f"all rows were last read as of {last.full_at or 'no known moment'} (--full-every)"
+
+
+def _why_full(
+    last: Watermark | None,
+    source: SourceVersions,
+    now: Horizon,
+    furthest: int,
+    selects: str,
+    changed: str,
+) -> str:
+    """Empty where only what has changed is to be read.
+
+    Parameters:
+        changed: how the target's table was changed since the last night.
+    """
+    if last is None:
+        return "this is the first night"
+    then = last.source
+    if last.horizon is None or then is None:
+        return "the watermark was reset"
+    if changed:
+        return changed
+    if source.filtered:
+        return "row security hides rows of the source from this user, and may have hidden others"
+    if then.system != source.system:
+        return "the source is another server"
+    if then.database != source.database:
+        return "the source is another database"
+    if then.table != source.table:
+        return "the source's table was made anew"
+    if then.timeline != source.timeline:
+        return f"the source is on timeline {source.timeline} since a failover, not {then.timeline}"
+    if last.selects != selects:
+        return "--where or the columns have changed"
+    own = str(source.table)
+    altered = own in source.leaves and source.leaves[own] != then.leaves.get(own)
+    if altered or then.shape != source.shape:
+        return "columns or types of the source were changed, which gives rows no new version"
+    if now.xmax - last.horizon.xmin >= furthest:
+        return f"{now.xmax - last.horizon.xmin:,} transactions have begun since the last night"
+    if now.xmax < last.horizon.xmax and not source.standby:
+        return "the source has gone back to an earlier state"
+    return ""

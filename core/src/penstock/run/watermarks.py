@@ -1,0 +1,101 @@
+"""Watermarks, as people see and change them: how far sources were read, and by which nights."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import replace
+
+from penstock.backends.api.control import ControlStore
+from penstock.errors import TargetBusy, UsageError
+from penstock.model.nights import Watermark
+from penstock.run.connections import resolve
+from penstock.run.showing import apart
+from penstock.run.state import new_run_id
+
+
+@apart
+def watermarks(*, target: str, control_schema: str = "penstock") -> tuple[Watermark, ...]:
+    """How far sources were read into a target, the latest of each name."""
+    with _control(target, control_schema) as control:
+        return control.watermarks()
+
+
+@apart
+def watermark_history(
+    name: str, *, target: str, control_schema: str = "penstock"
+) -> tuple[Watermark, ...]:
+    """All nights of a name, the newest first.
+
+    Raises:
+        UsageError: there is none of this name.
+    """
+    with _control(target, control_schema) as control:
+        return _history(control, name)
+
+
+@apart
+def reset_watermark(name: str, *, target: str, control_schema: str = "penstock") -> Watermark:
+    """Have the next night read all rows. A night that is under way merges nothing.
+
+    Raises:
+        UsageError: there is none of this name.
+        TargetBusy: a night has ended at this very moment.
+    """
+    with _control(target, control_schema) as control:
+        last = _history(control, name)[0]
+        return _put(control, Watermark(name, last.epoch + 1, _by_hand(), "", None))
+
+
+@apart
+def set_watermark(
+    name: str, *, epoch: int, target: str, control_schema: str = "penstock"
+) -> Watermark:
+    """Have the next night read what has changed since an earlier one. A night that is under way
+    merges nothing.
+
+    Parameters:
+        epoch: of the earlier night; see `watermark_history`.
+
+    Raises:
+        UsageError: there is none of this name, or no such epoch.
+        TargetBusy: a night has ended at this very moment.
+    """
+    with _control(target, control_schema) as control:
+        history = _history(control, name)
+        found = next((each for each in history if each.epoch == epoch), None)
+        if found is None:
+            known = f"{history[-1].epoch} to {history[0].epoch}"
+            raise UsageError(f"watermark {name!r}: expected an epoch from {known}; found {epoch}")
+        # The target has other rows by now than it had then: they are not compared.
+        mark = replace(found, epoch=history[0].epoch + 1, run_id=_by_hand(), rows=None)
+        places = (each.target for each in history if each.target)
+        return _put(control, replace(mark, target=next(places, "")))
+
+
+@contextmanager
+def _control(target: str, control_schema: str) -> Iterator[ControlStore]:
+    url, backend, *_ = resolve(target, "--target")
+    with closing(backend.target(url, control_schema)) as catalog:
+        yield catalog.control
+
+
+def _history(control: ControlStore, name: str) -> tuple[Watermark, ...]:
+    found = control.watermark_history(name)
+    if not found:
+        known = ", ".join(repr(each.name) for each in control.watermarks()) or "none"
+        raise UsageError(f"watermark: expected one of {known}; found {name!r}")
+    return found
+
+
+def _by_hand() -> str:
+    return f"by-hand-{new_run_id()}"
+
+
+def _put(control: ControlStore, mark: Watermark) -> Watermark:
+    if not control.put_watermark(mark):
+        raise TargetBusy(
+            f"watermark {mark.name!r} was moved by a night that has just ended; look at it, and "
+            "try again"
+        )
+    return mark

@@ -1,0 +1,58 @@
+"""Watermarks as tables: the latest of each name, and the nights of one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from penstock.show.console import Column, Console, Text, make_table
+from penstock.show.text import moment, number, one_line
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from penstock.model.nights import Watermark
+
+
+def print_watermarks(console: Console, found: Sequence[Watermark]) -> None:
+    """One a line."""
+    if not found:
+        console.print("no watermarks: no copy with --incremental has ended in this target")
+        return
+    rows: list[list[RenderableType]] = [
+        [Text(one_line(each.name)), *_night(each)] for each in found
+    ]
+    console.print(make_table(console, [Column("watermark", wide=True), *_NIGHT], rows))
+
+
+def print_history(console: Console, found: Sequence[Watermark]) -> None:
+    """The nights of one watermark, the newest first."""
+    console.print(Text(one_line(found[0].name), style="bold"))
+    console.print(make_table(console, list(_NIGHT), [_night(each) for each in found]))
+
+
+_NIGHT = (
+    Column("epoch", right=True),
+    Column("as of"),
+    Column("read", right=True),
+    Column("inserted", right=True, from_width=80),
+    Column("updated", right=True, from_width=80),
+    Column("deleted", right=True, from_width=80),
+    Column("rows", right=True, from_width=100),
+    Column("run", from_width=70),
+    Column("why all rows were read", from_width=120, wide=True),
+)
+
+
+def _night(mark: Watermark) -> list[RenderableType]:
+    return [
+        str(mark.epoch),
+        moment(mark.moment) if mark.moment else "reset",
+        number(mark.read),
+        number(mark.inserted),
+        number(mark.updated),
+        number(mark.deleted),
+        "" if mark.rows is None else number(mark.rows),
+        mark.run_id,
+        Text(mark.full),
+    ]

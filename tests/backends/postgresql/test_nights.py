@@ -1,0 +1,172 @@
+"""Loads that repeat: each night reads what has changed since the one before, and loses nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+import pytest
+from tests.one_copy import OneCopy
+
+from penstock import BatchSpec, PenstockError, copy_all
+from penstock.events import Merged
+
+if TYPE_CHECKING:
+    from tests.backends.conftest import Pair
+
+ALL = "SELECT * FROM items ORDER BY id"
+
+
+def night(pair: Pair, **options: Any) -> OneCopy:
+    given = {"mode": "upsert", "incremental": "xmin", "table": "public.items", **options}
+    return OneCopy(source=pair.source.url, target=pair.target.url, **given)
+
+
+@pytest.fixture
+def items(pair: Pair) -> Pair:
+    pair.source.run(
+        "CREATE TABLE items (id int PRIMARY KEY, word text, at timestamptz DEFAULT now())",
+        "INSERT INTO items SELECT i, 'w' || i FROM generate_series(1, 1000) AS i",
+    )
+    return pair
+
+
+def test_a_second_night_reads_what_has_changed(items: Pair) -> None:
+    first = night(items).done()
+    assert first.rows == 1000
+    assert items.target.rows(ALL) == items.source.rows(ALL)
+    items.source.run(
+        "UPDATE items SET word = 'x' WHERE id % 100 = 0", "INSERT INTO items VALUES (2000, 'new')"
+    )
+    second = night(items).done()
+    assert second.rows == 11
+    assert items.target.rows(ALL) == items.source.rows(ALL)
+    third = night(items).done()
+    assert third.rows == 0
+
+
+def test_a_transaction_that_commits_late_is_not_lost(items: Pair) -> None:
+    with psycopg.connect(items.source.url) as late:
+        late.execute("UPDATE items SET word = 'late' WHERE id = 1")
+        night(items).done()
+        items.source.run("UPDATE items SET word = 'early' WHERE id = 2")
+        night(items).done()
+        late.commit()
+    night(items).done()
+    assert items.target.rows(ALL) == items.source.rows(ALL)
+
+
+def test_rows_that_are_gone_are_deleted(items: Pair) -> None:
+    night(items, deletes="hard").done()
+    items.source.run(
+        "DELETE FROM items WHERE id % 7 = 0",
+        "UPDATE items SET id = id + 5000 WHERE id % 10 = 1",
+        "INSERT INTO items VALUES (14, 'back')",
+    )
+    night(items, deletes="hard").done()
+    assert items.target.rows(ALL) == items.source.rows(ALL)
+
+
+def test_rows_that_are_gone_are_marked_until_they_come_back(items: Pair) -> None:
+    night(items, deletes="soft").done()
+    items.source.run("DELETE FROM items WHERE id IN (3, 4, 5)")
+    night(items, deletes="soft").done()
+    gone = "SELECT id FROM items WHERE deleted_at IS NOT NULL ORDER BY id"
+    assert items.target.rows(gone) == [(3,), (4,), (5,)]
+    items.source.run("INSERT INTO items (id, word) VALUES (4, 'w4')")
+    night(items, deletes="soft").done()
+    assert items.target.rows(gone) == [(3,), (5,)]
+
+
+def test_too_many_deletes_change_nothing(items: Pair) -> None:
+    night(items, deletes="hard").done()
+    before = items.target.rows(ALL)
+    items.source.run("DELETE FROM items", "INSERT INTO items VALUES (1, 'only')")
+    refused = night(items, deletes="hard", max_deletes="10%,5")
+    assert refused.code == 65
+    assert "would lose 999 of 1,000" in refused.said
+    assert items.target.rows(ALL) == before
+    night(items, deletes="hard", max_deletes="100%").done()
+    assert items.target.rows(ALL) == items.source.rows(ALL)
+
+
+def test_what_a_night_that_failed_has_left_is_dropped_by_the_next(items: Pair) -> None:
+    items.target.run("CREATE TABLE items (id int PRIMARY KEY, word text, at timestamptz)")
+    items.target.run("ALTER TABLE items ADD CHECK (word <> 'bad')")
+    items.source.run("INSERT INTO items VALUES (0, 'bad')")
+    assert night(items, deletes="hard").code == 65
+    stages = "SELECT relname FROM pg_class WHERE relname LIKE '%penstock%' AND relkind = 'r'"
+    assert len(items.target.rows(stages)) == 2
+    items.source.run("UPDATE items SET word = 'good' WHERE id = 0")
+    night(items, deletes="hard").done()
+    assert items.target.rows(stages) == []
+    assert items.target.rows(ALL) == items.source.rows(ALL)
+
+
+def test_tables_of_a_batch_are_merged_together_or_not_at_all(pair: Pair) -> None:
+    made = (
+        "CREATE TABLE owners (id int PRIMARY KEY, word text)",
+        "CREATE TABLE pets (id int PRIMARY KEY, owner int NOT NULL REFERENCES owners, word text"
+        " CHECK (word <> 'bad'))",
+    )
+    pair.both(*made)
+    pair.source.run(
+        "ALTER TABLE pets DROP CONSTRAINT pets_word_check",
+        "INSERT INTO owners SELECT i, 'o' FROM generate_series(1, 100) AS i",
+        "INSERT INTO pets SELECT i, i, 'p' FROM generate_series(1, 100) AS i",
+    )
+
+    def nights(**options: Any) -> list[str]:
+        given = {"source": pair.source.url, "target": pair.target.url, "tables": ["public.*"]}
+        given |= {"mode": "upsert", "incremental": "xmin", "deletes": "hard", "atomic": "batch"}
+        try:
+            events = list(copy_all(BatchSpec.from_mapping({**given, **options}, "test")))
+        except PenstockError as error:
+            return [str(error)]
+        return [event.name for event in events if isinstance(event, Merged)]
+
+    assert nights() == ["merged", "merged"]
+    pair.source.run(
+        "INSERT INTO owners SELECT i, 'o' FROM generate_series(101, 120) AS i",
+        "UPDATE pets SET owner = 110 WHERE id < 50",
+        "DELETE FROM owners WHERE id < 50",
+    )
+    assert nights() == ["merged", "merged"]
+    pair.assert_same("public.owners")
+    pair.assert_same("public.pets")
+    pair.source.run(
+        "INSERT INTO owners VALUES (200, 'o')", "INSERT INTO pets VALUES (200, 200, 'bad')"
+    )
+    assert "merged" not in nights()
+    assert pair.target.count("public.owners") == 71
+    pair.source.run("UPDATE pets SET word = 'good' WHERE id = 200")
+    assert nights() == ["merged", "merged"]
+    pair.assert_same("public.owners")
+    pair.assert_same("public.pets")
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs", "key", "values"),
+    [
+        ("a int, b bigint", "a int, b bigint", "b, a", "i, i % 7"),
+        ("a smallint, b text", "b text, a int", "a, b", "i, 'x' || i % 3"),
+        ("a int, b text", "a numeric(12, 0), b text", "a", "i, 'x'"),
+        ("a text, b int", "a text, b int", "a", "repeat('long', 100) || i, i"),
+        ("a uuid, b int", "a uuid, b int", "a", "md5(i::text)::uuid, i"),
+        ("a numeric, b date", "a numeric, b date", "a, b", "i / 10.0, date '2026-01-01' + i"),
+    ],
+)
+def test_keys_of_all_kinds_are_found_to_be_gone(
+    pair: Pair, mine: str, theirs: str, key: str, values: str
+) -> None:
+    pair.source.run(
+        f"CREATE TABLE items ({mine}, n int, PRIMARY KEY ({key}))",
+        f"INSERT INTO items SELECT {values}, i FROM generate_series(1, 3000) AS i",
+    )
+    pair.target.run(f"CREATE TABLE items ({theirs}, n int, PRIMARY KEY ({key}))")
+    night(pair, deletes="hard").done()
+    for condition in ("n = 77", "n % 3 = 0", "n BETWEEN 1000 AND 1100"):
+        pair.source.run(f"DELETE FROM items WHERE {condition}")
+        night(pair, deletes="hard", max_deletes="90%").done()
+        found = "SELECT a::text, b::text, n FROM items ORDER BY n"
+        assert pair.target.rows(found) == pair.source.rows(found)
