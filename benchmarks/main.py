@@ -15,6 +15,7 @@ from benchmarks import (
     clickhouse,
     files,
     flows,
+    losses,
     memory,
     modes,
     mssql,
@@ -41,6 +42,7 @@ PARTS = (
     "distance",
     "modes",
     "nights",
+    "losses",
     "partitioned",
     "files",
     "mysql",
@@ -61,6 +63,7 @@ Part = (
     | tables.Distance
     | modes.Walls
     | nights.Nights
+    | losses.Losses
     | partitioned.Partitioned
     | files.Files
     | mysql.Mysql
@@ -92,6 +95,8 @@ def main() -> int:
             found["modes"] = modes.measure(bench, options.scale, options.repeat)
         if "nights" in options.only:
             found["nights"] = nights.measure_nights(bench, options.scale, options.repeat)
+        if "losses" in options.only:
+            found["losses"] = losses.measure_losses(bench)
         if "partitioned" in options.only:
             found["partitioned"] = partitioned.measure_all(bench, options.scale, options.repeat)
         if "files" in options.only:

@@ -1,0 +1,210 @@
+"""What repeated loads lose beside writers: rows that never arrive, old values, rows that stay.
+
+All movers load the same nights of the same table, one after the other, each into a schema of its
+own. After the last writer has ended, each loads once more.
+"""
+
+from __future__ import annotations
+
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+from benchmarks import cost
+from benchmarks.bench import Bench
+from benchmarks.report import Limit, show_table, tell
+
+SEED = 29
+ROWS, NIGHTS, WRITERS = 20_000, 9, 4
+LONGEST = 1.5
+"""Seconds that a transaction takes at most."""
+SLING, DLT = "sling-linux-amd64==1.4.11", "dlt[postgres,sql_database]==1.31.0"
+NEEDS = (SLING, DLT, "psycopg2-binary")
+Load = Callable[[], float]
+"""Returns the CPU seconds that it took."""
+
+
+@dataclass
+class Lost:
+    """What a mover's table lacks at the end."""
+
+    missing: int = 0
+    """Rows of the source that are not there."""
+    stale: int = 0
+    """Rows with other values."""
+    left: int = 0
+    """Rows that the source has no more."""
+    seconds: list[float] = field(default_factory=list)
+    cpu: list[float] = field(default_factory=list)
+
+
+class Losses:
+    def __init__(self, rows: int, movers: dict[str, Lost]) -> None:
+        self._rows = rows
+        self._movers = movers
+
+    def show(self) -> None:
+        show_table(
+            f"{NIGHTS} loads beside {WRITERS} writers, and one after: {self._rows:,} rows",
+            ["mover", "lost", "stale", "left behind", "seconds a load", "CPU a load"],
+            [
+                [
+                    name,
+                    str(found.missing),
+                    str(found.stale),
+                    str(found.left),
+                    f"{min(found.seconds):.2f}",
+                    f"{min(found.cpu):.2f}",
+                ]
+                for name, found in self._movers.items()
+            ],
+        )
+
+    def limits(self) -> list[Limit]:
+        mine = self._movers["penstock"]
+        return [Limit("rows that nights lose", mine.missing + mine.stale + mine.left, 0)]
+
+    def as_json(self) -> dict[str, Any]:
+        return {"rows": self._rows, "movers": {k: asdict(v) for k, v in self._movers.items()}}
+
+
+def measure_losses(bench: Bench) -> Losses:
+    """Load a table again and again while it is written to."""
+    bench.on_source("DROP SCHEMA IF EXISTS losses CASCADE")
+    bench.on_source("CREATE SCHEMA losses")
+    bench.on_source(
+        "CREATE TABLE losses.items (id bigserial PRIMARY KEY, word text,"
+        " updated_at timestamptz NOT NULL DEFAULT now())"
+    )
+    with psycopg.connect(bench.source_url, autocommit=True) as source:
+        source.execute(
+            f"INSERT INTO losses.items (word) SELECT 'w' || n FROM generate_series(1, {ROWS}) AS n"
+        )
+    with tempfile.TemporaryDirectory(prefix="penstock-losses-") as folder:
+        movers = _movers(bench, Path(folder))
+        found = {name: Lost() for name in movers}
+        with _writers(bench.source_url):
+            for night in range(NIGHTS):
+                _load(movers, found, f"night {night + 1} of {NIGHTS}")
+        _load(movers, found, "after the last writer")
+        total = 0
+        for name, lost in found.items():
+            total = _compare(bench, name, lost)
+    return Losses(total, found)
+
+
+def _load(movers: dict[str, Load], found: dict[str, Lost], what: str) -> None:
+    for name, load in movers.items():
+        begun = time.monotonic()
+        found[name].cpu.append(load())
+        found[name].seconds.append(time.monotonic() - begun)
+        tell(f"{what}, {name}: {found[name].seconds[-1]:.2f} s")
+
+
+def _movers(bench: Bench, folder: Path) -> dict[str, Load]:
+    source, target = bench.source_url, bench.target_url
+    for name in ("penstock", "sling", "dlt"):
+        with psycopg.connect(target, autocommit=True) as connection:
+            connection.execute(f"DROP SCHEMA IF EXISTS losses_{name} CASCADE".encode())
+            connection.execute(f"CREATE SCHEMA losses_{name}".encode())
+    copy = [
+        *(str(Path(sys.executable).with_name("penstock")), "copy"),
+        *("--source", source, "--target", target),
+        *("--table", "losses.items", "--target-table", "losses_penstock.items"),
+        *("--mode", "upsert", "--incremental", "xmin", "--deletes", "hard"),
+    ]
+    movers: dict[str, Load] = {"penstock": lambda: cost.run([copy])}
+    python = _environment(folder)
+    if python is None:
+        tell("losses: left out: sling and dlt, which could not be installed")
+        return movers
+    (sling,) = folder.glob("**/sling_linux_amd64/bin/sling-linux-amd64")
+    sling.chmod(0o755)
+    streams = [
+        *(str(sling), "run", "--src-conn", f"{source}?sslmode=disable"),
+        *("--src-stream", "losses.items", "--tgt-conn", f"{target}?sslmode=disable"),
+        *("--tgt-object", "losses_sling.items", "--mode", "incremental"),
+        *("--primary-key", "id", "--update-key", "updated_at"),
+    ]
+    script = str(Path(__file__).with_name("dlt_night.py"))
+    nights = [str(python), script, source, target, "losses_dlt"]
+    return {
+        **movers,
+        "sling": lambda: cost.run([streams]),
+        "dlt": lambda: cost.run([["env", f"DLT_DATA_DIR={folder}", *nights]]),
+    }
+
+
+def _environment(folder: Path) -> Path | None:
+    """A Python with the other movers, in an environment of their own; None without them."""
+    uv = shutil.which("uv", path=str(Path(sys.executable).parent)) or shutil.which("uv")
+    if uv is None:
+        return None
+    python = folder / "movers" / "bin" / "python"
+    commands: Sequence[Sequence[str]] = (
+        [uv, "venv", "-q", "--python", sys.executable, str(folder / "movers")],
+        [uv, "pip", "install", "-q", "--python", str(python), *NEEDS],
+    )
+    for command in commands:
+        if subprocess.run(command, check=False).returncode:
+            return None
+    return python
+
+
+@contextmanager
+def _writers(url: str) -> Iterator[None]:
+    """Transactions that insert, update and delete, and take their time."""
+    over = threading.Event()
+
+    def write(number: int) -> None:
+        chance = random.Random(SEED + number)
+        with psycopg.connect(url) as connection:
+            while not over.is_set():
+                for _ in range(chance.randint(1, 8)):
+                    some = chance.randint(1, ROWS)
+                    connection.execute("INSERT INTO losses.items (word) VALUES ('new')")
+                    connection.execute(
+                        "UPDATE losses.items SET word = word || '+', updated_at = now()"
+                        " WHERE id = %s",
+                        [some // WRITERS * WRITERS + number],
+                    )
+                if chance.random() < 0.2:
+                    connection.execute(
+                        "DELETE FROM losses.items WHERE id = %s",
+                        [chance.randint(1, ROWS) // WRITERS * WRITERS + number],
+                    )
+                time.sleep(chance.uniform(0, LONGEST))
+                connection.rollback() if chance.random() < 0.1 else connection.commit()
+
+    threads = [threading.Thread(target=write, args=(number,)) for number in range(WRITERS)]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        for thread in threads:
+            thread.join()
+
+
+def _compare(bench: Bench, name: str, lost: Lost) -> int:
+    """Note how the tables differ. Returns the source's rows."""
+    with psycopg.connect(bench.source_url) as source, psycopg.connect(bench.target_url) as target:
+        mine = dict(source.execute("SELECT id, word FROM losses.items").fetchall())
+        query = f"SELECT id, word FROM losses_{name}.items"
+        theirs = dict(target.execute(query.encode()).fetchall())
+    lost.missing = len(mine.keys() - theirs.keys())
+    lost.left = len(theirs.keys() - mine.keys())
+    lost.stale = sum(mine[key] != theirs[key] for key in mine.keys() & theirs.keys())
+    return len(mine)
