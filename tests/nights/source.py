@@ -123,7 +123,8 @@ class Source:
                     psycopg.errors.UniqueViolation
                     | psycopg.errors.LockNotAvailable
                     | psycopg.errors.DeadlockDetected
-                    | psycopg.errors.CheckViolation,
+                    | psycopg.errors.CheckViolation
+                    | psycopg.errors.SerializationFailure,
                 ):
                     raise
                 connection.execute("ROLLBACK")
