@@ -84,12 +84,17 @@ class Source:
         self._threads.append(thread)
         thread.start()
 
+    def stop(self) -> None:
+        """Have writers end, without waiting for them."""
+        self._ended.set()
+
     def end(self) -> None:
-        """
+        """Wait until nobody writes any more.
+
         Raises:
             BaseException: what a writer met that it was not to meet.
         """
-        self._ended.set()
+        self.stop()
         for thread in self._threads:
             thread.join(60)
         if self.failed:
