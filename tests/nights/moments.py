@@ -12,11 +12,11 @@ from collections.abc import Mapping
 from contextlib import closing
 
 import psycopg
+from tests.faults.pair import connect
 
 import penstock
 from penstock.model.nights import Watermark
 from penstock_testkit import TcpProxy
-from tests.faults.pair import connect
 
 State = frozenset[tuple[int, str, bool]]
 """Key, values, and whether the row is marked as gone."""
@@ -47,7 +47,9 @@ class Moments:
                         self._known[token] = self._read(connection, token)
                     connection.execute("ROLLBACK")
 
-    def _read(self, connection: psycopg.Connection[tuple[object, ...]], token: str) -> dict[int, str]:
+    def _read(
+        self, connection: psycopg.Connection[tuple[object, ...]], token: str
+    ) -> dict[int, str]:
         connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
         connection.execute(f"SET TRANSACTION SNAPSHOT '{token}'".encode())
         # A query sees what is attached by now; the snapshot, what was attached then.
@@ -136,7 +138,7 @@ def check_seen(seen: list[State], expected: list[State]) -> None:
 
 def check_same(found: State, expected: State) -> None:
     missing, extra = expected - found, found - expected
-    assert not missing and not extra, f"missing {_some(missing)}; not expected {_some(extra)}"
+    assert found == expected, f"missing {_some(missing)}; not expected {_some(extra)}"
 
 
 def _some(rows: State) -> str:

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from contextlib import closing
 
 import psycopg
-
 from tests.faults.pair import Connection, connect, execute
 
 ROWS = 300
@@ -156,17 +155,23 @@ class Source:
         changes += [
             lambda: run("INSERT INTO items VALUES (%s, %s, 0)", key, word),
             lambda: run(f"UPDATE items SET n = n + 1 WHERE {near}", key, key),
-            lambda: run(f"UPDATE items SET email = %s WHERE id = %s", word, key),
+            lambda: run("UPDATE items SET email = %s WHERE id = %s", word, key),
             lambda: run(f"DELETE FROM items WHERE {near}", key, key),
-            lambda: run("INSERT INTO items SELECT %s + i * 5, %s || i, i FROM"
-                        " generate_series(1, 5) AS i", key % (top - 50), word),
+            lambda: run(
+                "INSERT INTO items SELECT %s + i * 5, %s || i, i FROM generate_series(1, 5) AS i",
+                key % (top - 50),
+                word,
+            ),
             lambda: run(f"UPDATE items SET big = {BIG} WHERE {near}", key, key),
             inside,
             inside,
         ]
         if self.moves_keys:
-            changes += [lambda: run(f"UPDATE items SET id = %s WHERE {near.replace('12', '4')}",
-                                    other, key, key)] * 2
+            changes += [
+                lambda: run(
+                    f"UPDATE items SET id = %s WHERE {near.replace('12', '4')}", other, key, key
+                )
+            ] * 2
         chance.choice(changes)()
 
     def _disturb(self, connection: Connection, chance: random.Random, _at: int) -> None:
@@ -185,7 +190,11 @@ class Source:
             attach = f"ALTER TABLE items ATTACH PARTITION spare {bounds}"
             detach = "ALTER TABLE items DETACH PARTITION spare"
             changes += [
-                attach, attach, attach, detach, detach,
+                attach,
+                attach,
+                attach,
+                detach,
+                detach,
                 detach + " CONCURRENTLY",
                 detach + " FINALIZE",
                 "UPDATE spare SET n = n + 1 WHERE id % 5 = 0",

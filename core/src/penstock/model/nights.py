@@ -129,6 +129,14 @@ class Night:
         )
 
 
+def has_tables_of(night: Night, now: SourceVersions) -> bool:
+    """Whether a source consists of no tables but those that a night was planned with, all of which
+    give rows the same values still."""
+    planned = night.source
+    same = all(planned.leaves.get(leaf) == then for leaf, then in now.leaves.items())
+    return same and planned.shape == now.shape
+
+
 def check_epoch(run_id: str, night: Night, last: Watermark | None) -> None:
     """
     Parameters:

@@ -251,9 +251,8 @@ def _night(
     if spec.incremental is None:
         return None, "", ()
     assert isinstance(source, VersionedSource), "its capabilities say so"
-    relation = spec.table_ref if spec.table is not None else None
-    assert relation is not None, "checked with the options"
-    relation = replace(relation, only=spec.descendants == "exclude")
+    relation = spec.relation
+    assert isinstance(relation, TableRef), "checked with the options"
     last = target.control.watermark(watermark_name(spec))
     now, versions = source.horizon(), source.versions(relation)
     storage = target.control.storage(spec.target_ref)

@@ -113,7 +113,12 @@ def new_leaves(night: Night, last: Watermark | None) -> tuple[int, ...]:
 
 
 def _selects(spec: CopySpec, pairs: tuple[ColumnPair, ...]) -> str:
-    content = {"where": spec.where, "pairs": to_json(sorted(pairs, key=lambda pair: pair.target))}
+    content = {
+        "where": spec.where,
+        "pairs": to_json(sorted(pairs, key=lambda pair: pair.target)),
+        # Rows that come back while it is not kept would stay marked.
+        "mark": spec.gone.column,
+    }
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
 
@@ -164,8 +169,8 @@ def _why_full(
         return "the watermark was reset"
     if changed:
         return changed
-    if source.filtered:
-        return "row security hides rows of the source from this user, and may have hidden others"
+    if source.filtered or then.filtered:
+        return "row security hides rows of the source from a user, and may have hidden others"
     if then.system != source.system:
         return "the source is another server"
     if then.database != source.database:
@@ -175,7 +180,7 @@ def _why_full(
     if then.timeline != source.timeline:
         return f"the source is on timeline {source.timeline} since a failover, not {then.timeline}"
     if last.selects != selects:
-        return "--where or the columns have changed"
+        return "--where, the columns, or the one that marks rows as gone have changed"
     own = str(source.table)
     altered = own in source.leaves and source.leaves[own] != then.leaves.get(own)
     if altered or then.shape != source.shape:

@@ -228,7 +228,8 @@ def lock_against_rewrites(
         Blocked: a session waits to rewrite a table, which would wait for the snapshot's holder, or
             holds it locked for too long.
     """
-    connection.execute(f"SET LOCAL lock_timeout = {round(seconds * 1000)}")
+    with planning("source", "snapshot"):
+        connection.execute(f"SET LOCAL lock_timeout = {round(seconds * 1000)}")
     tables = [read for read in relations if isinstance(read, TableRef)]
     queries = [read for read in relations if not isinstance(read, TableRef)]
     _lock_tables(connection, tables, seconds)

@@ -84,14 +84,15 @@ def _is_older(mine: Watermark, last: Watermark) -> bool:
 
 def _read_as_of(run: RunRow, records: Sequence[CommitRecord], watermark: Watermark) -> Watermark:
     """With the oldest snapshot that any row of the night was read with."""
-    known = {snapshot.taken_at: snapshot for snapshot in run.snapshots}
-    moments = dict.fromkeys(record.read_at for record in records)
-    used = [known[moment] for moment in moments if moment in known]
+    moments = {record.read_at for record in records}
+    # Where nothing was written in between, a snapshot has the moment of the one that it replaces.
+    used = [snapshot for snapshot in run.snapshots if snapshot.taken_at in moments]
     horizons = [Horizon.parse(snapshot.horizon) for snapshot in used]
     exact = [each for each in horizons if each is not None]
     oldest = min(used, key=lambda each: each.taken_at, default=None)
     moment = oldest.taken_at if oldest else ""
-    all_known = len(exact) == len(moments) and exact
+    known = moments <= {snapshot.taken_at for snapshot in used}
+    all_known = known and exact and len(exact) == len(horizons)
     return replace(
         watermark,
         moment=moment,
