@@ -72,18 +72,6 @@ def plan_night(
     )
 
 
-def is_behind(last: Watermark, source: SourceVersions, now: Horizon) -> bool:
-    """Whether the source is read as of an earlier moment than the last night."""
-    then = last.source
-    return (
-        then is not None
-        and last.horizon is not None
-        and (then.system, then.timeline, then.database)
-        == (source.system, source.timeline, source.database)
-        and now.xmax < last.horizon.xmax
-    )
-
-
 def explained(night: Night, new: Sequence[int]) -> tuple[str, ...]:
     """What a night reads, and why, for people.
 

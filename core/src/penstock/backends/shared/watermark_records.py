@@ -9,7 +9,7 @@ from penstock.backends.api.control import RunRow
 from penstock.backends.api.records import Kind, RecordStore, Row
 from penstock.errors import Diagnosis, Unreadable
 from penstock.model.codec import from_json, to_json
-from penstock.model.nights import Horizon, Night, Watermark, check_epoch, overtaken
+from penstock.model.nights import Horizon, Night, Watermark, check_epoch, is_behind, overtaken
 from penstock.model.records import CommitRecord
 
 _COLUMNS = ("name", "epoch", "run_id", "content", "made_at")
@@ -71,15 +71,11 @@ class WatermarkRecords:
 
 
 def _is_older(mine: Watermark, last: Watermark) -> bool:
-    """Whether a night would put back rows that a later moment has changed."""
-    if mine.horizon is None or last.horizon is None or mine.source is None or last.source is None:
+    """Whether a night would put back rows that a later moment has changed. A primary that was set
+    back to an earlier state is read in full."""
+    if mine.horizon is None or mine.source is None or (mine.full and not mine.source.standby):
         return False
-    same = (mine.source.system, mine.source.timeline, mine.source.database) == (
-        last.source.system,
-        last.source.timeline,
-        last.source.database,
-    )
-    return same and not mine.full and mine.horizon.xmax < last.horizon.xmax
+    return is_behind(last, mine.source, mine.horizon)
 
 
 def _read_as_of(run: RunRow, records: Sequence[CommitRecord], watermark: Watermark) -> Watermark:
@@ -97,7 +93,12 @@ def _read_as_of(run: RunRow, records: Sequence[CommitRecord], watermark: Waterma
         watermark,
         moment=moment,
         full_at=watermark.full_at or moment,
-        horizon=Horizon(min(each.xmin for each in exact), min(each.xmax for each in exact))
+        horizon=Horizon(
+            min(each.xmin for each in exact),
+            min(each.xmax for each in exact),
+            min(each.reached for each in exact),
+            max(each.seen for each in exact),
+        )
         if all_known
         else None,
         read=sum(record.rows for record in records),
