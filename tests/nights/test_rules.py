@@ -380,3 +380,47 @@ def test_what_has_no_nights(items: Pair, options: dict[str, Any], why: str) -> N
     assert refused.code in (64, 65)
     assert why in refused.said
     assert items.target.count("items") == 0
+
+
+# A second unique column
+
+
+@pytest.fixture
+def named(pair: Pair) -> Pair:
+    pair.source.run(
+        "CREATE TABLE items (id int PRIMARY KEY, name text UNIQUE DEFERRABLE)",
+        "INSERT INTO items SELECT i, 'n' || i FROM generate_series(1, 50) AS i",
+    )
+    return pair
+
+
+SWAP = "UPDATE items SET name = CASE id WHEN 1 THEN 'n2' ELSE 'n1' END WHERE id IN (1, 2)"
+
+
+def test_a_value_that_moves_to_another_key(named: Pair) -> None:
+    named.target.run("CREATE TABLE items (id int PRIMARY KEY, name text UNIQUE)")
+    night(named, deletes="hard").done()
+    named.source.run("DELETE FROM items WHERE id = 1", "INSERT INTO items VALUES (0, 'n1')")
+    named.source.run(
+        "UPDATE items SET id = 100 WHERE id = 2", "UPDATE items SET name = 'n3a' WHERE id = 3"
+    )
+    named.source.run("INSERT INTO items VALUES (101, 'n3')")
+    night(named, deletes="hard").done()
+    check_same(named)
+
+
+def test_values_that_are_swapped_need_a_key_that_is_checked_at_the_end(named: Pair) -> None:
+    named.target.run("CREATE TABLE items (id int PRIMARY KEY, name text UNIQUE)")
+    night(named, deletes="hard").done()
+    before = named.target.rows(ALL)
+    named.source.run(SWAP)
+    refused = night(named, deletes="hard")
+    assert refused.code == 65
+    assert "DEFERRABLE" in refused.said
+    assert named.target.rows(ALL) == before
+    named.target.run(
+        "ALTER TABLE items DROP CONSTRAINT items_name_key",
+        "ALTER TABLE items ADD UNIQUE (name) DEFERRABLE INITIALLY DEFERRED",
+    )
+    night(named, deletes="hard").done()
+    check_same(named)
