@@ -26,12 +26,14 @@ class Source:
     Parameters:
         parted: whether the table is partitioned. One that is has no second unique column.
         moves_keys: whether keys change while their second unique column stays.
+        swaps: whether rows exchange the values of that column.
     """
 
-    def __init__(self, url: str, seed: int, *, parted: bool, moves_keys: bool) -> None:
+    def __init__(self, url: str, seed: int, *, parted: bool, moves_keys: bool, swaps: bool) -> None:
         self.url = url
         self.parted = parted
         self.moves_keys = moves_keys
+        self.swaps = swaps
         self._random = random.Random(seed)
         self._ended = threading.Event()
         self._threads: list[threading.Thread] = []
@@ -42,7 +44,7 @@ class Source:
     def make(self) -> None:
         if not self.parted:
             made = [f"CREATE TABLE items {COLUMNS}"]
-            made += ["ALTER TABLE items ADD UNIQUE (email)"]
+            made += ["ALTER TABLE items ADD UNIQUE (email) DEFERRABLE"]
         else:
             made = [f"CREATE TABLE items {COLUMNS} PARTITION BY RANGE (id)"]
             made += [
@@ -140,8 +142,8 @@ class Source:
         key, other = chance.randrange(1, top), chance.randrange(1, top)
         word = f"w{at}-{chance.randrange(10**9)}"
 
-        def run(query: str, *values: object) -> None:
-            connection.execute(query, values)
+        def run(query: str, *values: object, **named: object) -> None:
+            connection.execute(query, named or values)
 
         def inside() -> None:
             run("SAVEPOINT one")
@@ -170,6 +172,15 @@ class Source:
             changes += [
                 lambda: run(
                     f"UPDATE items SET id = %s WHERE {near.replace('12', '4')}", other, key, key
+                )
+            ] * 2
+        if self.swaps:
+            changes += [
+                lambda: run(
+                    "UPDATE items AS a SET email = b.email FROM items AS b"
+                    " WHERE a.id <> b.id AND a.id IN (%(one)s, %(two)s)"
+                    " AND b.id IN (%(one)s, %(two)s)",
+                    **_two(connection, key),
                 )
             ] * 2
         chance.choice(changes)()
@@ -207,6 +218,13 @@ class Source:
             change = chance.choice(changes)
             with contextlib.suppress(psycopg.Error):
                 connection.execute(change)
+
+
+def _two(connection: Connection, key: int) -> dict[str, object]:
+    """The keys of two rows that follow one another."""
+    query = "SELECT id FROM items WHERE id >= %s ORDER BY id LIMIT 2"
+    found = [row[0] for row in connection.execute(query, [key])] + [-1, -1]
+    return {"one": found[0], "two": found[1]}
 
 
 def let_it_work(source: Source, transactions: int) -> None:

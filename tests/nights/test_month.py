@@ -62,10 +62,13 @@ class Month:
         ]
         parted = bool(seed % 2)
         moves = parted or self.deletes == "hard"
-        self.source = Source(source, seed, parted=parted, moves_keys=moves)
+        swaps = not parted and self.deletes == "hard" and seed // 6 % 2 == 1
+        self.source = Source(source, seed, parted=parted, moves_keys=moves, swaps=swaps)
         self.source.make()
         mark = ", deleted_at timestamptz" if self.deletes == "soft" else ""
         unique = "" if parted else ", UNIQUE (email)"
+        # Where rows exchange values, they are unique again once all rows are merged.
+        unique += " DEFERRABLE INITIALLY DEFERRED" if swaps else ""
         execute(
             target,
             "CREATE TABLE items (id int PRIMARY KEY, email text, n bigint, big text"

@@ -382,6 +382,33 @@ def test_what_has_no_nights(items: Pair, options: dict[str, Any], why: str) -> N
     assert items.target.count("items") == 0
 
 
+@pytest.mark.parametrize(
+    ("where", "found"),
+    [
+        ("id < extract(epoch FROM now())", "now()"),
+        ("id > random() * 5", "random()"),
+        ("current_date > '2020-01-01'", "current_date"),
+        ("'today'::date > '2020-01-01'", "'today'"),
+        ("EXISTS (SELECT FROM others AS o WHERE o.id = items.id)", "select"),
+        ("mine(id)", "mine()"),
+        ("word LIKE 'now() select%' AND id IN (1, 2) AND date_trunc('day', at) < at", None),
+        ("lower(word) <> 'x' AND coalesce(id, 1) > 0", None),
+    ],
+)
+def test_a_condition_that_rows_come_to_fulfil_by_themselves(
+    items: Pair, where: str, found: str | None
+) -> None:
+    items.both("ALTER TABLE items ADD at timestamptz DEFAULT now()")
+    items.source.run(
+        "CREATE TABLE others (id int)",
+        "CREATE FUNCTION mine(int) RETURNS bool STABLE LANGUAGE sql AS"
+        " 'SELECT $1 IN (SELECT id FROM others)'",
+    )
+    tried = night(items, where=where)
+    assert tried.code == (65 if found else 0)
+    assert found is None or f"found {found}" in tried.said
+
+
 # A second unique column
 
 

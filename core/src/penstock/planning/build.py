@@ -252,6 +252,8 @@ def _night(
     assert isinstance(source, VersionedSource), "its capabilities say so"
     relation = spec.relation
     assert isinstance(relation, TableRef), "checked with the options"
+    if spec.where is not None:
+        source.check_fixed(spec.where)
     history = target.control.watermark_history(watermark_name(spec))
     last = history[0] if history else None
     now, versions = source.horizon(), source.versions(relation)

@@ -42,6 +42,7 @@ from penstock.backends.postgresql.catalog.versions import (
     FIRST_NORMAL,
     FURTHEST,
     changed_since,
+    check_fixed,
     read_versions,
 )
 from penstock.backends.postgresql.compare.checksums import (
@@ -325,6 +326,9 @@ class PostgresSource:
                 " FROM pg_catalog.txid_current_snapshot() AS s"
             )
             return Horizon(xmin, xmax, reached)
+
+    def check_fixed(self, where: str) -> None:
+        check_fixed(self._connection, where)
 
     def has_reached(self, horizon: Horizon) -> bool:
         # Counted from the next id of the server, whatever the transaction's own snapshot sees.
