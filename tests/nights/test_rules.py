@@ -285,6 +285,56 @@ def test_a_target_that_is_emptied_while_a_night_reads(items: Pair) -> None:
     check_same(items)
 
 
+# Only more is read, never less
+
+
+@pytest.mark.parametrize(
+    ("change", "read"),
+    [
+        ("VACUUM (FREEZE) items", 0),
+        ("VACUUM (FULL, FREEZE) items", 0),
+        ("CLUSTER items USING items_pkey", 0),
+        ("REINDEX TABLE items", 0),
+        ("ALTER TABLE items SET UNLOGGED", 200),
+    ],
+)
+def test_storage_that_is_written_anew(items: Pair, change: str, read: int) -> None:
+    night(items).done()
+    items.source.run(change)
+    found = night(items)
+    assert full(found) == ""
+    assert found.done().rows == read
+    again = change.replace("UNLOGGED", "LOGGED")
+    items.source.run("UPDATE items SET word = 'x' WHERE id = 1", again)
+    assert night(items).done().rows == max(read, 1)
+    check_same(items)
+
+
+def test_rows_that_are_frozen_as_they_are_copied(items: Pair) -> None:
+    night(items, deletes="hard").done()
+    with items.source.connection.transaction():
+        items.source.run(
+            "TRUNCATE items",
+            "COPY items FROM PROGRAM 'seq 150 250 | sed s/$/,f/' (FREEZE, FORMAT csv)",
+        )
+    assert full(night(items, deletes="hard", max_deletes="100%")) == ""
+    check_same(items)
+
+
+def test_subtransactions_of_one_that_is_under_way(items: Pair) -> None:
+    with psycopg.connect(items.source.url) as late:
+        for number in range(1, 6):
+            late.execute("SAVEPOINT one")
+            late.execute("UPDATE items SET word = 'late' WHERE id = %s", [number])
+            late.execute("RELEASE one" if number % 2 else "ROLLBACK TO one")
+            items.source.run(f"UPDATE items SET word = 'early' WHERE id = {number + 10}")
+            night(items).done()
+        late.commit()
+    night(items).done()
+    check_same(items)
+    assert items.target.count("items", "word = 'late'") == 3
+
+
 # Partitions of the source
 
 
