@@ -57,7 +57,7 @@ class Family:
 
 @pytest.fixture(scope="module")
 def servers() -> Iterator[tuple[PostgresServer, PostgresServer]]:
-    settings = {"autovacuum": False}
+    settings = {"autovacuum": False, "max_standby_streaming_delay": -1}
     with (
         PostgresServer(fsync=False, settings=settings) as primary,
         PostgresServer(fsync=False, settings=settings, standby_of=primary) as standby,
@@ -134,7 +134,7 @@ def test_a_standby_lags_though_its_horizon_is_the_same(family: Family) -> None:
 
 
 def test_a_standby_is_promoted_and_has_lost_commits(target_server: Server) -> None:
-    settings = {"autovacuum": False}
+    settings = {"autovacuum": False, "max_standby_streaming_delay": -1}
     with (
         PostgresServer(fsync=False, settings=settings) as primary,
         PostgresServer(fsync=False, settings=settings, standby_of=primary) as standby,
