@@ -372,9 +372,9 @@ class RunState:
         """
         if self._report.error is not None or not self.all_committed:
             return
-        steps = {step.id: step for step in self.plan.load.after}
-        if MERGE_STEP not in steps:
+        if not self.spec.load_mode.merges_at_end:
             return
+        steps = {step.id: step for step in self.plan.load.after}
         done = self._link.call(lambda control: control.steps_done(self.run_id))
         step = steps.get(GONE_STEP)
         if step is None:
