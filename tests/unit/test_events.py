@@ -79,6 +79,12 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "snapshots": amounts,
     "inserted": estimates,
     "updated": estimates,
+    "deleted": estimates,
+    "watermark": texts,
+    "epoch": amounts,
+    "moment": texts,
+    "since": texts,
+    "full": texts,
     "step_id": texts,
     "step": texts,
     "table": texts,
@@ -141,6 +147,7 @@ OWN["verified"] = {
         max_size=2,
     ).map(tuple),
 }
+OWN["merged"] = dict.fromkeys(("inserted", "updated", "deleted"), amounts)
 OWN["step"] = {"state": st.sampled_from(["started", "done", "retrying", "failed"])}
 TABLES = st.lists(
     made(
@@ -235,6 +242,10 @@ class TestBadLines:
         optional |= {"paced", "automatic", "cause"}
         optional -= {"error"} if name == "failed" else set()
         optional |= {"message"} if name == "step" else set()
+        optional |= {"watermark", "epoch", "moment", "since", "full"} | (
+            {"deleted"} if name == "finished" else set()
+        )
+        optional -= {"inserted", "updated"} if name == "merged" else set()
         field = data.draw(st.sampled_from(sorted(set(raw) - {"version", "event"} - optional)))
         del raw[field]
         with pytest.raises(ValueError, match=f"event {name}.*{field}"):

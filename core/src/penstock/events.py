@@ -441,6 +441,7 @@ _EVENTS: tuple[type[Event], ...] = (
     DegreeChanged,
     Sampled,
     StepChanged,
+    Merged,
     PartitionsChecked,
     Verified,
     Warned,

@@ -12,23 +12,28 @@ from penstock.model.codec import OMITTED, JsonForm
 @dataclass(frozen=True, slots=True)
 class Horizon:
     """What a snapshot sees: no transaction below `xmin` was under way, none from `xmax` on had
-    begun. Both are 64 bits wide, so that they never come again."""
+    begun. Both are 64 bits wide, so that they never come again.
+
+    On a standby that is not enough: two of its snapshots may have the same horizon though another
+    transaction was replayed in between. Positions in the log tell them apart.
+    """
 
     json_form = JsonForm(array=True)
 
     xmin: int
     xmax: int
+    reached: int = 0
+    """On a standby, a position up to which it sees everything; 0: unknown."""
+    seen: int = 0
+    """A position beyond which it sees nothing; 0: unknown."""
 
     @classmethod
     def parse(cls, text: str) -> Horizon | None:
         """The inverse of `str`; None for an empty text."""
-        if not text:
-            return None
-        xmin, xmax = text.split(":")
-        return cls(int(xmin), int(xmax))
+        return cls(*map(int, text.split(":"))) if text else None
 
     def __str__(self) -> str:
-        return f"{self.xmin}:{self.xmax}"
+        return f"{self.xmin}:{self.xmax}:{self.reached}:{self.seen}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +132,31 @@ class Night:
             full=self.full,
             full_at=self.full_at,
         )
+
+
+def is_behind(last: Watermark, source: SourceVersions, now: Horizon) -> bool:
+    """Whether a source is read as of an earlier moment than a night before, by what a snapshot of
+    it sees.
+
+    A standby that has not followed a promotion yet is on an earlier timeline.
+    """
+    then = last.source
+    if then is None or last.horizon is None:
+        return False
+    if (then.system, then.database) != (source.system, source.database):
+        return False
+    if then.timeline != source.timeline:
+        return source.standby and source.timeline < then.timeline
+    lags = source.standby and 0 < now.reached < last.horizon.seen
+    return lags or now.xmax < last.horizon.xmax
+
+
+def has_tables_of(night: Night, now: SourceVersions) -> bool:
+    """Whether a source consists of no tables but those that a night was planned with, all of which
+    give rows the same values still."""
+    planned = night.source
+    same = all(planned.leaves.get(leaf) == then for leaf, then in now.leaves.items())
+    return same and planned.shape == now.shape
 
 
 def check_epoch(run_id: str, night: Night, last: Watermark | None) -> None:

@@ -22,7 +22,7 @@ from penstock.backends.api.target import TargetCatalog
 from penstock.backends.api.worker import are_shared, compared_pairs
 from penstock.errors import MissingTarget, PermanentError, PlanningError, TransientError
 from penstock.model.extents import Bound, Crossing, Key, Whole
-from penstock.model.nights import Night
+from penstock.model.nights import Night, is_behind
 from penstock.model.plans import LoadPlan, Partition, PartitionPlan
 from penstock.model.tables import Column, ColumnPair, TableDefinition, TableRef
 from penstock.planning import cuts as planning
@@ -33,7 +33,6 @@ from penstock.planning.named_partitions import resolve_partitions
 from penstock.planning.nights import (
     TargetNow,
     explained,
-    is_behind,
     new_leaves,
     plan_night,
     watermark_name,
@@ -251,25 +250,29 @@ def _night(
     if spec.incremental is None:
         return None, "", ()
     assert isinstance(source, VersionedSource), "its capabilities say so"
-    relation = spec.table_ref if spec.table is not None else None
-    assert relation is not None, "checked with the options"
-    relation = replace(relation, only=spec.descendants == "exclude")
-    last = target.control.watermark(watermark_name(spec))
+    relation = spec.relation
+    assert isinstance(relation, TableRef), "checked with the options"
+    if spec.where is not None:
+        source.check_fixed(spec.where)
+    history = target.control.watermark_history(watermark_name(spec))
+    last = history[0] if history else None
     now, versions = source.horizon(), source.versions(relation)
     storage = target.control.storage(spec.target_ref)
     counted = storage and last is not None and last.rows is not None
     rows = target.checksum(spec.target_ref, None, Whole(), ()).rows if counted else None
     there = TargetNow(storage, rows)
     night = plan_night(spec, pairs, last, versions, now, source.furthest, there)
+    # A standby may lag behind what was read before the watermark was reset, too.
+    read = next((each for each in history if each.horizon), None) if versions.standby else last
     if (
-        last is not None
-        and last.horizon is not None
-        and is_behind(last, versions, now)
-        and (versions.standby or source.has_reached(last.horizon))
+        read is not None
+        and read.horizon is not None
+        and is_behind(read, versions, now)
+        and (versions.standby or source.has_reached(read.horizon))
     ):
         raise TransientError(
             f"source: {spec.source_name} is read as of an earlier moment than the last night, run "
-            f"{last.run_id}, which has read it as of {last.moment}; try again"
+            f"{read.run_id}, which has read it as of {read.moment}; try again"
             + (" once the standby has caught up" if versions.standby else "")
         )
     new = new_leaves(night, last) if night.since else ()

@@ -72,18 +72,6 @@ def plan_night(
     )
 
 
-def is_behind(last: Watermark, source: SourceVersions, now: Horizon) -> bool:
-    """Whether the source is read as of an earlier moment than the last night."""
-    then = last.source
-    return (
-        then is not None
-        and last.horizon is not None
-        and (then.system, then.timeline, then.database)
-        == (source.system, source.timeline, source.database)
-        and now.xmax < last.horizon.xmax
-    )
-
-
 def explained(night: Night, new: Sequence[int]) -> tuple[str, ...]:
     """What a night reads, and why, for people.
 
@@ -113,7 +101,12 @@ def new_leaves(night: Night, last: Watermark | None) -> tuple[int, ...]:
 
 
 def _selects(spec: CopySpec, pairs: tuple[ColumnPair, ...]) -> str:
-    content = {"where": spec.where, "pairs": to_json(sorted(pairs, key=lambda pair: pair.target))}
+    content = {
+        "where": spec.where,
+        "pairs": to_json(sorted(pairs, key=lambda pair: pair.target)),
+        # Rows that come back while it is not kept would stay marked.
+        "mark": spec.gone.column,
+    }
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
 
@@ -164,8 +157,8 @@ def _why_full(
         return "the watermark was reset"
     if changed:
         return changed
-    if source.filtered:
-        return "row security hides rows of the source from this user, and may have hidden others"
+    if source.filtered or then.filtered:
+        return "row security hides rows of the source from a user, and may have hidden others"
     if then.system != source.system:
         return "the source is another server"
     if then.database != source.database:
@@ -175,7 +168,7 @@ def _why_full(
     if then.timeline != source.timeline:
         return f"the source is on timeline {source.timeline} since a failover, not {then.timeline}"
     if last.selects != selects:
-        return "--where or the columns have changed"
+        return "--where, the columns, or the one that marks rows as gone have changed"
     own = str(source.table)
     altered = own in source.leaves and source.leaves[own] != then.leaves.get(own)
     if altered or then.shape != source.shape:

@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.backends.api.control import ControlStore
 from penstock.backends.api.nights import FindsGone
-from penstock.backends.api.source import SourceCatalog
+from penstock.backends.api.source import SourceCatalog, VersionedSource
 from penstock.errors import (
+    Diagnosis,
     LoadLost,
     PenstockError,
     PermanentError,
     SnapshotLost,
     TargetChanged,
+    TransientError,
 )
 from penstock.events import (
     Committed,
@@ -32,11 +34,11 @@ from penstock.events import (
     Warned,
 )
 from penstock.model import values
-from penstock.model.nights import Watermark
-from penstock.model.plans import GONE_STEP, Partition, PartitionPlan, Step
+from penstock.model.nights import Watermark, has_tables_of
+from penstock.model.plans import GONE_STEP, MERGE_STEP, Partition, PartitionPlan, Step
 from penstock.model.records import CommitRecord
 from penstock.model.snapshots import Snapshot
-from penstock.model.tables import NotCopied
+from penstock.model.tables import NotCopied, TableRef
 from penstock.run.connections import Connections
 from penstock.run.control_link import ControlLink
 from penstock.run.preparation import prepare
@@ -366,11 +368,20 @@ class RunState:
         Raises:
             SnapshotLost: nobody holds it any more.
             PermanentError: more rows would go than are allowed to.
+            TransientError: the source has got other tables while it was read.
         """
-        step = next((step for step in self.plan.load.after if step.id == GONE_STEP), None)
-        if step is None or self._report.error is not None or not self.all_committed:
+        if self._report.error is not None or not self.all_committed:
             return
-        if step.id in self._link.call(lambda control: control.steps_done(self.run_id)):
+        if not self.spec.load_mode.merges_at_end:
+            return
+        steps = {step.id: step for step in self.plan.load.after}
+        done = self._link.call(lambda control: control.steps_done(self.run_id))
+        step = steps.get(GONE_STEP)
+        if step is None:
+            if MERGE_STEP not in done:
+                self._check_tables()
+            return
+        if step.id in done:
             return
         from penstock.verification.gone import find_gone  # noqa: PLC0415 - seldom
 
@@ -386,7 +397,12 @@ class RunState:
                     "deleted rows were to be found, so nothing was merged; start a new run"
                 )
             exact = all(record.read_at == snapshot.taken_at for record in self._records)
-            found = find_gone(self.spec, run, source, target, exact=exact)
+            try:
+                found = find_gone(self.spec, run, source, target, exact=exact)
+            except PermanentError:
+                self._check_tables()  # they explain it, where they have changed
+                raise
+            self._check_tables()
             assert isinstance(target, FindsGone)
             target.note_gone(self.run_id, found.digests, found.check)
             self._gone = len(found.digests)
@@ -394,6 +410,29 @@ class RunState:
             # The source is not read again.
             self._link.call(lambda control: control.release_snapshot(self.run_id))
         yield self._step_changed(step, "done", begun)
+
+    def _check_tables(self) -> None:
+        """A table that is attached while a night reads is seen by whatever reads after that, and
+        its rows may be of any age.
+
+        Raises:
+            TransientError: the source has got one.
+        """
+        night = self.plan.night
+        if night is None:
+            return
+        relation = self.spec.relation
+        with closing(self.view.open()) as source:
+            assert isinstance(source, VersionedSource), "its capabilities say so"
+            assert isinstance(relation, TableRef), "checked with the options"
+            now = source.versions(relation)
+        if has_tables_of(night, now):
+            return
+        raise TransientError(
+            f"source: tables were attached to {self.spec.source_name}, or its columns or types "
+            f"altered, while run {self.run_id} read it, so nothing was merged; start a new run",
+            Diagnosis(side="source"),
+        )
 
     def merged(self) -> Iterator[Event]:
         """What came of merging the run's rows, once that is done."""

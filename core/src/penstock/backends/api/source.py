@@ -143,6 +143,13 @@ class VersionedSource(Protocol):
         """Of what is read now."""
         ...
 
+    def check_fixed(self, where: str) -> None:
+        """
+        Raises:
+            PlanningError: rows may come to fulfil a condition without a new version.
+        """
+        ...
+
     def has_reached(self, horizon: Horizon) -> bool:
         """Whether the transactions that a snapshot has seen are known here, at this moment."""
         ...

@@ -48,12 +48,34 @@ SNAPSHOT_GONE = {"22023", "42704", "55000"}
 # What is no table; what may be read in part; and, before PostgreSQL 13, partitions that may be read
 # as parts of their table alone.
 UNLOCKABLE = (psycopg.errors.WrongObjectType, psycopg.errors.InsufficientPrivilege)
-ONE_MOMENT = "ISOLATION LEVEL REPEATABLE READ READ ONLY"
-EXPORT = (
-    "SELECT pg_catalog.pg_export_snapshot(), clock_timestamp()::text,"
-    " pg_catalog.txid_snapshot_xmin(s) || ':' || pg_catalog.txid_snapshot_xmax(s)"
-    " FROM pg_catalog.txid_current_snapshot() AS s"
+# A standby's position in the log. A primary's snapshots are told apart by their transactions.
+REACHED = (
+    "SELECT CASE WHEN pg_catalog.pg_is_in_recovery()"
+    " THEN pg_catalog.pg_wal_lsn_diff(pg_catalog.pg_last_wal_replay_lsn(), '0/0') ELSE 0 END"
 )
+ONE_MOMENT = "ISOLATION LEVEL REPEATABLE READ READ ONLY"
+# What a standby has received may be replayed before it says so.
+EXPORT = """
+    SELECT pg_catalog.pg_export_snapshot(), clock_timestamp()::text,
+        pg_catalog.concat_ws(
+            ':', pg_catalog.txid_snapshot_xmin(s), pg_catalog.txid_snapshot_xmax(s), {reached},
+            coalesce(pg_catalog.pg_wal_lsn_diff(
+                CASE WHEN pg_catalog.pg_is_in_recovery()
+                    THEN greatest(
+                        pg_catalog.pg_last_wal_receive_lsn(), pg_catalog.pg_last_wal_replay_lsn()
+                    )
+                    ELSE pg_catalog.pg_current_wal_insert_lsn()
+                END,
+                '0/0'
+            ), 0)
+        ),
+        pg_catalog.pg_is_in_recovery()
+    FROM pg_catalog.txid_current_snapshot() AS s
+"""
+
+
+def _export_query(reached: int) -> str:
+    return EXPORT.replace("{reached}", str(reached))
 
 
 class SnapshotSession:
@@ -98,10 +120,15 @@ class ExportedSnapshot:
             return None
         try:
             # A lock comes before the snapshot that sees what is locked: to lock takes none.
-            cursor = self._connection.begin(ONE_MOMENT, f"{locks}; {EXPORT}")
+            cursor = self._connection.begin(ONE_MOMENT, f"{locks}; {_export_query(0)}")
             while cursor.nextset():
                 pass
-            return Snapshot(*cursor.fetchall()[0])
+            token, moment, horizon, standby = cursor.fetchall()[0]
+            if not standby:
+                return Snapshot(token, moment, horizon)
+            # Its position is asked before the snapshot is taken.
+            self._connection.execute("ROLLBACK")
+            return None
         except psycopg.Error:
             if not self._connection.closed:
                 self._connection.execute("ROLLBACK")
@@ -110,6 +137,8 @@ class ExportedSnapshot:
     def _export(self, relations: Sequence[Relation]) -> Snapshot:
         connection = self._connection
         with planning("source", "snapshot"):
+            # Before the snapshot is taken: it sees all of that.
+            reached = int(connection.value(REACHED) or 0)
             connection.begin(ONE_MOMENT)
         connection.guard = Guard("", Patience(), self._looker, side="source", what="the snapshot")
         tables = [read for read in relations if isinstance(read, TableRef)]
@@ -124,7 +153,8 @@ class ExportedSnapshot:
                 raise _too_many_locks(len(relations), found, error.sqlstate or "") from error
         connection.guard = None
         with planning("source", "snapshot"):
-            return Snapshot(*connection.first(EXPORT))
+            token, moment, horizon, _ = connection.first(_export_query(reached))
+            return Snapshot(token, moment, horizon)
 
     def alive(self) -> bool:
         """A server that goes away closes the socket, which then reads as ready."""
@@ -228,7 +258,8 @@ def lock_against_rewrites(
         Blocked: a session waits to rewrite a table, which would wait for the snapshot's holder, or
             holds it locked for too long.
     """
-    connection.execute(f"SET LOCAL lock_timeout = {round(seconds * 1000)}")
+    with planning("source", "snapshot"):
+        connection.execute(f"SET LOCAL lock_timeout = {round(seconds * 1000)}")
     tables = [read for read in relations if isinstance(read, TableRef)]
     queries = [read for read in relations if not isinstance(read, TableRef)]
     _lock_tables(connection, tables, seconds)

@@ -42,6 +42,7 @@ from penstock.backends.postgresql.catalog.versions import (
     FIRST_NORMAL,
     FURTHEST,
     changed_since,
+    check_fixed,
     read_versions,
 )
 from penstock.backends.postgresql.compare.checksums import (
@@ -58,6 +59,7 @@ from penstock.backends.postgresql.connection import PLAN, Connection, abandon, c
 from penstock.backends.postgresql.errors import planning, translated
 from penstock.backends.postgresql.snapshot import (
     AT_ONCE,
+    REACHED,
     import_locked,
     import_snapshot,
     join_locks,
@@ -104,6 +106,7 @@ class PostgresSource:
         self._connection = connection
         self._connection.guard = guard
         self._adopted = ""
+        self._horizon: Horizon | None = None
         self._locked: Sequence[Relation] = ()
         self._oids: Mapping[TableRef, int] = {}
         """Of tables that are locked."""
@@ -256,6 +259,7 @@ class PostgresSource:
             self._forget()
         import_snapshot(self._connection, snapshot.token)
         self._adopted = snapshot.token
+        self._horizon = Horizon.parse(snapshot.horizon)
         self._lock(self._locked)
 
     def adopt_locked(self, snapshot: Snapshot, relations: Sequence[Relation]) -> None:
@@ -268,6 +272,7 @@ class PostgresSource:
                 for each in self._sets:
                     each.forget(oids)
                 self._adopted, self._locked = snapshot.token, tuple(relations)
+                self._horizon = Horizon.parse(snapshot.horizon)
                 return
         self.adopt(snapshot)
         known = set(self._locked)
@@ -312,13 +317,18 @@ class PostgresSource:
         return read_versions(self._connection, relation, self._about(relation).oid(relation))
 
     def horizon(self) -> Horizon:
+        if self._adopted and self._horizon:
+            return self._horizon
         with planning("source", "horizon"):
-            return Horizon(
-                *self._connection.first(
-                    "SELECT pg_catalog.txid_snapshot_xmin(s), pg_catalog.txid_snapshot_xmax(s)"
-                    " FROM pg_catalog.txid_current_snapshot() AS s"
-                )
+            reached = int(self._connection.value(REACHED) or 0)
+            xmin, xmax = self._connection.first(
+                "SELECT pg_catalog.txid_snapshot_xmin(s), pg_catalog.txid_snapshot_xmax(s)"
+                " FROM pg_catalog.txid_current_snapshot() AS s"
             )
+            return Horizon(xmin, xmax, reached)
+
+    def check_fixed(self, where: str) -> None:
+        check_fixed(self._connection, where)
 
     def has_reached(self, horizon: Horizon) -> bool:
         # Counted from the next id of the server, whatever the transaction's own snapshot sees.

@@ -9,7 +9,7 @@ from penstock.backends.api.control import RunRow
 from penstock.backends.api.records import Kind, RecordStore, Row
 from penstock.errors import Diagnosis, Unreadable
 from penstock.model.codec import from_json, to_json
-from penstock.model.nights import Horizon, Night, Watermark, check_epoch, overtaken
+from penstock.model.nights import Horizon, Night, Watermark, check_epoch, is_behind, overtaken
 from penstock.model.records import CommitRecord
 
 _COLUMNS = ("name", "epoch", "run_id", "content", "made_at")
@@ -71,32 +71,34 @@ class WatermarkRecords:
 
 
 def _is_older(mine: Watermark, last: Watermark) -> bool:
-    """Whether a night would put back rows that a later moment has changed."""
-    if mine.horizon is None or last.horizon is None or mine.source is None or last.source is None:
+    """Whether a night would put back rows that a later moment has changed. A primary that was set
+    back to an earlier state is read in full."""
+    if mine.horizon is None or mine.source is None or (mine.full and not mine.source.standby):
         return False
-    same = (mine.source.system, mine.source.timeline, mine.source.database) == (
-        last.source.system,
-        last.source.timeline,
-        last.source.database,
-    )
-    return same and not mine.full and mine.horizon.xmax < last.horizon.xmax
+    return is_behind(last, mine.source, mine.horizon)
 
 
 def _read_as_of(run: RunRow, records: Sequence[CommitRecord], watermark: Watermark) -> Watermark:
     """With the oldest snapshot that any row of the night was read with."""
-    known = {snapshot.taken_at: snapshot for snapshot in run.snapshots}
-    moments = dict.fromkeys(record.read_at for record in records)
-    used = [known[moment] for moment in moments if moment in known]
+    moments = {record.read_at for record in records}
+    # Where nothing was written in between, a snapshot has the moment of the one that it replaces.
+    used = [snapshot for snapshot in run.snapshots if snapshot.taken_at in moments]
     horizons = [Horizon.parse(snapshot.horizon) for snapshot in used]
     exact = [each for each in horizons if each is not None]
     oldest = min(used, key=lambda each: each.taken_at, default=None)
     moment = oldest.taken_at if oldest else ""
-    all_known = len(exact) == len(moments) and exact
+    known = moments <= {snapshot.taken_at for snapshot in used}
+    all_known = known and exact and len(exact) == len(horizons)
     return replace(
         watermark,
         moment=moment,
         full_at=watermark.full_at or moment,
-        horizon=Horizon(min(each.xmin for each in exact), min(each.xmax for each in exact))
+        horizon=Horizon(
+            min(each.xmin for each in exact),
+            min(each.xmax for each in exact),
+            min(each.reached for each in exact),
+            max(each.seen for each in exact),
+        )
         if all_known
         else None,
         read=sum(record.rows for record in records),

@@ -13,6 +13,7 @@ from penstock.backends.postgresql.catalog.unique_keys import (
     read_unique_keys,
 )
 from penstock.backends.postgresql.connection import Connection
+from penstock.backends.postgresql.errors import from_driver
 from penstock.backends.postgresql.statements import (
     OWN_XMIN,
     column_list,
@@ -157,7 +158,14 @@ class Stage:
             if error.diag.table_name == self._stage.name:
                 found = f"one more often: {error.diag.message_detail}"
                 raise key_twice(self._key.names, found, error.sqlstate or "") from error
-            raise
+            ours = from_driver(error, "target")
+            raise PermanentError(
+                f"{ours.message}: another row of {self.target} has this value. Either it is to get "
+                f"another one in the same statement: have {error.diag.constraint_name} checked "
+                "after all rows (DEFERRABLE INITIALLY DEFERRED). Or the source has it no more: use "
+                "--deletes hard",
+                ours.diagnosis,
+            ) from error
         if self._may_drop_rows and inserted + sum(updated) < rows:
             query = statement("stage_missing").format(
                 table=self._table, match=self._match, stage=self.into

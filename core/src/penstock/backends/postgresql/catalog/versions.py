@@ -8,6 +8,7 @@ keeps the id in the row (since PostgreSQL 9.4), and so do VACUUM FULL and CLUSTE
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from psycopg import sql
@@ -73,6 +74,39 @@ def _kinds(found: str) -> str:
         kind, _, method = each.partition(" ")
         kinds.append(names.get(kind, f"rows kept by access method {method!r}"))
     return " and ".join(dict.fromkeys(kinds))
+
+
+_LITERAL = re.compile(r"'((?:[^']|'')*)'")
+_CALL = re.compile(r'([a-z_][a-z0-9_$]*|"[^"]+")\s*\(')
+_WORD = re.compile(r'"[^"]*"|[a-z_][a-z0-9_$]*')
+# What depends on the moment, the session or other rows, and is no function by its syntax.
+_WORDS = {
+    *("select", "current_date", "current_time", "current_timestamp", "localtime"),
+    *("localtimestamp", "current_user", "session_user", "current_role", "user"),
+    *("current_schema", "current_catalog"),
+}
+_MOMENTS = {"now", "today", "tomorrow", "yesterday"}
+
+
+def check_fixed(connection: Connection, where: str) -> None:
+    """
+    Raises:
+        PlanningError: rows may come to fulfil a condition without a new version: it depends on the
+            moment, say, or on other tables.
+    """
+    literals = {found.lower().strip() for found in _LITERAL.findall(where)}
+    text = _LITERAL.sub("''", where).lower()
+    found = {f"'{each}'" for each in literals & _MOMENTS} | (set(_WORD.findall(text)) & _WORDS)
+    names = [each.strip('"') for each in _CALL.findall(text)]
+    with planning("source", "functions of the condition"):
+        query = statement("moving_functions")
+        found |= {f"{name}()" for (name,) in connection.execute(query, {"names": names})}
+    if found:
+        raise PlanningError(
+            "--where with --incremental xmin: expected a condition on the row's own columns alone, "
+            "because a row that comes to fulfil it at another time has no new version by which it "
+            f"would be found; found {', '.join(sorted(found))}. Load without --incremental"
+        )
 
 
 def changed_since(since: Horizon, new: Sequence[int]) -> str:

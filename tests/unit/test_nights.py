@@ -1,0 +1,121 @@
+"""From where on a night reads, in plain data."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from penstock import CopySpec
+from penstock.model.nights import Horizon, SourceVersions, Watermark, has_tables_of, is_behind
+from penstock.planning.nights import TargetNow, new_leaves, plan_night
+
+FURTHEST = 2**31 - 2**24
+SPEC = CopySpec(
+    source="postgresql://a/b",
+    target="postgresql://c/d",
+    table="public.t",
+    mode="upsert",
+    incremental="xmin",
+)
+SOURCE = SourceVersions("system", 1, 5, 10, {"10": "a"}, "shape")
+NOW = Horizon(1000, 1010)
+TARGET = TargetNow("storage", 7)
+FIRST = plan_night(SPEC, (), None, SOURCE, NOW, FURTHEST, TARGET)
+LAST = replace(
+    FIRST.watermark("run"), moment="then", horizon=Horizon(900, 905), target="storage", rows=7
+)
+
+
+def why_full(**changes: Any) -> str:
+    given: dict[str, Any] = {"last": LAST, "source": SOURCE, "now": NOW, "target": TARGET}
+    given.update(changes)
+    last, source, now, target = (given[name] for name in ("last", "source", "now", "target"))
+    night = plan_night(SPEC, (), last, source, now, FURTHEST, target)
+    assert (night.since is None) == bool(night.full)
+    return night.full
+
+
+def test_what_has_changed_is_read_since_the_last_horizon() -> None:
+    assert why_full() == ""
+    assert plan_night(SPEC, (), LAST, SOURCE, NOW, FURTHEST, TARGET).since == LAST.horizon
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"last": None}, "this is the first night"),
+        ({"last": replace(LAST, horizon=None)}, "the watermark was reset"),
+        ({"last": replace(LAST, selects="other")}, "--where"),
+        ({"source": replace(SOURCE, system="other")}, "the source is another server"),
+        ({"source": replace(SOURCE, database=6)}, "the source is another database"),
+        ({"source": replace(SOURCE, timeline=2)}, "on timeline 2 since a failover, not 1"),
+        ({"source": replace(SOURCE, table=11)}, "the source's table was made anew"),
+        ({"source": replace(SOURCE, shape="other")}, "columns or types"),
+        ({"source": replace(SOURCE, leaves={"10": "b"})}, "columns or types"),
+        ({"source": replace(SOURCE, filtered=True)}, "row security"),
+        ({"last": replace(LAST, source=replace(SOURCE, filtered=True))}, "row security"),
+        ({"target": TargetNow("", None)}, "not there"),
+        ({"target": TargetNow("other", 7)}, "made anew"),
+        ({"target": TargetNow("storage", 6)}, "had 7 rows after the last night, and has 6 now"),
+        ({"now": Horizon(890, 904)}, "gone back to an earlier state"),
+        ({"now": Horizon(900, 900 + FURTHEST)}, "transactions have begun since the last night"),
+    ],
+)
+def test_all_rows_are_read(changes: dict[str, Any], why: str) -> None:
+    assert why in why_full(**changes)
+
+
+def test_the_furthest_that_ids_are_compared_over() -> None:
+    assert why_full(now=Horizon(900, 899 + FURTHEST)) == ""
+    assert why_full(now=Horizon(900, 900 + FURTHEST)) != ""
+
+
+def test_leaves_that_are_new_or_were_attached_again() -> None:
+    leaves = {"11": "a", "12": "b", "13": "c"}
+    then = replace(LAST, source=replace(SOURCE, leaves={"11": "a", "12": "a", "14": "x"}))
+    source = replace(SOURCE, leaves=leaves)
+    night = plan_night(SPEC, (), then, source, NOW, FURTHEST, TARGET)
+    assert night.full == ""
+    assert new_leaves(night, then) == (12, 13)
+    assert has_tables_of(night, replace(source, leaves={"11": "a"}))
+    assert not has_tables_of(night, replace(source, leaves={**leaves, "15": "a"}))
+    assert not has_tables_of(night, replace(source, leaves={**leaves, "11": "again"}))
+
+
+STANDBY = replace(SOURCE, standby=True)
+
+
+@pytest.mark.parametrize(
+    ("source", "then", "now", "behind"),
+    [
+        (SOURCE, Horizon(900, 905), Horizon(900, 905), False),
+        (SOURCE, Horizon(900, 905), Horizon(900, 904), True),
+        (STANDBY, Horizon(900, 905), Horizon(900, 904), True),
+        # By its position in the log alone.
+        (STANDBY, Horizon(900, 905, 0, 5000), Horizon(900, 905, 4999, 6000), True),
+        (STANDBY, Horizon(900, 905, 0, 5000), Horizon(900, 905, 5000, 6000), False),
+        (STANDBY, Horizon(900, 905), Horizon(900, 905, 10, 20), False),
+        # It has not followed a promotion yet, or has.
+        (replace(STANDBY, timeline=0), Horizon(1, 2), Horizon(900, 905), True),
+        (replace(STANDBY, timeline=2), Horizon(900, 905), Horizon(1, 2), False),
+        (replace(STANDBY, system="other"), Horizon(900, 905), Horizon(1, 2), False),
+    ],
+)
+def test_a_source_that_is_behind(
+    source: SourceVersions, then: Horizon, now: Horizon, behind: bool
+) -> None:
+    assert is_behind(replace(LAST, horizon=then), source, now) == behind
+
+
+def test_a_horizon_comes_back_the_same() -> None:
+    for horizon in (NOW, Horizon(1, 2, 3, 4)):
+        assert Horizon.parse(str(horizon)) == horizon
+    assert Horizon.parse("") is None
+    assert Horizon.parse("1:2") == Horizon(1, 2)
+
+
+def test_a_watermark_takes_the_epoch_after_the_one_that_it_continues() -> None:
+    assert (FIRST.epoch, FIRST.watermark("r").epoch) == (0, 1)
+    assert isinstance(LAST, Watermark)
