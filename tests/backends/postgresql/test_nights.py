@@ -170,3 +170,17 @@ def test_keys_of_all_kinds_are_found_to_be_gone(
         night(pair, deletes="hard", max_deletes="90%").done()
         found = "SELECT a::text, b::text, n FROM items ORDER BY n"
         assert pair.target.rows(found) == pair.source.rows(found)
+
+
+def test_parts_of_a_table_have_watermarks_of_their_own(items: Pair) -> None:
+    parts = [
+        {"where": where, "watermark": where, "deletes": "hard"}
+        for where in ("id <= 500", "id > 500")
+    ]
+    for part in parts:
+        night(items, **part).done()
+    items.source.run(
+        "UPDATE items SET word = 'x' WHERE id IN (1, 900)", "DELETE FROM items WHERE id = 2"
+    )
+    assert [night(items, **part).done().rows for part in parts] == [1, 1]
+    assert items.target.rows(ALL) == items.source.rows(ALL)

@@ -422,7 +422,8 @@ class StepRecords(RunRecords, ABC):
                     replace(
                         mark,
                         target=merged.target,
-                        rows=merged.rows,
+                        # Of a part of the table: other watermarks may be about the rest.
+                        rows=None if run.spec["where"] else merged.rows,
                         inserted=merged.inserted,
                         updated=merged.updated,
                         deleted=merged.deleted,
