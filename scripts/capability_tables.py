@@ -28,7 +28,7 @@ from penstock.backends.api.capabilities import (
 )
 from penstock.backends.api.registry import ENTRY_POINTS, load_backend
 from penstock.planning.support import listed
-from penstock.spec.modes import MODES, Mode
+from penstock.spec.modes import MERGE, MODES, Mode
 from penstock.spec.option_values import flag_of
 from penstock.spec.strategies import ALIASES, STRATEGIES, Strategy
 
@@ -91,7 +91,9 @@ def table(head: str, rows: Iterable[Row]) -> str:
 
 def some_of(chosen: Sequence[Mode], all_of: Sequence[Mode]) -> str:
     """With which modes, out of all that the target supports."""
-    others = [mode for mode in all_of if mode not in chosen]
+    chosen = list({mode.name: mode for mode in chosen}.values())
+    names = {mode.name for mode in chosen}
+    others = list({mode.name: mode for mode in all_of if mode.name not in names}.values())
     if not chosen:
         return NO
     if not others:
@@ -135,6 +137,7 @@ def modes() -> str:
             *map(supports, MODES.values()),
             row("makes a missing table", lambda s: some_of(s.target.makes_missing, s.target.modes)),
             *map(option, TARGET_OPTIONS),
+            row("`--atomic`, `--deletes`", lambda s: yes_or_no(MERGE in s.target.modes)),
             row("tells a run's rows from others", lambda s: yes_or_no(s.target.tells_rows_apart)),
             row("`penstock tune`", lambda s: yes_or_no(s.target.scratch)),
             row("`penstock control-ddl`", lambda s: yes_or_no(s.target.control_ddl)),

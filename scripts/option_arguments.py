@@ -95,7 +95,9 @@ def literals() -> str:
     for item in options():
         if choices := item.metadata["choices"]:
             lines = "".join(f'    "{choice}",\n' for choice in choices)
-            text += f"{camel(item.name)} = Literal[\n{lines}]\n"
+            # As the formatter writes them.
+            listed = f"\n{lines}" if len(choices) > 1 else f'"{choices[0]}"'
+            text += f"{camel(item.name)} = Literal[{listed}]\n"
     return text
 
 

@@ -82,6 +82,22 @@ def test_backfill(shop: Shop) -> None:
     assert content(shop.target, "orders") == content(shop.target, "orders", month)
 
 
+def test_nightly_increment(shop: Shop) -> None:
+    tables = ("customer", "lineitem", "orders")
+    shop.run(EXAMPLES / "nightly_increment.py", "nightly_increment").succeeded()
+    for table in tables:
+        shop.assert_same(table)
+    shop.source.execute("UPDATE orders SET o_comment = 'tonight' WHERE o_orderkey % 100 = 0")
+    shop.source.execute("DELETE FROM lineitem WHERE l_orderkey % 100 = 1")
+    run = shop.run(EXAMPLES / "nightly_increment.py", "nightly_increment").succeeded()
+    for table in tables:
+        shop.assert_same(table)
+    assert run.task("lineitem.verify").value["night"]["deleted"] > 0
+    night = run.task("others").value["tables"]["public.orders"]["night"]
+    assert 0 < night["updated"] == night["read"] < shop.rows["orders"]
+    assert night["since"]
+
+
 def test_full_refresh_with_swap(shop: Shop) -> None:
     before = shop.target.execute("SELECT 'lineitem'::regclass::oid").fetchone()
     run = shop.run(EXAMPLES / "full_refresh_with_swap.py", "full_refresh_with_swap").succeeded()

@@ -174,6 +174,28 @@ def test_range_buckets(
         assert instance.get_materialized_partitions(LINEITEM) == {f"00{n}" for n in range(8)}
 
 
+def test_nightly_increment(shop: str, warehouse: str, instance: dg.DagsterInstance) -> None:
+    defs = definitions(EXAMPLES / "nightly_increment.py")
+    with psycopg.connect(warehouse) as target:
+        target.execute("DROP TABLE dw.lineitem, dw.orders")  # these have no keys
+    assert run(defs, instance).success
+    with psycopg.connect(shop) as source:
+        source.execute("UPDATE orders SET o_comment = 'tonight' WHERE o_orderkey % 100 = 0")
+        gone = source.execute("DELETE FROM lineitem WHERE l_orderkey % 100 = 1").rowcount
+    tonight = run(defs, instance)
+    assert tonight.success
+    for table in TABLES:
+        assert_same(shop, warehouse, table)
+    found = {
+        event.asset_key: event.step_materialization_data.materialization.metadata
+        for event in tonight.get_asset_materialization_events()
+    }
+    assert found[LINEITEM]["penstock/rows_deleted"].value == gone
+    updated = found[ORDERS]["penstock/rows_updated"].value
+    assert isinstance(updated, int)
+    assert 0 < updated == found[ORDERS]["penstock/rows_read"].value
+
+
 def test_checked_graph(
     shop: str, warehouse: str, target: Connection, instance: dg.DagsterInstance
 ) -> None:

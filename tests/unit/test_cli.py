@@ -245,7 +245,8 @@ def test_resume_offers_what_may_change_and_nothing_else(
     main(["resume", "--help"])
     text = capsys.readouterr().out
     for item in fields(CopySpec):
-        flag = re.search(rf"--{item.name.replace('_', '-')}\b(?!-)", text)
+        # Texts of other options may name it.
+        flag = re.search(rf"^  --{item.name.replace('_', '-')}\b(?!-)", text, re.MULTILINE)
         offered = item.metadata["execution"] and item.name != "run_id"
         assert bool(flag) == (offered or item.name == "control_schema"), item.name
 
@@ -525,6 +526,7 @@ def test_status_prints_the_run(engine: FakeEngine, capsys: pytest.CaptureFixture
         failures=(),
     )
     engine.result = SimpleNamespace(
+        night=None,
         run=run, committed=(), running=(), at_work=True, as_json=lambda: {"run_id": RUN}
     )
     assert main(["status", RUN, "--target", "env:DW", "--control-schema", "ops"]) == 0

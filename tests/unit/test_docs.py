@@ -32,13 +32,14 @@ from penstock.backends.api.attempt import (
 )
 from penstock.backends.api.backend import Backend
 from penstock.backends.api.control import ControlStore
+from penstock.backends.api.nights import FindsGone, GroupsKeys
 from penstock.backends.api.roll_forward import (
     Pieces,
     PieceStream,
     RecordDocuments,
     RollForwardHooks,
 )
-from penstock.backends.api.source import HeldSnapshot, SourceCatalog
+from penstock.backends.api.source import HeldSnapshot, SourceCatalog, VersionedSource
 from penstock.backends.api.target import TargetCatalog
 from penstock.backends.api.worker import Reader, Writer
 from penstock.cli.main import make_parser
@@ -458,6 +459,9 @@ def test_architecture_shows_the_modules_as_they_are() -> None:
         Pieces,
         PieceStream,
         RollForwardHooks,
+        VersionedSource,
+        GroupsKeys,
+        FindsGone,
     ],
 )
 def test_every_method_of_a_backend_is_explained(protocol: type) -> None:

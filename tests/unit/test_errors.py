@@ -28,6 +28,7 @@ CODES = {
     "NoHolder": 75,
     "Superseded": 75,
     "TargetBusy": 75,
+    "Overtaken": 75,
     "Blocked": 75,
     "RunFailedTransiently": 75,
     "Interrupted": 130,

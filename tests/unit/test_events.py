@@ -80,11 +80,7 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "inserted": estimates,
     "updated": estimates,
     "deleted": estimates,
-    "watermark": texts,
     "epoch": amounts,
-    "moment": texts,
-    "since": texts,
-    "full": texts,
     "step_id": texts,
     "step": texts,
     "table": texts,
@@ -100,6 +96,10 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "dropped": st.booleans(),
     "side": st.sampled_from(["source", "target"]),
     "automatic": st.booleans(),
+    "watermark": texts,
+    "moment": texts,
+    "since": texts,
+    "full": texts,
     "cause": st.sampled_from(["connections", "auto", "lag"]),
     "waits": st.dictionaries(texts, numbers_from_1, max_size=3),
     "phases": st.dictionaries(texts, seconds, max_size=3),
@@ -117,6 +117,12 @@ OWN: dict[str, dict[str, st.SearchStrategy[Any]]] = {
     "planned": {"rows": estimates, "bytes": estimates},
     "degree": {"degree": amounts},
     "snapshot": {"state": st.sampled_from(["taken", "adopted", "lost", "renewed"])},
+    "merged": {
+        "inserted": amounts,
+        "updated": amounts,
+        "deleted": amounts,
+        "epoch": amounts,
+    },
     "finished": {
         "status": st.sampled_from(["done", "partial", "failed", "interrupted"]),
         "attempts": amounts,
@@ -239,8 +245,11 @@ class TestBadLines:
         raw = json.loads(data.draw(EVENTS[name]).to_line())
         optional = {"at", "already", "failures", "timings", "inserted", "updated", "error"}
         optional |= {"warnings", "not_copied", "differences", "compared", "later"}
-        optional |= {"paced", "automatic", "cause"}
+        optional |= {"paced", "automatic", "cause", "phases"}
+        optional |= {"watermark", "epoch", "moment", "since", "full"}
+        optional |= {"deleted"} if name == "finished" else set()
         optional -= {"error"} if name == "failed" else set()
+        optional -= {"inserted", "updated"} if name == "merged" else set()
         optional |= {"message"} if name == "step" else set()
         optional |= {"watermark", "epoch", "moment", "since", "full"} | (
             {"deleted"} if name == "finished" else set()

@@ -13,6 +13,8 @@ from penstock_airflow.results import summary_of
 
 # Of a run's summary.
 _OF_EVENT = ("run_id", "rows", "inserted", "updated", "bytes", "partitions", "seconds", "read_at")
+# Of a night, besides these.
+_OF_NIGHT = ("watermark", "epoch", "moment", "since", "full", "deleted")
 _OF_BATCH = ("run_id", "rows", "bytes", "seconds", "tables")
 
 
@@ -43,6 +45,9 @@ def emit(context: Any, outlet: Any, target: str, status: RunStatus) -> None:
     """
     summary, uri = summary_of(status), uri_of(target, status)
     extra = {name: summary[name] for name in _OF_EVENT} | {"uri": uri}
+    if night := summary["night"]:
+        # Flat: Airflow 2.11 takes no other values for an alias.
+        extra |= {name: night[name] for name in _OF_NIGHT}
     if isinstance(outlet, AssetAlias):
         # An asset's URI is one that Airflow's own lineage knows.
         context["outlet_events"][outlet].add(Asset(uri=uri), extra=extra)

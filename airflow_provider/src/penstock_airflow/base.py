@@ -22,6 +22,7 @@ from penstock import (
     Finished,
     Interrupted,
     PenstockError,
+    RunStatus,
     SnapshotLost,
     as_arguments,
     failure_text,
@@ -31,6 +32,7 @@ from penstock import (
 )
 from penstock_airflow.ends import End
 from penstock_airflow.links import REPORT_KEY
+from penstock_airflow.nights import overtaken
 
 Ending = TypeVar("Ending", Finished, BatchFinished)
 
@@ -118,6 +120,8 @@ class PenstockOperator(TargetOperator):
         self._source.check()
         self._copying = False
         self._killed = False
+        self._ended: Finished | BatchFinished | None = None
+        """The last event of what was followed, even if it has failed."""
 
     @property
     def _source(self) -> End:
@@ -157,13 +161,14 @@ class PenstockOperator(TargetOperator):
             kind: of the event that ends them.
         """
         finished: Ending | None = None
+        self._ended = None
         self._copying = True
         try:
             self._check_not_killed()
             with closing(events):
                 for event in narrate(events, self._say, only, warn=self._warn):
                     if isinstance(event, kind):
-                        finished = event
+                        self._ended = finished = event
         except Interrupted:
             raise AirflowException(
                 "the task was killed: what was not committed is rolled back"
@@ -175,6 +180,15 @@ class PenstockOperator(TargetOperator):
         self._check_not_killed()
         assert finished is not None
         return finished
+
+    def _overtaken(self, run_id: str, target: str) -> RunStatus | None:
+        """How a run that has failed stands, if another night has overtaken it.
+
+        Raises:
+            AirflowException: the task was killed.
+        """
+        self._check_not_killed()
+        return overtaken(run_id, target=target, control_schema=self.control_schema)
 
     def _say(self, line: str) -> None:
         self.log.info("%s", as_arguments(line))

@@ -6,8 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from airflow.providers.common.compat.sdk import AirflowException
+
 import penstock
-from penstock import BatchFinished, PenstockError, as_arguments, report_text
+from penstock import BatchFinished, PenstockError, RunStatus, as_arguments, report_text
 from penstock_airflow import option_kinds as kinds
 from penstock_airflow.assets import alias_of, emit_all
 from penstock_airflow.base import PenstockOperator, as_airflow
@@ -21,6 +23,16 @@ from penstock_airflow.identity import (
 )
 from penstock_airflow.lineage import CopyFacts, LineageMixin
 from penstock_airflow.links import ReportLink
+from penstock_airflow.nights import (
+    COVERED,
+    MOST_NIGHTS,
+    STALE,
+    covered_by,
+    is_overtaken,
+    mirror,
+    next_id,
+    said,
+)
 from penstock_airflow.options import (
     asked_for,
     asks_for_interval,
@@ -165,7 +177,42 @@ class CopyAllOperator(LineageMixin, PenstockOperator):
     def execute(self, context: Any) -> dict[str, Any]:
         ends = self._ends()
         again = all(begins_again(self.recopy, mode) for mode in self._modes())
-        run_id = run_id_of(context, again=again, name_length=NAME_LENGTH_OF_BATCH)
+        first = run_id_of(context, again=again, name_length=NAME_LENGTH_OF_BATCH)
+        for number in range(MOST_NIGHTS):
+            try:
+                return self._copied(context, next_id(first, number), ends, again=again)
+            except AirflowException:
+                failed = self._overtaken_tables(ends["target"])
+                if not failed:
+                    raise
+            if len(failed) == len(self._failed) and all(map(covered_by, failed)):
+                for status in failed:
+                    self.log.info("%s", said(COVERED, status))
+                assert isinstance(self._ended, BatchFinished)
+                return self._concluded(context, self._ended, ends["target"])
+            for status in failed:
+                self.log.warning("%s; a new batch begins from there", said(STALE, status))
+        raise AirflowException(f"{MOST_NIGHTS} nights in a row were overtaken")
+
+    def _overtaken_tables(self, target: str) -> list[RunStatus]:
+        """The runs that were overtaken by other nights. What else has failed is tried again with
+        them: where all tables are merged together, it may have failed because of them."""
+        named = [table for table in self.tables if isinstance(table, Mapping)]
+        if not any(options.get("incremental") for options in (self.options, *named)):
+            return []
+        found = [self._overtaken(run_id, target) for run_id in self._failed]
+        return [status for status in found if status is not None]
+
+    @property
+    def _failed(self) -> list[str]:
+        ended = self._ended
+        if not isinstance(ended, BatchFinished):
+            return []
+        return [table.run_id for table in ended.tables if table.status != "done"]
+
+    def _copied(
+        self, context: Any, run_id: str, ends: dict[str, Any], *, again: bool
+    ) -> dict[str, Any]:
         try:
             if self._of_interval:
                 check_interval(context)
@@ -180,10 +227,16 @@ class CopyAllOperator(LineageMixin, PenstockOperator):
             "the batch's report\n%s", as_arguments(report_text(finished, "clear this task"))
         )
         self._say_where_time_went(finished.run_id, ends["target"])
+        return self._concluded(context, finished, ends["target"])
+
+    def _concluded(self, context: Any, finished: BatchFinished, target: str) -> dict[str, Any]:
         self._run_ids = [table.run_id for table in finished.tables]
-        copied = penstock.statuses(
-            self._run_ids, target=ends["target"], control_schema=self.control_schema
-        )
+        copied = penstock.statuses(self._run_ids, target=target, control_schema=self.control_schema)
         summary = batch_summary_of(finished, copied)
-        emit_all(context, self.outlet, ends["target"], copied, summary)
+        brought = [status for status in copied if not is_overtaken(status)]
+        if brought:
+            emit_all(context, self.outlet, target, brought, summary)
+        nights = {name: table["night"] for name, table in summary["tables"].items()}
+        known = {name: night for name, night in nights.items() if night is not None}
+        mirror(context, self.outlet, known or None, self.log)
         return summary

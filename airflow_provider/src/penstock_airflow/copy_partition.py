@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException
+
 import penstock
+from penstock import Finished
 from penstock_airflow.base import PenstockOperator
 from penstock_airflow.ends import ARGUMENTS
 from penstock_airflow.followed import check_followed
 from penstock_airflow.identity import clearings, recopies_partition
 from penstock_airflow.lineage import CopyFacts, LineageMixin
 from penstock_airflow.links import ReportLink
+from penstock_airflow.nights import COVERED, STALE_GROUP, covered_by, said
 from penstock_airflow.options import overrides
-from penstock_airflow.results import result_of
+from penstock_airflow.results import covered_result, result_of
 
 AWAIT_SNAPSHOT = 180.0
 """Seconds. A restarted triggerer takes a minute to run its triggers again."""
@@ -78,13 +82,34 @@ class CopyPartitionOperator(LineageMixin, PenstockOperator):
         partition = self.partition
         ids = list(partition["partitions"])
         cleared = clearings(context["ti"])
-        recopy = cleared and recopies_partition(self.recopy, partition["mode"])
+        # What is gathered in a stage is merged once; a stage that is merged is gone.
+        gathers = partition.get("gathers", False)
+        recopy = cleared and not gathers and recopies_partition(self.recopy, partition["mode"])
         if recopy:
             check_followed(self, context)
-        finished = self._follow(
+        ends = self._ends()
+        try:
+            finished = self._resumed(ends, ids, cleared=cleared, recopy=bool(recopy))
+        except AirflowException:
+            status = self._overtaken(partition["run_id"], ends["target"]) if gathers else None
+            if status is None:
+                raise
+            if not covered_by(status):
+                raise AirflowFailException(said(STALE_GROUP, status)) from None
+            self.log.info("%s", said(COVERED, status))
+            return covered_result(partition["run_id"], ids, covered_by(status))
+        if finished.attempts == 0:
+            self.log.info("%s: already committed; nothing was copied", partition["label"])
+        return result_of(finished, ids, tries=context["ti"].try_number - cleared)
+
+    def _resumed(
+        self, ends: dict[str, Any], ids: list[str], *, cleared: int, recopy: bool
+    ) -> Finished:
+        partition = self.partition
+        return self._follow(
             penstock.resume(
                 partition["run_id"],
-                **self._ends(),
+                **ends,
                 only=ids,
                 control_schema=self.control_schema,
                 await_snapshot=self.await_snapshot,
@@ -99,6 +124,3 @@ class CopyPartitionOperator(LineageMixin, PenstockOperator):
             ),
             only=len(ids),
         )
-        if finished.attempts == 0:
-            self.log.info("%s: already committed; nothing was copied", partition["label"])
-        return result_of(finished, ids, tries=context["ti"].try_number - cleared)

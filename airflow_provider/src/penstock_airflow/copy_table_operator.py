@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from typing import Any
 
+from airflow.providers.common.compat.sdk import AirflowException
+
 import penstock
 from penstock import CopySpec, Event, PenstockError, as_arguments, report_text
 from penstock_airflow import option_kinds as kinds
@@ -15,6 +17,15 @@ from penstock_airflow.ends import ARGUMENTS, ends_of
 from penstock_airflow.identity import begins_again, clearings, run_id_of
 from penstock_airflow.lineage import CopyFacts, LineageMixin
 from penstock_airflow.links import ReportLink
+from penstock_airflow.nights import (
+    COVERED,
+    MOST_NIGHTS,
+    STALE,
+    covered_by,
+    mirror,
+    next_id,
+    said,
+)
 from penstock_airflow.options import (
     asked_for,
     asks_for_interval,
@@ -167,15 +178,33 @@ class CopyTableOperator(LineageMixin, PenstockOperator):
     def execute(self, context: Any) -> dict[str, Any]:
         ends = self._ends()
         again = begins_again(self.recopy, self.options.get("mode", "append"))
-        self._run_id = run_id_of(context, again=again)
+        first = run_id_of(context, again=again)
+        for number in range(MOST_NIGHTS):
+            run_id = self._run_id = next_id(first, number)
+            try:
+                return self._copied(context, run_id, ends)
+            except AirflowException:
+                # A night that was overtaken would fail for ever.
+                incremental = self.options.get("incremental")
+                status = self._overtaken(run_id, ends["target"]) if incremental else None
+                if status is None:
+                    raise
+            if covered_by(status):
+                self.log.info("%s", said(COVERED, status))
+                return summary_of(status)
+            self.log.warning("%s; a new run begins from there", said(STALE, status))
+        raise AirflowException(f"{MOST_NIGHTS} nights in a row were overtaken")
+
+    def _copied(self, context: Any, run_id: str, ends: dict[str, Any]) -> dict[str, Any]:
         try:
             if self._of_interval:
                 check_interval(context)
-            spec = make_spec(ends["source"], ends["target"], self.options, self._run_id)
+            spec = make_spec(ends["source"], ends["target"], self.options, run_id)
         except PenstockError as error:
             raise as_airflow(error) from None
-        cleared = bool(clearings(context["ti"]))
-        finished = self._follow(self._copy(spec, self._run_id, ends, cleared=cleared))
+        # A night reads the source as it is now in any case.
+        cleared = bool(clearings(context["ti"])) and spec.incremental is None
+        finished = self._follow(self._copy(spec, run_id, ends, cleared=cleared))
         self.log.info(
             "the run's report\n%s", as_arguments(report_text(finished, "clear this task"))
         )
@@ -186,4 +215,5 @@ class CopyTableOperator(LineageMixin, PenstockOperator):
         summary = summary_of(status)
         if self.outlet is not None:
             emit(context, self.outlet, ends["target"], status)
+        mirror(context, self.outlet, summary["night"], self.log)
         return summary

@@ -16,6 +16,7 @@ from penstock_airflow.base import PenstockOperator, TargetOperator, as_airflow, 
 from penstock_airflow.ends import ARGUMENTS, TARGET_ARGUMENTS
 from penstock_airflow.identity import clearings
 from penstock_airflow.links import nearest
+from penstock_airflow.nights import COVERED, covered_by, said
 from penstock_airflow.options import overrides
 from penstock_airflow.skips import end_without_run
 from penstock_airflow.states import Tasks
@@ -216,6 +217,9 @@ class ReleaseSnapshotOperator(TargetOperator):
             AirflowFailException: the run is not complete, or its verification has failed.
         """
         run = status.run
+        if covered_by(status):
+            self.log.info("%s", said(COVERED, status))
+            return
         partitions = len(run.plan.partitions)
         committed = len(status.committed)
         left = [step.name for step in run.plan.load.after if step.id not in status.steps_done]

@@ -49,7 +49,7 @@ Mode = Literal[
     "swap",
     "attach",
 ]
-Incremental = Literal["xmin",]
+Incremental = Literal["xmin"]
 Atomic = Literal[
     "table",
     "batch",

@@ -21,6 +21,7 @@ def pack(
     most_tasks: int,
     at_once: int,
     max_rate: int | None = None,
+    gathers: bool = False,
 ) -> list[dict[str, Any]]:
     """The input of each mapped task. Its bounds are for people; the plan itself is in the target.
 
@@ -29,6 +30,7 @@ def pack(
         most_tasks: mapped tasks that Airflow accepts (`max_map_length`).
         at_once: how many of them run at once, at most; 0: any number.
         max_rate: the run's, which these divide.
+        gathers: the run gathers its rows in a stage.
     """
     count = len(partitions)
     tasks = max(1, min(-(-count // per_task), most_tasks)) if count else 0
@@ -42,6 +44,7 @@ def pack(
             "partitions": [partition.id for partition in partitions[first:end]],
             "label": _label(partitions[first:end]),
             **rate,
+            **({"gathers": True} if gathers else {}),
         }
         for first, end in pairwise(bounds)
     ]

@@ -67,6 +67,7 @@ class PlanCopyOperator(TargetOperator):
             most_tasks=conf.getint("core", "max_map_length"),
             at_once=_at_once(run.spec.get("degree")),
             max_rate=run.spec.get("max_rate"),
+            gathers=bool(run.spec.get("incremental") or run.spec.get("atomic")),
         )
         self.log.info("%d partitions in %d mapped tasks", len(plan.partitions), len(packs))
         return packs

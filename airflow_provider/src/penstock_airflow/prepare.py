@@ -132,7 +132,11 @@ class PrepareCopyOperator(PenstockOperator):
                 run_id = self._run_in_use(context, ends["target"]) or run_id
             spec = make_spec(ends["source"], ends["target"], self.options, run_id)
             run = penstock.create(spec).run
-            if len(run.plan.partitions) == 1 and (spec.snapshot, spec.verify) == ("shared", "none"):
+            if (
+                len(run.plan.partitions) == 1
+                and (spec.snapshot, spec.verify) == ("shared", "none")
+                and not spec.gone.found
+            ):
                 # One reader, and nothing is read twice: the copy takes its own snapshot.
                 penstock.release(run.run_id, target=spec.target, control_schema=spec.control_schema)
         except PenstockError as error:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from penstock import BatchFinished, Finished, RunStatus, from_line
+from penstock import BatchFinished, Finished, NightStatus, RunStatus, from_line
 
 
 def result_of(finished: Finished, partitions: Sequence[str], tries: int) -> dict[str, Any]:
@@ -32,10 +32,21 @@ def result_of(finished: Finished, partitions: Sequence[str], tries: int) -> dict
     }
 
 
+def covered_result(run_id: str, partitions: Sequence[str], by: str) -> dict[str, Any]:
+    """Of a task whose run was overtaken.
+
+    Parameters:
+        by: the run that has brought what this one would have.
+    """
+    return {"run_id": run_id, "partitions": list(partitions), "rows": 0, "covered_by": by}
+
+
 def executions(results: Iterable[Mapping[str, Any]]) -> list[Finished]:
     """The executions whose events mapped tasks returned."""
     found = []
     for result in results:
+        if "event" not in result:
+            continue  # its run was overtaken
         event = from_line(json.dumps(result["event"]))
         assert isinstance(event, Finished)
         found.append(event)
@@ -66,6 +77,29 @@ def summary_of(status: RunStatus) -> dict[str, Any]:
         "updated": sum(record.updated or 0 for record in records) if merged else None,
         # The first, if some partitions were read later; None if each was read as of its own moment.
         "read_at": min(moments).isoformat() if moments else None,
+        "night": None if status.night is None else _night(status.night),
+    }
+
+
+def _night(night: NightStatus) -> dict[str, Any]:
+    """From where on a night has read, as of which moment the target is, and what was merged."""
+    left = night.merged
+    if left is None:
+        by = night.overtaken_by if night.covered else None
+        return {"watermark": night.watermark, "covered_by": by and by.run_id}
+    return {
+        "watermark": night.watermark,
+        "epoch": left.epoch,
+        "moment": left.moment,
+        # Empty where all rows were read, for the reason that `full` has.
+        "since": night.since,
+        "full": night.full,
+        "read": left.read,
+        "inserted": left.inserted,
+        "updated": left.updated,
+        "deleted": left.deleted,
+        # Of the target's table; None if they were not counted.
+        "rows": left.rows,
     }
 
 
@@ -74,7 +108,7 @@ def batch_summary_of(finished: BatchFinished, statuses: Iterable[RunStatus]) -> 
     tables = {}
     for status in statuses:
         summary = summary_of(status)
-        names = ("run_id", "rows", "inserted", "updated", "bytes", "partitions", "read_at")
+        names = ("run_id", "rows", "inserted", "updated", "bytes", "partitions", "read_at", "night")
         tables[status.run.spec["target_table"]] = {name: summary[name] for name in names}
     return {
         "run_id": finished.run_id,

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException
+
 import penstock
 from penstock import Finished, as_arguments, combined_report, report_text
 from penstock_airflow.assets import emit
@@ -15,6 +17,7 @@ from penstock_airflow.followed import check_followed
 from penstock_airflow.identity import clearings
 from penstock_airflow.lineage import CopyFacts, LineageMixin
 from penstock_airflow.links import PartitionsLink, ReportLink, nearest
+from penstock_airflow.nights import COVERED, STALE_GROUP, covered_by, mirror, said
 from penstock_airflow.options import overrides
 from penstock_airflow.results import executions, summary_of
 from penstock_airflow.skips import end_without_run
@@ -75,19 +78,32 @@ class VerifyCopyOperator(LineageMixin, PenstockOperator):
         cleared = clearings(context["ti"])
         if cleared:
             check_followed(self, context)
-        finished = self._follow(
+        ends = self._ends()
+        try:
+            finished = self._resumed(ends, cleared=bool(cleared))
+        except AirflowException:
+            status = self._overtaken(self.run_id, ends["target"])
+            if status is None:
+                raise
+            if not covered_by(status):
+                raise AirflowFailException(said(STALE_GROUP, status)) from None
+            self.log.info("%s", said(COVERED, status))
+            return summary_of(status)
+        return self._conclude(context, finished, self._results())
+
+    def _resumed(self, ends: dict[str, Any], *, cleared: bool) -> Finished:
+        return self._follow(
             penstock.resume(
                 self.run_id,
-                **self._ends(),
+                **ends,
                 control_schema=self.control_schema,
                 await_snapshot=self.await_snapshot,
-                as_of_now=bool(cleared),
+                as_of_now=cleared,
                 finish=True,
                 degree=self.degree,
                 **overrides(self.on_snapshot_lost),
             )
         )
-        return self._conclude(context, finished, self._results())
 
     def _results(self) -> Sequence[Mapping[str, Any]]:
         # All at once: iterating would fetch each mapped task's result in a request of its own.
@@ -104,4 +120,5 @@ class VerifyCopyOperator(LineageMixin, PenstockOperator):
         self._say_where_time_went(finished.run_id, target)
         if self.outlet is not None:
             emit(context, self.outlet, target, status)
+        mirror(context, self.outlet, summary["night"], self.log)
         return summary

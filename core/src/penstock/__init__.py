@@ -55,7 +55,7 @@ if TYPE_CHECKING:
         KeyValues,
         Whole,
     )
-    from penstock.model.nights import Watermark
+    from penstock.model.nights import NightStatus, Watermark
     from penstock.model.plans import CHOSEN, Partition, PartitionPlan
     from penstock.model.records import CommitRecord
     from penstock.model.tables import NotCopied, Place, TableRef
@@ -127,6 +127,7 @@ __all__ = [
     "KeyValues",
     "Merged",
     "MissingTarget",
+    "NightStatus",
     "NoHolder",
     "NotCopied",
     "Overtaken",
@@ -264,7 +265,7 @@ _HOMES = {
         "watermark_history",
         "watermarks",
     ),
-    "model.nights": ("Watermark",),
+    "model.nights": ("NightStatus", "Watermark"),
     "run.connections": (
         "check_request",
         "holds_secret",

@@ -18,6 +18,7 @@
     |   |-- NoHolder        nobody holds the awaited snapshot
     |   |-- Superseded      somebody else has just changed the run
     |   |-- TargetBusy      another run is changing the same rows
+    |   |-- Overtaken       another night has ended since the run was planned
     |   |-- Blocked         somebody's statement waits for the run's snapshot
     |   `-- RunFailedTransiently
     `-- Interrupted         cancelled by a signal (exit 130)

@@ -66,5 +66,10 @@ def series_of(asset: dg.AssetKey, target_table: str, version: str = "") -> str:
     return f"{name}, version {version}" if version else name
 
 
+def next_id(run_id: str) -> str:
+    """The id of the run that follows one that was overtaken; each retry finds the same."""
+    return f"dagster-{_digest(run_id)[:20]}"
+
+
 def _digest(*parts: str) -> str:
     return hashlib.sha256(chr(0).join(parts).encode()).hexdigest()

@@ -10,7 +10,15 @@ from typing import Any
 import dagster as dg
 
 from dagster_penstock.naming import source_name
-from penstock import CommitRecord, Committed, CopySpec, PartitionPlan, place_of
+from penstock import (
+    CommitRecord,
+    Committed,
+    CopySpec,
+    NightStatus,
+    PartitionPlan,
+    Watermark,
+    place_of,
+)
 
 RUN_ID = "penstock/run_id"
 REQUEST = "penstock/request"
@@ -73,6 +81,7 @@ def table_metadata(
     request: str,
     plan: PartitionPlan,
     records: tuple[CommitRecord, ...],
+    night: NightStatus | None = None,
 ) -> dict[str, Any]:
     """The metadata of a whole table, from the commit records of its run."""
     seconds = 0.0
@@ -81,8 +90,11 @@ def table_metadata(
         ended = max(datetime.fromisoformat(record.committed_at) for record in records)
         seconds = (ended - begun).total_seconds()
     rows = sum(record.rows for record in records)
+    left = None if night is None else night.merged
     return {
-        "dagster/row_count": rows,
+        # Of a night, which may read few rows, those of the table.
+        "dagster/row_count": rows if left is None or left.rows is None else left.rows,
+        **(_night(night, left) if night and left else {}),
         **_amounts(rows, sum(record.bytes for record in records), seconds),
         **_changes(
             rows,
@@ -93,6 +105,35 @@ def table_metadata(
         "penstock/partitions": len(plan.partitions),
         **_common(spec, run_id, request),
         "dagster/column_schema": _schema(plan),
+    }
+
+
+def covered_metadata(
+    spec: CopySpec, run_id: str, request: str, night: NightStatus, by: Watermark
+) -> dict[str, Any]:
+    """The metadata of a night that was overtaken.
+
+    Parameters:
+        by: what the night has left that has brought what this one would have.
+    """
+    return {
+        "penstock/covered_by": by.run_id,
+        "penstock/watermark": night.watermark,
+        "penstock/moment": by.moment,
+        **_common(spec, run_id, request),
+    }
+
+
+def _night(night: NightStatus, left: Watermark) -> dict[str, Any]:
+    """Numbers that Dagster plots, night after night; as of which moment, and since which."""
+    return {
+        "penstock/rows_read": left.read,
+        "penstock/rows_deleted": left.deleted,
+        "penstock/watermark": night.watermark,
+        "penstock/epoch": left.epoch,
+        "penstock/moment": left.moment,
+        **({"penstock/since": night.since} if night.since else {}),
+        **({"penstock/full": night.full} if night.full else {}),
     }
 
 

@@ -88,6 +88,10 @@ class _Together:
             try:
                 status = statuses.get(run_id)
                 if status is None or not self._ended_well(copy, status):
+                    request = self._request_of(run_id)
+                    if left := copy.overtaken(request):
+                        yield from copy.after(left, request)
+                        continue
                     yield from copy.failed()
                     raise self._error_of(run_id, end)
                 yield from copy.finish(status)
@@ -140,6 +144,9 @@ class _Together:
             self._planned, target=spec.target, control_schema=spec.control_schema
         )
         return {status.run.run_id: status for status in found}
+
+    def _request_of(self, run_id: str) -> TableRequest:
+        return next(request for request in self._requests if request.run_id == run_id)
 
     def _ended_well(self, copy: Copy, status: RunStatus) -> bool:
         table = self._ended.get(status.run.run_id)

@@ -13,7 +13,7 @@ import dagster as dg
 
 import penstock
 from dagster_penstock.checks import NAMES
-from dagster_penstock.identity import batch_id_of, reexecuted_by_hand, request_of
+from dagster_penstock.identity import batch_id_of, next_id, reexecuted_by_hand, request_of
 from dagster_penstock.materialization_history import MaterializationHistory
 from dagster_penstock.object_store import with_keys
 from dagster_penstock.partition_keys import report_with_keys, with_partition_keys
@@ -118,6 +118,10 @@ class Copy(ABC):
             status: None if nothing was left.
         """
 
+    def covered(self, status: RunStatus) -> Iterator[Copied]:
+        """Another night has brought what this one would have."""
+        raise NotImplementedError  # partitions go without nights
+
     @abstractmethod
     def failed(self) -> Iterator[Copied]:
         """Report what is known in spite of a failure."""
@@ -139,8 +143,41 @@ class Copy(ABC):
                 yield from self.take(event)
             yield from self.finish(self.status(request.run_id))
         except PenstockError:
+            if left := self.overtaken(request):
+                yield from self.after(left, request)
+                return
             yield from self.failed()
             raise
+
+    def overtaken(self, request: TableRequest) -> RunStatus | None:
+        """How a run stands that has failed, if another night keeps it from merging its rows."""
+        if not self._spec.incremental:
+            return None
+        try:
+            status = self.status(request.run_id)
+        except PenstockError:
+            return None  # what has failed is raised instead
+        return status if status.night and status.night.overtaken_by else None
+
+    def after(self, left: RunStatus, request: TableRequest) -> Iterator[Copied]:
+        """What follows a run that was overtaken: nothing if the other night has brought what this
+        one would have; else a new run.
+
+        Raises:
+            PenstockError: the new one has failed.
+        """
+        assert left.night is not None
+        if left.night.covered:
+            yield from self.covered(left)
+            return
+        run_id = next_id(request.run_id)
+        self._context.log.warning(
+            f"{self.asset.to_user_string()}: run {request.run_id} was planned before the watermark "
+            f"was moved, so it cannot merge its rows; run {run_id} begins from there"
+        )
+        self._finished = self._verified = None
+        spec = replace(request.spec, run_id=run_id)
+        yield from self.run(replace(request, spec=spec))
 
     def _resume(self, request: TableRequest) -> Iterator[Event]:
         """Copy what the run has not committed yet. Its events name partitions by their keys.

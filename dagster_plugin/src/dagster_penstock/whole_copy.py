@@ -10,7 +10,7 @@ import dagster as dg
 import penstock
 from dagster_penstock.checks import whole_result
 from dagster_penstock.identity import run_id_of, series_of
-from dagster_penstock.metadata import table_metadata
+from dagster_penstock.metadata import covered_metadata, table_metadata
 from dagster_penstock.naming import target_name
 from dagster_penstock.table_copy import Copied, Copy
 from penstock import Committed, RunStatus, TableRequest, UsageError
@@ -38,7 +38,7 @@ class WholeCopy(Copy):
         assert status is not None
         run_id = status.run.run_id
         metadata = table_metadata(
-            self._spec, run_id, self._request, status.run.plan, status.committed
+            self._spec, run_id, self._request, status.run.plan, status.committed, status.night
         )
         yield dg.MaterializeResult(
             asset_key=self.asset,
@@ -50,6 +50,22 @@ class WholeCopy(Copy):
         )
         if self._verified is not None:
             yield whole_result(self.asset, self._verified)
+
+    def covered(self, status: RunStatus) -> Iterator[Copied]:
+        night, run_id = status.night, status.run.run_id
+        assert night is not None
+        by = night.overtaken_by
+        assert by is not None
+        self._context.log.info(
+            f"{self.asset.to_user_string()}: run {run_id}: covered by run {by.run_id}, which has "
+            f"read the source as of {by.moment}, as late as this one or later. Nothing is left to "
+            "do"
+        )
+        yield dg.MaterializeResult(
+            asset_key=self.asset,
+            metadata=covered_metadata(self._spec, run_id, self._request, night, by),
+            data_version=dg.DataVersion(by.run_id),
+        )
 
     def failed(self) -> Iterator[Copied]:
         # For instance, a difference that kept the old table in place.

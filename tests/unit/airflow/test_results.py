@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from penstock import Finished, combined_report
+from penstock import Finished, NightStatus, Watermark, combined_report
 from penstock.events import PartitionTiming
 from penstock.model.records import CommitRecord
-from penstock_airflow.results import executions, result_of, summary_of
+from penstock_airflow.results import covered_result, executions, result_of, summary_of
 
 
 def finished(partition: str, rows: int = 100, seconds: float = 2.0, **fields: Any) -> Finished:
@@ -85,7 +85,7 @@ def record(rows: int, begun: str, ended: str) -> CommitRecord:
 def status_of(*records: CommitRecord) -> Any:
     plan = SimpleNamespace(partitions=[None] * 3)
     run = SimpleNamespace(run_id="r", status="done", plan=plan)
-    return SimpleNamespace(run=run, committed=records)
+    return SimpleNamespace(run=run, committed=records, night=None)
 
 
 def test_an_ending_is_what_the_commit_records_say() -> None:
@@ -107,6 +107,7 @@ def test_an_ending_is_what_the_commit_records_say() -> None:
         "inserted": None,
         "updated": None,
         "read_at": None,
+        "night": None,
     }
 
 
@@ -125,3 +126,36 @@ def test_an_ending_says_what_was_merged_and_as_of_when() -> None:
 def test_the_summary_of_nothing() -> None:
     summary = summary_of(status_of())
     assert (summary["rows"], summary["seconds"], summary["rows_per_second"]) == (0, 0.0, 0.0)
+
+
+MARK = Watermark("w", 4, "r", "2026-01-02", None, rows=90, read=7, inserted=1, updated=2, deleted=3)
+
+
+def test_the_summary_of_a_night() -> None:
+    status = status_of()
+    status.night = NightStatus("w", "2026-01-01", "", merged=MARK)
+    assert summary_of(status)["night"] == {
+        "watermark": "w",
+        "epoch": 4,
+        "moment": "2026-01-02",
+        "since": "2026-01-01",
+        "full": "",
+        "read": 7,
+        "inserted": 1,
+        "updated": 2,
+        "deleted": 3,
+        "rows": 90,
+    }
+
+
+@pytest.mark.parametrize(("covered", "by"), [(True, "r"), (False, None)])
+def test_the_summary_of_one_that_was_overtaken(*, covered: bool, by: str | None) -> None:
+    status = status_of()
+    status.night = NightStatus("w", "2026-01-01", "", overtaken_by=MARK, covered=covered)
+    assert summary_of(status)["night"] == {"watermark": "w", "covered_by": by}
+
+
+def test_what_a_task_of_an_overtaken_run_returns_has_no_part_in_the_report() -> None:
+    done = finished("p0")
+    covered = covered_result("r", ["p1"], "other")
+    assert executions([result_of(done, ["p0"], tries=1), covered]) == [done]

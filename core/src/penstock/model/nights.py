@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 
 from penstock.errors import Diagnosis, Overtaken
 from penstock.model.codec import OMITTED, JsonForm
+from penstock.model.snapshots import Snapshot
+
+BY_HAND = "by-hand-"
+"""What stands before the id of a watermark that a person has moved, in place of a run's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +99,11 @@ class Watermark:
     made_at: str = ""
     """When it was written, by the target's clock."""
 
+    @property
+    def made_by_hand(self) -> bool:
+        """Whether a person has moved it, rather than a night."""
+        return self.run_id.startswith(BY_HAND)
+
 
 @dataclass(frozen=True, slots=True)
 class Night:
@@ -157,6 +167,58 @@ def has_tables_of(night: Night, now: SourceVersions) -> bool:
     planned = night.source
     same = all(planned.leaves.get(leaf) == then for leaf, then in now.leaves.items())
     return same and planned.shape == now.shape
+
+
+@dataclass(frozen=True, slots=True)
+class NightStatus:
+    """How the night of a run stands."""
+
+    json_form = JsonForm(defaults=True)
+
+    watermark: str
+    """The name of its watermark."""
+    since: str
+    """The moment of the night before; empty where all rows are read."""
+    full: str
+    """Why all rows are read; empty where only those that may have changed are."""
+    merged: Watermark | None = None
+    """The watermark that it has left; None: it has not merged its rows."""
+    overtaken_by: Watermark | None = None
+    """The latest watermark, where that keeps this night from merging its rows."""
+    covered: bool = False
+    """Whether that night has read the source as of the same moment, or a later one, so that the
+    target has all that this one would have brought."""
+
+
+def night_status(
+    run_id: str, night: Night, snapshots: Sequence[Snapshot], history: Sequence[Watermark]
+) -> NightStatus:
+    """
+    Parameters:
+        snapshots: of the run, the newest last.
+        history: of its watermark, the newest first.
+    """
+    status = NightStatus(night.name, night.moment, night.full)
+    mine = next((each for each in history if each.run_id == run_id), None)
+    if mine is not None:
+        return replace(status, merged=mine)
+    last = next(iter(history), None)
+    if (last.epoch if last else 0) == night.epoch:
+        return status
+    covered = last is not None and bool(snapshots) and _covers(last, night, snapshots[-1])
+    return replace(status, overtaken_by=last, covered=covered)
+
+
+def _covers(last: Watermark, night: Night, snapshot: Snapshot) -> bool:
+    if last.made_by_hand or not last.moment:
+        return False
+    theirs, mine = last.source, night.source
+    horizon = Horizon.parse(snapshot.horizon)
+    if theirs is not None and last.horizon is not None and horizon is not None:
+        same = (theirs.system, theirs.timeline, theirs.database)
+        if same == (mine.system, mine.timeline, mine.database):
+            return last.horizon.xmax >= horizon.xmax
+    return datetime.fromisoformat(last.moment) >= datetime.fromisoformat(snapshot.taken_at)
 
 
 def check_epoch(run_id: str, night: Night, last: Watermark | None) -> None:

@@ -49,6 +49,12 @@ def check_given_partitions(spec: CopySpec, given: Sequence[Partition]) -> None:
         UsageError: an id is malformed, or appears twice; an extent does not select by the key; the
             mode empties the table.
     """
+    if spec.load_mode.merges_at_end:
+        flag = "--incremental" if spec.incremental else "--atomic"
+        raise UsageError(
+            f"{flag}: a night brings the whole table to one moment, so it goes without given "
+            "partitions; leave one of them out"
+        )
     if spec.load_mode.starts_empty:
         those = ", ".join(mode_names(lambda mode: not mode.starts_empty))
         raise UsageError(

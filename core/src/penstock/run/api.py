@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from penstock.backends.api.backend import WithControlDdl
-from penstock.backends.api.control import RunHead, RunningAttempt, RunRow, reading_run
+from penstock.backends.api.control import ControlStore, RunHead, RunningAttempt, RunRow, reading_run
 from penstock.backends.api.described import describing, look_ahead
 from penstock.backends.api.registry import ddl_scheme, find_backend
 from penstock.backends.api.source import SourceCatalog
@@ -20,6 +20,7 @@ from penstock.errors import MissingTarget, PlanningError, UsageError
 from penstock.events import Event
 from penstock.model import values
 from penstock.model.codec import to_json
+from penstock.model.nights import NightStatus, night_status
 from penstock.model.plans import Partition, PartitionPlan
 from penstock.model.records import CommitRecord
 from penstock.model.tables import Column, TableRef
@@ -67,6 +68,8 @@ class RunStatus:
     """Ids of the steps after the last partition."""
     target_columns: tuple[Column, ...] = ()
     """Of the table that the rows are in; empty if they were not asked for, or there is none."""
+    night: NightStatus | None = None
+    """With `--incremental`."""
     at_work: bool | None = None
     """Whether a process executes the run at this moment; None: that cannot be told."""
 
@@ -83,6 +86,7 @@ class RunStatus:
             "strategy": self.run.plan.strategy,
             "fingerprint": self.run.plan.fingerprint,
             "snapshots": to_json(self.run.snapshots),
+            "night": None if self.night is None else to_json(self.night),
             "partitions": len(self.run.plan.partitions),
             "committed": to_json(self.committed),
             "running": to_json(self.running),
@@ -486,8 +490,16 @@ def _status(target: TargetCatalog, run: RunRow) -> RunStatus:
         control.committed(run_id),
         control.running(run_id),
         control.steps_done(run_id),
+        night=_night(control, run),
         at_work=is_at_work(control, head, spec),
     )
+
+
+def _night(control: ControlStore, run: RunRow) -> NightStatus | None:
+    night = run.plan.night
+    if night is None:
+        return None
+    return night_status(run.run_id, night, run.snapshots, control.watermark_history(night.name))
 
 
 def _continue_run(

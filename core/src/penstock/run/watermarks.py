@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from penstock.backends.api.control import ControlStore
 from penstock.errors import TargetBusy, UsageError
-from penstock.model.nights import Watermark
+from penstock.model.nights import BY_HAND, Watermark
 from penstock.run.connections import resolve
 from penstock.run.showing import apart
 from penstock.run.state import new_run_id
@@ -67,10 +67,16 @@ def set_watermark(
         if found is None:
             known = f"{history[-1].epoch} to {history[0].epoch}"
             raise UsageError(f"watermark {name!r}: expected an epoch from {known}; found {epoch}")
-        # The target has other rows by now than it had then: they are not compared.
-        mark = replace(found, epoch=history[0].epoch + 1, run_id=_by_hand(), rows=None)
-        places = (each.target for each in history if each.target)
-        return _put(control, replace(mark, target=next(places, "")))
+        # The target is still to be as the last night has left it, whatever is read again.
+        left = next((each for each in history if each.target), found)
+        mark = replace(
+            found,
+            epoch=history[0].epoch + 1,
+            run_id=_by_hand(),
+            target=left.target,
+            rows=left.rows,
+        )
+        return _put(control, mark)
 
 
 @contextmanager
@@ -89,7 +95,7 @@ def _history(control: ControlStore, name: str) -> tuple[Watermark, ...]:
 
 
 def _by_hand() -> str:
-    return f"by-hand-{new_run_id()}"
+    return f"{BY_HAND}{new_run_id()}"
 
 
 def _put(control: ControlStore, mark: Watermark) -> Watermark:

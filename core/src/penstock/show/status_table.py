@@ -15,6 +15,7 @@ from penstock.show.run_report import HOW_TO_GO_ON
 from penstock.show.text import number, one_line, size
 
 if TYPE_CHECKING:
+    from penstock.model.nights import NightStatus
     from penstock.run.api import RunStatus
 
 _MOST_PENDING = 12
@@ -64,6 +65,8 @@ def print_status(console: Console, status: RunStatus) -> None:
         left = [step.name for step in steps if step.id not in status.steps_done]
         facts.append(("steps", f"{len(steps) - len(left):,} of {len(steps):,} done after the last"))
         facts += [("to do", one_line(name)) for name in left]
+    if status.night is not None:
+        facts += _night_facts(status.night)
     if pending:
         ids = [one_line(partition.id) for partition in plan.partitions]
         facts.append(("pending", f"{len(pending):,}: {_spans(ids, pending)}"))
@@ -103,6 +106,21 @@ def print_status(console: Console, status: RunStatus) -> None:
                 int(failure.get("attempts", 0)),
                 failure.get("error", {}),
             )
+
+
+def _night_facts(night: NightStatus) -> list[tuple[str, str | Text]]:
+    read = f"what may have changed since {night.since}" if night.since else "all rows"
+    facts: list[tuple[str, str | Text]] = [
+        ("watermark", one_line(night.watermark)),
+        ("reads", f"{read}{f', since {night.full}' if night.full else ''}"),
+    ]
+    if left := night.merged:
+        changes = f"{left.inserted:,} inserted, {left.updated:,} updated, {left.deleted:,} deleted"
+        facts.append(("merged", f"as of {left.moment}, epoch {left.epoch}: {changes}"))
+    elif by := night.overtaken_by:
+        when = f", as of {by.moment}" if by.moment else ""
+        facts.append(("overtaken", f"by {by.run_id}{when}: it merges nothing any more"))
+    return facts
 
 
 def _spec_facts(spec: Mapping[str, Any], strategy: str) -> list[tuple[str, str | Text]]:

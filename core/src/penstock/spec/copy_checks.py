@@ -21,6 +21,8 @@ from penstock.spec.option_values import (
 from penstock.spec.references import redact
 from penstock.spec.units import check_duration
 
+_CENTURY = 36_500 * 86_400.0
+
 if TYPE_CHECKING:
     from penstock.spec.copy_spec import CopySpec
 
@@ -55,7 +57,7 @@ def _check_values(spec: CopySpec) -> None:
     if spec.give_way_after is not None:
         check_duration(spec.give_way_after, "--give-way-after")
     if spec.full_every is not None:
-        check_duration(spec.full_every, "--full-every")
+        check_duration(spec.full_every, "--full-every", longest=_CENTURY)
     if spec.max_lag is not None:
         check_duration(spec.max_lag, "--max-lag")
         if not spec.max_lag:
@@ -122,7 +124,7 @@ def _check_loading(spec: CopySpec) -> None:
             f"--strategy {spec.strategy} reads a table's own storage, which a query does "
             "not have: use whole, range, ntile, hash, values or time"
         )
-    if (spec.incremental or spec.atomic) and spec.mode != "upsert":
+    if (spec.incremental or spec.atomic) and not mode.merges_at_end:
         flag = "--incremental" if spec.incremental else "--atomic"
         raise UsageError(
             f"{flag}: expected --mode upsert, since rows may be read again; found {spec.mode}"
@@ -135,7 +137,7 @@ def _check_loading(spec: CopySpec) -> None:
     if spec.incremental and spec.snapshot == "none":
         raise UsageError("--incremental: expected --snapshot shared, found none")
     spec.most_deleted  # noqa: B018 - raises where malformed
-    if spec.gone.found and not spec.load_mode.merges_at_end:
+    if spec.gone.found and not mode.merges_at_end:
         raise UsageError(
             f"--deletes {spec.deletes}: expected --incremental or --atomic, so that rows are "
             "deleted in the transaction that merges the others; found neither"

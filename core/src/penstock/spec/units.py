@@ -47,11 +47,14 @@ def parse_duration(value: Any, flag: str) -> float:
     return float(found[1]) * _DURATION_UNITS[found[2].lower()]
 
 
-def check_duration(seconds: float, flag: str) -> None:
+def check_duration(seconds: float, flag: str, longest: float = LONGEST) -> None:
     """
+    Parameters:
+        longest: by default, what timers can count.
+
     Raises:
-        UsageError: it is negative, or more than timers can count.
+        UsageError: it is negative, or longer than that.
     """
-    if not 0 <= seconds <= LONGEST:  # refuses NaN too
-        expected = "at least 0" if seconds < 0 else f"at most {LONGEST / 86400:g}d"
+    if not 0 <= seconds <= longest:  # refuses NaN too
+        expected = "at least 0" if seconds < 0 else f"at most {longest / 86400:g}d"
         raise UsageError(f"{flag}: expected {expected}, found {seconds} s")

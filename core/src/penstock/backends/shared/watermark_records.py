@@ -56,7 +56,7 @@ class WatermarkRecords:
         """
         last = self.watermark(night.name)
         check_epoch(run.run_id, night, last)
-        mine = _read_as_of(run, records, night.watermark(run.run_id))
+        mine = _read_as_of(run, records, night)
         if last is not None and _is_older(mine, last):
             raise overtaken(run.run_id, night, last)
         if self._records.add(Kind.WATERMARK, [_row(mine)]) != 1:
@@ -78,8 +78,10 @@ def _is_older(mine: Watermark, last: Watermark) -> bool:
     return is_behind(last, mine.source, mine.horizon)
 
 
-def _read_as_of(run: RunRow, records: Sequence[CommitRecord], watermark: Watermark) -> Watermark:
-    """With the oldest snapshot that any row of the night was read with."""
+def _read_as_of(run: RunRow, records: Sequence[CommitRecord], night: Night) -> Watermark:
+    """With the oldest snapshot that any row of the night was read with. Where one is not the run's
+    own, since its rows were read as of now, the next night reads the same changes again."""
+    watermark = night.watermark(run.run_id)
     moments = {record.read_at for record in records}
     # Where nothing was written in between, a snapshot has the moment of the one that it replaces.
     used = [snapshot for snapshot in run.snapshots if snapshot.taken_at in moments]
@@ -100,7 +102,7 @@ def _read_as_of(run: RunRow, records: Sequence[CommitRecord], watermark: Waterma
             max(each.seen for each in exact),
         )
         if all_known
-        else None,
+        else night.since,
         read=sum(record.rows for record in records),
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from penstock.backends.api.facts import LoadRequest
+from penstock.backends.postgresql.catalog.privileges import missing_grant
 from penstock.backends.postgresql.ddl import steps
 from penstock.backends.postgresql.errors import planning
 from penstock.backends.postgresql.load.conflict_key import conflict_columns
@@ -14,6 +15,7 @@ from penstock.backends.postgresql.statements import DIALECT, name
 from penstock.errors import PlanningError
 from penstock.model.plans import LoadPlan, Step
 from penstock.model.tables import TableDefinition, TableRef
+from penstock.spec.deletes import HARD
 from penstock.spec.modes import UPSERT
 
 
@@ -25,7 +27,9 @@ def plan_load(facts: TargetFacts, request: LoadRequest) -> LoadPlan:
     if request.mode.merges_at_end:
         from penstock.backends.postgresql.load.night import staged  # noqa: PLC0415 - as above
 
-        return staged(plan_load(facts, replace(request, mode=UPSERT)), request)
+        plan = plan_load(facts, replace(request, mode=UPSERT))
+        _check_staging(facts, request)
+        return staged(plan, request)
     if request.definition is not None:
         return _plan_made(facts, request, request.definition)
     if request.mode.builds_beside:
@@ -71,6 +75,23 @@ def plan_load(facts: TargetFacts, request: LoadRequest) -> LoadPlan:
         volatile=request.unlogged or (bool(unlogged) and not request.mode.attaches),
         warnings=(*found, *warnings, *remarks, *refused),
     )
+
+
+def _check_staging(facts: TargetFacts, request: LoadRequest) -> None:
+    """
+    Raises:
+        PlanningError: the user may not make the stage, or not delete; with the GRANT that would do.
+    """
+    ref = request.target
+    facts.creatable(ref.schema, "the stage beside the target")
+    if request.deletes.how != HARD or request.definition is not None:
+        return
+    with planning("target", f"table {ref}"):
+        rights = facts.table_rights(ref)
+    if "DELETE" in rights.lacking:
+        missing = f"may not DELETE on {ref} (owner {rights.owner!r})"
+        grant = f"DELETE ON {name(ref)}"
+        raise missing_grant(facts.connection, missing, f"--deletes {HARD}", grant)
 
 
 def _plan_made(facts: TargetFacts, request: LoadRequest, definition: TableDefinition) -> LoadPlan:
