@@ -28,7 +28,7 @@ from penstock.backends.api.capabilities import (
 )
 from penstock.backends.api.registry import ENTRY_POINTS, load_backend
 from penstock.planning.support import listed
-from penstock.spec.modes import MODES, Mode
+from penstock.spec.modes import MERGE, MODES, Mode
 from penstock.spec.option_values import flag_of
 from penstock.spec.strategies import ALIASES, STRATEGIES, Strategy
 
@@ -89,8 +89,14 @@ def table(head: str, rows: Iterable[Row]) -> str:
     return markdown(row(head, lambda system: system.name), rows)
 
 
+def named(modes: Sequence[Mode]) -> list[Mode]:
+    """Without those that are another one with an option."""
+    return [mode for mode in modes if mode in MODES.values()]
+
+
 def some_of(chosen: Sequence[Mode], all_of: Sequence[Mode]) -> str:
-    """With which modes, out of all that the target supports."""
+    """With which modes, out of all that the target supports, by their names."""
+    chosen, all_of = named(chosen), named(all_of)
     others = [mode for mode in all_of if mode not in chosen]
     if not chosen:
         return NO
@@ -133,6 +139,7 @@ def modes() -> str:
         "as a target",
         [
             *map(supports, MODES.values()),
+            row("`--atomic`, `--incremental`", lambda s: yes_or_no(MERGE in s.target.modes)),
             row("makes a missing table", lambda s: some_of(s.target.makes_missing, s.target.modes)),
             *map(option, TARGET_OPTIONS),
             row("tells a run's rows from others", lambda s: yes_or_no(s.target.tells_rows_apart)),

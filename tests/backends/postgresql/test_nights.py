@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
 from tests.one_copy import OneCopy
 
+import penstock
 from penstock import BatchSpec, PenstockError, copy_all
-from penstock.events import Merged
+from penstock.errors import Overtaken
+from penstock.events import Committed, Merged
 
 if TYPE_CHECKING:
     from tests.backends.conftest import Pair
@@ -170,3 +173,23 @@ def test_keys_of_all_kinds_are_found_to_be_gone(
         night(pair, deletes="hard", max_deletes="90%").done()
         found = "SELECT a::text, b::text, n FROM items ORDER BY n"
         assert pair.target.rows(found) == pair.source.rows(found)
+
+
+def test_a_run_that_wakes_after_the_next_night(items: Pair) -> None:
+    night(items).done()
+    items.source.run("UPDATE items SET word = 'x' WHERE id = 1")
+    spec = items.spec("public.items", mode="upsert", incremental="xmin", run_id="stopped")
+    with closing(penstock.copy(spec)) as events:
+        next(event for event in events if isinstance(event, Committed))
+    items.source.run("UPDATE items SET word = 'y' WHERE id = 1")
+    night(items).done()
+    with pytest.raises(Overtaken):
+        list(
+            penstock.resume(
+                "stopped",
+                source=items.source.url,
+                target=items.target.url,
+                on_snapshot_lost="accept",
+            )
+        )
+    assert items.target.rows(ALL) == items.source.rows(ALL)

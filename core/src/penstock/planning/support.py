@@ -55,8 +55,10 @@ def _check_source(spec: CopySpec, source: SourceCapabilities) -> None:
 
 def _check_target(spec: CopySpec, target: TargetCapabilities) -> None:
     if spec.load_mode not in target.modes:
-        known = f"--mode {_modes(target.modes)}"
-        raise _refused(target.system, "target", f"--mode {spec.mode}", known)
+        known, asked = f"--mode {_modes(target.modes)}", f"--mode {spec.mode}"
+        if spec.load_mode.merges_at_end:
+            asked += " with --incremental" if spec.incremental else " with --atomic"
+        raise _refused(target.system, "target", asked, known)
     _check_options(spec, TARGET_OPTIONS, target.options, target.system, "target")
     for name in _asked(spec, target.options):
         modes = target.options[name]
@@ -113,7 +115,7 @@ def _written(spec: CopySpec, name: str) -> str:
 
 
 def _modes(modes: Iterable[Mode]) -> str:
-    return listed(mode.name for mode in modes)
+    return listed(dict.fromkeys(mode.name for mode in modes))
 
 
 def listed(names: Iterable[str], last: str = "or") -> str:
