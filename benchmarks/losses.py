@@ -201,9 +201,9 @@ def _writers(url: str) -> Iterator[None]:
 def _compare(bench: Bench, name: str, lost: Lost) -> int:
     """Note how the tables differ. Returns the source's rows."""
     with psycopg.connect(bench.source_url) as source, psycopg.connect(bench.target_url) as target:
-        mine = dict(source.execute("SELECT id, word FROM losses.items").fetchall())
+        mine: dict[int, str] = dict(source.execute("SELECT id, word FROM losses.items").fetchall())
         query = f"SELECT id, word FROM losses_{name}.items"
-        theirs = dict(target.execute(query.encode()).fetchall())
+        theirs: dict[int, str] = dict(target.execute(query.encode()).fetchall())
     lost.missing = len(mine.keys() - theirs.keys())
     lost.left = len(theirs.keys() - mine.keys())
     lost.stale = sum(mine[key] != theirs[key] for key in mine.keys() & theirs.keys())

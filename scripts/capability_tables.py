@@ -89,11 +89,15 @@ def table(head: str, rows: Iterable[Row]) -> str:
     return markdown(row(head, lambda system: system.name), rows)
 
 
+def named(modes: Sequence[Mode]) -> list[Mode]:
+    """Without those that are another one with an option."""
+    return [mode for mode in modes if mode in MODES.values()]
+
+
 def some_of(chosen: Sequence[Mode], all_of: Sequence[Mode]) -> str:
-    """With which modes, out of all that the target supports."""
-    chosen = list({mode.name: mode for mode in chosen}.values())
-    names = {mode.name for mode in chosen}
-    others = list({mode.name: mode for mode in all_of if mode.name not in names}.values())
+    """With which modes, out of all that the target supports, by their names."""
+    chosen, all_of = named(chosen), named(all_of)
+    others = [mode for mode in all_of if mode not in chosen]
     if not chosen:
         return NO
     if not others:
@@ -135,6 +139,7 @@ def modes() -> str:
         "as a target",
         [
             *map(supports, MODES.values()),
+            row("`--atomic`, `--incremental`", lambda s: yes_or_no(MERGE in s.target.modes)),
             row("makes a missing table", lambda s: some_of(s.target.makes_missing, s.target.modes)),
             *map(option, TARGET_OPTIONS),
             row("`--atomic`, `--deletes`", lambda s: yes_or_no(MERGE in s.target.modes)),

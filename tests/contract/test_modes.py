@@ -9,7 +9,7 @@ import pytest
 from penstock import MODES, copy
 from penstock.backends.api.worker import ARROW
 from penstock.events import Finished
-from penstock.spec.modes import TRUNCATE, Mode
+from penstock.spec.modes import MERGE, TRUNCATE, UPSERT, Mode
 from penstock.spec.strategies import STRATEGIES as KNOWN
 
 from .copying import OLD, ROWS, STRATEGIES, Pair
@@ -105,6 +105,44 @@ def test_among_other_rows(
     if not target.replaces_by_condition:
         expected["swap"] = expected["replace"]  # both swap what was loaded of the same selection
     inward.check(Rows(ROWS.columns, expected.get(mode.name, ROWS.rows)))
+
+
+def test_an_upsert_in_one_transaction(
+    inward: Pair, open_database: Callable[[str], Database]
+) -> None:
+    target = inward.theirs.backend.target_capabilities
+    if MERGE in target.modes:
+        _check_upserts(inward, open_database)
+        return
+    inward.make(key="id")
+    refused = "--mode upsert" + (" with --atomic" if UPSERT in target.modes else "")
+    with inward.refused(f"{target.system} as a target does not support {refused}"):
+        inward.copy(mode="upsert", atomic="table")
+
+
+def test_an_upsert_in_one_transaction_to_its_like(
+    pair: Pair, open_database: Callable[[str], Database]
+) -> None:
+    if MERGE not in pair.theirs.backend.target_capabilities.modes:
+        pytest.skip("refused, as test_an_upsert_in_one_transaction has it")
+    _check_upserts(pair, open_database)
+
+
+def _check_upserts(pair: Pair, open_database: Callable[[str], Database]) -> None:
+    """What the source has no more goes."""
+    asked = {"mode": "upsert", "atomic": "table", "deletes": "hard", "max_deletes": "50%"}
+    asked |= {"strategy": "ntile", "key": "id"}
+    pair.make(OLD, key="id")
+    finished = pair.copy(**asked, partitions=3)
+    assert (finished.inserted, finished.updated) == (len(OLD.rows), 0)
+    pair.check(OLD)
+    newer = open_database(pair.mine.name)
+    newer.fill(ROWS)
+    pair = Pair(newer, pair.theirs)
+    for updated in (len(ROWS.rows), 0):
+        finished = pair.copy(**asked, partitions=2)
+        assert (finished.inserted, finished.updated) == (0, updated)
+        pair.check()
 
 
 def test_a_table_without_rows(pair: Pair) -> None:

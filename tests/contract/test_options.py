@@ -31,6 +31,7 @@ VALUES: dict[str, Any] = {
     "descendants": "exclude",
     "max_lag": "30s",
     "give_way_after": "30s",
+    "incremental": "xmin",
 }
 # Whatever the system is.
 GOES_WITH = {"conflict_columns": "upsert", "unlogged": "truncate", "partitioning": "recreate"}
@@ -90,8 +91,9 @@ def test_of_a_source(outward: Pair, option: str) -> None:
     outward.make()
     if option not in source.options:
         with outward.refused(f"{source.system} as a source does not support {flag_of(option)}"):
-            outward.copy(mode="recreate", **{option: VALUES[option]})
-    elif option != "partitioning":  # asks the target, too
+            mode = "upsert" if option == "incremental" else "recreate"
+            outward.copy(mode=mode, **{option: VALUES[option]})
+    elif option not in ("partitioning", "incremental"):  # they ask the target, too
         outward.copy(**{option: VALUES[option]})
         outward.check()
 

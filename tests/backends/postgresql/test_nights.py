@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
 from tests.one_copy import OneCopy
 
+import penstock
 from penstock import BatchSpec, PenstockError, copy_all
-from penstock.events import Merged
+from penstock.errors import Overtaken
+from penstock.events import Committed, Merged
 
 if TYPE_CHECKING:
     from tests.backends.conftest import Pair
@@ -183,4 +186,23 @@ def test_parts_of_a_table_have_watermarks_of_their_own(items: Pair) -> None:
         "UPDATE items SET word = 'x' WHERE id IN (1, 900)", "DELETE FROM items WHERE id = 2"
     )
     assert [night(items, **part).done().rows for part in parts] == [1, 1]
+
+
+def test_a_run_that_wakes_after_the_next_night(items: Pair) -> None:
+    night(items).done()
+    items.source.run("UPDATE items SET word = 'x' WHERE id = 1")
+    spec = items.spec("public.items", mode="upsert", incremental="xmin", run_id="stopped")
+    with closing(penstock.copy(spec)) as events:
+        next(event for event in events if isinstance(event, Committed))
+    items.source.run("UPDATE items SET word = 'y' WHERE id = 1")
+    night(items).done()
+    with pytest.raises(Overtaken):
+        list(
+            penstock.resume(
+                "stopped",
+                source=items.source.url,
+                target=items.target.url,
+                on_snapshot_lost="accept",
+            )
+        )
     assert items.target.rows(ALL) == items.source.rows(ALL)

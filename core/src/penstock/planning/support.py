@@ -55,11 +55,10 @@ def _check_source(spec: CopySpec, source: SourceCapabilities) -> None:
 
 def _check_target(spec: CopySpec, target: TargetCapabilities) -> None:
     if spec.load_mode not in target.modes:
-        known = f"--mode {_modes(target.modes)}"
+        known, asked = f"--mode {_modes(target.modes)}", f"--mode {spec.mode}"
         if spec.load_mode.merges_at_end:
-            flag = "--incremental" if spec.incremental else "--atomic"
-            raise _refused(target.system, "target", flag, f"{known} without it")
-        raise _refused(target.system, "target", f"--mode {spec.mode}", known)
+            asked += " with --incremental" if spec.incremental else " with --atomic"
+        raise _refused(target.system, "target", asked, known)
     _check_options(spec, TARGET_OPTIONS, target.options, target.system, "target")
     for name in _asked(spec, target.options):
         modes = target.options[name]

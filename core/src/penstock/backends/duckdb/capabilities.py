@@ -9,12 +9,11 @@ from penstock.backends.api.capabilities import (
     TargetCapabilities,
 )
 from penstock.backends.api.worker import ARROW
-from penstock.spec.modes import APPEND, RECREATE, REPLACE, SWAP, TRUNCATE, UPSERT
+from penstock.spec.modes import APPEND, MERGE, RECREATE, REPLACE, SWAP, TRUNCATE, UPSERT
 from penstock.spec.strategies import AUTO, BLOCKS, HASH, NTILE, RANGE, TIME, VALUES, WHOLE
 
 SYSTEM = "DuckDB"
-# A new table would have no key for upsert to find rows by.
-MAKING = (APPEND, TRUNCATE, REPLACE, RECREATE, SWAP)
+MAKING = (APPEND, TRUNCATE, REPLACE, UPSERT, MERGE, RECREATE, SWAP)
 
 SOURCE = SourceCapabilities(
     system=SYSTEM,
@@ -25,9 +24,9 @@ SOURCE = SourceCapabilities(
 TARGET = TargetCapabilities(
     system=SYSTEM,
     formats=(ARROW,),
-    modes=WITHOUT_CHILDREN,
+    modes=(*WITHOUT_CHILDREN, MERGE),
     makes_missing=MAKING,
-    options={"conflict_columns": (UPSERT,), "types": MAKING},
+    options={"conflict_columns": (UPSERT, MERGE), "types": MAKING},
     replaces_by_condition=True,
     commits=STAGED,
     steps_with_records=True,

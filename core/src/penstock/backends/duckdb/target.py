@@ -18,6 +18,7 @@ from penstock.backends.duckdb.dialect import ident
 from penstock.backends.duckdb.errors import planning
 from penstock.backends.duckdb.load.fitting import column_type, fit_columns
 from penstock.backends.duckdb.load.load_plan import DuckTables
+from penstock.backends.duckdb.runs import DuckRuns
 from penstock.backends.duckdb.session import DuckSession
 from penstock.backends.shared.arrow import arrow_type
 from penstock.backends.sql.one_file.target import FileTarget
@@ -34,6 +35,7 @@ _MADE = "memory.main.made"
 class DuckTarget(FileTarget):
     capabilities = TARGET
     tables = DuckTables(DIALECT)
+    runs = DuckRuns
 
     def __init__(self, path: str | None, control_schema: str) -> None:
         if path is None:

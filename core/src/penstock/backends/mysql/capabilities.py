@@ -9,12 +9,12 @@ from penstock.backends.api.capabilities import (
     TargetCapabilities,
 )
 from penstock.backends.api.worker import ARROW, LINES
-from penstock.spec.modes import APPEND, RECREATE, REPLACE, SWAP, TRUNCATE, UPSERT
+from penstock.spec.modes import APPEND, MERGE, RECREATE, REPLACE, SWAP, TRUNCATE, UPSERT
 from penstock.spec.strategies import AUTO, CHILDREN, HASH, NTILE, RANGE, TIME, VALUES, WHOLE
 
 SYSTEM = "MySQL"
 # They load what is there.
-LOADING = (APPEND, TRUNCATE, REPLACE, UPSERT)
+LOADING = (APPEND, TRUNCATE, REPLACE, UPSERT, MERGE)
 
 SOURCE = SourceCapabilities(
     system=SYSTEM,
@@ -25,10 +25,10 @@ SOURCE = SourceCapabilities(
 TARGET = TargetCapabilities(
     system=SYSTEM,
     formats=(LINES, ARROW),
-    modes=WITHOUT_CHILDREN,
+    modes=(*WITHOUT_CHILDREN, MERGE),
     makes_missing=(*LOADING, RECREATE),
     options={
-        "conflict_columns": (UPSERT,),
+        "conflict_columns": (UPSERT, MERGE),
         # Replace finds the rows that it deletes by an index.
         "indexes": (APPEND, TRUNCATE, RECREATE, SWAP),
         "types": (*LOADING, RECREATE),

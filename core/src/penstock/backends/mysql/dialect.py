@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from penstock.backends.mysql.catalog.canonical import canonical
 from penstock.backends.sql.bounds import TEXTS, decimal
-from penstock.backends.sql.dialect import BYTES, CatalogDialect, Type
+from penstock.backends.sql.dialect import BYTES, NEVER, CatalogDialect, Type
 from penstock.backends.sql.server.intervals import parse_interval
 from penstock.errors import PlanningError
 from penstock.model.extents import Bound, Key
@@ -88,6 +88,7 @@ class MySqlDialect(CatalogDialect):
         "int2", "int4", "int8", "numeric", "date", "timestamp", "timestamptz", "text", "bytea",
     )  # fmt: skip
     now = "now(6)"
+    ddl_commits = True
     computed = (
         "CASE WHEN instr(extra, 'VIRTUAL GENERATED') + instr(extra, 'STORED GENERATED') > 0"
         " THEN 1 ELSE 0 END"
@@ -123,6 +124,10 @@ class MySqlDialect(CatalogDialect):
     def schema_made(self, name: str) -> Sequence[str]:
         return (f"CREATE DATABASE IF NOT EXISTS {self.ident(name)}",)
 
+    def made_like(self, table: TableRef, like: TableRef, columns: Sequence[str]) -> str:
+        made = super().made_like(table, like, columns)
+        return made.replace(" AS SELECT", " ENGINE = InnoDB AS SELECT", 1)
+
     def renamed(self, table: TableRef, name: str) -> str:
         return f"RENAME TABLE {self.table(table)} TO {self.table(replace(table, name=name))}"
 
@@ -155,7 +160,7 @@ class MySqlDialect(CatalogDialect):
     def differ(self, names: Sequence[str]) -> str:
         # By bytes: a text in another case is another text, whatever the collation says.
         tests = (f"NOT BINARY t.{n} <=> BINARY s.{n}" for n in map(self.ident, names))
-        return " OR ".join(tests) or "1 = 0"
+        return " OR ".join(tests) or NEVER
 
     def respelled(self, key: Sequence[str]) -> str:
         return self.differ(key)
@@ -164,10 +169,7 @@ class MySqlDialect(CatalogDialect):
         keys, others = list(map(self.ident, key)), list(map(self.ident, rest))
         same = " AND ".join(f"t.{name} = s.{name}" for name in keys)
         values = ", ".join(f"s.{name}" for name in [*keys, *others])
-        # Of a table that was filled a moment ago the server thinks that it is small: it would read
-        # all of it for each row that is staged.
-        index = f" FORCE INDEX ({self.ident(self._found_by)})" if self._found_by else ""
-        target = f"{table} AS t{index} ON {same}"
+        target = f"{self._indexed(table)} ON {same}"
         insert = (
             f"INSERT INTO {table} ({', '.join([*keys, *others])}) SELECT {values}"
             f" FROM {staged} AS s LEFT JOIN {target} WHERE t.{keys[0]} IS NULL"
@@ -176,6 +178,33 @@ class MySqlDialect(CatalogDialect):
         changes = ", ".join(f"t.{name} = s.{name}" for name in [*others, *keys])
         update = f"UPDATE {staged} AS s STRAIGHT_JOIN {target} SET {changes}"
         return f"{update} WHERE {self.differ([*rest, *key])};\n{insert}"
+
+    def _indexed(self, table: str) -> str:
+        # Of a table that was filled a moment ago the server thinks that it is small: it would read
+        # all of it for each row that is staged.
+        index = f" FORCE INDEX ({self.ident(self._found_by)})" if self._found_by else ""
+        return f"{table} AS t{index}"
+
+    def spellings(self, staged: str, key: Sequence[str]) -> str:
+        names = list(map(self.ident, key))
+        texts = [f"CONVERT({name} USING utf8mb4) COLLATE utf8mb4_bin" for name in names]
+        shown = f"concat('(', concat_ws(', ', {', '.join(texts)}), ')')"
+        return (
+            f"SELECT group_concat(DISTINCT {shown} SEPARATOR ' and ') FROM {staged}"
+            f" GROUP BY {', '.join(names)} HAVING count(*) > 1 LIMIT 1"
+        )
+
+    def _beside(self, table: str, keys: str, key: Sequence[str]) -> str:
+        same = " AND ".join(f"t.{name} <=> s.{name}" for name in map(self.ident, key))
+        return f"{keys} AS s STRAIGHT_JOIN {self._indexed(table)} ON {same}"
+
+    def delete_found(self, table: str, keys: str, key: Sequence[str]) -> str:
+        return f"DELETE t FROM {self._beside(table, keys, key)}"
+
+    def change_found(
+        self, table: str, keys: str, key: Sequence[str], change: str, tested: str
+    ) -> str:
+        return f"UPDATE {self._beside(table, keys, key)} SET {change} WHERE {tested}"
 
     # Bounds
 

@@ -44,6 +44,7 @@ class MySqlRecords(ServerRecords):
     kept_in = "database"
     listing = "SELECT table_name FROM information_schema.tables WHERE table_schema = %s"
     besides = ("replaced_table",)
+    keeps_nights = True
 
     def __init__(self, session: MySqlSession, schema: str, *, loading: bool = False) -> None:
         super().__init__(session, schema, loading=loading)

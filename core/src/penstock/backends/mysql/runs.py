@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from penstock.backends.api.control import RunningAttempt, RunRow
 from penstock.backends.api.records import Kind, Row
 from penstock.backends.mysql.catalog.indexes import read_indexes
-from penstock.backends.mysql.catalog.tables import made_at, made_of_all
-from penstock.backends.mysql.dialect import replaced
+from penstock.backends.mysql.catalog.tables import finding, made_at, made_of_all
+from penstock.backends.mysql.dialect import MySqlDialect, replaced
 from penstock.backends.mysql.errors import translated
 from penstock.backends.mysql.joined_steps import (
     finish_together,
@@ -25,6 +25,7 @@ from penstock.backends.sql.foreign_keys import RELINK, UNLINK, ForeignKeyChange
 from penstock.backends.sql.index_changes import IndexChange
 from penstock.backends.sql.load_plan import SWAP
 from penstock.backends.sql.loaded_table import LoadedTable
+from penstock.backends.sql.night import DROP
 from penstock.backends.sql.server.runs import EXECUTIONS, ServerRuns
 from penstock.errors import Interrupted, PenstockError, PermanentError
 from penstock.model.plans import LoadPlan, Step
@@ -125,6 +126,9 @@ class MySqlRuns(ServerRuns):
         }
         return set(run_ids) - sound
 
+    def dialect(self, table: TableRef, key: Sequence[str]) -> MySqlDialect:
+        return finding(self._tables.session, table, key)
+
     # Steps
 
     def after_preparing(self, run: RunRow, load: LoadPlan) -> Row:
@@ -162,6 +166,8 @@ class MySqlRuns(ServerRuns):
         self._note_altered(run.plan.load.table)
 
     def is_done(self, run: RunRow, step: Step) -> bool:
+        if step.id == DROP:
+            return made_at(self._tables.session, run.plan.load.table) is None
         if step.id == SCHEMA:
             # To create one that is there would wait for all that is read in it.
             ref = run.plan.load.table

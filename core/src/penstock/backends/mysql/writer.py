@@ -15,12 +15,12 @@ from penstock.backends.api.worker import LINES, Block, Loaded, Wait
 from penstock.backends.mysql.catalog.tables import (
     COLUMNS,
     columns_of,
+    finding,
     order_of,
     table_columns,
-    unique_keys,
 )
 from penstock.backends.mysql.connection import Answer, Connection, connect, wait_for_locks
-from penstock.backends.mysql.dialect import BY_BYTES, MySqlDialect
+from penstock.backends.mysql.dialect import BY_BYTES
 from penstock.backends.mysql.errors import code_of, translated
 from penstock.backends.mysql.load.lines import check_carried
 from penstock.backends.mysql.load.loading import load_stream, read_settings
@@ -75,10 +75,7 @@ class Staged(SqlLoading[int]):
     def merge(self, attempt: Attempt, stage: int) -> Loaded:
         assert isinstance(self._session, MySqlSession)
         self._target = attempt.spec.target_table
-        key = set(attempt.spec.conflict_columns)
-        known = unique_keys(self._session, attempt.spec.target_table)
-        index = next((each.name for each in known if set(each.names) == key), "")
-        self._dialect = MySqlDialect(by_bytes=True, found_by=index)
+        self._dialect = finding(self._session, self._target, attempt.spec.conflict_columns)
         return super().merge(attempt, stage)
 
     def orders(self, key: Sequence[str]) -> Mapping[str, str]:
@@ -89,18 +86,6 @@ class Staged(SqlLoading[int]):
             name: order_of(self._session, self._table, Key(name)) if name in texts else ""
             for name in key
         }
-
-    def spellings(self, staged: str, key: Sequence[str]) -> str:
-        names = list(map(self._dialect.ident, key))
-        texts = [f"CONVERT({name} USING utf8mb4) COLLATE utf8mb4_bin" for name in names]
-        shown = f"concat('(', concat_ws(', ', {', '.join(texts)}), ')')"
-        listed = ", ".join(names)
-        query = (
-            f"SELECT group_concat(DISTINCT {shown} SEPARATOR ' and ') FROM {staged}"
-            f" GROUP BY {listed} HAVING count(*) > 1 LIMIT 1"
-        )
-        ((found,),) = self._session.fetch(query, "--mode upsert")
-        return str(found)
 
 
 class CastStream:

@@ -144,16 +144,33 @@ def key_twice(key: Sequence[str], found: str, code: str = "") -> PermanentError:
     )
 
 
+OF_ANOTHER_PARTITION = (
+    "another partition may have copied; expected keys that are written alike; cut by the key's own "
+    "column under the target's collation, or copy in one partition (--partitions 1), or have the "
+    "key tell all texts apart"
+)
+OF_ANOTHER_ROW = (
+    "the source may still have in another row, which was not read; expected keys that are written "
+    "alike; read all rows anew, with --atomic and without --incremental or named partitions, or "
+    "after `penstock watermark reset`; or have the key tell all texts apart"
+)
+
+
 def key_respelled(
-    key: Sequence[str], mine: Sequence[object], theirs: Sequence[object]
+    key: Sequence[str],
+    mine: Sequence[object],
+    theirs: Sequence[object],
+    which: str = OF_ANOTHER_PARTITION,
 ) -> PermanentError:
-    """Two rows of the source may be one to the target, and which of them is last is chance."""
+    """Two rows of the source may be one to the target, and which of them is last is chance.
+
+    Parameters:
+        which: where the other one may come from, and what to do.
+    """
     found, there = (f"({', '.join(map(str, each))})" for each in (mine, theirs))
     return PermanentError(
         f"--mode upsert: the target's key ({', '.join(key)}) holds {found}, which is copied, equal "
-        f"to {there}, which is there, and another partition may have copied; expected keys that "
-        "are written alike; cut by the key's own column under the target's collation, or copy in "
-        "one partition (--partitions 1), or have the key tell all texts apart",
+        f"to {there}, which is there, and {which}",
         Diagnosis(side="target"),
     )
 

@@ -19,12 +19,13 @@ from penstock.backends.shared.refusals import load_lost, not_committed
 from penstock.backends.shared.run_records import RunRecords, view_columns
 from penstock.errors import (
     Interrupted,
+    Overtaken,
     PenstockError,
     PermanentError,
     TargetBusy,
     TargetChanged,
 )
-from penstock.model.nights import Watermark
+from penstock.model.nights import Watermark, check_epoch
 from penstock.model.plans import GONE_STEP, MERGE_STEP, OF_STOPPED, LoadPlan, Step
 from penstock.model.records import CommitRecord
 from penstock.model.snapshots import Snapshot, SourceState
@@ -182,8 +183,19 @@ class StepRecords(RunRecords, ABC):
             try:
                 self.check_target(run_id)
             except TargetChanged as error:
-                failed[run_id] = error
+                failed[run_id] = self._overtaking(run_id) or error
         return failed
+
+    def _overtaking(self, run_id: str) -> Overtaken | None:
+        """Why another night has dropped the run's stage; None where none has."""
+        run = self.load_run(run_id)
+        if run is None or run.plan.night is None or MERGE_STEP in self.steps_done(run_id):
+            return None
+        try:
+            check_epoch(run_id, run.plan.night, self.watermark(run.plan.night.name))
+        except Overtaken as error:
+            return error
+        return None
 
     @abstractmethod
     def check_target(self, run_id: str) -> None: ...

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from penstock.backends.api.control import RunRow
-from penstock.backends.api.records import Kind, RecordStore, Row
+from penstock.backends.api.records import NOW, Kind, RecordStore, Row
 from penstock.errors import Diagnosis, Unreadable
 from penstock.model.codec import from_json, to_json
 from penstock.model.nights import Horizon, Night, Watermark, check_epoch, is_behind, overtaken
@@ -116,6 +116,7 @@ def _row(watermark: Watermark) -> Row:
         "epoch": watermark.epoch,
         "run_id": watermark.run_id,
         "content": content,
+        "made_at": NOW,
     }
 
 

@@ -30,6 +30,8 @@ def raw(text: str) -> str:
 BYTES = "C"
 """The collation of a key that is compared by the bytes of its text in UTF-8."""
 NOW, UTC_NOW, NEW_UUID = "now", "now in UTC", "new uuid"
+NEVER = "1 = 0"
+"""A condition that no row meets."""
 
 
 class Dialect(ABC):
@@ -128,6 +130,8 @@ class CatalogDialect(Dialect):
     now = "now()"
     counted = "count(*)"
     """How many rows, as a number that can be multiplied."""
+    ddl_commits = False
+    """A statement that makes or drops a table ends the transaction."""
     unless_there = "IF NOT EXISTS "
     """What follows CREATE TABLE so that one of the name stays; empty where nothing does that."""
     computed = "CASE WHEN is_generated = 'ALWAYS' THEN 1 ELSE 0 END"
@@ -188,6 +192,17 @@ class CatalogDialect(Dialect):
         """The statement that takes all rows out of a table."""
         return f"TRUNCATE TABLE {self.table(table)}"
 
+    def dropped(self, table: TableRef) -> str:
+        """The statement that drops a table where it is there."""
+        return f"DROP TABLE IF EXISTS {self.table(table)}"
+
+    def made_like(self, table: TableRef, like: TableRef, columns: Sequence[str]) -> str:
+        """The statement that makes an empty table with some columns of another one: of the same
+        types, without its keys and checks."""
+        listed = ", ".join(map(self.ident, columns))
+        empty = self.limited(f"SELECT {listed} FROM {self.table(like)}", 0)
+        return f"CREATE TABLE {self.table(table)} AS {empty}"
+
     def renamed(self, table: TableRef, name: str) -> str:
         """The statement that gives a table another name in its schema."""
         return f"ALTER TABLE {self.table(table)} RENAME TO {self.ident(name)}"
@@ -214,11 +229,16 @@ class CatalogDialect(Dialect):
     def differ(self, names: Sequence[str]) -> str:
         """Whether the rows `t` and `s` differ in one of these columns."""
         columns = map(self.ident, names)
-        return " OR ".join(f"t.{name} IS DISTINCT FROM s.{name}" for name in columns) or "1 = 0"
+        return " OR ".join(f"t.{name} IS DISTINCT FROM s.{name}" for name in columns) or NEVER
 
     def respelled(self, key: Sequence[str]) -> str:
         """Whether the rows `t` and `s` write equal keys differently."""
-        return "1 = 0"
+        return NEVER
+
+    def spellings(self, staged: str, key: Sequence[str]) -> str:
+        """A query for how rows write one key that is there twice, where they may write it
+        differently; empty where they may not."""
+        return ""
 
     def merge(self, table: str, staged: str, key: Sequence[str], rest: Sequence[str]) -> str:
         """The statement that updates the rows of a table that differ from those staged for the same
@@ -238,6 +258,27 @@ class CatalogDialect(Dialect):
             f"MERGE INTO {table} AS t USING {staged} AS s ON {same}{update}"
             f" WHEN NOT MATCHED THEN INSERT ({', '.join([*keys, *others])}) VALUES ({values})"
         )
+
+    # Rows that are found by their keys, NULL by NULL: those `t` of a table whose keys the rows `s`
+    # of another one have.
+
+    def _found(self, keys: str, key: Sequence[str]) -> str:
+        names = map(self.ident, key)
+        match = " AND ".join(f"t.{name} IS NOT DISTINCT FROM s.{name}" for name in names)
+        return f"EXISTS (SELECT 1 FROM {keys} AS s WHERE {match})"
+
+    def delete_found(self, table: str, keys: str, key: Sequence[str]) -> str:
+        return f"DELETE FROM {table} AS t WHERE {self._found(keys, key)}"
+
+    def change_found(
+        self, table: str, keys: str, key: Sequence[str], change: str, tested: str
+    ) -> str:
+        """
+        Parameters:
+            change: what follows SET.
+            tested: a condition on the row `t`.
+        """
+        return f"UPDATE {table} AS t SET {change} WHERE {tested} AND {self._found(keys, key)}"
 
     # Bounds
 

@@ -16,6 +16,7 @@ from penstock.backends.sql.session import Session
 from penstock.backends.sql.unique_keys import PlannedKey, UniqueKey, choose_key
 from penstock.model.plans import LoadPlan, Step
 from penstock.model.tables import Column, TableKey, TableRef
+from penstock.spec.modes import UPSERT
 
 SWAP = "swap"
 """The id of the step that puts a table in another one's place."""
@@ -64,13 +65,11 @@ class TargetTables:
         alike = request.definition.dialect == self.definitions
         whole = request.mode.recreates or self.makes_whole
         names = {column.name for column in columns}
-        keys: dict[str, TableKey] = {}
-        if alike or whole:
-            keys = {
-                key_clause(session.dialect, key): key
-                for key in request.definition.keys
-                if names.issuperset(key.names)
-            }
+        keys = {
+            key_clause(session.dialect, key): key
+            for key in request.definition.keys
+            if names.issuperset(key.names) and (alike or whole or _finds_rows(request, key))
+        }
         refused = self.refused(session, columns, list(keys), alike=alike)
         made = {clause: key for clause, key in keys.items() if clause not in refused}
         kinds = self.kinds(columns) if whole and not alike else {}
@@ -138,6 +137,19 @@ class TargetTables:
         raise NotImplementedError  # there is no mode swap
 
 
+def _finds_rows(request: LoadRequest, key: TableKey) -> bool:
+    """Whether a mode that finds rows by a key needs this one."""
+    if not request.mode.merges_by_key:
+        return False
+    if request.conflict_columns is not None:
+        return set(key.names) == set(request.conflict_columns)
+    return key.primary or not any(each.primary for each in _keys(request))
+
+
+def _keys(request: LoadRequest) -> Sequence[TableKey]:
+    return request.definition.keys if request.definition is not None else ()
+
+
 def plan_load(
     session: Session,
     tables: TargetTables,
@@ -154,6 +166,11 @@ def plan_load(
         PlanningError: see `TargetCatalog.plan_load`.
     """
     dialect = session.dialect
+    if request.mode.merges_at_end:
+        from penstock.backends.sql.night import staged  # noqa: PLC0415 - seldom
+
+        upsert = replace(request, mode=UPSERT)
+        return staged(dialect, plan_load(session, tables, upsert, columns, schema), request)
     there = request.target in read_relations(session)
     besides = Besides()
     warnings: list[str] = []
@@ -169,6 +186,9 @@ def plan_load(
         if request.mode.recreates and there:
             tables.check_replaceable(session, request.target, "--mode recreate", remade)
         besides = tables.besides(session, request, columns)
+        if request.deletes.column:
+            mark = f"{dialect.ident(request.deletes.column)} {dialect.types['timestamptz']}"
+            besides = replace(besides, constraints=(mark, *besides.constraints))
         warnings += besides.warnings
         unlinked, links = tables.unlinked(session, request.target, remade)
         steps += unlinked

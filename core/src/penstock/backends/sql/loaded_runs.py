@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
 
 from penstock.backends.api.control import RunRow
 from penstock.backends.api.records import Row
 from penstock.backends.shared.control_store import RecordedRuns
+from penstock.backends.shared.step_records import Merged
 from penstock.backends.sql.definition import SCHEMA
+from penstock.backends.sql.dialect import CatalogDialect
+from penstock.backends.sql.gone import TargetKeys
 from penstock.backends.sql.load_plan import SWAP
 from penstock.backends.sql.loaded_table import LoadedTable, LoadRecords
 from penstock.backends.sql.making import MAKE, make
-from penstock.errors import UsageError
-from penstock.model.plans import LoadPlan, Step
+from penstock.backends.sql.night import merge, stage_tables
+from penstock.backends.sql.relations import read_relations
+from penstock.errors import PenstockError, UsageError
+from penstock.model.plans import MERGE_STEP, LoadPlan, Step
 from penstock.model.records import CommitRecord
 from penstock.model.tables import TableRef
 from penstock.spec.copy_spec import CopySpec
@@ -32,7 +39,7 @@ class LoadedRuns(RecordedRuns):
             # What becomes of the rows of a run that is done is not its matter.
             if run is None or run.prepared_at is None or run.status == "done":
                 return
-            if SWAP not in self.steps_done(run_id):
+            if not self.steps_done(run_id) & {SWAP, MERGE_STEP}:
                 table = LoadedTable(self._tables, run.plan.load.table)
                 table.check(run_id, mode_of(run.spec), thoroughly=True)
 
@@ -52,13 +59,20 @@ class LoadedRuns(RecordedRuns):
         table.end()
         return {"loads": table.id, "disturbed_by": None}
 
+    def check_rows(self, run: RunRow) -> None:
+        """
+        Raises:
+            TargetChanged: rows that the run has loaded are gone, or not alone where they should be.
+        """
+        LoadedTable(self._tables, run.plan.load.table).check(run.run_id, mode_of(run.spec))
+
     def do(self, run: RunRow, step: Step) -> None:
+        target = CopySpec.from_stored(run.spec, "", "").target_ref
         if step.after:
-            spec = CopySpec.from_stored(run.spec, "", "")
-            LoadedTable(self._tables, run.plan.load.table).check(run.run_id, spec.load_mode)
-            LoadedTable(self._tables, spec.target_ref).check_loaded_since(run.run_id)
+            self.check_rows(run)
+            LoadedTable(self._tables, target).check_loaded_since(run.run_id)
         if step.id == MAKE:
-            make(self._tables.session, step, run.plan.load.table)
+            make(self._tables.session, step, target)
         else:
             self._tables.session.run(step.statement)
 
@@ -72,18 +86,71 @@ class LoadedRuns(RecordedRuns):
             self.do(run, step)
 
     def after_step(self, run: RunRow, step: Step) -> None:
+        if step.id == MERGE_STEP:
+            return  # it has noted what there is to note
         swapped = LoadedTable(self._tables, CopySpec.from_stored(run.spec, "", "").target_ref)
         swapped.emptied(run.run_id)
         swapped.end()
         LoadedTable(self._tables, run.plan.load.table).end()
 
+    # Nights
+
+    counts_rows = True
+    """Of the tables that are loaded."""
+
+    def dialect(self, table: TableRef, key: Sequence[str]) -> CatalogDialect:
+        """To find rows of a table by a key."""
+        return self._tables.session.dialect
+
+    def merge(self, nights: Sequence[tuple[RunRow, Sequence[CommitRecord]]]) -> list[Merged]:
+        return [self._merged(*night) for night in nights]
+
+    def _merged(self, run: RunRow, records: Sequence[CommitRecord]) -> Merged:
+        self.check_rows(run)
+        ref = CopySpec.from_stored(run.spec, "", "").target_ref
+        target = LoadedTable(self._tables, ref)
+        if self.counts_rows:
+            target.begin(run.run_id)
+        dialect = self.dialect(ref, run.plan.load.conflict_columns)
+        rows = sum(record.rows for record in records)
+        merged = merge(self._tables.session, dialect, run, rows)
+        if merged.deleted:
+            target.thinned(run.run_id)
+        if self.counts_rows:
+            target.end()
+            LoadedTable(self._tables, run.plan.load.table).end()
+        return replace(merged, target=self.storage(ref))
+
+    def keep_gone(self, run_id: str, digests: Sequence[int], check: Callable[[int], None]) -> bool:
+        """See `FindsGone.note_gone`."""
+
+        def keep(run: RunRow) -> None:
+            check(TargetKeys(self._tables.session, run).keep(digests) if digests else 0)
+
+        return self.note_gone(run_id, keep)
+
+    def drop_stages(self, stages: Sequence[TableRef]) -> None:
+        tables = [table for stage in stages for table in stage_tables(stage)]
+        with self._tables.reading() as found:
+            there = read_relations(self._tables.session) if found else {}
+        for table in tables:
+            if table in there:
+                with suppress(PenstockError):
+                    self._tables.drop(table)
+
     # Partitions that are copied again
 
     def check_recopy(self, run_id: str) -> None:
-        if SWAP in self.steps_done(run_id):
+        done = self.steps_done(run_id)
+        if SWAP in done:
             raise UsageError(
                 f"run {run_id}: its table has replaced the old one since, so single "
                 "partitions cannot be copied into it again; start a new run"
+            )
+        if MERGE_STEP in done:
+            raise UsageError(
+                f"run {run_id}: its rows have been merged into the target since, so single "
+                "partitions cannot be copied again; start a new run"
             )
 
     def take_back(

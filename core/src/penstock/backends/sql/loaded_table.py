@@ -13,8 +13,9 @@ from abc import abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from typing import ClassVar
 
-from penstock.backends.api.records import Kind
+from penstock.backends.api.records import Kind, Row
 from penstock.backends.shared.sql_records import MOST, SqlRecords
 from penstock.backends.sql.conditions import TRUE, condition
 from penstock.backends.sql.dialect import CatalogDialect
@@ -97,11 +98,36 @@ class LoadRecords(SqlRecords):
                 added += pair
             self.execute(f"INSERT INTO {named} VALUES {', '.join(listed)}", added, reading=False)
 
+    keeps_nights: ClassVar[bool] = False
+    """There is a table `watermark`, which those of earlier versions lack."""
+
     def has_figures(self) -> bool:
         with self.reading() as found:
-            query = f"SELECT * FROM {self.named(Kind.COMMIT.value)}"
-            columns = self.session.describe(query, "control tables") if found else []
-        return any(name == "spent" for name, _ in columns)
+            if not found or not self._has_spent():
+                return False
+            return not self.keeps_nights or self.has_table(Kind.WATERMARK.value)
+
+    def _has_spent(self) -> bool:
+        query = f"SELECT * FROM {self.named(Kind.COMMIT.value)}"
+        return any(name == "spent" for name, _ in self.session.describe(query, "control tables"))
+
+    @abstractmethod
+    def has_table(self, name: str) -> bool:
+        """Whether there is a control table of this name; while a session is open."""
+
+    def lacking(self, statements: Sequence[str]) -> list[str]:
+        """Of the statements that add figures, those that are left to do: a table that is there is
+        no obstacle, a column is."""
+        return [each for each in statements if not (each.startswith("ALTER") and self._has_spent())]
+
+    def read(self, kind: Kind, where: Row, columns: Sequence[str]) -> list[Row]:
+        if kind is Kind.WATERMARK and not (self.keeps_nights and self.keeps_figures):
+            return []
+        return super().read(kind, where, columns)
+
+    @abstractmethod
+    def drop(self, table: TableRef) -> None:
+        """Drop a table of the target's, where nobody uses it at this moment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,6 +356,18 @@ class LoadedTable:
         except PlanningError:
             return self.count(tested) > 0
         return bool(count)
+
+    def thinned(self, run_id: str) -> None:
+        """Tell the runs whose rows may be among those that were deleted. As in `replace`, those of
+        the modes `replace` and `upsert` get along with that."""
+        self._tell(
+            run_id,
+            [
+                each
+                for each in self._others(run_id)
+                if each.mode.starts_empty or (each.mode.only_adds and each.has_committed)
+            ],
+        )
 
     def delete_partitions(self, run_id: str, mode: Mode, records: Sequence[CommitRecord]) -> None:
         """Delete what the conditions of a run's partitions select, where all rows of the table are

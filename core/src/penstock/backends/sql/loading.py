@@ -10,15 +10,11 @@ from typing import Generic, TypeVar
 from penstock.backends.api.attempt import Attempt, Standing
 from penstock.backends.api.records import NOW, Kind, Row
 from penstock.backends.api.worker import Loaded
-from penstock.backends.shared.refusals import (
-    committed_meanwhile,
-    key_respelled,
-    key_twice,
-    key_with_null,
-)
+from penstock.backends.shared.refusals import committed_meanwhile
 from penstock.backends.shared.sql_records import SqlRecords
 from penstock.backends.sql.conditions import condition
 from penstock.backends.sql.loaded_table import LoadedTable, LoadRecords
+from penstock.backends.sql.merging import Merging
 from penstock.model.codec import to_json
 from penstock.model.extents import KeyIsNull, KeyOther, KeyRange, KeyValues, Whole
 
@@ -140,27 +136,9 @@ class SqlLoading(ABC, Generic[S_contra]):
 
     def merge(self, attempt: Attempt, stage: S_contra) -> Loaded:
         key = attempt.spec.conflict_columns
-        ident = self._dialect.ident
-        rest = [name for name in self._names if name not in key]
-        match = " AND ".join(f"t.{ident(name)} = s.{ident(name)}" for name in key)
-        respelled = self._dialect.respelled(key)
-        differ = f"{self._dialect.differ(rest)} OR {respelled}"
+        merging = Merging(self._session, self._dialect, self._table, self._names, key)
         with self.staged_table(stage) as (staged, rows):
-            self._check_key(staged, key)
-            joined = f"FROM {staged} AS s JOIN {self._table} AS t ON {match}"
-            ((there, updated, others),) = self._session.fetch(
-                f"SELECT count(*), count(CASE WHEN {differ} THEN 1 END),"
-                f" count(CASE WHEN {respelled} THEN 1 END) {joined}",
-                "--mode upsert",
-            )
-            if others and not self.holds_equal_keys(attempt):
-                pair = ", ".join(f"{row}.{ident(name)}" for row in "st" for name in key)
-                one = self._dialect.limited(f"SELECT {pair} {joined} WHERE {respelled}", 1)
-                for found in self._session.fetch(one, "--mode upsert"):
-                    raise key_respelled(key, found[: len(key)], found[len(key) :])
-            # Rows that do not differ are left alone.
-            self._session.run(self._dialect.merge(self._table, staged, key, rest))
-        return Loaded(rows, rows - there, updated)
+            return merging.merge(staged, rows, lambda: self.holds_equal_keys(attempt))
 
     def holds_equal_keys(self, attempt: Attempt) -> bool:
         """Whether rows whose keys the target holds equal are in one partition, and so in one
@@ -171,23 +149,6 @@ class SqlLoading(ABC, Generic[S_contra]):
         """The collations of the table's columns, as `Key.collation` names them; empty for those
         that have none. Asked where `Dialect.respelled` finds rows."""
         raise NotImplementedError
-
-    def _check_key(self, staged: str, key: Sequence[str]) -> None:
-        names = ", ".join(map(self._dialect.ident, key))
-        null = " OR ".join(f"{self._dialect.ident(name)} IS NULL" for name in key)
-        ((nulls,),) = self._session.fetch(
-            f"SELECT count(*) FROM {staged} WHERE {null}", "--mode upsert"
-        )
-        if nulls:
-            raise key_with_null(key, nulls)
-        twice = f"SELECT {names}, count(*) FROM {staged} GROUP BY {names} HAVING count(*) > 1"
-        for *found, times in self._session.fetch(self._dialect.limited(twice, 1), "--mode upsert"):
-            shown = self.spellings(staged, key) or f"({', '.join(map(str, found))})"
-            raise key_twice(key, f"{shown} {times:,} times")
-
-    def spellings(self, staged: str, key: Sequence[str]) -> str:
-        """How the rows write a key that is there twice, where they may write it differently."""
-        return ""
 
     def end_changes(self) -> None:
         """After the last change of the table: note what is there, for other runs that load it."""

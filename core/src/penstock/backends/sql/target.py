@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 
 from penstock.backends.api.capabilities import TargetCapabilities
+from penstock.backends.api.control import ControlStore, RunRow
 from penstock.backends.api.facts import Checksum
+from penstock.backends.api.nights import Bucket, Chosen, KeyDigest
 from penstock.backends.sql.checksums import (
     as_loaded,
     canonical_texts,
@@ -15,7 +17,9 @@ from penstock.backends.sql.checksums import (
     read_digests,
 )
 from penstock.backends.sql.conditions import condition
+from penstock.backends.sql.gone import TargetKeys
 from penstock.backends.sql.load_plan import TargetTables
+from penstock.backends.sql.loaded_runs import LoadedRuns
 from penstock.backends.sql.relations import (
     TYPE,
     check_is_table,
@@ -35,6 +39,7 @@ class SqlTarget(ABC):
     """The part of a `TargetCatalog` that is SQL. Rows do not tell who has loaded them."""
 
     capabilities: TargetCapabilities
+    control: ControlStore
     tables: TargetTables
 
     @abstractmethod
@@ -152,6 +157,24 @@ class SqlTarget(ABC):
             rows, chosen = session.table(table), condition(session.dialect, where, extent)
             texts = canonical_texts(session, rows, as_loaded(pairs))
             yield from read_digests(session, rows, chosen, texts, key, only)
+
+    # Rows that the source has no more; see `FindsGone`
+
+    def count_after(self, run: RunRow) -> int:
+        with self._reading() as session:
+            return TargetKeys(session, run).count_after()
+
+    def buckets_after(self, run: RunRow, bits: int) -> dict[int, Bucket]:
+        with self._reading() as session:
+            return TargetKeys(session, run).buckets_after(bits)
+
+    def keys_there(self, run: RunRow, chosen: Chosen | None) -> Iterator[KeyDigest]:
+        with self._reading() as session:
+            yield from TargetKeys(session, run).keys(chosen)
+
+    def note_gone(self, run_id: str, digests: Sequence[int], check: Callable[[int], None]) -> bool:
+        assert isinstance(self.control, LoadedRuns), "a target that merges nights has them"
+        return self.control.keep_gone(run_id, digests, check)
 
 
 def no_rows(session: Session, columns: Sequence[Column]) -> str:

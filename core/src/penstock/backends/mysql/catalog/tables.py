@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from penstock.backends.mysql.catalog.described import Row, TableQuery
 from penstock.backends.mysql.catalog.written import parse, read_statement
-from penstock.backends.mysql.dialect import MYSQL, order_name
+from penstock.backends.mysql.dialect import MYSQL, MySqlDialect, order_name
 from penstock.backends.mysql.session import MySqlSession
 from penstock.backends.mysql.types import MyType
 from penstock.backends.sql.definition import KINDS, definition_of
@@ -210,6 +210,13 @@ def is_indexed(session: MySqlSession, table: TableRef, name: str) -> bool:
         for _, column, part, _, place in session.information(_INDEXES, table)
         if int(place) == 1 and part is None
     )
+
+
+def finding(session: MySqlSession, table: TableRef, key: Sequence[str]) -> MySqlDialect:
+    """A dialect that finds rows of a table by the index of a unique key."""
+    known = unique_keys(session, table)
+    index = next((each.name for each in known if set(each.names) == set(key)), "")
+    return MySqlDialect(by_bytes=True, found_by=index)
 
 
 def first_key(session: MySqlSession, table: TableRef) -> str | None:

@@ -11,10 +11,11 @@ from importlib.resources import files
 from typing import Any, TypeVar
 
 from penstock.backends.api.records import ESSENTIAL, Hold, Kind
-from penstock.backends.sql.loaded_table import LoadRecords
+from penstock.backends.sql.loaded_table import LoadedTable, LoadRecords
 from penstock.backends.sql.one_file.database import OneFile
 from penstock.backends.sql.relations import read_relations
 from penstock.backends.sql.session import Session
+from penstock.model.tables import TableRef
 
 T = TypeVar("T")
 _TABLES = ("loaded_table", *(kind.value for kind in ESSENTIAL))
@@ -29,6 +30,7 @@ class FileRecords(LoadRecords):
     steps_with_records = True
     upserts = True
     undisturbed = True
+    keeps_nights = True
 
     def __init__(self, database: OneFile, schema: str, open: Session | None = None) -> None:
         super().__init__(database.dialect)
@@ -50,7 +52,10 @@ class FileRecords(LoadRecords):
                 return
         types = self._dialect.types
         names = {
-            **{table: self.named(table) for table in (*_TABLES, Kind.JOURNAL.value)},
+            **{
+                table: self.named(table)
+                for table in (*_TABLES, Kind.JOURNAL.value, Kind.WATERMARK.value)
+            },
             "text": types["text"],
             "int": types["int4"],
             "long": types["int8"],
@@ -58,17 +63,24 @@ class FileRecords(LoadRecords):
             "now": self.now,
         }
 
-        def run(script: str) -> None:
+        def read(script: str) -> list[str]:
             ddl = files(__package__).joinpath(script).read_text(encoding="utf-8").format(**names)
-            for statement in ddl.split(";"):
-                self.session.run(statement)
+            return [statement.strip() for statement in ddl.split(";")]
 
         with self._transaction():
-            for statement in self._dialect.schema_made(self._schema):
+            for statement in (*self._dialect.schema_made(self._schema), *read("control.sql")):
                 self.session.run(statement)
-            run("control.sql")
             if not self.keeps_figures:
-                run("figures.sql")
+                for statement in self.lacking(read("figures.sql")):
+                    self.session.run(statement)
+
+    def has_table(self, name: str) -> bool:
+        return self._database.control_table(self._schema, name) in read_relations(self.session)
+
+    def drop(self, table: TableRef) -> None:
+        with self._transaction():
+            self.session.run(self._dialect.dropped(table))
+            LoadedTable(self, table).end()
 
     @contextmanager
     def reading(self) -> Iterator[bool]:

@@ -23,10 +23,12 @@ from penstock.model.tables import Column, Relation, TableRef
 
 
 class FileTarget(SqlTarget):
+    runs: type[FileRuns] = FileRuns
+
     def __init__(self, database: OneFile, control_schema: str) -> None:
         self._database = database
         self._known: Known | None = None
-        self.control = FileRuns(database, control_schema)
+        self.control: FileRuns = self.runs(database, control_schema)
 
     @abstractmethod
     def in_arrow(

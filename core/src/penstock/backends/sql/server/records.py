@@ -13,6 +13,7 @@ from penstock.backends.api.records import ESSENTIAL
 from penstock.backends.sql.loaded_table import LoadRecords
 from penstock.backends.sql.server.session import ServerSession
 from penstock.errors import Diagnosis, PenstockError, PermanentError, PlanningError
+from penstock.model.tables import TableRef
 
 CONTROL = "control tables"
 # Names of locks have 64 characters at most, on the server that allows the fewest.
@@ -150,15 +151,23 @@ class ServerRecords(LoadRecords):
         with suppress(PenstockError), self.session.translated(CONTROL), self.making():
             if not self.has_figures():
                 with self.hurried():
-                    self._run(self.figures_ddl())
+                    self._run(self.lacking(self.figures_ddl().split(";\n")))
 
-    def _run(self, script: str) -> None:
-        for statement in script.split(";\n"):
+    def _run(self, statements: Sequence[str]) -> None:
+        for statement in statements:
             self.session.connection.change(statement)
+
+    def has_table(self, name: str) -> bool:
+        with self.session.translated(CONTROL):
+            return (name,) in self.session.connection.rows(self.listing, [self._schema])
+
+    def drop(self, table: TableRef) -> None:
+        with self.session.translated(f"table {table}"), self.hurried():
+            self.session.run(self.session.dialect.dropped(table))
 
     def _make(self) -> None:
         try:
-            self._run(self.ddl())
+            self._run(self.ddl().split(";\n"))
         except Exception as error:
             words = self.denied(error)
             if not words:

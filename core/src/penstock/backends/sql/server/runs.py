@@ -15,7 +15,7 @@ from penstock.backends.sql.loaded_table import LoadedTable
 from penstock.backends.sql.making import MAKE, make
 from penstock.backends.sql.server.records import ServerRecords
 from penstock.errors import PenstockError
-from penstock.model.plans import LoadPlan, Step
+from penstock.model.plans import MERGE_STEP, LoadPlan, Step
 from penstock.model.records import CommitRecord
 from penstock.model.tables import TableRef
 from penstock.spec.copy_spec import CopySpec
@@ -59,7 +59,7 @@ class ServerRuns(LoadedRuns):
         run = self.load_run(run_id)
         if run is None or run.prepared_at is None or run.status == "done":
             return
-        if SWAP not in self.steps_done(run_id):
+        if not self.steps_done(run_id) & {SWAP, MERGE_STEP}:
             self.check_loaded(run_id, run.plan.load.table, run.spec["mode"])
 
     def sweep(self) -> None:
@@ -142,16 +142,23 @@ class ServerRuns(LoadedRuns):
             table.emptied(run.run_id)
         return {"loads": table.id, "disturbed_by": None, "made": self.made_at(load.table)}
 
+    counts_rows = False
+
+    def storage(self, table: TableRef) -> str:
+        return self.made_at(table) or ""
+
+    def check_rows(self, run: RunRow) -> None:
+        self.check_loaded(run.run_id, run.plan.load.table, run.spec["mode"])
+
     def do(self, run: RunRow, step: Step) -> None:
-        table = run.plan.load.table
+        table, target = run.plan.load.table, CopySpec.from_stored(run.spec, "", "").target_ref
         if step.after:
-            spec = CopySpec.from_stored(run.spec, "", "")
-            self.check_loaded(run.run_id, table, spec.mode)
+            self.check_rows(run)
             if step.id == SWAP:
-                self._swap(run, step, spec.target_ref)
+                self._swap(run, step, target)
                 return
         if step.id == MAKE:
-            self.make(step, table)
+            self.make(step, target)
         else:
             self.perform(step, table)
 

@@ -1,0 +1,139 @@
+"""Nights into MySQL: keys that its collations hold equal, and tables that undo nothing."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Iterator
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit, urlunsplit
+
+import pytest
+from tests.one_copy import OneCopy
+
+from penstock_testkit.mysql import connect_mysql
+
+from .mysql_pair import execute, rows
+
+if TYPE_CHECKING:
+    from tests.conftest import Connection
+
+ALL = "SELECT word, id FROM items ORDER BY id"
+KEPT = "CREATE TABLE items (word varchar(20) COLLATE utf8mb4_general_ci PRIMARY KEY, id int)"
+
+
+def copied(source_url: str, target_url: str, **options: Any) -> OneCopy:
+    database = target_url.rpartition("/")[2].partition("?")[0]
+    given = {"mode": "upsert", "table": "public.items", "degree": 1, **options}
+    return OneCopy(source=source_url, target=target_url, target_table=f"{database}.items", **given)
+
+
+@pytest.fixture
+def words(source: Connection, mysql_url: str) -> Connection:
+    source.execute(b"CREATE TABLE items (word varchar(20) PRIMARY KEY, id int)")
+    source.execute(b"INSERT INTO items VALUES ('a', 1), ('b', 2), ('c', 3), ('d', 4)")
+    execute(mysql_url, KEPT)
+    return source
+
+
+def test_a_key_that_is_written_otherwise_gets_the_source_s_spelling(
+    words: Connection, source_url: str, mysql_url: str
+) -> None:
+    given = {"atomic": "table", "deletes": "hard", "max_deletes": "100%"}
+    copied(source_url, mysql_url, **given).done()
+    words.execute(b"UPDATE items SET word = 'A' WHERE id = 1")
+    words.execute(b"DELETE FROM items WHERE id = 2")
+    copied(source_url, mysql_url, **given).done()
+    assert rows(mysql_url, ALL) == [("A", 1), ("c", 3), ("d", 4)]
+    words.execute(b"UPDATE items SET word = 'C' WHERE id = 3")
+    copied(source_url, mysql_url, **given).done()
+    assert rows(mysql_url, ALL) == [("A", 1), ("C", 3), ("d", 4)]
+
+
+def test_a_night_does_not_overwrite_a_row_whose_key_the_target_holds_equal(
+    words: Connection, source_url: str, mysql_url: str
+) -> None:
+    copied(source_url, mysql_url, incremental="xmin").done()
+    words.execute(b"INSERT INTO items VALUES ('A', 5)")
+    refused = copied(source_url, mysql_url, incremental="xmin")
+    assert refused.code == 65
+    assert "(A), which is copied, equal to (a)" in refused.said
+    assert "watermark reset" in refused.said
+    assert rows(mysql_url, ALL) == [("a", 1), ("b", 2), ("c", 3), ("d", 4)]
+
+
+def test_keys_that_the_target_holds_equal_are_there_twice(
+    words: Connection, source_url: str, mysql_url: str
+) -> None:
+    words.execute(b"INSERT INTO items VALUES ('A', 5)")
+    refused = copied(source_url, mysql_url, atomic="table", strategy="hash", key="id", partitions=3)
+    assert refused.code == 65
+    assert "(A) and (a)" in refused.said or "(a) and (A)" in refused.said
+    assert rows(mysql_url, ALL) == []
+
+
+def test_an_engine_that_undoes_nothing_is_refused(
+    words: Connection, source_url: str, mysql_url: str
+) -> None:
+    execute(mysql_url, "ALTER TABLE items ENGINE = MyISAM")
+    refused = copied(source_url, mysql_url, incremental="xmin")
+    assert refused.code == 65
+    assert "InnoDB" in refused.said
+
+
+@pytest.fixture
+def limited(mysql_url: str) -> Iterator[str]:
+    """The same database, for a user who may do what docs/mysql.md says that nights need."""
+    parts, name = urlsplit(mysql_url), f"night_{uuid.uuid4().hex[:8]}"
+    database = parts.path[1:]
+    execute(
+        mysql_url,
+        f"CREATE USER {name} IDENTIFIED BY 'secret'",
+        f"GRANT ALL ON penstock.* TO {name}",
+        f"GRANT SELECT, INSERT, UPDATE, CREATE, DROP ON {database}.* TO {name}",
+        f"GRANT DELETE, CREATE TEMPORARY TABLES ON {database}.* TO {name}",
+    )
+    yield urlunsplit(parts._replace(netloc=f"{name}:secret@{parts.hostname}:{parts.port}"))
+    execute(mysql_url, f"DROP USER {name}")
+
+
+def test_rights_that_nights_need(words: Connection, source_url: str, limited: str) -> None:
+    given = {"incremental": "xmin", "deletes": "hard", "max_deletes": "100%"}
+    copied(source_url, limited, **given).done()
+    words.execute(b"DELETE FROM items WHERE id = 2")
+    words.execute(b"UPDATE items SET id = 5 WHERE id = 4")
+    copied(source_url, limited, **given).done()
+    assert rows(limited, ALL) == [("a", 1), ("c", 3), ("d", 5)]
+
+
+def test_readers_see_last_night_or_tonight(
+    source: Connection, source_url: str, mysql_url: str
+) -> None:
+    source.execute(b"CREATE TABLE items (id int PRIMARY KEY, word varchar(20))")
+    source.execute(b"INSERT INTO items SELECT i, 'old' FROM generate_series(1, 5000) AS i")
+    options = {"incremental": "xmin", "deletes": "hard", "max_deletes": "50%"}
+    copied(source_url, mysql_url, **options).done()
+    source.execute(b"DELETE FROM items WHERE id <= 1000")
+    source.execute(b"UPDATE items SET word = 'new' WHERE id <= 3000")
+    source.execute(b"INSERT INTO items SELECT i, 'new' FROM generate_series(6001, 6500) AS i")
+    seen: list[tuple[Any, ...]] = []
+    ended = threading.Event()
+
+    def read() -> None:
+        with closing(connect_mysql(mysql_url)) as connection, connection.cursor() as cursor:
+            while not ended.is_set():
+                cursor.execute("SELECT count(*), sum(word = 'new') FROM items")
+                seen.extend(cursor.fetchall())
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    try:
+        copied(source_url, mysql_url, **options).done()
+    finally:
+        ended.set()
+        reader.join()
+    last_night, tonight = (5000, 0), (4500, 2500)
+    assert {(rows, int(new)) for rows, new in seen} <= {last_night, tonight}
+    assert seen[0] == last_night
+    assert rows(mysql_url, "SELECT count(*), sum(word = 'new') FROM items") == [tonight]
