@@ -738,6 +738,7 @@ def run_status(**changes: Any) -> Any:
         ),
         running=(running,),
         at_work=True,
+        night=None,
     )
 
 

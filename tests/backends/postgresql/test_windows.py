@@ -12,7 +12,7 @@ import pytest
 from penstock import BatchSpec, RunFailed, RunFailedTransiently, copy_all
 from penstock.errors import EXIT_PERMANENT
 from penstock.events import BatchFinished, BatchStarted, Event, Finished, Planned, Prepared, Warned
-from penstock.run import execution
+from penstock.run import windows
 
 if TYPE_CHECKING:
     from ..conftest import Pair
@@ -28,7 +28,7 @@ READ = """
 @pytest.fixture
 def many(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> Pair:
     """Each table refers to the one before: also across windows."""
-    monkeypatch.setattr(execution, "WINDOW", WINDOW)
+    monkeypatch.setattr(windows, "WINDOW", WINDOW)
     for n in range(TABLES):
         refers = f" REFERENCES t{n - 1:02}" if n else ""
         pair.source.run(
