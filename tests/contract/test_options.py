@@ -90,7 +90,10 @@ def test_of_a_source(outward: Pair, option: str) -> None:
     source = outward.mine.backend.source_capabilities
     outward.make()
     if option not in source.options:
-        with outward.refused(f"{source.system} as a source does not support {flag_of(option)}"):
+        refused = f"{source.system} as a source does not support {flag_of(option)}"
+        if option == "incremental" and not source.shared_snapshots:
+            refused = flag_of(option)  # for the lack of those
+        with outward.refused(refused):
             mode = "upsert" if option == "incremental" else "recreate"
             outward.copy(mode=mode, **{option: VALUES[option]})
     elif option not in ("partitioning", "incremental"):  # they ask the target, too
