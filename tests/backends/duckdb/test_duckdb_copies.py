@@ -236,7 +236,7 @@ def test_upsert_refuses_a_key_that_is_there_twice(source: str, target: str) -> N
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"mode": "upsert"}, "no such table"),
+        ({"mode": "upsert"}, "expected a primary key"),
         ({"table": "shop.order"}, "shop.orders"),
         ({"types": ("place=nope",)}, "expected a type of DuckDB's"),
         ({"types": ("place=int), (1",)}, "expected one type|expected a type"),
