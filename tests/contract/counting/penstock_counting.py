@@ -41,10 +41,12 @@ class Counted:
         return counting(found) if name in ("execute", "executemany", "sql") else found
 
     def __enter__(self) -> Counted:
+        self._inner.__enter__()
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self._inner.close()
+    def __exit__(self, *ended: object) -> None:
+        # As the driver has it: one commits, another closes.
+        self._inner.__exit__(*ended)
 
 
 def counting(call: Callable[..., Any], place: int = 0) -> Callable[..., Any]:
