@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ from penstock.backends.api.nights import FindsGone
 from penstock.backends.api.source import SourceCatalog, VersionedSource
 from penstock.errors import (
     Diagnosis,
+    Interrupted,
     LoadLost,
     PenstockError,
     PermanentError,
@@ -445,8 +446,12 @@ class RunState:
 
         records, mark = self._link.call(look)
         # What stays is dropped by the night after the next.
-        with suppress(PenstockError):
+        try:
             self._link.call(lambda control: control.drop_overtaken(self.run_id))
+        except Interrupted:
+            raise
+        except PenstockError:
+            pass
         event = Merged(
             run_id=self.run_id,
             rows=sum(record.rows for record in records),

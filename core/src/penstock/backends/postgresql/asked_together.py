@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
 import psycopg
 
-from penstock.errors import PenstockError
+from penstock.errors import Interrupted, PenstockError
 
 if TYPE_CHECKING:
     from penstock.backends.postgresql.connection import Connection
@@ -94,8 +93,12 @@ class AskedTogether:
     def _waits_after(self, call: Callable[[], object]) -> bool:
         """Whether a call has not ended. What else it fails with is raised when it is made alone."""
         self._waits = False
-        with suppress(psycopg.Error, PenstockError):
+        try:
             call()
+        except Interrupted:
+            raise
+        except (psycopg.Error, PenstockError):
+            pass
         return self._waits
 
     def _key(self, query: Any, values: Any = None) -> _Key:

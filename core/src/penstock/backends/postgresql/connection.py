@@ -15,7 +15,7 @@ from psycopg.pq import PipelineStatus, TransactionStatus
 from penstock.backends.postgresql.asked_together import AskedTogether, Question
 from penstock.backends.postgresql.errors import from_connecting, from_driver
 from penstock.backends.shared.in_use import CALL_SECONDS, InUse
-from penstock.errors import PenstockError
+from penstock.errors import Interrupted, PenstockError
 
 if TYPE_CHECKING:
     from psycopg.abc import PQGen
@@ -334,14 +334,17 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
     def ask_together(self, calls: Iterable[Callable[[], object]]) -> None:
         """Make calls that only ask this server, together: see `AskedTogether`.
 
-        Raises nothing. A call that cannot be made so is not made, nor one that comes after a
-        question that the server refuses: whoever wants its answer makes it alone.
+        Raises nothing but `Interrupted`. A call that cannot be made so is not made, nor one that
+        comes after a question that the server refuses: whoever wants its answer makes it alone.
         """
         if psycopg.Pipeline.is_supported():
             self._asking = asking = AskedTogether(self)
             try:
-                with contextlib.suppress(psycopg.Error, PenstockError):
-                    asking.make(calls, self._send_together)
+                asking.make(calls, self._send_together)
+            except Interrupted:
+                raise
+            except (psycopg.Error, PenstockError):
+                pass
             finally:
                 self._asking = None
 
