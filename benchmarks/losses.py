@@ -1,4 +1,4 @@
-"""What repeated loads lose beside writers: rows that never arrive, old values, rows that stay.
+"""Rows that repeated loads lose, keep stale or leave behind while others write to the source.
 
 All movers load the same nights of the same table, one after the other, each into a schema of its
 own. After the last writer has ended, each loads once more.
@@ -37,7 +37,7 @@ Load = Callable[[], float]
 
 @dataclass
 class Lost:
-    """What a mover's table lacks at the end."""
+    """How a mover's table differs from the source at the end."""
 
     missing: int = 0
     """Rows of the source that are not there."""

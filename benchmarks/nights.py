@@ -1,4 +1,4 @@
-"""What a night costs that reads what has changed since the last one, beside a copy of all rows."""
+"""The cost of an incremental night, compared with a copy of all rows."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def said(text: str, status: RunStatus) -> str:
 
 
 def next_id(run_id: str, number: int) -> str:
-    """The id of the run that follows so many overtaken ones; each retry finds the same."""
+    """The id of the run to start after a number of overtaken ones; each retry finds the same."""
     return run_id if number == 0 else f"{run_id}{chr(ord('a') + number)}"
 
 

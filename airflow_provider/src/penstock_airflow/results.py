@@ -33,7 +33,7 @@ def result_of(finished: Finished, partitions: Sequence[str], tries: int) -> dict
 
 
 def covered_result(run_id: str, partitions: Sequence[str], by: str) -> dict[str, Any]:
-    """Of a task whose run was overtaken.
+    """The result of a task whose run was overtaken.
 
     Parameters:
         by: the run that has brought what this one would have.

@@ -11,7 +11,7 @@ from penstock.model.codec import OMITTED, JsonForm
 from penstock.model.snapshots import Snapshot
 
 BY_HAND = "by-hand-"
-"""What stands before the id of a watermark that a person has moved, in place of a run's."""
+"""Prefix of the run id of a watermark that a person has moved."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -90,8 +90,11 @@ def meanwhile(call: Callable[[], None]) -> Iterator[None]:
     thread.start()
     try:
         yield
-    finally:
-        thread.join()
+    except BaseException:
+        # Its server may not answer any more: closing the session ends the call.
+        thread.join(LEAVE_SECONDS)
+        raise
+    thread.join()
 
 
 class Holding:

@@ -395,7 +395,7 @@ class ControlStore(Protocol):
         ...
 
     def storage(self, table: TableRef) -> str:
-        """What a table is recognised by from one night to the next; empty where it is not there."""
+        """A text that identifies a table from one night to the next; empty if there is no table."""
         ...
 
     def watermarks(self) -> tuple[Watermark, ...]:

@@ -127,7 +127,7 @@ class LoadRequest:
     """Of the source's table, those whose rows are read with it; see `SourceCatalog.heirs`."""
     siblings: Siblings = field(default_factory=Siblings)
     deletes: Deletes = field(default_factory=lambda: Deletes(IGNORE))
-    """What becomes of rows that the source has no more."""
+    """How rows deleted from the source are treated."""
     merges_together: bool = False
     """The rows of all tables of the batch are merged in one transaction."""
     counted: frozenset[str] | None = None

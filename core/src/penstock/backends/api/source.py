@@ -140,7 +140,7 @@ class VersionedSource(Protocol):
         ...
 
     def horizon(self) -> Horizon:
-        """Of what is read now."""
+        """The horizon of the snapshot that this session reads with."""
         ...
 
     def check_fixed(self, where: str) -> None:

@@ -138,7 +138,7 @@ def _note_prepared(
                 "loads": loaded.id,
                 "made": made[table],
             }
-        records.change_each(changes)
+        records.set_each(Kind.RUN, changes)
         return frozenset(same)
 
     return records.transact_all(sorted(due), note, Hold.CHANGE)
@@ -167,7 +167,7 @@ def note_altered(records: MySqlRecords, tables: Sequence[TableRef]) -> dict[Tabl
             for row in records.read(Kind.RUN, {"loads": tuple(by_id)}, ("run_id", "loads", "made"))
             if row["made"] and row["made"].endswith(ALTERING)
         }
-        records.change_each(changes)
+        records.set_each(Kind.RUN, changes)
     return made
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from importlib.resources import files
 from typing import Any, TypeVar
@@ -164,32 +164,6 @@ class MySqlRecords(ServerRecords):
         places = ", ".join(["%s"] * len(ids))
         query = f"SELECT id FROM {self.named('loaded_table')} WHERE id IN ({places})"
         return {found for (found,) in self.execute(query, ids, reading=True)}
-
-    def change_each(self, changes: Mapping[str, Row]) -> None:
-        """Change the records of runs, each to values of its own; all have the same columns."""
-        run_ids = list(changes)
-        if not run_ids:
-            return
-        values: list[Any] = []
-        assignments = []
-        for name in changes[run_ids[0]]:
-            each = [changes[run_id][name] for run_id in run_ids]
-            if all(value is each[0] for value in each):
-                text = self._value(name, each[0], values)
-            else:
-                cases = []
-                for run_id, value in zip(run_ids, each, strict=True):
-                    when = self._value("run_id", run_id, values)
-                    cases.append(f"WHEN {when} THEN {self._value(name, value, values)}")
-                text = f"CASE run_id {' '.join(cases)} END"
-            assignments.append(f"{self.ident(name)} = {text}")
-        values += run_ids
-        places = ", ".join(["%s"] * len(run_ids))
-        self.update(
-            f"UPDATE {self.named(Kind.RUN.value)} SET {', '.join(assignments)}"
-            f" WHERE run_id IN ({places})",
-            values,
-        )
 
     def insert(self, rows: str, values: Sequence[Any]) -> int:
         with translated("target", CONTROL), self.permitted():

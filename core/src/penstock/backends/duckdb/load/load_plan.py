@@ -36,7 +36,7 @@ _REFERENCES = TableQuery(
     "database_name = {catalog} AND constraint_type = 'FOREIGN KEY'"
     " AND NOT table_name = referenced_table",
 )
-"""Of a table, those whose foreign keys point to it."""
+"""Maps a table to the tables whose foreign keys reference it."""
 
 
 class DuckTables(TargetTables):

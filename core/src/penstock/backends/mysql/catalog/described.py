@@ -20,7 +20,7 @@ class TableQuery:
     """A question about tables that the information schema answers for many at once."""
 
     listed: str
-    """What follows SELECT."""
+    """The columns to select, as SQL."""
     of: str
     """A table of the information schema."""
     tested: str = ""
@@ -33,7 +33,7 @@ class TableQuery:
 
     def about(self, tables: Sequence[TableRef]) -> tuple[str, list[str]]:
         """The statement, whose rows begin with a schema and a name, and its values. It may answer
-        about tables of these schemas and names that nobody has asked about."""
+        about more tables: every combination of these schemas and names."""
         schemas = list(dict.fromkeys(table.schema for table in tables))
         names = list(dict.fromkeys(table.name for table in tables))
         tests = [
