@@ -18,6 +18,8 @@ from penstock_testkit import PostgresServer, Server
 
 ALL = "SELECT * FROM items ORDER BY id"
 NAME = "public.items to public.items"
+# What a standby replays waits for queries, whether it is streamed or read from disk.
+NEVER_CANCEL = {"max_standby_streaming_delay": -1, "max_standby_archive_delay": -1}
 
 
 class Family:
@@ -57,7 +59,7 @@ class Family:
 
 @pytest.fixture(scope="module")
 def servers() -> Iterator[tuple[PostgresServer, PostgresServer]]:
-    settings = {"autovacuum": False, "max_standby_streaming_delay": -1}
+    settings = {"autovacuum": False, **NEVER_CANCEL}
     with (
         PostgresServer(fsync=False, settings=settings) as primary,
         PostgresServer(fsync=False, settings=settings, standby_of=primary) as standby,
@@ -134,7 +136,7 @@ def test_a_standby_lags_though_its_horizon_is_the_same(family: Family) -> None:
 
 
 def test_a_standby_is_promoted_and_has_lost_commits(target_server: Server) -> None:
-    settings = {"autovacuum": False, "max_standby_streaming_delay": -1}
+    settings = {"autovacuum": False, **NEVER_CANCEL}
     with (
         PostgresServer(fsync=False, settings=settings) as primary,
         PostgresServer(fsync=False, settings=settings, standby_of=primary) as standby,
@@ -148,7 +150,7 @@ def test_a_standby_is_promoted_and_has_lost_commits(target_server: Server) -> No
         execute(family.primary, "INSERT INTO items VALUES (1000, 'lost')")
         family.night(family.primary).done()
         primary.kill()
-        execute(family.standby, "SELECT pg_wal_replay_resume()", "SELECT pg_promote()")
+        execute(family.standby, "SELECT pg_wal_replay_resume()", "SELECT pg_promote(false)")
         promoted = "SELECT NOT pg_is_in_recovery()"
         eventually("it is promoted", lambda: ask(family.standby, promoted), PATIENCE)
         for number in range(100, 140):

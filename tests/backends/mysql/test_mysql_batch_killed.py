@@ -48,7 +48,7 @@ def copy_all(source: str, target: str) -> Run:
         b"`fingerprint`",
         b"is_used_lock",
         b"DROP TABLE IF EXISTS",
-        b"CASE run_id",
+        b"CASE `run_id`",
         # A partition is begun, and completed.
         b"= connection_id()",
         b"release_lock",

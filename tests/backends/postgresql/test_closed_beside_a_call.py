@@ -18,13 +18,14 @@ TRIES = 30
 CRASHES = f"""
 import sys, threading, time, psycopg
 from penstock.backends.postgresql.connection import abandon, connect
+from penstock.errors import TransientError
 
 def work(connection, begun):
     try:
         while True:
             begun.set()
             connection.execute("SELECT repeat('x', 100000), pg_sleep(%s)", [float(sys.argv[2])])
-    except psycopg.Error:
+    except (psycopg.Error, TransientError):  # the latter if it was still being set up
         pass
 
 for number in range({TRIES}):
