@@ -74,6 +74,24 @@ def test_all_of_the_source_without_a_snapshot(pair: Pair) -> None:
     pair.check_resumes()
 
 
+@pytest.mark.parametrize("cut_at", [b"ROLLBACK", b"SHARE MODE\x00"])
+def test_the_snapshot_while_it_waits_for_its_locks(pair: Pair, cut_at: bytes) -> None:
+    """Somebody has just locked the table, so it cannot be locked at once."""
+    proxy, other = pair.proxy("source"), pair.connect("source")
+
+    def lock() -> None:
+        other.execute("BEGIN; LOCK TABLE item")
+        proxy.on_bytes(cut_at, "to_server", cut_this_connection)
+
+    proxy.on_bytes(b"NOWAIT", "to_server", lock)
+    run = pair.copy()
+    run.ended(75)
+    assert "source" in run.errors
+    other.execute("ROLLBACK")
+    pair.copy().ended(0)
+    pair.check_done()
+
+
 @pytest.mark.parametrize("side", ["source", "target"])
 def test_a_server_that_cannot_be_reached_for_a_while(pair: Pair, side: Side) -> None:
     proxy = pair.proxy(side)

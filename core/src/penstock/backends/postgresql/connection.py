@@ -281,9 +281,10 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
                 super().execute(SET_IN_BATCH, values)
             return begun
         also = f"; {then}" if then else ""
-        begun = super().execute(f"BEGIN {how}{self._each_time}{also}".encode())
-        if not how:  # nothing may be asked before a snapshot is imported
-            self.note_pid()
+        with self._translated_loss():
+            begun = super().execute(f"BEGIN {how}{self._each_time}{also}".encode())
+            if not how:  # nothing may be asked before a snapshot is imported
+                self.note_pid()
         return begun
 
     def execute(self, *args: Any, **options: Any) -> psycopg.Cursor[tuple[Any, ...]]:

@@ -103,6 +103,7 @@ class ExportedSnapshot:
 
     def __init__(self, connection: Connection, url: str, relations: Sequence[Relation]) -> None:
         self._connection = connection
+        connection.side = "source"  # for all that is asked in it: it may be lost at any time
         self._looker = partial(watcher, url)
         self._waiting: Sequence[Waiting] = ()
         self._look: threading.Thread | None = None
@@ -167,7 +168,7 @@ class ExportedSnapshot:
                 self._connection.pgconn.consume_input()
                 if self._has_input():
                     self._connection.execute("SELECT 1")
-        except psycopg.Error:
+        except (psycopg.Error, PenstockError):
             self._connection.close()
             return False
         return True

@@ -469,12 +469,10 @@ class HolderSource(PostgresSource):
 
     def __init__(self, connection: Connection, snapshot: Snapshot, guard: Guard) -> None:
         self._begin(connection, guard)
-        connection.side = "source"
         self._adopted = snapshot.token
 
     def close(self) -> None:
         self._connection.guard = None
-        self._connection.side = ""
 
     def checksum(
         self, relation: Relation, where: str | None, extent: Extent, pairs: Sequence[ColumnPair]
