@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
 
 from penstock import TransientError, status, verify
-from penstock.backends.postgresql.connection import Connection
+from penstock.backends.postgresql.connection import Connection, connect
 
 if TYPE_CHECKING:
     from tests.backends.conftest import Pair
@@ -28,6 +30,7 @@ PLANS: dict[str, dict[str, Any]] = {
     "recreate": {"mode": "recreate"},
     "upsert": {"mode": "upsert"},
     "replace": {"mode": "replace", "key": "id"},
+    "night": {"mode": "upsert", "incremental": "xmin", "deletes": "hard"},
     "indexes": {"indexes": "defer", "allow_ddl": True, "unlogged": True, "mode": "truncate"},
 }
 
@@ -108,3 +111,23 @@ def test_a_run_that_is_looked_at(
         status("r", target=ends["target"])
 
     ask_all(monkeypatch, filled, look, tried)
+
+
+def test_the_socket_shows_it_before_the_connection_does(pair: Pair) -> None:
+    """Reset while it is waited for, a socket is neither readable nor writable for a moment."""
+    reading, broken = os.pipe()
+    os.close(reading)
+    try:
+        with closing(connect(pair.source.url, "source", "penstock:test")) as connection:
+            connection.side = "source"
+            connection.execute("SELECT 1")
+            aside = os.dup(connection.fileno())
+            change = threading.Timer(0.3, os.dup2, [broken, connection.fileno()])
+            change.start()
+            with pytest.raises(TransientError, match="source: connection socket closed"):
+                connection.execute("SELECT pg_sleep(2)")
+            assert not connection.closed
+            os.dup2(aside, connection.fileno())
+            os.close(aside)
+    finally:
+        os.close(broken)

@@ -13,7 +13,7 @@ from psycopg import conninfo, sql
 from psycopg.pq import PipelineStatus, TransactionStatus
 
 from penstock.backends.postgresql.asked_together import AskedTogether, Question
-from penstock.backends.postgresql.errors import from_connecting, from_driver
+from penstock.backends.postgresql.errors import from_connecting, from_driver, is_loss
 from penstock.backends.shared.in_use import CALL_SECONDS, InUse
 from penstock.errors import Interrupted, PenstockError
 
@@ -509,7 +509,7 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
         try:
             yield
         except psycopg.OperationalError as error:
-            if not (self.side and self.closed):
+            if not (self.side and (self.closed or is_loss(error))):
                 raise
             raise from_driver(error, self.side) from error
 

@@ -25,15 +25,17 @@ from penstock.model import values
 TOO_MANY_CONNECTIONS = "53300"
 # 08 connection, 40 transaction rollback, 53 insufficient resources, 58 system error
 TRANSIENT_CLASSES = ("08", "40", "53", "58")
-TRANSIENT_STATES = {
+SESSION_ENDED = {
     "25P03",  # idle_in_transaction_session_timeout
     "25P04",  # transaction_timeout
-    "55P03",  # lock_not_available
-    "57014",  # query_canceled: not by us, else the attempt would be gone
     "57P01",  # admin_shutdown
     "57P02",  # crash_shutdown
     "57P03",  # cannot_connect_now
     "57P05",  # idle_session_timeout
+}
+TRANSIENT_STATES = SESSION_ENDED | {
+    "55P03",  # lock_not_available
+    "57014",  # query_canceled: not by us, else the attempt would be gone
 }
 # A disk does not get emptier by trying again; 58P01 and 58P02 name files that are not there.
 PERMANENT_STATES = {"53100", "58P01", "58P02"}
@@ -142,6 +144,17 @@ def from_driver(
         # No SQLSTATE: the driver's own. Lost connections are OperationalErrors.
         transient = isinstance(error, psycopg.OperationalError)
     return (TransientError if transient else PermanentError)(message, diagnosis)
+
+
+def is_loss(error: psycopg.OperationalError) -> bool:
+    """Whether the session has ended: the connection itself may not know that yet.
+
+    A socket that was reset at the very moment at which it is waited for is such a case, and one
+    whose server has said why it ends the session, before it does.
+    """
+    if error.sqlstate is None:
+        return not isinstance(error, psycopg.errors.PipelineAborted)
+    return error.sqlstate in SESSION_ENDED or error.sqlstate[:2] == "08"
 
 
 def _without_values(
