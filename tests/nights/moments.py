@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Mapping
-from contextlib import closing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 
 import psycopg
 from tests.faults.pair import connect
@@ -18,24 +18,23 @@ import penstock
 from penstock.model.nights import Watermark
 from penstock_testkit import TcpProxy
 
-State = frozenset[tuple[int, str, bool]]
-"""Key, values, and whether the row is marked as gone."""
+from .targets import VALUES, Row, State, Target
 
 NOTHING: State = frozenset()
-ROW = "(id, email, n, md5(big))::text"
 
 
 class Moments:
     """
     Parameters:
-        proxy: through which nights read.
+        proxies: through which nights read.
     """
 
-    def __init__(self, url: str, proxy: TcpProxy) -> None:
+    def __init__(self, url: str, proxies: Sequence[TcpProxy]) -> None:
         self._url = url
-        self._known: dict[str, Mapping[int, str]] = {}
+        self._known: dict[str, Mapping[int, Row]] = {}
         self._lock = threading.Lock()
-        proxy.on_bytes(b"SET TRANSACTION SNAPSHOT", "to_server", self._look, once=False)
+        for proxy in proxies:
+            proxy.on_bytes(b"SET TRANSACTION SNAPSHOT", "to_server", self._look, once=False)
 
     def _look(self) -> None:
         with self._lock, closing(connect(self._url)) as connection:
@@ -49,71 +48,119 @@ class Moments:
 
     def _read(
         self, connection: psycopg.Connection[tuple[object, ...]], token: str
-    ) -> dict[int, str]:
+    ) -> dict[int, Row]:
         connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
         connection.execute(f"SET TRANSACTION SNAPSHOT '{token}'".encode())
         # A query sees what is attached by now; the snapshot, what was attached then.
         found = connection.execute(
-            f"SELECT id, {ROW} FROM items WHERE tableoid = 'items'::regclass OR tableoid IN"
+            f"SELECT {VALUES}, to_jsonb(items) ->> 'more' FROM items"
+            " WHERE tableoid = 'items'::regclass OR tableoid IN"
             " (SELECT inhrelid FROM pg_inherits WHERE inhparent = 'items'::regclass)"
         )
-        return {int(key): str(row) for key, row in found.fetchall()}  # type: ignore[call-overload]
+        return {int(key): tuple(row) for key, *row in found.fetchall()}  # type: ignore[call-overload]
 
-    def of(self, mark: Watermark, target: str) -> Mapping[int, str]:
-        """The rows that the source had."""
+    def of(self, mark: Watermark, target: str) -> Mapping[int, Row]:
+        """The rows that the source had, each with the column that comes and goes."""
         run = penstock.status(mark.run_id, target=target).run
         (token,) = {each.token for each in run.snapshots if each.taken_at == mark.moment}
         return self._known[token]
 
 
-def states(moments: Moments, target: str, deletes: str) -> list[State]:
-    """What the target has to have held before the first night, and after each one that has ended
-    well."""
-    found, held = [NOTHING], dict[int, tuple[str, bool]]()
-    marks = penstock.watermarks(target=target)
-    history = penstock.watermark_history(marks[0].name, target=target) if marks else ()
-    for mark in reversed(history):
-        now = moments.of(mark, target)
-        gone = {key: (row, True) for key, (row, _) in held.items() if key not in now}
-        left = {
-            "hard": {},
-            "soft": gone,
-            "ignore": {key: (row, False) for key, (row, _) in gone.items()},
-        }[deletes]
-        held = {**left, **{key: (row, False) for key, row in now.items()}}
-        found.append(frozenset((key, *values) for key, values in held.items()))
-    return found
+class Ledger:
+    """What the target has to have held, one state after the other.
 
+    Parameters:
+        deletes: as the option has it.
+    """
 
-def read_target(connection: psycopg.Connection[tuple[object, ...]], deletes: str) -> State:
-    gone = "deleted_at IS NOT NULL" if deletes == "soft" else "false"
-    rows = connection.execute(f"SELECT id, {ROW}, {gone} FROM items".encode()).fetchall()
-    return frozenset((int(key), str(row), bool(mark)) for key, row, mark in rows)  # type: ignore[call-overload]
+    def __init__(self, moments: Moments, target: Target, deletes: str) -> None:
+        self._moments, self._target, self._deletes = moments, target, deletes
+        self.conditions: dict[str, Callable[[Row], bool]] = {}
+        """Of the runs that select some rows alone."""
+        self._noted: dict[int, list[State]] = {}
+
+    def note(self, found: State) -> None:
+        """What the target holds now, since somebody else has written to it."""
+        self._noted.setdefault(len(self._history()), []).append(found)
+
+    def _history(self) -> Sequence[Watermark]:
+        marks = penstock.watermarks(target=self._target.url)
+        name = marks[0].name if marks else ""
+        return penstock.watermark_history(name, target=self._target.url) if marks else ()
+
+    def nights(self) -> int:
+        """How many have ended well."""
+        return sum(not mark.made_by_hand for mark in self._history())
+
+    def last(self) -> Mapping[int, Row]:
+        """The source as of the last night."""
+        mark = next(mark for mark in self._history() if not mark.made_by_hand)
+        return self._moments.of(mark, self._target.url)
+
+    def states(self) -> list[State]:
+        """Before the first night, after each one that has ended well, and as noted."""
+        found = [NOTHING, *self._noted.get(0, ())]
+        for mark in reversed(self._history()):
+            if not mark.made_by_hand:
+                rows = self._moments.of(mark, self._target.url)
+                now = {key: row[:-1] for key, row in rows.items()}
+                found.append(self._after(found[-1], now, self.conditions.get(mark.run_id)))
+            found += self._noted.get(mark.epoch, ())
+        return found
+
+    def _after(
+        self, before: State, now: Mapping[int, Row], selects: Callable[[Row], bool] | None
+    ) -> State:
+        held = {key: (row, gone) for key, row, gone in before}
+        chosen = {key: row for key, row in now.items() if selects is None or selects(row)}
+        for key, (row, _) in list(held.items()):
+            if key in chosen or not (selects is None or selects(row)):
+                continue
+            if self._deletes == "hard":
+                del held[key]
+            elif self._deletes == "soft":
+                held[key] = (row, True)
+        held.update({key: (row, False) for key, row in chosen.items()})
+        return frozenset((key, *values) for key, values in held.items())
 
 
 class Reader(threading.Thread):
     """Reads the target again and again, and keeps what it has seen."""
 
-    def __init__(self, url: str, deletes: str) -> None:
+    def __init__(self, target: Target) -> None:
         super().__init__(daemon=True)
-        self._url, self._deletes = url, deletes
+        self._target = target
         self._ended = threading.Event()
+        self._looking = threading.Lock()
         self.seen: list[State] = []
         self.failed: BaseException | None = None
 
     def run(self) -> None:
         try:
-            with closing(connect(self._url)) as connection:
+            with closing(self._target.open()) as connection:
                 while not self._ended.wait(0.03):
-                    found = read_target(connection, self._deletes)
-                    if not self.seen or self.seen[-1] != found:
-                        self.seen.append(found)
+                    with self._looking:
+                        self._note(self._target.read(connection))
         except BaseException as error:
             self.failed = error
 
+    def look(self) -> None:
+        """Once, where nobody may look while a night is under way."""
+        self._note(self._target.state())
+
+    def _note(self, found: State) -> None:
+        if not self.seen or self.seen[-1] != found:
+            self.seen.append(found)
+
+    @contextmanager
+    def looking_away(self) -> Iterator[None]:
+        with self._looking:
+            yield
+
     def end(self) -> None:
         self._ended.set()
-        self.join(60)
+        if self.ident is not None:
+            self.join(60)
         if self.failed:
             raise self.failed
 
@@ -142,4 +189,4 @@ def check_same(found: State, expected: State) -> None:
 
 
 def _some(rows: State) -> str:
-    return f"{len(rows)}: {sorted(rows)[:4]}"
+    return f"{len(rows)}: {sorted(rows, key=lambda row: row[0])[:4]}"

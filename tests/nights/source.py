@@ -71,6 +71,22 @@ class Source:
             self._start(self._write, random.Random(self._random.random()), number)
         self._start(self._disturb, random.Random(self._random.random()), 0)
 
+    def alter(self, change: str) -> None:
+        """Change the table, and the partition that comes and goes, while others write."""
+        self.alter_rows(f"ALTER TABLE items {change}")
+        with contextlib.suppress(psycopg.Error):  # attached, it has changed already
+            execute(self.url, "SET lock_timeout = '5s'", f"ALTER TABLE spare {change}")
+
+    def alter_rows(self, statement: str) -> None:
+        """Run a statement as soon as nobody is in its way."""
+        deadline = time.monotonic() + 60
+        while True:
+            try:
+                return execute(self.url, "SET lock_timeout = '1s'", statement)
+            except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected):
+                if time.monotonic() > deadline:
+                    raise
+
     def _start(
         self, body: Callable[[Connection, random.Random, int], None], chance: random.Random, at: int
     ) -> None:

@@ -1,0 +1,142 @@
+"""Where a month's nights go, how its rows are read, and what is said to it in the end."""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from contextlib import closing
+from typing import Any
+
+import duckdb
+from tests.faults.cli import PATIENCE
+from tests.faults.pair import connect
+
+from penstock_testkit.mysql import connect_mysql
+from penstock_testkit.proxy import Direction
+
+Row = tuple[Any, ...]
+"""The values of a row but for its key."""
+State = frozenset[tuple[int, Row, bool]]
+"""Key, values, and whether the row is marked as gone."""
+
+VALUES = "id, email, n, md5(big)"
+
+
+class Target(ABC):
+    """
+    Parameters:
+        url: of its database.
+        deletes: as the option has it.
+    """
+
+    shared = True
+    """Whether others may look at it while a night is under way."""
+    swaps = False
+    """Whether unique values may be exchanged: checked at the end of a transaction."""
+    last: Sequence[tuple[bytes, Direction]] = ()
+    """Said to it in the last transaction, and its answers."""
+
+    def __init__(self, url: str, deletes: str) -> None:
+        self.url = url
+        self._marks = deletes == "soft"
+
+    @property
+    @abstractmethod
+    def table(self) -> str: ...
+
+    @abstractmethod
+    def make(self, *, unique: bool, swaps: bool) -> None:
+        """
+        Parameters:
+            unique: whether a second column is.
+            swaps: whether that is checked at the end of a transaction.
+        """
+
+    @abstractmethod
+    def open(self) -> Any: ...
+
+    def run(self, *statements: str) -> None:
+        with closing(self.open()) as connection, closing(connection.cursor()) as cursor:
+            for statement in statements:
+                cursor.execute(statement)
+
+    def read(self, connection: Any) -> State:
+        gone = "deleted_at IS NOT NULL" if self._marks else "1 = 0"
+        with closing(connection.cursor()) as cursor:
+            cursor.execute(f"SELECT {VALUES}, {gone} FROM items")
+            rows = cursor.fetchall()
+        return frozenset((int(key), tuple(row), bool(mark)) for key, *row, mark in rows)
+
+    def state(self) -> State:
+        with closing(self.open()) as connection:
+            return self.read(connection)
+
+
+class PostgresTarget(Target):
+    swaps = True
+    table = "public.items"
+    last = (
+        (b'INTO "penstock"."watermark"', "to_server"),
+        (b'DELETE FROM ONLY "public"."items"', "to_server"),
+        (b'INSERT INTO "public"."items"', "to_server"),
+        (b'DROP TABLE "public"."items__penstock', "to_server"),
+        (b"DROP TABLE\x00", "to_client"),
+    )
+
+    def open(self) -> Any:
+        # Columns come and go, which a statement that was prepared does not survive.
+        return connect(self.url, prepare_threshold=None)
+
+    def make(self, *, unique: bool, swaps: bool) -> None:
+        mark = ", deleted_at timestamptz" if self._marks else ""
+        also = ", UNIQUE (email)" if unique else ""
+        also += " DEFERRABLE INITIALLY DEFERRED" if unique and swaps else ""
+        self.run(
+            f"CREATE TABLE items (id int PRIMARY KEY, email text, n bigint, big text{mark}{also})"
+        )
+
+
+class MariaTarget(Target):
+    last = (
+        (b"INTO `penstock`.`watermark`", "to_server"),
+        (b" STRAIGHT_JOIN ", "to_server"),
+        (b"UPDATE `penstock`.`watermark`", "to_server"),
+        (b"drop stage", "to_server"),
+    )
+
+    @property
+    def table(self) -> str:
+        return self.url.rpartition("/")[2].partition("?")[0] + ".items"
+
+    def open(self) -> Any:
+        return connect_mysql(self.url)
+
+    def make(self, *, unique: bool, swaps: bool) -> None:
+        mark = ", deleted_at datetime(6)" if self._marks else ""
+        self.run(
+            "CREATE TABLE items (id int PRIMARY KEY, email varchar(100) COLLATE utf8mb4_bin,"
+            f" n bigint, big longtext{mark}{', UNIQUE (email)' if unique else ''})"
+        )
+
+
+class DuckTarget(Target):
+    shared = False
+    table = "main.items"
+
+    def open(self) -> Any:
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            try:
+                return duckdb.connect(self.url.removeprefix("duckdb:///"))
+            except duckdb.IOException:  # a process that was killed lets go of it in a moment
+                if time.monotonic() > deadline:
+                    raise
+            time.sleep(0.05)
+
+    def make(self, *, unique: bool, swaps: bool) -> None:
+        mark = ", deleted_at timestamptz" if self._marks else ""
+        also = ", UNIQUE (email)" if unique else ""
+        self.run(
+            f"CREATE TABLE items (id int PRIMARY KEY, email text, n bigint, big text{mark}{also})"
+        )
