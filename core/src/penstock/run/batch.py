@@ -381,6 +381,7 @@ class _Batch:
                 seconds[run] = time.monotonic() - begun
                 self._execution.stop_if_asked()
             yield from self._create_all(new)
+            yield from self._read_together(window)
         planned = [run for run in window if run.error is None]
         load_standing(planned, self._link)
         for run in planned:
@@ -426,7 +427,7 @@ class _Batch:
     def _leave_out_lost(self, tables: dict[RunState, Relation]) -> Iterator[Event]:
         """The snapshot is gone with which the tables before these were read."""
         for run in list(tables):
-            if run.spec.on_snapshot_lost == "fail":
+            if run.spec.loss_policy == "fail":
                 del tables[run]
                 error = SnapshotLost(
                     f"the batch's snapshot was lost before {run.spec.source_name} was planned, and "
@@ -506,6 +507,17 @@ class _Batch:
                     each.run,
                     lambda run=each.run: self._continue_stored(run),  # type: ignore[misc]
                 )
+
+    def _read_together(self, window: Sequence[RunState]) -> Iterator[Event]:
+        """Tables that are merged together are read as of one moment: those that an earlier
+        execution has read are read again with the others."""
+        runs = [run for run in window if run.error is None and run.spec.atomic == "batch"]
+        if all(run.complete for run in runs):
+            return
+        for run in runs:
+            if run.complete and run.spec.loss_policy == "restart":
+                run.complete = False
+                yield from self._execution.attempt(run, run.replace_view)
 
     def _continue_stored(self, run: RunState) -> Iterator[Event]:
         stored = self._target.control.load_run(run.run_id)

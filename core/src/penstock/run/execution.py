@@ -90,6 +90,7 @@ class Execution:
         self._brake: LagBrake | None = None
         self._steering: Steering | None = None
         self._nursery = nursery
+        self._stack = contextlib.ExitStack()
         self._link = link
         self._batch = batch
         self._stop_all = stop_all
@@ -134,6 +135,7 @@ class Execution:
             raise
         finally:
             self._counts.close()
+            self._stack.close()
 
     @property
     def window(self) -> Sequence[RunState]:
@@ -220,19 +222,29 @@ class Execution:
         self._steering.attach(senses, now)
         return self._steering
 
-    def _copy(self) -> Iterator[Event]:
-        while works := self._works():
-            if self._nursery is None:
+    def _workers_from(self, works: Sequence[Work]) -> Nursery:
+        """
+        Raises:
+            TransientError: nothing was left when the execution began, and nothing was lost since.
+        """
+        if self._nursery is None:
+            if not any(run.view.started_over for run in self.working()):
                 raise TransientError(
                     f"another process has just started run {works[0].spec.run_id} over; try again"
                 )
+            self._nursery = self._stack.enter_context(contextlib.closing(self._ends.nursery()))
+        return self._nursery
+
+    def _copy(self) -> Iterator[Event]:
+        while works := self._works():
+            nursery = self._workers_from(works)
             runs = {run.run_id: run for run in self.working()}
             lag_gauge = self._ends.lag_gauge if self._brake else None
             pulses = Pulses(self._ends.pulses(), list(runs), lag_gauge)
             asked = max(1, min(self._streams.most, len(works)))
             steering = self._steer(pulses, asked)
             supervisor = Supervisor(
-                nursery=self._nursery,
+                nursery=nursery,
                 degree=asked,
                 is_committed=self._link.is_committed,
                 watch=lambda pulses=pulses: chain(self._watch(), pulses.events()),  # type: ignore[misc]
@@ -304,14 +316,45 @@ class Execution:
         reading = [run for run in self.working() if run.reads_snapshot and run.works()]
         # A snapshot that an earlier execution's run adopted from another holder is lost alone.
         lost = [run for run in reading if not run.view.holds_alive()] or reading
+        yield from self._find_views(lost, error, all_lost=len(lost) == len(reading))
+
+    def _find_views(
+        self, lost: Sequence[RunState], error: SnapshotLost, *, all_lost: bool
+    ) -> Iterator[Event]:
+        """Tables that are merged together are read as of one moment: if one has another, all have.
+
+        Parameters:
+            lost: runs whose snapshot is gone; `all_lost`: there are no others.
+        """
+        if any(run.spec.atomic == "batch" for run in lost):
+            others = [run for run in self.working() if run.spec.atomic == "batch"]
+            lost = [*lost, *(r for r in others if r not in lost and not r.view.holds_alive())]
         for run in lost:
             run.complete = False
             yield run.view.lost_event(error.message)
-        if len(lost) == len(reading):
+        if all_lost:
             for run in self.window:
                 run.view.close()
         for run in lost:
             yield from self._events_of(run, run.replace_view)
+
+    def _find_gone(self) -> Generator[Event, None, bool]:
+        """Have each run look for rows that its source has no more.
+
+        Returns: whether some have another view of the source now, and are to read or look again.
+        """
+        lost: dict[RunState, SnapshotLost] = {}
+        for run in self.working():
+            with self._recording_failure(run):
+                try:
+                    yield from run.find_gone()
+                except SnapshotLost as error:
+                    if run.spec.loss_policy == "fail":
+                        raise
+                    lost[run] = error
+        if lost:
+            yield from self._find_views(list(lost), next(iter(lost.values())), all_lost=False)
+        return bool(lost)
 
     def _emptied_runs(self) -> list[RunState]:
         """The runs whose tables a crash of the target has emptied."""
@@ -338,8 +381,10 @@ class Execution:
             error = LoadLost("a crash of the target has emptied the table")
             yield from self._load_again(error, emptied)
             yield from self._copy()
-        for run in self.working():
-            yield from self._events_of(run, run.find_gone)
+        if (yield from self._find_gone()):
+            yield from self._copy()
+            yield from self._finish()
+            return
         for run in self.working():
             yield from self._events_of(run, lambda run=run: run.verify(self._counts))  # type: ignore[misc]
         if not any(run.has_begun and run.plan.load.volatile for run in self.working()):

@@ -367,7 +367,8 @@ class RunState:
         """Look for rows that the source has no more, while its snapshot is held.
 
         Raises:
-            SnapshotLost: nobody holds it any more.
+            SnapshotLost: nobody holds it any more; `replace_view` finds another, as far as the run
+                allows it.
             PermanentError: more rows would go than are allowed to.
             TransientError: the source has got other tables while it was read.
         """
@@ -394,8 +395,9 @@ class RunState:
         with closing(self.view.open()) as source, closing(self._link.reconnect()) as target:
             if not self._adopts(source, snapshot):
                 raise SnapshotLost(
-                    f"run {self.run_id}: all rows are copied, and the snapshot is gone with which "
-                    "deleted rows were to be found, so nothing was merged; start a new run"
+                    f"run {self.run_id}: all rows are copied, but the snapshot is lost with which "
+                    "deleted rows were to be found, so nothing was merged. To continue, use "
+                    "--on-snapshot-lost restart (copy everything again)"
                 )
             exact = all(record.read_at == snapshot.taken_at for record in self._records)
             try:
