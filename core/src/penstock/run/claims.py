@@ -21,7 +21,8 @@ def enter(spec: CopySpec, run_id: str, plan: PartitionPlan, control: ControlStor
     """
     control.enter(run_id, spec.target_ref, collision_check(spec, plan, control))
     if plan.night is not None and MERGE_STEP not in control.steps_done(run_id):
-        check_epoch(run_id, plan.night, control.watermark(plan.night.name))
+        name = plan.night.name
+        check_epoch(run_id, plan.night, control.latest_watermarks([name]).get(name))
 
 
 def collision_check(

@@ -26,9 +26,10 @@ from penstock.model.plans import GONE_STEP, MERGE_STEP, Step
 from penstock.run.connections import Connections
 from penstock.run.control_link import ControlLink
 from penstock.run.final_steps import FinalSteps
+from penstock.run.gone import find_gone
 from penstock.run.preparation import prepare
 from penstock.run.pulses import Pulses
-from penstock.run.standing import links_due, load_records, set_statuses, steps_due
+from penstock.run.standing import links_due, load_records, marks_of, set_statuses, steps_due
 from penstock.run.state import SMALL, RunState
 from penstock.run.steps_together import StepsTogether
 from penstock.run.whole_counts import WholeCounts
@@ -343,15 +344,17 @@ class Execution:
 
         Returns: whether some have another view of the source now, and are to read or look again.
         """
+        errors = yield from find_gone(self.working(), self._link)
         lost: dict[RunState, SnapshotLost] = {}
         for run in self.working():
             with self._recording_failure(run):
-                try:
-                    yield from run.find_gone()
-                except SnapshotLost as error:
-                    if run.spec.loss_policy == "fail":
-                        raise
+                error = errors.get(run)
+                if isinstance(error, SnapshotLost) and run.spec.loss_policy != "fail":
                     lost[run] = error
+                elif error is not None:
+                    raise error
+                elif not self._batch and run.spec.gone.found and run.all_committed:
+                    run.release_if_read()
         if lost:
             yield from self._find_views(list(lost), next(iter(lost.values())), all_lost=False)
         return bool(lost)
@@ -394,6 +397,7 @@ class Execution:
         due = self._steps_due()
         failures = yield from self._do_steps(due)
         lost = None
+        merged = []
         for run in self.working():
             found = failures.get(run.run_id)
             if isinstance(found, LoadLost):
@@ -401,7 +405,8 @@ class Execution:
             elif found is not None:
                 run.fail(found)
             elif _merges(due.get(run.run_id, ())):
-                yield from self._events_of(run, run.merged)
+                merged.append(run)
+        yield from self._merged(merged)
         if lost is not None and (emptied := self._emptied_runs() or self._single_run()):
             yield from self._load_again(lost, emptied)
             yield from self._copy()
@@ -479,12 +484,27 @@ class Execution:
                     error = found
             else:
                 break
-        for run in runs:
-            if error is not None:
+        if error is None:
+            yield from self._merged(runs)
+        else:
+            for run in runs:
                 run.fail(error)
-            else:
-                yield from self._events_of(run, run.merged)
         return error is None
+
+    def _merged(self, runs: Sequence[RunState]) -> Iterator[Event]:
+        """What came of merging; what nights have left that were overtaken goes."""
+        if not runs:
+            return
+        load_records(runs, self._link)
+        marks = marks_of(runs, self._link)
+        try:
+            self._link.call(lambda control: control.drop_overtaken([run.run_id for run in runs]))
+        except Interrupted:
+            raise
+        except PenstockError:
+            pass  # what stays is dropped by the night after the next
+        for run in runs:
+            yield run.merged(marks.get(run))
 
     def _do_steps(
         self, steps: Mapping[str, Sequence[Step]], *, one_by_one: bool = False
@@ -507,7 +527,7 @@ class Execution:
             {
                 run_id: asked
                 for run_id, asked in joined.items()
-                if not any(step.urgent or step.id in (GONE_STEP, MERGE_STEP) for step in asked)
+                if not any(step.urgent or step.id == GONE_STEP for step in asked)
             },
             self._link.reconnect,
             degree=1 if alone else self._streams.usual,
