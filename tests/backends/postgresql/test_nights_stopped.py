@@ -10,7 +10,7 @@ import pytest
 
 import penstock
 from penstock import BatchSpec, copy_all
-from penstock.errors import SnapshotLost
+from penstock.errors import PenstockError, SnapshotLost
 from penstock.events import Committed, Merged, SnapshotChanged, StepChanged
 
 from .test_nights import ALL, items, night
@@ -37,6 +37,12 @@ def resumed(items: Pair, **options: Any) -> list[Event]:
 
 
 CUT = {"strategy": "range", "key": "id", "partitions": 2, "degree": 1}
+
+
+SESSIONS = (
+    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database()"
+    " AND application_name LIKE 'penstock:%'"
+)
 
 
 def some(event: Event) -> bool:
@@ -117,3 +123,29 @@ def test_tables_that_are_merged_together_are_of_one_moment(items: Pair, gathered
     )
     moments = items.target.rows("SELECT DISTINCT content->>'moment' FROM penstock.watermark")
     assert len(moments) == 1
+
+
+@pytest.mark.parametrize(
+    ("until", "deletes"), [(some, "ignore"), (some, "hard"), (all_of_two, "hard")]
+)
+def test_a_night_that_was_asleep_while_another_one_has_merged(
+    items: Pair, until: Callable[[Event], bool], deletes: str
+) -> None:
+    """Its sessions have ended, so that nobody has waited for it, and its stage is dropped."""
+    night(items, deletes=deletes).done()
+    items.source.run("UPDATE items SET word = 'x' WHERE id IN (1, 999)")
+    given = {"mode": "upsert", "incremental": "xmin", "deletes": deletes, **CUT}
+    asleep = penstock.copy(items.spec("public.items", run_id="r", **given))
+    next(event for event in asleep if until(event))
+    items.target.run(SESSIONS)
+    items.source.run("UPDATE items SET word = 'y' WHERE id IN (1, 999)")
+    night(items, run_id="next", deletes=deletes).done()
+    with pytest.raises(PenstockError) as caught:
+        list(asleep)
+    assert caught.value.transient
+    assert "run next has moved it to epoch 2" in str(caught.value)
+    assert items.target.rows(ALL) == items.source.rows(ALL)
+    status = penstock.status("r", target=items.target.url)
+    assert status.night is not None
+    assert status.night.overtaken_by is not None
+    assert status.night.overtaken_by.run_id == "next"

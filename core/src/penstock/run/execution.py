@@ -127,16 +127,27 @@ class Execution:
             self._window, self._linking = self._linking, []
             yield from self._link_tables()
             yield from self._conclude(self._window)
-        except BaseException as error:
+        except BaseException as found:
+            error = self._explained(found)
             # Whatever ended this, the target should know, if it can be reached.
             if isinstance(error, PenstockError) and (prepared or self._batch):
                 yield from self._end_early(error)
             cancelled = is_cancellation(error)
             briefly(lambda: self._note_end(cancelled=cancelled))
+            if error is not found:
+                raise error from found
             raise
         finally:
             self._counts.close()
             self._stack.close()
+
+    def _explained(self, error: BaseException) -> BaseException:
+        """What has caused the error that ends a single run."""
+        runs = self.working() if isinstance(error, PenstockError) and not self._batch else ()
+        for run in runs:
+            assert isinstance(error, PenstockError)
+            error = run.explained(error)
+        return error
 
     @property
     def window(self) -> Sequence[RunState]:

@@ -13,6 +13,7 @@ from penstock.backends.api.control import ControlStore
 from penstock.backends.api.source import SourceCatalog
 from penstock.errors import (
     LoadLost,
+    Overtaken,
     PenstockError,
     PermanentError,
     SnapshotLost,
@@ -36,6 +37,7 @@ from penstock.model.plans import Partition, PartitionPlan, Step
 from penstock.model.records import CommitRecord
 from penstock.model.snapshots import Snapshot
 from penstock.model.tables import NotCopied
+from penstock.run.claims import check_not_overtaken
 from penstock.run.connections import Connections
 from penstock.run.control_link import ControlLink
 from penstock.run.preparation import prepare
@@ -308,7 +310,20 @@ class RunState:
 
     def fail(self, error: PenstockError) -> None:
         """Note what ended the run, other than a failed partition."""
-        self._report.error = error
+        self._report.error = self.explained(error)
+
+    def explained(self, error: PenstockError) -> PenstockError:
+        """What has caused an error: a night that another one has overtaken has no stage any more,
+        whatever notices that first."""
+        if error.transient or not self.has_begun or self.plan.night is None:
+            return error
+        try:
+            self._link.call(lambda control: check_not_overtaken(self.run_id, self.plan, control))
+        except Overtaken as found:
+            return found
+        except PenstockError:
+            pass  # it is not known
+        return error
 
     def verify(self, counts: WholeCounts) -> Iterator[Event]:
         """Compare both sides if requested, and the partitions with all rows, before the steps after
