@@ -18,8 +18,6 @@ NIGHT = {
     "deletes": "hard",
     "max_deletes": "10%,1000",
     "full_every": "30d",
-    # A task that was killed begins the stage anew: nothing of it was visible.
-    "on_snapshot_lost": "restart",
 }
 
 with DAG(

@@ -21,8 +21,6 @@ from dagster_penstock import CopySpec, PenstockResource, penstock_assets
             incremental="xmin",
             deletes="hard",
             max_deletes="10%,1000",
-            # A step that was killed begins the stage anew: nothing of it was visible.
-            on_snapshot_lost="restart",
         )
         for name in ("orders", "lineitem")
     ],

@@ -18,7 +18,7 @@ from penstock_airflow import CopyTableOperator, copy_table
 NIGHT = dict(
     source_conn_id="{{ dag_run.conf['source'] }}", target_conn_id="{{ dag_run.conf['target'] }}",
     table="public.lineitem", mode="upsert", incremental="xmin", deletes="hard",
-    on_snapshot_lost="restart", retries=1, retry_delay=timedelta(seconds=1),
+    retries=1, retry_delay=timedelta(seconds=1),
 )
 with DAG("lines_night_group", schedule=None):
     copy_table(group_id="lines", partitions=2, **NIGHT)

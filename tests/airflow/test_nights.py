@@ -13,10 +13,7 @@ from penstock_testkit import Server
 from .shop import Shop, open_shop
 
 DAGS = """
-NIGHT = {
-    **ENDS, "mode": "upsert", "incremental": "xmin", "deletes": "hard",
-    "on_snapshot_lost": "restart",
-}
+NIGHT = {**ENDS, "mode": "upsert", "incremental": "xmin", "deletes": "hard"}
 with DAG("one", schedule=None, start_date=START, default_args=AT_ONCE):
     CopyTableOperator(task_id="orders", **NIGHT, table="public.orders", outlet=Asset("orders"))
 

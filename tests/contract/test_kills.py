@@ -40,6 +40,7 @@ LOOKING = {
     *("check_recopy", "check_target", "committed", "committed_in_series", "intact", "load_run"),
     *("outlook", "recopied", "running", "steps_done", "steps_in_effect"),
     *("check_targets", "committed_of", "load_runs", "steps_done_of", "watermark_history"),
+    *("latest_watermarks", "storages"),
 }
 
 

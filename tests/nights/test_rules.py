@@ -151,6 +151,7 @@ def test_a_snapshot_that_is_lost_before_deletes_are_found(items: Pair, deletes: 
         lambda event: isinstance(event, StepChanged) and event.step_id == "gone",
         lambda: items.source.run(f"{HOLDER} 'penstock:%snapshot%'"),
         deletes=deletes,
+        on_snapshot_lost="fail",
     )
     assert "nothing was merged" in error.message
     assert items.target.rows(ALL) == before

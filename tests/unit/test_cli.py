@@ -222,7 +222,7 @@ def test_help_names_every_option(command: str, capsys: pytest.CaptureFixture[str
     ):
         assert choices in text
     squeezed = " ".join(text.split())
-    for default in ("auto", "append", "shared", "fail", "stop", "600s", "10s", "penstock"):
+    for default in ("auto", "append", "shared", "stop", "600s", "10s", "penstock"):
         assert f"(default: {default})" in squeezed
     assert "(default: None)" not in squeezed
     assert "${NAME}" in text

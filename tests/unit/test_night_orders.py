@@ -57,6 +57,10 @@ class Store:
             if _has(row, where):
                 row.update(values)
 
+    def latest_watermarks(self, names: Sequence[str], _columns: Sequence[str]) -> Sequence[Row]:
+        found = [row for row in self.rows if row["name"] in names]
+        return sorted(found, key=lambda row: row["epoch"])[-1:]
+
     def transact(self, _run_id: str, body: Callable[[], Any]) -> Any:
         return body()
 
@@ -167,7 +171,7 @@ class NightRun:
         records = [CommitRecord(s.token, 1, 1, 1, "", "", read_at=s.taken_at) for s in snapshots]
         target = self.world.target
         try:
-            mark = self.world.marks.take_epoch(run, self.night, records)
+            (mark,) = self.world.marks.take_epochs([(run, self.night, records)])
         except Overtaken:
             return
         merged = {**target, **stage}

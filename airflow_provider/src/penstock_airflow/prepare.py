@@ -98,7 +98,7 @@ class PrepareCopyOperator(PenstockOperator):
         row_group_size: int | kinds.Text | None = None,
         compression: kinds.Compression | kinds.Text | None = None,
         snapshot: kinds.Snapshot | kinds.Text = "shared",
-        on_snapshot_lost: kinds.OnSnapshotLost | kinds.Text = "fail",
+        on_snapshot_lost: kinds.OnSnapshotLost | kinds.Text | None = None,
         accept_moving_rows: bool | kinds.Returned = False,
         attempts: int | kinds.Text = 5,
         on_error: kinds.OnError | kinds.Text = "stop",

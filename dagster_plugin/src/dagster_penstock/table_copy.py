@@ -231,7 +231,7 @@ class Copy(ABC):
                 verify=spec.verify if self._checked else "none",
             ),
             # With "restart", the new start reads current rows anyway, all as of one moment.
-            as_of_now=spec.on_snapshot_lost != "restart" and reexecuted_by_hand(self._context),
+            as_of_now=spec.loss_policy != "restart" and reexecuted_by_hand(self._context),
         )
 
     def use_names_of(self, status: RunStatus) -> None:

@@ -134,3 +134,43 @@ def test_of_ten_tables(pair: Pair) -> None:
         found = tuple(map(min, found, _trips_of_ten(pair)))
     assert found[0] <= TEN_SOURCE, found
     assert found[1] <= TEN_TARGET, found
+
+
+# Of a night of each further table: at the source the worker alone asks; at the target the worker,
+# and the merge, in a transaction that many tables share.
+NIGHT_SOURCE, NIGHT_TARGET = SOURCE, 10
+
+
+def _trips_of_a_night(pair: Pair, tables: int) -> tuple[int, ...]:
+    pair.source.run(*(f"UPDATE n{n} SET word = word || '!' WHERE id < 3" for n in range(tables)))
+    with DistantServer(pair.source.url, 0) as source, DistantServer(pair.target.url, 0) as target:
+        ends = {"source": source.url, "target": target.url, "degree": 1}
+        *_, report = copy_all(BatchSpec.from_mapping({**ends, **_nights(tables)}, "test"))
+        found = (source.round_trips, target.round_trips)
+    assert isinstance(report, BatchFinished)
+    assert (report.status, report.rows) == ("done", 2 * tables)
+    return found
+
+
+def _nights(tables: int) -> dict[str, Any]:
+    names = [f"public.n{number}" for number in range(tables)]
+    return {"tables": names, "mode": "upsert", "incremental": "xmin"}
+
+
+@pytest.mark.usefixtures("unwatched")
+def test_of_a_night(pair: Pair) -> None:
+    few, many = 2, 12
+    for number in range(many):
+        pair.source.run(
+            f"CREATE TABLE n{number} (id int PRIMARY KEY, word text)",
+            f"INSERT INTO n{number} SELECT n, 'word' FROM generate_series(1, 10) AS n",
+        )
+    ends = {"source": pair.source.url, "target": pair.target.url}
+    *_, report = copy_all(BatchSpec.from_mapping({**ends, **_nights(many)}, "test"))
+    assert isinstance(report, BatchFinished)
+    first, other = _trips_of_a_night(pair, few), _trips_of_a_night(pair, many)
+    # A larger batch may need a question in one more piece.
+    each = [(more - less) // (many - few) for less, more in zip(first, other, strict=True)]
+    assert each == [NIGHT_SOURCE, NIGHT_TARGET], (first, other)
+    for number in range(many):
+        pair.assert_same(f"public.n{number}")

@@ -30,13 +30,8 @@ from penstock.planning.choice import SMALLEST_PARTITION_BYTES, Choice, choose
 from penstock.planning.column_pairs import ColumnMapping, chosen_columns, map_columns
 from penstock.planning.cuts import Cut
 from penstock.planning.named_partitions import resolve_partitions
-from penstock.planning.nights import (
-    TargetNow,
-    explained,
-    new_leaves,
-    plan_night,
-    watermark_name,
-)
+from penstock.planning.nights import explained, new_leaves, plan_night
+from penstock.planning.nights_before import NightsBefore
 from penstock.planning.one_statement import expecting_one_statement
 from penstock.planning.orders import compared_key, disorder
 from penstock.planning.steps_left import StepsLeft, with_steps_left
@@ -58,6 +53,7 @@ def build_plan(
     series: str = "",
     siblings: Siblings | None = None,
     steps_left: StepsLeft | None = None,
+    nights: NightsBefore | None = None,
 ) -> PartitionPlan:
     """Plan a copy and check that the target can take it. Changes nothing.
 
@@ -67,6 +63,7 @@ def build_plan(
         series: see `PartitionPlan`.
         siblings: the tables of the batch that it is copied in.
         steps_left: on the tables that are planned together with this one.
+        nights: before those of these tables.
 
     Raises:
         PlanningError: the plan cannot be made, or the target cannot take it; says everything
@@ -119,12 +116,14 @@ def build_plan(
             series,
             siblings,
             steps_left,
+            nights,
         )
     steps_left = steps_left or StepsLeft(target, [spec])
     load, left = with_steps_left(spec, load, steps_left, capabilities.target)
     if spec.gone.found:
         _check_gone(spec, mapping, load, target, is_there=table.definition is None)
-    night, selection, night_reasons = _night(spec, mapping.pairs, source, target)
+    nights = (nights or NightsBefore(target, [])).of(spec)
+    night, selection, night_reasons = _night(spec, mapping.pairs, source, target, nights)
     with of_where(spec.where):
         statistics = source.statistics(relation, spec.where)
     names = {column.name for column in columns}
@@ -240,6 +239,7 @@ def _night(
     pairs: tuple[ColumnPair, ...],
     source: SourceCatalog,
     target: TargetCatalog,
+    before: NightsBefore,
 ) -> tuple[Night | None, str, tuple[str, ...]]:
     """What an incremental load continues, the condition for the rows that it reads, and why.
 
@@ -254,16 +254,15 @@ def _night(
     assert isinstance(relation, TableRef), "checked with the options"
     if spec.where is not None:
         source.check_fixed(spec.where)
-    history = target.control.watermark_history(watermark_name(spec))
-    last = history[0] if history else None
+    last = before.last(spec)
     now, versions = source.horizon(), source.versions(relation)
-    storage = target.control.storage(spec.target_ref)
-    counted = storage and last is not None and last.rows is not None
-    rows = target.checksum(spec.target_ref, None, Whole(), ()).rows if counted else None
-    there = TargetNow(storage, rows)
+    there = before.target_now(spec)
     night = plan_night(spec, pairs, last, versions, now, source.furthest, there)
-    # A standby may lag behind what was read before the watermark was reset, too.
-    read = next((each for each in history if each.horizon), None) if versions.standby else last
+    read = last
+    if versions.standby and last is not None and last.horizon is None:
+        # It may lag behind what was read before the watermark was reset, too.
+        history = target.control.watermark_history(last.name)
+        read = next((each for each in history if each.horizon), None)
     if (
         read is not None
         and read.horizon is not None

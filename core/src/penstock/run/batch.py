@@ -30,6 +30,7 @@ from penstock.model import values
 from penstock.model.plans import PartitionPlan
 from penstock.model.tables import NotCopied, Relation
 from penstock.planning.build import build_plan, expect_tables
+from penstock.planning.nights_before import NightsBefore
 from penstock.planning.search_path import lacks_schema, with_stored_schemas
 from penstock.planning.steps_left import StepsLeft
 from penstock.run.batch_tables import BatchTables, Found, check_many, siblings_of
@@ -368,19 +369,21 @@ class _Batch:
             stored = self._target.control.load_runs([run.run_id for run in window])
             unknown = [run.spec for run in window if run.run_id not in stored]
             expect_tables(unknown, self._source, self._target)
-            steps_left = StepsLeft(self._target, [run.spec for run in window])
+            specs = [run.spec for run in window]
+            steps_left, nights = StepsLeft(self._target, specs), NightsBefore(self._target, specs)
             new: list[_Planned] = []
             for run in window:
                 begun = time.monotonic()
                 yield from self._execution.attempt(
                     run,
                     lambda run=run: self._plan(  # type: ignore[misc]
-                        run, stored.get(run.run_id), steps_left, new
+                        run, stored.get(run.run_id), steps_left, nights, new
                     ),
                 )
                 seconds[run] = time.monotonic() - begun
                 self._execution.stop_if_asked()
             yield from self._create_all(new)
+            yield from self._read_together(window)
         planned = [run for run in window if run.error is None]
         load_standing(planned, self._link)
         for run in planned:
@@ -426,7 +429,7 @@ class _Batch:
     def _leave_out_lost(self, tables: dict[RunState, Relation]) -> Iterator[Event]:
         """The snapshot is gone with which the tables before these were read."""
         for run in list(tables):
-            if run.spec.on_snapshot_lost == "fail":
+            if run.spec.loss_policy == "fail":
                 del tables[run]
                 error = SnapshotLost(
                     f"the batch's snapshot was lost before {run.spec.source_name} was planned, and "
@@ -446,21 +449,28 @@ class _Batch:
         self._lock(free)
 
     def _plan(
-        self, run: RunState, stored: RunRow | None, steps_left: StepsLeft, new: list[_Planned]
+        self,
+        run: RunState,
+        stored: RunRow | None,
+        steps_left: StepsLeft,
+        nights: NightsBefore,
+        new: list[_Planned],
     ) -> Iterator[Event]:
         """
         Parameters:
             new: receives the plan, if the run is to be created with it.
         """
         if stored is None:
-            planned = self._plan_anew(run, steps_left)
+            planned = self._plan_anew(run, steps_left, nights)
             if isinstance(planned, _Planned):
                 new.append(planned)
                 return
             stored = planned
         yield from self._continue_run(run, stored)
 
-    def _plan_anew(self, run: RunState, steps_left: StepsLeft) -> _Planned | RunRow:
+    def _plan_anew(
+        self, run: RunState, steps_left: StepsLeft, nights: NightsBefore
+    ) -> _Planned | RunRow:
         """Returns the stored run if somebody else has created it."""
         request = self._requests[run.run_id]
         try:
@@ -476,6 +486,7 @@ class _Batch:
                 request.series,
                 siblings=self._siblings,
                 steps_left=steps_left,
+                nights=nights,
             )
             if request.check is not None:
                 request.check(plan)
@@ -506,6 +517,17 @@ class _Batch:
                     each.run,
                     lambda run=each.run: self._continue_stored(run),  # type: ignore[misc]
                 )
+
+    def _read_together(self, window: Sequence[RunState]) -> Iterator[Event]:
+        """Tables that are merged together are read as of one moment: those that an earlier
+        execution has read are read again with the others."""
+        runs = [run for run in window if run.error is None and run.spec.atomic == "batch"]
+        if all(run.complete for run in runs):
+            return
+        for run in runs:
+            if run.complete and run.spec.loss_policy == "restart":
+                run.complete = False
+                yield from self._execution.attempt(run, run.replace_view)
 
     def _continue_stored(self, run: RunState) -> Iterator[Event]:
         stored = self._target.control.load_run(run.run_id)

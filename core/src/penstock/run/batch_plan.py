@@ -17,6 +17,7 @@ from penstock.model import values
 from penstock.model.plans import PartitionPlan
 from penstock.model.tables import NotCopied
 from penstock.planning.build import build_plan, expect_tables
+from penstock.planning.nights_before import NightsBefore
 from penstock.planning.search_path import lacks_schema
 from penstock.planning.steps_left import StepsLeft
 from penstock.run.batch_tables import BatchTables, check_many, siblings_of
@@ -100,14 +101,16 @@ class _Planner:
             facts.enter_context(describing(self.source, relations))
             facts.enter_context(describing(self.target, [spec.target_ref for spec in specs]))
             expect_tables(specs, self.source, self.target)
-            steps_left = StepsLeft(self.target, specs)
+            steps_left, nights = StepsLeft(self.target, specs), NightsBefore(self.target, specs)
             for asked in requests:
-                yield self._planned(asked, steps_left)
+                yield self._planned(asked, steps_left, nights)
 
-    def _planned(self, asked: TableRequest, steps_left: StepsLeft) -> TablePlan:
+    def _planned(
+        self, asked: TableRequest, steps_left: StepsLeft, nights: NightsBefore
+    ) -> TablePlan:
         plan = error = None
         try:
-            plan = self._plan(asked, steps_left)
+            plan = self._plan(asked, steps_left, nights)
         except PenstockError as found:
             if found.transient:
                 raise
@@ -115,7 +118,9 @@ class _Planner:
         spec = asked.spec
         return TablePlan(spec.source_name, str(spec.target_ref), spec.mode, plan, error)
 
-    def _plan(self, asked: TableRequest, steps_left: StepsLeft) -> PartitionPlan:
+    def _plan(
+        self, asked: TableRequest, steps_left: StepsLeft, nights: NightsBefore
+    ) -> PartitionPlan:
         if asked.error is not None:
             raise asked.error
         spec = asked.spec
@@ -130,4 +135,5 @@ class _Planner:
             self.ends.capabilities,
             siblings=self.siblings,
             steps_left=steps_left,
+            nights=nights,
         )

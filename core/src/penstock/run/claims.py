@@ -20,8 +20,17 @@ def enter(spec: CopySpec, run_id: str, plan: PartitionPlan, control: ControlStor
         TargetBusy: another run is changing the same rows right now.
     """
     control.enter(run_id, spec.target_ref, collision_check(spec, plan, control))
+    check_not_overtaken(run_id, plan, control)
+
+
+def check_not_overtaken(run_id: str, plan: PartitionPlan, control: ControlStore) -> None:
+    """
+    Raises:
+        Overtaken: another night has ended since this one was planned.
+    """
     if plan.night is not None and MERGE_STEP not in control.steps_done(run_id):
-        check_epoch(run_id, plan.night, control.watermark(plan.night.name))
+        name = plan.night.name
+        check_epoch(run_id, plan.night, control.latest_watermarks([name]).get(name))
 
 
 def collision_check(

@@ -26,9 +26,10 @@ from penstock.model.plans import GONE_STEP, MERGE_STEP, Step
 from penstock.run.connections import Connections
 from penstock.run.control_link import ControlLink
 from penstock.run.final_steps import FinalSteps
+from penstock.run.gone import find_gone
 from penstock.run.preparation import prepare
 from penstock.run.pulses import Pulses
-from penstock.run.standing import links_due, load_records, set_statuses, steps_due
+from penstock.run.standing import links_due, load_records, marks_of, set_statuses, steps_due
 from penstock.run.state import SMALL, RunState
 from penstock.run.steps_together import StepsTogether
 from penstock.run.whole_counts import WholeCounts
@@ -90,6 +91,7 @@ class Execution:
         self._brake: LagBrake | None = None
         self._steering: Steering | None = None
         self._nursery = nursery
+        self._stack = contextlib.ExitStack()
         self._link = link
         self._batch = batch
         self._stop_all = stop_all
@@ -125,15 +127,27 @@ class Execution:
             self._window, self._linking = self._linking, []
             yield from self._link_tables()
             yield from self._conclude(self._window)
-        except BaseException as error:
+        except BaseException as found:
+            error = self._explained(found)
             # Whatever ended this, the target should know, if it can be reached.
             if isinstance(error, PenstockError) and (prepared or self._batch):
                 yield from self._end_early(error)
             cancelled = is_cancellation(error)
             briefly(lambda: self._note_end(cancelled=cancelled))
+            if error is not found:
+                raise error from found
             raise
         finally:
             self._counts.close()
+            self._stack.close()
+
+    def _explained(self, error: BaseException) -> BaseException:
+        """What has caused the error that ends a single run."""
+        runs = self.working() if isinstance(error, PenstockError) and not self._batch else ()
+        for run in runs:
+            assert isinstance(error, PenstockError)
+            error = run.explained(error)
+        return error
 
     @property
     def window(self) -> Sequence[RunState]:
@@ -220,19 +234,29 @@ class Execution:
         self._steering.attach(senses, now)
         return self._steering
 
-    def _copy(self) -> Iterator[Event]:
-        while works := self._works():
-            if self._nursery is None:
+    def _workers_from(self, works: Sequence[Work]) -> Nursery:
+        """
+        Raises:
+            TransientError: nothing was left when the execution began, and nothing was lost since.
+        """
+        if self._nursery is None:
+            if not any(run.view.started_over for run in self.working()):
                 raise TransientError(
                     f"another process has just started run {works[0].spec.run_id} over; try again"
                 )
+            self._nursery = self._stack.enter_context(contextlib.closing(self._ends.nursery()))
+        return self._nursery
+
+    def _copy(self) -> Iterator[Event]:
+        while works := self._works():
+            nursery = self._workers_from(works)
             runs = {run.run_id: run for run in self.working()}
             lag_gauge = self._ends.lag_gauge if self._brake else None
             pulses = Pulses(self._ends.pulses(), list(runs), lag_gauge)
             asked = max(1, min(self._streams.most, len(works)))
             steering = self._steer(pulses, asked)
             supervisor = Supervisor(
-                nursery=self._nursery,
+                nursery=nursery,
                 degree=asked,
                 is_committed=self._link.is_committed,
                 watch=lambda pulses=pulses: chain(self._watch(), pulses.events()),  # type: ignore[misc]
@@ -304,14 +328,47 @@ class Execution:
         reading = [run for run in self.working() if run.reads_snapshot and run.works()]
         # A snapshot that an earlier execution's run adopted from another holder is lost alone.
         lost = [run for run in reading if not run.view.holds_alive()] or reading
+        yield from self._find_views(lost, error, all_lost=len(lost) == len(reading))
+
+    def _find_views(
+        self, lost: Sequence[RunState], error: SnapshotLost, *, all_lost: bool
+    ) -> Iterator[Event]:
+        """Tables that are merged together are read as of one moment: if one has another, all have.
+
+        Parameters:
+            lost: runs whose snapshot is gone; `all_lost`: there are no others.
+        """
+        if any(run.spec.atomic == "batch" for run in lost):
+            others = [run for run in self.working() if run.spec.atomic == "batch"]
+            lost = [*lost, *(r for r in others if r not in lost and not r.view.holds_alive())]
         for run in lost:
             run.complete = False
             yield run.view.lost_event(error.message)
-        if len(lost) == len(reading):
+        if all_lost:
             for run in self.window:
                 run.view.close()
         for run in lost:
             yield from self._events_of(run, run.replace_view)
+
+    def _find_gone(self) -> Generator[Event, None, bool]:
+        """Have each run look for rows that its source has no more.
+
+        Returns: whether some have another view of the source now, and are to read or look again.
+        """
+        errors = yield from find_gone(self.working(), self._link)
+        lost: dict[RunState, SnapshotLost] = {}
+        for run in self.working():
+            with self._recording_failure(run):
+                error = errors.get(run)
+                if isinstance(error, SnapshotLost) and run.spec.loss_policy != "fail":
+                    lost[run] = error
+                elif error is not None:
+                    raise error
+                elif not self._batch and run.spec.gone.found and run.all_committed:
+                    run.release_if_read()
+        if lost:
+            yield from self._find_views(list(lost), next(iter(lost.values())), all_lost=False)
+        return bool(lost)
 
     def _emptied_runs(self) -> list[RunState]:
         """The runs whose tables a crash of the target has emptied."""
@@ -338,8 +395,10 @@ class Execution:
             error = LoadLost("a crash of the target has emptied the table")
             yield from self._load_again(error, emptied)
             yield from self._copy()
-        for run in self.working():
-            yield from self._events_of(run, run.find_gone)
+        if (yield from self._find_gone()):
+            yield from self._copy()
+            yield from self._finish()
+            return
         for run in self.working():
             yield from self._events_of(run, lambda run=run: run.verify(self._counts))  # type: ignore[misc]
         if not any(run.has_begun and run.plan.load.volatile for run in self.working()):
@@ -349,6 +408,7 @@ class Execution:
         due = self._steps_due()
         failures = yield from self._do_steps(due)
         lost = None
+        merged = []
         for run in self.working():
             found = failures.get(run.run_id)
             if isinstance(found, LoadLost):
@@ -356,7 +416,8 @@ class Execution:
             elif found is not None:
                 run.fail(found)
             elif _merges(due.get(run.run_id, ())):
-                yield from self._events_of(run, run.merged)
+                merged.append(run)
+        yield from self._merged(merged)
         if lost is not None and (emptied := self._emptied_runs() or self._single_run()):
             yield from self._load_again(lost, emptied)
             yield from self._copy()
@@ -434,12 +495,27 @@ class Execution:
                     error = found
             else:
                 break
-        for run in runs:
-            if error is not None:
+        if error is None:
+            yield from self._merged(runs)
+        else:
+            for run in runs:
                 run.fail(error)
-            else:
-                yield from self._events_of(run, run.merged)
         return error is None
+
+    def _merged(self, runs: Sequence[RunState]) -> Iterator[Event]:
+        """What came of merging; what nights have left that were overtaken goes."""
+        if not runs:
+            return
+        load_records(runs, self._link)
+        marks = marks_of(runs, self._link)
+        try:
+            self._link.call(lambda control: control.drop_overtaken([run.run_id for run in runs]))
+        except Interrupted:
+            raise
+        except PenstockError:
+            pass  # what stays is dropped by the night after the next
+        for run in runs:
+            yield run.merged(marks.get(run))
 
     def _do_steps(
         self, steps: Mapping[str, Sequence[Step]], *, one_by_one: bool = False
@@ -462,7 +538,7 @@ class Execution:
             {
                 run_id: asked
                 for run_id, asked in joined.items()
-                if not any(step.urgent or step.id in (GONE_STEP, MERGE_STEP) for step in asked)
+                if not any(step.urgent or step.id == GONE_STEP for step in asked)
             },
             self._link.reconnect,
             degree=1 if alone else self._streams.usual,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from penstock.model.nights import Watermark
 from penstock.model.plans import Step
 from penstock.run.control_link import ControlLink
 
@@ -30,6 +31,25 @@ def load_records(runs: Sequence[RunState], link: ControlLink) -> None:
     records = link.call(lambda control: control.committed_of(ids)) if ids else {}
     for run in runs:
         run.take_records(records[run.run_id])
+
+
+def marks_of(runs: Sequence[RunState], link: ControlLink) -> dict[RunState, Watermark]:
+    """The watermarks that runs have left."""
+    nights = {run: run.plan.night.name for run in runs if run.plan.night is not None}
+    names = list(dict.fromkeys(nights.values()))
+    if not names:
+        return {}
+    latest = link.call(lambda control: control.latest_watermarks(names))
+    marks: dict[RunState, Watermark] = {}
+    for run, name in nights.items():
+        history: Sequence[Watermark] = [latest[name]] if name in latest else []
+        if not any(each.run_id == run.run_id for each in history):
+            # Another night has ended since.
+            history = link.call(lambda control, name=name: control.watermark_history(name))  # type: ignore[misc]
+        mine = next((each for each in history if each.run_id == run.run_id), None)
+        if mine is not None:
+            marks[run] = mine
+    return marks
 
 
 def set_statuses(statuses: Mapping[RunState, str], link: ControlLink) -> None:

@@ -10,17 +10,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from penstock.backends.api.control import ControlStore
-from penstock.backends.api.nights import FindsGone
-from penstock.backends.api.source import SourceCatalog, VersionedSource
+from penstock.backends.api.source import SourceCatalog
 from penstock.errors import (
-    Diagnosis,
-    Interrupted,
     LoadLost,
+    Overtaken,
     PenstockError,
     PermanentError,
     SnapshotLost,
     TargetChanged,
-    TransientError,
 )
 from penstock.events import (
     Committed,
@@ -35,11 +32,12 @@ from penstock.events import (
     Warned,
 )
 from penstock.model import values
-from penstock.model.nights import Watermark, has_tables_of
-from penstock.model.plans import GONE_STEP, MERGE_STEP, Partition, PartitionPlan, Step
+from penstock.model.nights import Watermark
+from penstock.model.plans import Partition, PartitionPlan, Step
 from penstock.model.records import CommitRecord
 from penstock.model.snapshots import Snapshot
-from penstock.model.tables import NotCopied, TableRef
+from penstock.model.tables import NotCopied
+from penstock.run.claims import check_not_overtaken
 from penstock.run.connections import Connections
 from penstock.run.control_link import ControlLink
 from penstock.run.preparation import prepare
@@ -107,7 +105,6 @@ class RunState:
         """Whether this execution has created it."""
         self._done: set[str] = set()
         self._gone = 0
-        """Rows that this execution has found to be gone from the source."""
         self._records: Sequence[CommitRecord] = ()
 
     def begin(
@@ -156,7 +153,11 @@ class RunState:
     @property
     def is_small(self) -> bool:
         """Whether its steps take so little time that they may be done together with others'."""
-        return not self.plan.load.volatile and (self.plan.bytes or 0) <= SMALL
+        size = self.plan.bytes or 0
+        if self.spec.load_mode.merges_at_end:
+            # How much of the table has changed shows when it is read.
+            size = sum(record.bytes for record in self._records)
+        return not self.plan.load.volatile and size <= SMALL
 
     @property
     def reads_snapshot(self) -> bool:
@@ -309,7 +310,20 @@ class RunState:
 
     def fail(self, error: PenstockError) -> None:
         """Note what ended the run, other than a failed partition."""
-        self._report.error = error
+        self._report.error = self.explained(error)
+
+    def explained(self, error: PenstockError) -> PenstockError:
+        """What has caused an error: a night that another one has overtaken has no stage any more,
+        whatever notices that first."""
+        if error.transient or not self.has_begun or self.plan.night is None:
+            return error
+        try:
+            self._link.call(lambda control: check_not_overtaken(self.run_id, self.plan, control))
+        except Overtaken as found:
+            return found
+        except PenstockError:
+            pass  # it is not known
+        return error
 
     def verify(self, counts: WholeCounts) -> Iterator[Event]:
         """Compare both sides if requested, and the partitions with all rows, before the steps after
@@ -363,95 +377,30 @@ class RunState:
             compared=found.compared,
         )
 
-    def find_gone(self) -> Iterator[Event]:
-        """Look for rows that the source has no more, while its snapshot is held.
-
-        Raises:
-            SnapshotLost: nobody holds it any more.
-            PermanentError: more rows would go than are allowed to.
-            TransientError: the source has got other tables while it was read.
-        """
-        if self._report.error is not None or not self.all_committed:
-            return
-        if not self.spec.load_mode.merges_at_end:
-            return
-        steps = {step.id: step for step in self.plan.load.after}
-        done = self._link.call(lambda control: control.steps_done(self.run_id))
-        step = steps.get(GONE_STEP)
-        if step is None:
-            if MERGE_STEP not in done:
-                self._check_tables()
-            return
-        if step.id in done:
-            return
-        from penstock.verification.gone import find_gone  # noqa: PLC0415 - seldom
-
-        begun = time.monotonic()
-        yield self._step_changed(step, "started", begun)
-        run = self._link.call(lambda control: control.load_run(self.run_id))
+    @property
+    def is_of_one_moment(self) -> bool:
+        """Whether all its rows were read with its newest snapshot."""
         snapshot = self.view.snapshot
-        assert run is not None and snapshot is not None
-        with closing(self.view.open()) as source, closing(self._link.reconnect()) as target:
-            if not self._adopts(source, snapshot):
-                raise SnapshotLost(
-                    f"run {self.run_id}: all rows are copied, and the snapshot is gone with which "
-                    "deleted rows were to be found, so nothing was merged; start a new run"
-                )
-            exact = all(record.read_at == snapshot.taken_at for record in self._records)
-            try:
-                found = find_gone(self.spec, run, source, target, exact=exact)
-            except PermanentError:
-                self._check_tables()  # they explain it, where they have changed
-                raise
-            self._check_tables()
-            assert isinstance(target, FindsGone)
-            target.note_gone(self.run_id, found.digests, found.check)
-            self._gone = len(found.digests)
-        if self.spec.verify == "none" and not is_checked(self.spec, self.plan):
-            # The source is not read again.
-            self._link.call(lambda control: control.release_snapshot(self.run_id))
-        yield self._step_changed(step, "done", begun)
-
-    def _check_tables(self) -> None:
-        """A table that is attached while a night reads is seen by whatever reads after that, and
-        its rows may be of any age.
-
-        Raises:
-            TransientError: the source has got one.
-        """
-        night = self.plan.night
-        if night is None:
-            return
-        relation = self.spec.relation
-        with closing(self.view.open()) as source:
-            assert isinstance(source, VersionedSource), "its capabilities say so"
-            assert isinstance(relation, TableRef), "checked with the options"
-            now = source.versions(relation)
-        if has_tables_of(night, now):
-            return
-        raise TransientError(
-            f"source: tables were attached to {self.spec.source_name}, or its columns or types "
-            f"altered, while run {self.run_id} read it, so nothing was merged; start a new run",
-            Diagnosis(side="source"),
+        return snapshot is not None and all(
+            record.read_at == snapshot.taken_at for record in self._records
         )
 
-    def merged(self) -> Iterator[Event]:
-        """What came of merging the run's rows, once that is done."""
-        night = self.plan.night
+    def note_gone(self, count: int) -> None:
+        """How many rows this execution has found to be gone from the source."""
+        self._gone = count
 
-        def look(control: ControlStore) -> tuple[Sequence[CommitRecord], Watermark | None]:
-            history = control.watermark_history(night.name) if night else ()
-            mine = (each for each in history if each.run_id == self.run_id)
-            return control.committed(self.run_id), next(mine, None)
+    def release_if_read(self) -> None:
+        """Let go of the snapshot, where the source is not read again."""
+        if self.spec.verify == "none" and not is_checked(self.spec, self.plan):
+            self._link.call(lambda control: control.release_snapshot(self.run_id))
 
-        records, mark = self._link.call(look)
-        # What stays is dropped by the night after the next.
-        try:
-            self._link.call(lambda control: control.drop_overtaken(self.run_id))
-        except Interrupted:
-            raise
-        except PenstockError:
-            pass
+    def merged(self, mark: Watermark | None) -> Merged:
+        """What came of merging the run's rows, as its records say.
+
+        Parameters:
+            mark: the watermark that it has left.
+        """
+        night, records = self.plan.night, self._records
         event = Merged(
             run_id=self.run_id,
             rows=sum(record.rows for record in records),
@@ -465,9 +414,13 @@ class RunState:
             full=night.full if night else "",
         )
         self._report.add(event)
-        yield event
+        return event
 
-    def _step_changed(self, step: Step, state: str, begun: float) -> StepChanged:
+    def step_changed(self, step: Step, state: str, begun: float) -> StepChanged:
+        """
+        Parameters:
+            begun: when it was, by the monotonic clock.
+        """
         return StepChanged(
             run_id=self.run_id,
             step_id=step.id,
@@ -480,15 +433,13 @@ class RunState:
     def awaits_count(self) -> bool:
         """Whether its partitions will be compared with one count of all rows that can be taken now,
         in the snapshot with which all of them are read."""
-        snapshot = self.view.snapshot
         return (
             self.finishes
             and self.spec.verify == "none"
             and is_checked(self.spec, self.plan)
             and self.error is None
             and self.reads_snapshot
-            and snapshot is not None
-            and all(record.read_at == snapshot.taken_at for record in self._records)
+            and self.is_of_one_moment
         )
 
     def _check_partitions(self, counts: WholeCounts) -> Iterator[Event]:
@@ -497,9 +448,7 @@ class RunState:
         self._load_records()
         committed = sum(record.rows for record in self._records)
         snapshot = self.view.snapshot
-        at_once = snapshot is not None and all(
-            record.read_at == snapshot.taken_at for record in self._records
-        )
+        at_once = self.is_of_one_moment
         counted = counts.of(self.run_id, snapshot) if at_once else None
         if counted == committed:
             proof = Proof(committed, committed)

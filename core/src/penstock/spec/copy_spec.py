@@ -300,10 +300,11 @@ class CopySpec:
         "shared: all partitions are read as of the same moment; none: each as of its own",
         choices=SNAPSHOTS,
     )
-    on_snapshot_lost: str = option(
-        "fail",
+    on_snapshot_lost: str | None = option(
+        None,
         "when the shared snapshot is lost: fail; restart the copy from scratch (not with append); "
-        "accept: read the rest with a new one",
+        "accept: read the rest with a new one; by default restart where rows are merged at the "
+        "end (--incremental, --atomic), else fail",
         execution=True,
         choices=ON_SNAPSHOT_LOST,
     )
@@ -436,6 +437,12 @@ class CopySpec:
     def load_mode(self) -> Mode:
         """What `mode` names, and how it commits."""
         return mode_of({"mode": self.mode, "atomic": self.atomic, "incremental": self.incremental})
+
+    @property
+    def loss_policy(self) -> str:
+        """What `on_snapshot_lost` says. By default a copy of which nothing is seen before its end
+        starts over by itself."""
+        return self.on_snapshot_lost or ("restart" if self.load_mode.merges_at_end else "fail")
 
     @property
     def gone(self) -> Deletes:

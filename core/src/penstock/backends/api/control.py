@@ -389,21 +389,22 @@ class ControlStore(Protocol):
         """
         ...
 
-    def drop_overtaken(self, run_id: str) -> None:
-        """Drop the stages of other nights of the run's watermark, once the run has merged its own:
-        they have been planned from an earlier epoch, and merge nothing any more."""
+    def drop_overtaken(self, run_ids: Sequence[str]) -> None:
+        """Drop the stages of other nights of the runs' watermarks, once the runs have merged their
+        own: they have been planned from an earlier epoch, and merge nothing any more."""
         ...
 
-    def storage(self, table: TableRef) -> str:
-        """A text that identifies a table from one night to the next; empty if there is no table."""
+    def storages(self, tables: Sequence[TableRef]) -> Mapping[TableRef, str]:
+        """By table, a text that identifies it from one night to the next; empty if there is no such
+        table."""
         ...
 
     def watermarks(self) -> tuple[Watermark, ...]:
         """How far sources were read, the latest of each name."""
         ...
 
-    def watermark(self, name: str) -> Watermark | None:
-        """The latest of this name."""
+    def latest_watermarks(self, names: Sequence[str]) -> Mapping[str, Watermark]:
+        """The latest of each of these names; those that have none are left out."""
         ...
 
     def watermark_history(self, name: str) -> tuple[Watermark, ...]:

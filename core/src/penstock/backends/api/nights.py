@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from penstock.backends.api.control import RunRow
-from penstock.model.tables import ColumnPair, Relation
+from penstock.model.tables import ColumnPair, Relation, TableRef
 
 KeyDigest = tuple[str, str]
 """The text of a key, cut off if it is long, and the digest of its values as a whole number."""
@@ -57,6 +57,18 @@ class FindsGone(Protocol):
         Parameters:
             digests: of the keys.
             check: called with the number of rows that have them, before anything is recorded.
+        """
+        ...
+
+
+@runtime_checkable
+class CountsMany(Protocol):
+    """A `TargetCatalog` that counts the rows of many tables by one statement."""
+
+    def counts(self, tables: Sequence[TableRef]) -> Mapping[TableRef, int]:
+        """
+        Raises:
+            PenstockError: one of them cannot be counted.
         """
         ...
 

@@ -142,6 +142,15 @@ class RecordStore(ABC):
         """The records of several runs, by run."""
         return {run_id: self.read(kind, {"run_id": run_id}, columns) for run_id in run_ids}
 
+    def latest_watermarks(self, names: Sequence[str], columns: Sequence[str]) -> list[Row]:
+        """Of each name the record with the highest epoch; `columns` has both."""
+        latest: dict[str, Row] = {}
+        for row in self.read(Kind.WATERMARK, {"name": tuple(names)}, columns) if names else ():
+            known = latest.get(row["name"])
+            if known is None or known["epoch"] < row["epoch"]:
+                latest[row["name"]] = row
+        return list(latest.values())
+
     @abstractmethod
     def count(self, kind: Kind, where: Row) -> int:
         """How many records meet a condition."""

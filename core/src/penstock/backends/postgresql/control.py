@@ -23,7 +23,7 @@ from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.ddl.steps import SET_LOGGED, SWAP, URGENT_LOCK_MS
 from penstock.backends.postgresql.errors import translated
 from penstock.backends.postgresql.load.loaded_table import LoadedTable, changed_runs, note_tables
-from penstock.backends.postgresql.load.night import Nightly, drop_stages, merge_all, storage
+from penstock.backends.postgresql.load.night import Nightly, drop_stages, merge_all, storages
 from penstock.backends.postgresql.load.sequences import ADVANCE
 from penstock.backends.postgresql.records import PostgresRecords
 from penstock.backends.postgresql.statements import for_server, quoted, statement
@@ -44,6 +44,7 @@ class ControlTables(RecordedRuns):
     """
 
     may_be_left = True
+    merges_together = True
 
     def __init__(
         self, connection: Connection, schema: str, connect: Callable[[], Connection]
@@ -267,14 +268,13 @@ class ControlTables(RecordedRuns):
         with translated("target"):
             drop_stages(self._connection, stages)
 
-    def storage(self, table: TableRef) -> str:
+    def storages(self, tables: Sequence[TableRef]) -> Mapping[TableRef, str]:
         with translated("target"):
-            return storage(self._connection, table)
+            return storages(self._connection, tables)
 
     def merge(self, nights: Sequence[tuple[RunRow, Sequence[CommitRecord]]]) -> list[Merged]:
-        loaded = [self._loaded(run.run_id) for run, _ in nights]
-        for table in loaded:
-            table.check()
+        run_ids = [run.run_id for run, _ in nights]
+        self._check_all(run_ids)
         merged = merge_all(
             self._connection,
             [
@@ -286,8 +286,8 @@ class ControlTables(RecordedRuns):
                 for run, records in nights
             ],
         )
-        for table in loaded:
-            table.forget()
+        # From here on the tables are gone.
+        self._records.change(Kind.RUN, {"run_id": tuple(run_ids)}, {"target_state": None})
         return merged
 
     def do_all(self, steps: Sequence[tuple[RunRow, Step]]) -> None:

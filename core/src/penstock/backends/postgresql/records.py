@@ -159,7 +159,7 @@ class PostgresRecords(SqlRecords):
             ).fetchall()
         return bool(found[0])
 
-    def read(self, kind: Kind, where: Row, columns: Sequence[str]) -> list[Row]:
+    def _select(self, kind: Kind, where: Row, columns: Sequence[str], more: str = "") -> list[Row]:
         if self._connection.info.transaction_status == TransactionStatus.IDLE:
             with self._permitted():
                 if isinstance(where.get("run_id"), str):
@@ -175,7 +175,7 @@ class PostgresRecords(SqlRecords):
                     "--control-schema for new runs",
                     Diagnosis(side="target"),
                 )
-        return super().read(kind, where, columns)
+        return super()._select(kind, where, columns, more)
 
     def attend(self, run_id: str) -> None:
         """Be known as a session of this run, or of its batch, and end older ones that are in the

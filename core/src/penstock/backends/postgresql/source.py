@@ -43,7 +43,9 @@ from penstock.backends.postgresql.catalog.versions import (
     FURTHEST,
     changed_since,
     check_fixed,
-    read_versions,
+    check_versioned,
+    versions_of,
+    who_holds_back,
 )
 from penstock.backends.postgresql.compare.checksums import (
     Values,
@@ -314,7 +316,13 @@ class PostgresSource:
     furthest = FURTHEST
 
     def versions(self, relation: TableRef) -> SourceVersions:
-        return read_versions(self._connection, relation, self._about(relation).oid(relation))
+        facts, children = self._about(relation), not relation.only
+        read = partial(versions_of, self._connection, children=children)
+        with planning("source", f"row versions of {relation}"):
+            found, other = facts.get(("versions", children), relation, read)
+            check_versioned(relation, other)
+            oldest = facts.once("oldest", partial(who_holds_back, self._connection))
+        return replace(found, oldest=oldest)
 
     def horizon(self) -> Horizon:
         if self._adopted and self._horizon:
@@ -328,7 +336,7 @@ class PostgresSource:
             return Horizon(xmin, xmax, reached)
 
     def check_fixed(self, where: str) -> None:
-        check_fixed(self._connection, where)
+        self._once(f"functions of {where}", partial(check_fixed, self._connection, where))
 
     def has_reached(self, horizon: Horizon) -> bool:
         # Counted from the next id of the server, whatever the transaction's own snapshot sees.

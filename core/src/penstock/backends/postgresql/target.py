@@ -79,6 +79,7 @@ class PostgresTarget:
         self.control = ControlTables(self._connection, control_schema, watch)
         self._known: TargetFacts | None = None
         self._outdated: set[TableRef] = set()
+        self._stages: dict[str, tuple[Stage, CopySpec]] = {}
 
     @contextmanager
     def describing(self, relations: Sequence[Relation]) -> Iterator[None]:
@@ -225,6 +226,14 @@ class PostgresTarget:
         with nullcontext(table) if there else self._made() as rows:
             yield rows
 
+    def counts(self, tables: Sequence[TableRef]) -> dict[TableRef, int]:
+        if not tables:
+            return {}
+        counts = [sql.SQL("(SELECT count(*) FROM {})").format(rows_of(table)) for table in tables]
+        with translated("target"):
+            found = self._connection.first(sql.SQL("SELECT {}").format(sql.SQL(", ").join(counts)))
+        return dict(zip(tables, found, strict=True))
+
     def checksum(
         self, table: TableRef, where: str | None, extent: Extent, pairs: Sequence[ColumnPair]
     ) -> Checksum:
@@ -257,8 +266,11 @@ class PostgresTarget:
     # Rows that the source has no more; see `FindsGone`
 
     def _stage(self, run: RunRow) -> tuple[Stage, CopySpec]:
-        spec = CopySpec.from_stored(run.spec, "", "")
-        return open_stage(self._connection, spec, run.plan), spec
+        """Asked for once a run; the merge asks again."""
+        if run.run_id not in self._stages:
+            spec = CopySpec.from_stored(run.spec, "", "")
+            self._stages[run.run_id] = open_stage(self._connection, spec, run.plan), spec
+        return self._stages[run.run_id]
 
     def count_after(self, run: RunRow) -> int:
         with translated("target"):

@@ -77,6 +77,19 @@ class SqlRecords(RecordStore):
         return json.dumps(value, sort_keys=True) if column in JSON and value is not None else value
 
     def read(self, kind: Kind, where: Row, columns: Sequence[str]) -> list[Row]:
+        return self._select(kind, where, columns)
+
+    def latest_watermarks(self, names: Sequence[str], columns: Sequence[str]) -> list[Row]:
+        table = self.named(Kind.WATERMARK.value)
+        newest = f"(SELECT max(w.epoch) FROM {table} AS w WHERE w.name = {table}.name)"
+        where = {"name": tuple(names)}
+        return self._select(Kind.WATERMARK, where, columns, f" AND epoch = {newest}")
+
+    def _select(self, kind: Kind, where: Row, columns: Sequence[str], more: str = "") -> list[Row]:
+        """
+        Parameters:
+            more: of the condition.
+        """
         listed = ", ".join(
             f"CAST({self.ident(name)} AS {self.text})" if name in TIMES else self.ident(name)
             for name in columns
@@ -84,7 +97,7 @@ class SqlRecords(RecordStore):
         found: list[Row] = []
         for condition, values in self._conditions(where):
             for row in self.execute(
-                f"SELECT {listed} FROM {self.named(kind.value)} WHERE {condition}",
+                f"SELECT {listed} FROM {self.named(kind.value)} WHERE {condition}{more}",
                 values,
                 reading=True,
             ):

@@ -25,7 +25,7 @@ from penstock.errors import (
     TargetBusy,
     TargetChanged,
 )
-from penstock.model.nights import Watermark, check_epoch
+from penstock.model.nights import check_epoch
 from penstock.model.plans import GONE_STEP, MERGE_STEP, OF_STOPPED, LoadPlan, Step
 from penstock.model.records import CommitRecord
 from penstock.model.snapshots import Snapshot, SourceState
@@ -53,6 +53,9 @@ class StepRecords(RunRecords, ABC):
     """What a `ControlStore` does of the steps of a load; a backend adds how a step is done."""
 
     # What a backend adds
+
+    merges_together = False
+    """Whether `merge` takes several runs."""
 
     @abstractmethod
     def check_emptying(self, run: RunRow) -> None:
@@ -322,6 +325,9 @@ class StepRecords(RunRecords, ABC):
         run_ids = sorted(steps)
         if len(run_ids) < 2 or not self._joins_steps(run_ids):
             return frozenset()
+        merging = any(step.id == MERGE_STEP for run_id in run_ids for step in steps[run_id])
+        if merging and not self.merges_together:
+            return frozenset()
         try:
             self._records.transact_all(run_ids, lambda: self._finish_all(steps), Hold.STEP)
         except Interrupted:
@@ -346,7 +352,10 @@ class StepRecords(RunRecords, ABC):
         ]
         if self._records.add(Kind.STEP, rows) != len(rows):
             raise not_committed(rows[0]["run_id"])  # somebody else has done one of them
-        self.do_all([(runs[run_id], step) for run_id in steps for step in steps[run_id]])
+        asked = [(runs[run_id], step) for run_id in steps for step in steps[run_id]]
+        if merging := [run for run, step in asked if step.id == MERGE_STEP]:
+            self._merge(merging)
+        self.do_all([(run, step) for run, step in asked if step.id != MERGE_STEP])
         for run_id in steps:
             for step in steps[run_id]:
                 self.after_step(runs[run_id], step)
@@ -411,50 +420,49 @@ class StepRecords(RunRecords, ABC):
 
     def _merge(self, runs: Sequence[RunRow]) -> None:
         """In the transaction that records it."""
-        nights = []
-        marks: dict[str, Watermark] = {}
+        run_ids = [run.run_id for run in runs]
+        done, committed = self.steps_done_of(run_ids), self.committed_of(run_ids)
         for run in runs:
             planned = {step.id for step in run.plan.load.after}
-            if GONE_STEP in planned and GONE_STEP not in self.steps_done(run.run_id):
+            if GONE_STEP in planned and GONE_STEP not in done[run.run_id]:
                 raise not_committed(run.run_id)
-            records = self.committed(run.run_id)
-            nights.append((run, records))
-            if run.plan.night:
-                marks[run.run_id] = self.take_epoch(run, run.plan.night, records)
-        for (run, records), merged in zip(nights, self.merge(nights), strict=True):
-            for place, record in enumerate(records):
-                # Of a merge that all partitions share: told of the first, so that sums are right.
-                some = (merged.inserted, merged.updated) if place == 0 else (0, 0)
-                mine = {"run_id": run.run_id, "partition_id": record.partition_id}
-                self._records.change(
-                    Kind.COMMIT, mine, dict(zip(("inserted", "updated"), some, strict=True))
-                )
+        nights = [(run, committed[run.run_id]) for run in runs]
+        mine = [(run, run.plan.night, records) for run, records in nights if run.plan.night]
+        marks = {mark.run_id: mark for mark in self.take_epochs(mine)}
+        merged = self.merge(nights)
+        self._records.change(Kind.COMMIT, {"run_id": tuple(run_ids)}, {"inserted": 0, "updated": 0})
+        for (run, records), found in zip(nights, merged, strict=True):
+            # Of a merge that all partitions share: told of the first, so that sums are right.
+            if records and (found.inserted or found.updated):
+                first = {"run_id": run.run_id, "partition_id": records[0].partition_id}
+                counts = {"inserted": found.inserted, "updated": found.updated}
+                self._records.change(Kind.COMMIT, first, counts)
             if mark := marks.get(run.run_id):
                 self.note_night(
                     replace(
                         mark,
-                        target=merged.target,
+                        target=found.target,
                         # Of a part of the table: other watermarks may be about the rest.
-                        rows=None if run.spec["where"] else merged.rows,
-                        inserted=merged.inserted,
-                        updated=merged.updated,
-                        deleted=merged.deleted,
+                        rows=None if run.spec["where"] else found.rows,
+                        inserted=found.inserted,
+                        updated=found.updated,
+                        deleted=found.deleted,
                     )
                 )
 
-    def drop_overtaken(self, run_id: str) -> None:
-        run = self.load_run(run_id)
-        if run is None or run.plan.night is None:
+    def drop_overtaken(self, run_ids: Sequence[str]) -> None:
+        nights = (run.plan.night for run in self.load_runs(run_ids).values())
+        mine = {night.name: night.epoch for night in nights if night is not None}
+        if not mine:
             return
-        mine = run.plan.night
         stopped = ("created", "running", "failed", "interrupted", "partial")
         found = self._records.read(Kind.RUN, {"status": stopped}, ("run_id",))
-        others = self.load_runs([row["run_id"] for row in found if row["run_id"] != run_id])
+        others = self.load_runs([row["run_id"] for row in found if row["run_id"] not in run_ids])
         stages = [
             other.plan.load.table
             for other in others.values()
             for night in (other.plan.night,)
-            if night and night.name == mine.name and night.epoch <= mine.epoch
+            if night and night.epoch <= mine.get(night.name, -1)
         ]
         if stages:
             self.drop_stages(stages)
@@ -462,6 +470,9 @@ class StepRecords(RunRecords, ABC):
     def drop_stages(self, stages: Sequence[TableRef]) -> None:
         """Drop stages of runs that merge nothing any more, as far as that is possible at once."""
         raise NotImplementedError  # as `merge`
+
+    def storages(self, tables: Sequence[TableRef]) -> Mapping[TableRef, str]:
+        return {table: self.storage(table) for table in tables}
 
     def storage(self, table: TableRef) -> str:
         raise NotImplementedError  # as `merge`

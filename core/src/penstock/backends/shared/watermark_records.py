@@ -29,13 +29,18 @@ class WatermarkRecords:
                 latest[each.name] = each
         return tuple(latest[name] for name in sorted(latest))
 
+    def latest_watermarks(self, names: Sequence[str]) -> dict[str, Watermark]:
+        """By name; those that have none are left out."""
+        found = self._records.latest_watermarks(names, _COLUMNS) if names else ()
+        return {row["name"]: _watermark(row) for row in found}
+
     def watermark_history(self, name: str) -> tuple[Watermark, ...]:
         """All of a name, the newest first."""
         found = self._watermarks({"name": name})
         return tuple(sorted(found, key=lambda each: each.epoch, reverse=True))
 
     def watermark(self, name: str) -> Watermark | None:
-        return next(iter(self.watermark_history(name)), None)
+        return self.latest_watermarks([name]).get(name)
 
     def put_watermark(self, watermark: Watermark) -> bool:
         """Store a watermark; False where its epoch is taken."""
@@ -48,23 +53,37 @@ class WatermarkRecords:
 
     # The end of a night, in the transaction that merges it
 
-    def take_epoch(self, run: RunRow, night: Night, records: Sequence[CommitRecord]) -> Watermark:
-        """Before rows are merged: nobody else may end a night of this name any more.
+    def take_epochs(
+        self, nights: Sequence[tuple[RunRow, Night, Sequence[CommitRecord]]]
+    ) -> list[Watermark]:
+        """Before rows are merged: nobody else may end a night of these names any more.
+
+        Parameters:
+            nights: with their runs, and the commit records of those.
 
         Raises:
-            Overtaken: another night has ended since this one was planned, or its snapshot is newer.
+            Overtaken: another night has ended since one was planned, or its snapshot is newer.
         """
-        last = self.watermark(night.name)
-        check_epoch(run.run_id, night, last)
-        mine = _read_as_of(run, records, night)
-        if last is not None and _is_older(mine, last):
-            raise overtaken(run.run_id, night, last)
-        if self._records.add(Kind.WATERMARK, [_row(mine)]) != 1:
-            raise overtaken(run.run_id, night, self.watermark(night.name))
-        return mine
+        names = [night.name for _, night, _ in nights]
+        latest = self.latest_watermarks(names)
+        taken = []
+        for run, night, records in nights:
+            last = latest.get(night.name)
+            check_epoch(run.run_id, night, last)
+            mine = _read_as_of(run, records, night)
+            if last is not None and _is_older(mine, last):
+                raise overtaken(run.run_id, night, last)
+            taken.append(mine)
+        if taken and self._records.add(Kind.WATERMARK, list(map(_row, taken))) != len(taken):
+            latest = self.latest_watermarks(names)
+            for run, night, _ in nights:
+                last = latest.get(night.name)
+                if last is None or last.run_id != run.run_id:
+                    raise overtaken(run.run_id, night, last)
+        return taken
 
     def note_night(self, watermark: Watermark) -> None:
-        """Complete the watermark that `take_epoch` has added."""
+        """Complete the watermark that `take_epochs` has added."""
         row = _row(watermark)
         mine = {"name": watermark.name, "epoch": watermark.epoch}
         self._records.change(Kind.WATERMARK, mine, {"content": row["content"]})

@@ -77,7 +77,7 @@ class OptionPolicy:
     ) -> Iterator[Event]:
         """See `LossPolicy.replace_lost`."""
         view.close()
-        if view.spec.on_snapshot_lost == "fail":
+        if view.spec.loss_policy == "fail":
             raise SnapshotLost(_choices(view.run_id, "the source dropped its session"))
         with closing(view.open()) as source:
             now = source.state(view.spec.relation)
@@ -97,7 +97,7 @@ class OptionPolicy:
         *,
         anything_committed: bool,
     ) -> Iterator[Event]:
-        policy = view.spec.on_snapshot_lost
+        policy = view.spec.loss_policy
         if anything_committed and policy == "restart":
             yield self._start_over(view, source, control, now)
             return

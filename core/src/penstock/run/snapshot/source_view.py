@@ -229,7 +229,7 @@ class SourceView:
             )
         if not self._by_blocks or not anything_committed or now.layout == self.state.layout:
             return False
-        if may_start_over and self.spec.on_snapshot_lost == "restart":
+        if may_start_over and self.spec.loss_policy == "restart":
             return True
         raise PlanningError(
             f"{self.spec.source_name} was rewritten after run {self.run_id} was planned, so its "

@@ -11,8 +11,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from psycopg import sql
-
 from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.errors import planning
 from penstock.backends.postgresql.statements import for_server, statement
@@ -29,42 +27,46 @@ FIRST_NORMAL = 3
 LONG = 60.0
 
 
-def read_versions(connection: Connection, ref: TableRef, oid: int) -> SourceVersions:
+def versions_of(
+    connection: Connection, oids: Sequence[int], *, children: bool
+) -> dict[int, tuple[SourceVersions, str]]:
+    """Of tables, by their object ids, each with what its rows are kept in that is no heap.
+
+    Parameters:
+        children: the rows of their child tables are read, too.
     """
+    query = for_server(connection, "versions")
+    rows = connection.execute(query, {"oids": list(oids), "all": children}).fetchall()
+    return {
+        oid: (
+            SourceVersions(
+                system, int(line), database, oid, dict(leaves or {}), shape or "", standby, filtered
+            ),
+            other or "",
+        )
+        for oid, system, line, database, leaves, shape, standby, filtered, other in rows
+    }
+
+
+def who_holds_back(connection: Connection) -> str:
+    """Who holds the horizon back; empty where nothing does for long."""
+    oldest = connection.execute(statement("oldest")).fetchone()
+    return f"{oldest[0]}, for {oldest[1]:,.0f} s" if oldest and oldest[1] > LONG else ""
+
+
+def check_versioned(ref: TableRef, other: str) -> None:
+    """
+    Parameters:
+        other: see `versions_of`.
+
     Raises:
         PlanningError: its rows have no versions that could be compared.
     """
-    with planning("source", f"row versions of {ref}"):
-        standby = bool(connection.value("SELECT pg_catalog.pg_is_in_recovery()"))
-        timeline = (
-            "NULL"
-            if standby
-            # Eight hexadecimal digits: of the log that is written right now.
-            else "('x' || substr(pg_catalog.pg_walfile_name("
-            "pg_catalog.pg_current_wal_insert_lsn()), 1, 8))::bit(32)::int"
-        )
-        query = for_server(connection, "versions", timeline=sql.SQL(timeline))
-        asked = {"oid": oid, "all": not ref.only}
-        system, line, database, leaves, shape, standby, filtered, other = connection.first(
-            query, asked
-        )
-        oldest = connection.execute(statement("oldest")).fetchone()
     if other:
         raise PlanningError(
             f"--incremental xmin: expected {ref} to be a table, or a partitioned one, whose rows "
             f"are kept in heaps; found {_kinds(other)}"
         )
-    return SourceVersions(
-        system,
-        int(line),
-        database,
-        oid,
-        dict(leaves or {}),
-        shape or "",
-        standby,
-        filtered,
-        f"{oldest[0]}, for {oldest[1]:,.0f} s" if oldest and oldest[1] > LONG else "",
-    )
 
 
 def _kinds(found: str) -> str:

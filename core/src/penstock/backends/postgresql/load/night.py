@@ -98,7 +98,7 @@ def merge_all(connection: Connection, nights: Sequence[Nightly]) -> list[Merged]
     nothing. They begin with the tables that reference others, and what is inserted ends with them.
     """
     order = _referenced_first(connection, [night.spec.target_ref for night in nights])
-    stages = [open_stage(connection, night.spec, night.plan) for night in nights]
+    stages = _open_stages(connection, nights)
     run = partial(_run, connection)
     deleted = dict.fromkeys(order, 0)
     late = []
@@ -119,22 +119,47 @@ def merge_all(connection: Connection, nights: Sequence[Nightly]) -> list[Merged]
     merged = {place: stages[place].merge(nights[place].rows, run) for place in order}
     for place in late:
         delete(place)
+    tables = ", ".join(name(night.plan.load.table) for night in nights)
+    connection.execute(f"DROP TABLE {tables}".encode())
+    known = storages(connection, [_loaded(night) for night in nights])
     return [
-        _ended(connection, night, merged[place], deleted[place])
+        _ended(connection, night, merged[place], deleted[place], known[_loaded(night)])
         for place, night in enumerate(nights)
     ]
 
 
-def _ended(connection: Connection, night: Nightly, loaded: Loaded, deleted: int) -> Merged:
-    ref = replace(night.spec.target_ref, only=night.plan.load.table.only)
-    connection.execute(f"DROP TABLE {name(night.plan.load.table)}".encode())
+def _loaded(night: Nightly) -> TableRef:
+    """The table that it is merged into."""
+    return replace(night.spec.target_ref, only=night.plan.load.table.only)
+
+
+def _open_stages(connection: Connection, nights: Sequence[Nightly]) -> list[Stage]:
+    """Asked for together."""
+    stages: dict[int, Stage] = {}
+
+    def open_one(place: int) -> Stage:
+        if place not in stages:
+            night = nights[place]
+            stages[place] = open_stage(connection, night.spec, night.plan)
+        return stages[place]
+
+    places = range(len(nights))
+    if len(nights) > 1:
+        connection.ask_together([partial(open_one, place) for place in places])
+    return [open_one(place) for place in places]
+
+
+def _ended(
+    connection: Connection, night: Nightly, loaded: Loaded, deleted: int, stored: str
+) -> Merged:
+    ref = _loaded(night)
     inserted, updated = loaded.inserted or 0, loaded.updated or 0
     known, count = night.plan.night, None
     if known and known.rows is not None:
         count = known.rows + inserted - (0 if night.spec.gone.column else deleted)
     elif known:
         count = connection.value(f"SELECT count(*) FROM {rows_of(ref).as_string(connection)}")
-    return Merged(inserted, updated, deleted, count, storage(connection, ref))
+    return Merged(inserted, updated, deleted, count, stored)
 
 
 def _referenced_first(connection: Connection, tables: Sequence[TableRef]) -> list[int]:
@@ -181,7 +206,8 @@ def _run(connection: Connection, queries: Sequence[sql.Composed]) -> list[int]:
     return [connection.execute(query).rowcount for query in queries]
 
 
-def storage(connection: Connection, table: TableRef) -> str:
-    """What a table is recognised by; empty where it is not there."""
-    query = statement("storage")
-    return str(connection.value(query, {"table": name(table)}) or "")
+def storages(connection: Connection, tables: Sequence[TableRef]) -> dict[TableRef, str]:
+    """What tables are recognised by; empty where one is not there."""
+    asked = {"tables": list(map(name, tables))}
+    found = dict(connection.execute(statement("storage"), asked).fetchall()) if tables else {}
+    return {table: found.get(place) or "" for place, table in enumerate(tables, 1)}

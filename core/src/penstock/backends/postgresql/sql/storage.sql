@@ -1,13 +1,17 @@
--- Changes when the table, or one that it consists of, is made or written anew.
+-- By the place of each table, what changes when it, or a table that it consists of, is made or written
+-- anew.
 WITH RECURSIVE tree AS (
-    SELECT pg_catalog.to_regclass(%(table)s)::oid AS oid
+    SELECT place, pg_catalog.to_regclass(name)::oid AS oid
+    FROM pg_catalog.unnest(%(tables)s::text[]) WITH ORDINALITY AS asked (name, place)
     UNION
-    SELECT i.inhrelid FROM tree JOIN pg_catalog.pg_inherits AS i ON i.inhparent = tree.oid
+    SELECT tree.place, i.inhrelid
+    FROM tree JOIN pg_catalog.pg_inherits AS i ON i.inhparent = tree.oid
 )
-SELECT pg_catalog.md5(
+SELECT place, pg_catalog.md5(
     pg_catalog.string_agg(
         pg_catalog.concat_ws(' ', oid, pg_catalog.pg_relation_filenode(oid)), ',' ORDER BY oid
     )
 )
 FROM tree
 WHERE oid IS NOT NULL
+GROUP BY place

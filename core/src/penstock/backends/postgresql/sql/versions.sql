@@ -1,24 +1,24 @@
--- Facts that tell whether the row versions of a table can be compared with those of another night. A
--- table that is attached again has another row in pg_inherits. The timeline is the greatest one that
+-- Facts that tell whether the row versions of tables can be compared with those of another night, by
+-- the object id of each. A table that is attached again has another row in pg_inherits. The timeline is the greatest one that
 -- this server knows of: a checkpoint names the old one for a while after a promotion.
 WITH RECURSIVE tree AS (
-    SELECT c.oid, '' AS attached
-    FROM pg_catalog.pg_class AS c WHERE c.oid = %(oid)s
+    SELECT c.oid AS root, c.oid, '' AS attached
+    FROM pg_catalog.pg_class AS c WHERE c.oid = ANY (%(oids)s)
     UNION ALL
-    SELECT i.inhrelid, pg_catalog.concat(tree.attached, ' ', i.xmin)
+    SELECT tree.root, i.inhrelid, pg_catalog.concat(tree.attached, ' ', i.xmin)
     FROM tree JOIN pg_catalog.pg_inherits AS i ON i.inhparent = tree.oid AND {inherited} AND %(all)s
 ), leaves AS (
-    SELECT tree.oid, pg_catalog.max(tree.attached) AS attached, c.relkind, a.amname
+    SELECT tree.root, tree.oid, pg_catalog.max(tree.attached) AS attached, c.relkind, a.amname
     FROM tree
     JOIN pg_catalog.pg_class AS c ON c.oid = tree.oid
     LEFT JOIN pg_catalog.pg_am AS a ON a.oid = c.relam
     WHERE c.relkind <> 'p'
-    GROUP BY tree.oid, c.relkind, a.amname
+    GROUP BY tree.root, tree.oid, c.relkind, a.amname
 ), types AS (
-    SELECT a.atttypid AS oid
+    SELECT tree.root, a.atttypid AS oid
     FROM tree JOIN pg_catalog.pg_attribute AS a ON a.attrelid = tree.oid AND a.attnum > 0
     UNION
-    SELECT part.oid
+    SELECT types.root, part.oid
     FROM types
     JOIN pg_catalog.pg_type AS t ON t.oid = types.oid
     CROSS JOIN LATERAL (
@@ -34,25 +34,31 @@ WITH RECURSIVE tree AS (
         ' ', a.attnum, a.atttypid, a.atttypmod, a.attisdropped, a.attmissingval,
         CASE WHEN a.attgenerated = 'v' THEN pg_catalog.pg_get_expr(d.adbin, d.adrelid) END
     ) AS fact
-    FROM leaves
-    JOIN pg_catalog.pg_attribute AS a ON a.attrelid = leaves.oid AND a.attnum > 0
+    FROM (SELECT DISTINCT oid FROM leaves) AS leaf
+    JOIN pg_catalog.pg_attribute AS a ON a.attrelid = leaf.oid AND a.attnum > 0
     LEFT JOIN pg_catalog.pg_attrdef AS d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
-), shape (fact) AS (
-    SELECT pg_catalog.concat_ws(' ', 'enum', e.enumtypid, e.oid, e.enumlabel)
+), shape (root, fact) AS (
+    SELECT types.root, pg_catalog.concat_ws(' ', 'enum', e.enumtypid, e.oid, e.enumlabel)
     FROM types JOIN pg_catalog.pg_enum AS e ON e.enumtypid = types.oid
     UNION ALL
-    SELECT pg_catalog.concat_ws(' ', 'field', a.attrelid, a.attnum, a.atttypid, a.attisdropped)
+    SELECT types.root, pg_catalog.concat_ws(' ', 'field', a.attrelid, a.attnum, a.atttypid, a.attisdropped)
     FROM types
     JOIN pg_catalog.pg_type AS t ON t.oid = types.oid AND t.typrelid <> 0
     JOIN pg_catalog.pg_attribute AS a ON a.attrelid = t.typrelid AND a.attnum > 0
 )
 SELECT
+    roots.root::bigint,
     (SELECT system_identifier::text FROM pg_catalog.pg_control_system()),
     greatest(
         (SELECT timeline_id FROM pg_catalog.pg_control_checkpoint()),
         (SELECT min_recovery_end_timeline FROM pg_catalog.pg_control_recovery()),
         (SELECT received_tli FROM pg_catalog.pg_stat_wal_receiver),
-        {timeline}
+        -- Eight hexadecimal digits: of the log that is written right now.
+        CASE WHEN NOT pg_catalog.pg_is_in_recovery() THEN (
+            'x' || pg_catalog.substr(
+                pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_insert_lsn()), 1, 8
+            )
+        )::bit(32)::int END
     ),
     (SELECT oid::bigint FROM pg_catalog.pg_database WHERE datname = current_database()),
     (
@@ -63,12 +69,20 @@ SELECT
                 FROM attributes WHERE attrelid = leaves.oid
             ))
         )
-        FROM leaves
+        FROM leaves WHERE leaves.root = roots.root
     ),
-    (SELECT pg_catalog.md5(pg_catalog.string_agg(fact, E'\n' ORDER BY fact COLLATE "C")) FROM shape),
+    (
+        SELECT pg_catalog.md5(pg_catalog.string_agg(fact, E'\n' ORDER BY fact COLLATE "C"))
+        FROM shape WHERE shape.root = roots.root
+    ),
     pg_catalog.pg_is_in_recovery(),
-    (SELECT coalesce(bool_or(pg_catalog.row_security_active(oid)), false) FROM tree),
+    (
+        SELECT coalesce(bool_or(pg_catalog.row_security_active(tree.oid)), false)
+        FROM tree WHERE tree.root = roots.root
+    ),
     (
         SELECT pg_catalog.string_agg(DISTINCT relkind::text || ' ' || coalesce(amname, ''), ', ')
-        FROM leaves WHERE NOT (relkind IN ('r', 'm') AND amname = 'heap')
+        FROM leaves
+        WHERE leaves.root = roots.root AND NOT (relkind IN ('r', 'm') AND amname = 'heap')
     )
+FROM (SELECT DISTINCT root FROM tree) AS roots

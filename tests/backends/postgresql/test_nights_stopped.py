@@ -1,0 +1,151 @@
+"""Nights that are stopped: what becomes of their stage, and of those that are to look for what is
+gone."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import penstock
+from penstock import BatchSpec, copy_all
+from penstock.errors import PenstockError, SnapshotLost
+from penstock.events import Committed, Merged, SnapshotChanged, StepChanged
+
+from .test_nights import ALL, items, night
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.backends.conftest import Pair
+
+    from penstock.events import Event
+
+__all__ = ["items"]
+
+
+def stopped(items: Pair, until: Callable[[Event], bool], **options: Any) -> None:
+    """A night that ends after an event, and loses its snapshot by that."""
+    spec = items.spec("public.items", mode="upsert", incremental="xmin", run_id="r", **options)
+    with closing(penstock.copy(spec)) as events:
+        next(event for event in events if until(event))
+
+
+def resumed(items: Pair, **options: Any) -> list[Event]:
+    return list(penstock.resume("r", source=items.source.url, target=items.target.url, **options))
+
+
+CUT = {"strategy": "range", "key": "id", "partitions": 2, "degree": 1}
+
+
+SESSIONS = (
+    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database()"
+    " AND application_name LIKE 'penstock:%'"
+)
+
+
+def some(event: Event) -> bool:
+    return isinstance(event, Committed)
+
+
+def all_of_two(event: Event) -> bool:
+    """What comes next: to look for what is gone."""
+    return isinstance(event, StepChanged)
+
+
+@pytest.mark.parametrize("until", [some, all_of_two])
+@pytest.mark.parametrize("options", [{"deletes": "hard"}, {"deletes": "hard", "atomic": "table"}])
+def test_a_night_whose_snapshot_is_lost_starts_over(
+    items: Pair, until: Callable[[Event], bool], options: dict[str, Any]
+) -> None:
+    night(items, deletes="hard").done()
+    items.source.run("UPDATE items SET word = 'x' WHERE id IN (1, 999)")
+    stopped(items, until, **CUT, **options)
+    items.source.run(
+        "UPDATE items SET word = 'y' WHERE id IN (1, 999)", "DELETE FROM items WHERE id = 5"
+    )
+    events = resumed(items)
+    (renewed,) = (e for e in events if isinstance(e, SnapshotChanged) and e.state == "renewed")
+    assert "started over" in renewed.message
+    (merged,) = (event for event in events if isinstance(event, Merged))
+    assert (merged.updated, merged.deleted) == (2, 1)
+    assert items.target.rows(ALL) == items.source.rows(ALL)
+
+
+@pytest.mark.parametrize("until", [some, all_of_two])
+def test_one_that_is_to_fail_fails_and_says_what_to_do(
+    items: Pair, until: Callable[[Event], bool]
+) -> None:
+    night(items, deletes="hard").done()
+    items.source.run("UPDATE items SET word = 'x' WHERE id IN (1, 999)")
+    stopped(items, until, **CUT, deletes="hard", on_snapshot_lost="fail")
+    items.source.run("DELETE FROM items WHERE id = 5")
+    with pytest.raises(SnapshotLost) as found:
+        resumed(items)
+    assert "--on-snapshot-lost restart (copy everything again" in str(found.value)
+    resumed(items, on_snapshot_lost="restart")
+    assert items.target.rows(ALL) == items.source.rows(ALL)
+
+
+def test_one_that_accepts_a_later_moment_is_exact_after_the_next(items: Pair) -> None:
+    night(items, deletes="hard").done()
+    items.source.run("UPDATE items SET word = 'x' WHERE id IN (1, 999)")
+    stopped(items, all_of_two, **CUT, deletes="hard")
+    items.source.run(
+        "UPDATE items SET word = 'y' WHERE id = 1",
+        "INSERT INTO items VALUES (5000, 'new')",
+        "DELETE FROM items WHERE id IN (5, 999)",
+    )
+    events = resumed(items, on_snapshot_lost="accept")
+    assert [event.deleted for event in events if isinstance(event, Merged)] == [2]
+    assert items.target.rows("SELECT word FROM items WHERE id = 1") == [("x",)]
+    night(items, deletes="hard").done()
+    assert items.target.rows(ALL) == items.source.rows(ALL)
+
+
+@pytest.mark.parametrize("gathered", [1, 2])
+def test_tables_that_are_merged_together_are_of_one_moment(items: Pair, gathered: int) -> None:
+    """If one starts over, all do; where all were read, none does."""
+    items.source.run("CREATE TABLE words (id int PRIMARY KEY, word text)")
+    change = "INSERT INTO {} SELECT coalesce(max(id), 0) + 1 FROM {}"
+    given: dict[str, Any] = {"source": items.source.url, "target": items.target.url}
+    given |= {"tables": ["public.*"]}
+    given |= {"mode": "upsert", "incremental": "xmin", "atomic": "batch", "degree": 1}
+    batch = BatchSpec.from_mapping({**given, "run_id": "b"}, "test")
+    with closing(copy_all(batch)) as events:
+        for _ in range(gathered):
+            next(event for event in events if isinstance(event, Committed))
+    items.source.run(*(change.format(name, name) for name in ("items", "words")))
+    list(copy_all(batch))
+    assert [items.target.count(f"public.{name}") for name in ("items", "words")] == (
+        [1001, 1] if gathered == 1 else [1000, 0]
+    )
+    moments = items.target.rows("SELECT DISTINCT content->>'moment' FROM penstock.watermark")
+    assert len(moments) == 1
+
+
+@pytest.mark.parametrize(
+    ("until", "deletes"), [(some, "ignore"), (some, "hard"), (all_of_two, "hard")]
+)
+def test_a_night_that_was_asleep_while_another_one_has_merged(
+    items: Pair, until: Callable[[Event], bool], deletes: str
+) -> None:
+    """Its sessions have ended, so that nobody has waited for it, and its stage is dropped."""
+    night(items, deletes=deletes).done()
+    items.source.run("UPDATE items SET word = 'x' WHERE id IN (1, 999)")
+    given = {"mode": "upsert", "incremental": "xmin", "deletes": deletes, **CUT}
+    asleep = penstock.copy(items.spec("public.items", run_id="r", **given))
+    next(event for event in asleep if until(event))
+    items.target.run(SESSIONS)
+    items.source.run("UPDATE items SET word = 'y' WHERE id IN (1, 999)")
+    night(items, run_id="next", deletes=deletes).done()
+    with pytest.raises(PenstockError) as caught:
+        list(asleep)
+    assert caught.value.transient
+    assert "run next has moved it to epoch 2" in str(caught.value)
+    assert items.target.rows(ALL) == items.source.rows(ALL)
+    status = penstock.status("r", target=items.target.url)
+    assert status.night is not None
+    assert status.night.overtaken_by is not None
+    assert status.night.overtaken_by.run_id == "next"
