@@ -145,11 +145,14 @@ def run_script(text: str, *arguments: str, timeout: float = 120) -> int:
     Raises:
         TimeoutExpired: it was killed after so many seconds.
     """
-    process = Cli([text, *arguments], stdout=sys.__stdout__, stderr=sys.__stderr__, run="script")
-    try:
-        return process.wait(timeout)
-    finally:
-        process.kill()
+    with tempfile.TemporaryFile() as said:
+        process = Cli([text, *arguments], stdout=said, stderr=said, run="script")
+        try:
+            return process.wait(timeout)
+        finally:
+            process.kill()
+            said.seek(0)
+            print(said.read().decode())
 
 
 def can_be_forked(env: Mapping[str, str]) -> bool:

@@ -20,6 +20,7 @@ import socket
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -75,10 +76,7 @@ def serve(requests: socket.socket) -> Callable[[], object] | None:
         become(standard, **asked["process"])
         os.write(answer, f"{os.getpid()}\n".encode())
         os.close(answer)
-        run: Callable[..., object] = {"penstock": penstock, "script": script, "nursery": nursery}[
-            asked["run"]
-        ]
-        return lambda: run(*asked["arguments"], *more)
+        return partial(RUNS[asked["run"]], *asked["arguments"], *more)
 
 
 def report(answers: dict[int, int]) -> None:
@@ -125,6 +123,13 @@ def nursery(*given: Any) -> object:
     early_fork: Any = import_module("penstock.workers.early_fork")
     ours = socket.socket(fileno=requests)
     return early_fork._become_nursery(ours, os.dup(2), (), dict(os.environ), backends)
+
+
+RUNS: dict[str, Callable[..., object]] = {
+    "penstock": penstock,
+    "script": script,
+    "nursery": nursery,
+}
 
 
 def main() -> int:
