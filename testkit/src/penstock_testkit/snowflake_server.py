@@ -1,5 +1,7 @@
 """`python -m penstock_testkit.snowflake_server PORT [LOG]`: an emulator, and no Snowflake.
 
+It needs a temporary directory of its own, which is removed when it is orphaned.
+
 It is fakesnow, which translates to DuckDB, behind a front that makes it more alike in what Penstock
 relies on: transactions that change something take turns, as by Snowflake's locks of tables, instead
 of failing; one whose client is gone is rolled back; DDL commits what is open; errors are errors of
@@ -11,6 +13,7 @@ from __future__ import annotations
 import re
 import shutil
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -28,6 +31,8 @@ from fakesnow.cursor import FakeSnowflakeCursor
 from fakesnow.transforms import stage
 from snowflake.connector.errors import ProgrammingError
 from sqlglot import Expr, exp, parse_one
+
+from penstock_testkit.waiting import end_when_orphaned
 
 HOST = "127.0.0.1"
 # Snowflake itself waits for five minutes: https://docs.snowflake.com/en/sql-reference/transactions
@@ -256,6 +261,7 @@ class Sessions(dict[str, Any]):
 
 
 def main() -> None:
+    end_when_orphaned(tempfile.gettempdir())
     server: Any = import_module("fakesnow.server")  # its package has a function of that name
     _CURSOR.execute = execute
     _CURSOR._describe_last_sql = describe_last

@@ -26,7 +26,7 @@ CHOSEN = (
     "test_among_other_rows[snowflake-upsert]",
     "test_among_other_rows[snowflake-swap]",
     "test_a_worker_at_each_hook[snowflake-replace]",
-    "test_a_supervisor_at_each_call_of_the_control_store[snowflake]",
+    "test_a_supervisor_at_each_call_of_the_control_store[snowflake-swap]",
     "test_partitions_of_a_series_are_committed_once[snowflake]",
     "test_of_several_callers_one_adds[snowflake]",
     "test_of_several_callers_one_changes[snowflake]",
