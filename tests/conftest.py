@@ -48,8 +48,13 @@ from .skipped import skip_table
 if TYPE_CHECKING:
     from psycopg.pq.abc import PGconn
 
-# What tests write is kept in memory, where there is enough of it: it is synced thousands of times.
-if "TMPDIR" not in os.environ and (folder := memory_folder()) is not None:
+# What tests write is kept in memory, where there is enough of it and programs may run in it: it is
+# synced thousands of times.
+if (
+    "TMPDIR" not in os.environ
+    and (folder := memory_folder()) is not None
+    and not os.statvfs(folder).f_flag & os.ST_NOEXEC
+):
     os.environ["TMPDIR"] = tempfile.tempdir = str(folder)
 
 # How long an example takes says nothing: other tests run beside it.
