@@ -1,4 +1,4 @@
-"""`penstock` as a process of its own, forked by `cli_server` instead of started from nothing."""
+"""Penstock as a process of its own, forked by `cli_server` instead of started from nothing."""
 
 from __future__ import annotations
 
@@ -27,10 +27,13 @@ class Cli:
     """A running command, much as `subprocess.Popen` has it.
 
     Parameters:
-        arguments: those of ``penstock``.
+        arguments: those of what it runs.
         stdout: the file that gets it; by default a pipe, see the attribute.
         env: the whole environment; ours by default.
         session: whether it leads one.
+        run: ``penstock``; or ``script``, a Python program, which is the first argument; or
+            ``nursery``, whose arguments are backends.
+        more: the descriptor that a nursery has besides.
     """
 
     def __init__(
@@ -41,16 +44,17 @@ class Cli:
         stdout: IO[bytes] | None = None,
         env: Mapping[str, str] | None = None,
         session: bool = False,
+        run: str = "penstock",
+        more: Sequence[int] = (),
     ) -> None:
         self.returncode: int | None = None
         self.stdout: IO[bytes] | None = None
         environment = dict(os.environ if env is None else env)
-        assert _at_start(environment) == _at_start(os.environ), "start it by itself"
+        assert can_be_forked(environment), "start it by itself"
         request = {
+            "run": run,
             "arguments": [*arguments],
-            "folder": os.getcwd(),
-            "env": environment,
-            "session": session,
+            "process": {"folder": os.getcwd(), "env": environment, "session": session},
         }
         with ExitStack() as ours:
             self._answers, answer = os.pipe()
@@ -63,7 +67,7 @@ class Cli:
                 self.stdout = os.fdopen(reading, "rb")
             else:
                 writing = stdout.fileno()
-            given = [nothing, writing, stderr.fileno(), answer]
+            given = [nothing, writing, stderr.fileno(), answer, *more]
             socket.send_fds(
                 _server(tuple(_at_start(environment).items())),
                 [json.dumps(request).encode()],
@@ -131,6 +135,29 @@ def run_cli(
             file.seek(0)
             said.append(file.read().decode())
     return subprocess.CompletedProcess(["penstock", *arguments], code, *said)
+
+
+def run_script(text: str, *arguments: str, timeout: float = 120) -> int:
+    """Run a Python program, as ``python -c`` does, to its end.
+
+    Returns: the exit code, negative for a signal.
+
+    Raises:
+        TimeoutExpired: it was killed after so many seconds.
+    """
+    with tempfile.TemporaryFile() as said:
+        process = Cli([text, *arguments], stdout=said, stderr=said, run="script")
+        try:
+            return process.wait(timeout)
+        finally:
+            process.kill()
+            said.seek(0)
+            print(said.read().decode())
+
+
+def can_be_forked(env: Mapping[str, str]) -> bool:
+    """Whether a process of this environment would have started as a fork has."""
+    return _at_start(env) == _at_start(os.environ)
 
 
 def _at_start(env: Mapping[str, str]) -> dict[str, str]:

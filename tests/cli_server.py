@@ -1,9 +1,10 @@
-"""Runs `penstock`, each time in a fork of one process that has its modules imported.
+"""Runs Penstock, each time in a fork of one process that has its modules and drivers imported.
 
 To import them takes longer than a small copy. Usage: ``python -P cli_server.py DESCRIPTOR``, of a
-SOCK_SEQPACKET socket. A request is JSON (arguments, folder, environment, and whether the process
-leads a session of its own) with four descriptors: the three standard ones, and a pipe that gets two
-lines, the process id once it is as asked for, and the exit code, negative for a signal.
+SOCK_SEQPACKET socket. A request is JSON (what the fork becomes, its arguments, folder, environment,
+and whether it leads a session of its own) with four descriptors: the three standard ones, and a
+pipe that gets two lines, the process id once it is as asked for, and the exit code, negative for a
+signal. A nursery gets a fifth one, its socket.
 """
 
 from __future__ import annotations
@@ -18,27 +19,34 @@ import signal
 import socket
 import sys
 import time
+from collections.abc import Callable
+from functools import partial
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
-# Their libraries begin threads, which a fork would be without: imported by those who need them.
-DRIVERS = ("duckdb", "pyarrow", "snowflake")
+# Modules that drivers import when they are first used.
+LATER = ("pandas", "pyarrow.compute", "pyarrow.dataset", "pyarrow.parquet", "snowflake.connector")
+# A fork would be without a thread; but jemalloc's, which a nursery's workers are without, too.
+THREADS = {"jemalloc_bg_thd"}
 
 
 def prepare() -> None:
-    found = pkgutil.walk_packages(import_module("penstock").__path__, "penstock.")
-    sys.modules.update(dict.fromkeys(DRIVERS))  # type: ignore[arg-type] # cannot be imported now
-    for module in found:
+    os.environ["OPENBLAS_NUM_THREADS"] = "1"  # else it begins the others here
+    for module in pkgutil.walk_packages(import_module("penstock").__path__, "penstock."):
         with contextlib.suppress(ImportError):
             import_module(module.name)
-    for name in DRIVERS:
-        del sys.modules[name]
-    assert len(os.listdir("/proc/self/task")) == 1, "a fork would be without the other threads"
+    for name in LATER:
+        with contextlib.suppress(ImportError):
+            import_module(name)
+    del os.environ["OPENBLAS_NUM_THREADS"]
+    names = [path.read_text().strip() for path in Path("/proc/self/task").glob("*/comm")]
+    assert len([name for name in names if name not in THREADS]) == 1, names
     gc.freeze()
 
 
-def serve(requests: socket.socket) -> list[str] | None:
-    """The arguments in a fork that is to run `penstock`; None once there are no more requests."""
+def serve(requests: socket.socket) -> Callable[[], object] | None:
+    """In a fork, what it is to do; None once there are no more requests."""
     ended, wakeup = os.pipe()
     for end in (ended, wakeup):
         os.set_blocking(end, False)
@@ -52,22 +60,23 @@ def serve(requests: socket.socket) -> list[str] | None:
             report(answers)
         if requests.fileno() not in ready:
             continue
-        message, descriptors, _, _ = socket.recv_fds(requests, 1 << 20, 4)
+        message, descriptors, _, _ = socket.recv_fds(requests, 1 << 20, 5)
         if not message:
             return None
-        *standard, answer = descriptors
+        standard, (answer, *more) = descriptors[:3], descriptors[3:]
         if pid := os.fork():
             answers[pid] = answer
-            for descriptor in standard:
+            for descriptor in (*standard, *more):
                 os.close(descriptor)
             continue
         for descriptor in (ended, wakeup, *answers.values()):
             os.close(descriptor)
         requests.close()
-        arguments = become(standard, **json.loads(message))
+        asked = json.loads(message)
+        become(standard, **asked["process"])
         os.write(answer, f"{os.getpid()}\n".encode())
         os.close(answer)
-        return arguments
+        return partial(RUNS[asked["run"]], *asked["arguments"], *more)
 
 
 def report(answers: dict[int, int]) -> None:
@@ -80,9 +89,7 @@ def report(answers: dict[int, int]) -> None:
         os.close(answers.pop(pid))
 
 
-def become(
-    standard: list[int], *, arguments: list[str], folder: str, env: dict[str, str], session: bool
-) -> list[str]:
+def become(standard: list[int], *, folder: str, env: dict[str, str], session: bool) -> None:
     """Be as if this process was started by itself."""
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -96,19 +103,42 @@ def become(
     os.environ.clear()
     os.environ.update(env)
     time.tzset()
+
+
+def penstock(*arguments: str) -> object:
     sys.argv[:] = ["penstock", *arguments]
-    return arguments
+    cli: Any = import_module("penstock.cli.main")
+    return cli.run()  # as the program does: it never returns
+
+
+def script(text: str, *arguments: str) -> None:
+    """As ``python -c`` does."""
+    sys.argv[:] = ["-c", *arguments]
+    exec(compile(text, "<string>", "exec"), {"__name__": "__main__"})
+
+
+def nursery(*given: Any) -> object:
+    """As the command line has one, which never returns either."""
+    *backends, requests = given
+    early_fork: Any = import_module("penstock.workers.early_fork")
+    ours = socket.socket(fileno=requests)
+    return early_fork._become_nursery(ours, os.dup(2), (), dict(os.environ), backends)
+
+
+RUNS: dict[str, Callable[..., object]] = {
+    "penstock": penstock,
+    "script": script,
+    "nursery": nursery,
+}
 
 
 def main() -> int:
     descriptor = int(sys.argv[1])
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     prepare()
-    arguments = serve(socket.socket(fileno=descriptor))
-    if arguments is None:
-        return 0
-    cli: Any = import_module("penstock.cli.main")
-    cli.run()  # as the program does: it never returns
+    todo = serve(socket.socket(fileno=descriptor))
+    if todo is not None:
+        todo()
     return 0
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import signal
+import tempfile
 import uuid
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
@@ -39,12 +40,22 @@ from penstock_testkit import (
     new_snowflake_database,
     snowflake_missing,
 )
+from penstock_testkit.servers import memory_folder
 
 from .shared_nurseries import shared_nurseries
 from .skipped import skip_table
 
 if TYPE_CHECKING:
     from psycopg.pq.abc import PGconn
+
+# What tests write is kept in memory, where there is enough of it and programs may run in it: it is
+# synced thousands of times.
+if (
+    "TMPDIR" not in os.environ
+    and (folder := memory_folder()) is not None
+    and not os.statvfs(folder).f_flag & os.ST_NOEXEC
+):
+    os.environ["TMPDIR"] = tempfile.tempdir = str(folder)
 
 # How long an example takes says nothing: other tests run beside it.
 settings.register_profile("patient", deadline=None)

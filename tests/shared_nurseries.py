@@ -2,23 +2,54 @@
 
 Half of what a small copy costs is what that process imports. Copies with the same environment, in
 the same folder, between the same kinds of ends get one that is there already. Their workers are
-fresh forks of it, as they are of one that is new.
+fresh forks of it, as they are of one that is new. And one that is new is a fork of a process that
+has all drivers imported, as the command line's are forks of that.
 """
 
 from __future__ import annotations
 
 import os
+import select
+import socket
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Any, cast
 
 import pytest
 
 from penstock.run import connections
+from penstock.workers.early_fork import READY, READY_SECONDS
 from penstock.workers.process import Nursery, WorkerProcess
+
+from .cli import Cli, can_be_forked
 
 # Kept while no copy uses them: each has its drivers in memory.
 KEPT = 8
+
+
+class _Fork(Cli):
+    """A nursery, with what `Nursery` needs of a `Popen`.
+
+    Parameters:
+        environment, backends: see `Nursery`.
+        requests: its end of the socket.
+    """
+
+    def __init__(
+        self, environment: Mapping[str, str], backends: Sequence[str], requests: socket.socket
+    ) -> None:
+        reading, writing = os.pipe()
+        self.stderr = os.fdopen(reading, "rb")
+        with open(os.devnull, "wb") as nothing, os.fdopen(writing, "wb") as stderr:
+            super().__init__(
+                backends,
+                stdout=nothing,
+                stderr=stderr,
+                env=environment,
+                run="nursery",
+                more=[requests.fileno()],
+            )
 
 
 class _Kept(Nursery):
@@ -27,6 +58,19 @@ class _Kept(Nursery):
     def __init__(self, environment: Mapping[str, str], backends: Sequence[str]) -> None:
         self.folder = os.getcwd()
         super().__init__(environment, backends)
+
+    def _launch(self) -> None:
+        if not can_be_forked(self._environment):
+            super()._launch()
+            return
+        self._mine.clear()
+        self._socket, theirs = socket.socketpair()
+        with theirs:
+            self._popen = cast("Any", _Fork(self._environment, self._backends, theirs))
+        ready = select.select([self._socket], [], [], READY_SECONDS)[0]
+        if not (ready and self._socket.recv(len(READY)) == READY):
+            self._discard()
+            super()._launch()
 
     def suits(self, environment: Mapping[str, str], backends: Sequence[str]) -> bool:
         return (

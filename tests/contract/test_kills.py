@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +17,7 @@ from penstock.backends.api.roll_forward import RollForwardHooks
 from penstock.errors import PenstockError
 from penstock.spec.modes import MERGE, SWAP, Mode
 
+from ..cli import run_cli
 from .copying import Pair
 from .database import SqlDatabase
 
@@ -192,14 +190,7 @@ def test_a_supervisor_that_writes_its_journal(dying: Pair, killing: Killing, mom
 
 def _exit_code(words: Sequence[str]) -> int:
     """Of a process that begins a run, or goes on with it."""
-    program = Path(sys.executable).with_name("penstock")
-    return subprocess.run(
-        [program, "copy", *words, "--run-id=r", "--on-snapshot-lost=accept"],
-        env=os.environ,
-        capture_output=True,
-        check=False,
-        timeout=60,
-    ).returncode
+    return run_cli("copy", *words, "--run-id=r", "--on-snapshot-lost=accept").returncode
 
 
 def test_a_worker_in_mid_stream(dying: Pair, killing: Killing) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from penstock import RunEntry, UsageError, create, runs, status
 
-from ..cli import run_cli
+from ..cli import run_cli, run_script
 from .copying import ROWS, Pair
 from .test_reports import COUNT, CUT, DYING, LATER
 
@@ -59,8 +59,7 @@ def test_of_a_run_that_was_killed(pair: Pair) -> None:
     pair.make()
     asked = {**pair.spec(run_id="r", mode="truncate", **CUT).stored(), **pair.ends}
     given = {name: value for name, value in asked.items() if value is not None}
-    killed = subprocess.run([sys.executable, "-c", DYING, repr(given)], check=False, timeout=120)
-    assert killed.returncode == -signal.SIGKILL
+    assert run_script(DYING, repr(given)) == -signal.SIGKILL
     told = pair.theirs.sees_executions
     (entry,) = listed(pair).values()
     assert (entry.status, entry.at_work) == (("killed", False) if told else ("running", None))

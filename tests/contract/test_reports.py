@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
-import sys
 from collections.abc import Callable
 from contextlib import closing
 from typing import Any
@@ -16,6 +14,7 @@ from penstock import RunReport, create, report, run_report_html, run_report_text
 from penstock.backends.api.registry import find_backend
 from penstock.model.tables import TableRef
 
+from ..cli import run_script
 from .copying import ROWS, Pair
 from .database import Database, SqlDatabase
 from .rows import numbered
@@ -96,8 +95,7 @@ def test_of_a_run_that_was_killed(pair: Pair) -> None:
     pair.make()
     asked = {**pair.spec(run_id="r", mode="truncate", **CUT).stored(), **pair.ends}
     given = {name: value for name, value in asked.items() if value is not None}
-    killed = subprocess.run([sys.executable, "-c", DYING, repr(given)], check=False, timeout=120)
-    assert killed.returncode == -signal.SIGKILL
+    assert run_script(DYING, repr(given)) == -signal.SIGKILL
     found = reported(pair)
     told = "killed" if pair.theirs.sees_executions else "running"
     assert found.status == told

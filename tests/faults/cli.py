@@ -60,8 +60,8 @@ class Run:
     Its workers keep that session when it is gone: that is how they are found.
     """
 
-    program: tuple[str, ...] = ()
-    """What is started in the place of ``penstock``."""
+    script = ""
+    """A program in the place of ``penstock``."""
 
     def __init__(self, *words: str) -> None:
         self.events: list[Event] = []
@@ -69,17 +69,9 @@ class Run:
         self._ended = False
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `close`
         arguments = [*words, "--json"]
-        self.popen: Cli | subprocess.Popen[bytes]
-        if self.program:
-            self.popen = subprocess.Popen(
-                [*self.program, *arguments],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=self._errors,
-                start_new_session=True,
-            )
-        else:
-            self.popen = Cli(arguments, stderr=self._errors, session=True)
+        run = "script" if self.script else "penstock"
+        given = [self.script, *arguments] if self.script else arguments
+        self.popen = Cli(given, stderr=self._errors, session=True, run=run)
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 

@@ -6,7 +6,7 @@ What cannot be undone together is done again: whatever was killed, `resume` comp
 from __future__ import annotations
 
 import signal
-import sys
+from pathlib import Path
 from signal import SIGKILL
 
 import pytest
@@ -32,7 +32,7 @@ RECORDS: dict[str, tuple[bytes, Direction]] = {
 
 @pytest.fixture(autouse=True)
 def _apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Run, "program", (sys.executable, "-m", apart.__name__))
+    monkeypatch.setattr(Run, "script", Path(apart.__file__).read_text())
     monkeypatch.setattr(PostgresRecords, "steps_with_records", False)
 
 

@@ -20,6 +20,8 @@ from urllib.parse import parse_qsl, urlsplit
 import pyarrow as pa
 from chdb import session
 
+from penstock_testkit.waiting import end_when_orphaned
+
 # What is said by a request's parameters and is no setting of the query.
 _OTHERS = {
     *("query", "database", "query_id", "user", "password", "default_format", "session_id"),
@@ -195,6 +197,7 @@ class Front(ThreadingHTTPServer):
 
 
 def main(folder: str, port: str) -> None:
+    end_when_orphaned(folder)
     Handler.folder = folder
     kept = Session(folder)  # the engine ends with its last session
     kept.query("SELECT 1")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 import time
 import uuid
 from collections.abc import Iterator
@@ -49,7 +50,15 @@ def any_snowflake(log: Path | None = None) -> Iterator[str]:
     program = [sys.executable, "-m", "penstock_testkit.snowflake_server", str(port)]
     if log is not None:
         program.append(str(log))
-    with subprocess.Popen(program, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:
+    with (
+        tempfile.TemporaryDirectory(prefix="penstock-snowflake-") as folder,
+        subprocess.Popen(
+            program,
+            env={**os.environ, "TMPDIR": folder},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        ) as server,
+    ):
         try:
             _wait_for(server, port)
             yield f"snowflake://penstock:penstock@{HOST}:{port}/test/public?protocol=http"

@@ -1,5 +1,7 @@
 """`python -m penstock_testkit.snowflake_server PORT [LOG]`: an emulator, and no Snowflake.
 
+It needs a temporary directory of its own, which is removed when it is orphaned.
+
 It is fakesnow, which translates to DuckDB, behind a front that makes it more alike in what Penstock
 relies on: transactions that change something take turns, as by Snowflake's locks of tables, instead
 of failing; one whose client is gone is rolled back; DDL commits what is open; errors are errors of
@@ -11,11 +13,14 @@ from __future__ import annotations
 import re
 import shutil
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -27,6 +32,8 @@ from fakesnow.transforms import stage
 from snowflake.connector.errors import ProgrammingError
 from sqlglot import Expr, exp, parse_one
 
+from penstock_testkit.waiting import end_when_orphaned
+
 HOST = "127.0.0.1"
 # Snowflake itself waits for five minutes: https://docs.snowflake.com/en/sql-reference/transactions
 IDLE_SECONDS = 2.0
@@ -35,6 +42,28 @@ _DDL = {"CREATE", "ALTER", "DROP"}
 LOG = sys.argv[2] if len(sys.argv) > 2 else ""
 _COPY = re.compile(r"\s*COPY\s+INTO\s", re.I)
 _REMOVE = re.compile(r"\s*REMOVE\s+@(\S+)\s*", re.I)
+
+
+_client: ContextVar[int] = ContextVar("_client")
+"""The port of who asks."""
+
+
+class Asked:
+    """The application, which knows who asks."""
+
+    def __init__(self, app: Any) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if client := scope.get("client"):
+            _client.set(client[1])
+        await self._app(scope, receive, send)
+
+
+def is_gone(port: int) -> bool:
+    """Whether a client has closed its connection, or was killed."""
+    established = f"0100007F:{port:04X} 0100007F:{int(sys.argv[1]):04X} 01"
+    return established not in Path("/proc/net/tcp").read_text(encoding="ascii")
 
 
 class Turns:
@@ -49,7 +78,10 @@ class Turns:
     def take(self, connection: Any) -> None:
         with self._condition:
             while self._owner is not None and self._owner is not connection:
-                if not self._busy and time.monotonic() - self._idle_since > IDLE_SECONDS:
+                if not self._busy and (
+                    time.monotonic() - self._idle_since > IDLE_SECONDS
+                    or is_gone(self._owner._client)
+                ):
                     self._roll_back()
                     break
                 self._condition.wait(0.05)
@@ -102,6 +134,7 @@ def execute(cursor: Any, command: str, *arguments: Any, **named: Any) -> Any:
     """In the place of `FakeSnowflakeCursor.execute`: a session does one thing after the other."""
     lock = cursor._conn.__dict__.setdefault("_lock", threading.RLock())
     with lock:
+        cursor._conn._client = _client.get()
         if swapped := _SWAP.fullmatch(command):
             mine, theirs = swapped.groups()
             aside = f'{mine.rpartition(".")[0]}."swapped aside"'
@@ -148,6 +181,11 @@ def _turning(cursor: Any, command: str, *arguments: Any, **named: Any) -> Any:
     finally:
         if not mine and word not in _READING and word != "BEGIN":
             TURNS.give(connection)
+
+
+def describe_last(cursor: Any) -> Any:
+    """In the place of `_describe_last_sql`, which parses and writes again what DuckDB has run."""
+    return cursor._duck_conn.execute(f"DESCRIBE {cursor._last_sql}", cursor._last_params).fetchall()
 
 
 def _translated(call: Callable[[], Any]) -> Any:
@@ -223,8 +261,10 @@ class Sessions(dict[str, Any]):
 
 
 def main() -> None:
+    end_when_orphaned(tempfile.gettempdir())
     server: Any = import_module("fakesnow.server")  # its package has a function of that name
     _CURSOR.execute = execute
+    _CURSOR._describe_last_sql = describe_last
     # Long expressions are parsed by functions that call each other.
     sys.setrecursionlimit(20_000)
     threading.stack_size(256 << 20)
@@ -234,7 +274,7 @@ def main() -> None:
     _TRANSFORMS.to_decimal = to_decimal
     _TRANSFORMS.upper_case_unquoted_identifiers = to_text
     server.sessions = Sessions()
-    uvicorn.run(server.app, host=HOST, port=int(sys.argv[1]), log_level="error")
+    uvicorn.run(Asked(server.app), host=HOST, port=int(sys.argv[1]), log_level="error")
 
 
 if __name__ == "__main__":

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import threading
 import time
 from collections.abc import Callable
 from typing import TypeVar
@@ -40,3 +43,20 @@ def until(
         if answered > deadline:
             raise TimeoutError(f"after {timeout:g} s: {otherwise()}")
         time.sleep(min(max(soonest, 10 * (answered - asked)), LATEST))
+
+
+def end_when_orphaned(folder: str) -> None:
+    """Have this process end, in half a second, when the one that started it is gone.
+
+    Parameters:
+        folder: is removed then.
+    """
+    parent = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(0.5)
+        shutil.rmtree(folder, ignore_errors=True)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import signal
-import subprocess
-import sys
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterator
@@ -16,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 import psycopg
 import pytest
+from tests.cli import run_script
 from tests.one_copy import OneCopy
 
 import penstock
@@ -425,13 +424,8 @@ def test_a_kill_around_the_commit_of_the_merge(items: Ends, moment: str) -> None
     words = ("--source", items.source_url, "--target", items.target.url)
     chosen = ("--table", "public.items", "--target-table", items.target.table)
     night = ("--mode", "upsert", "--incremental", "xmin", "--watermark", "w", "--deletes", "hard")
-    done = subprocess.run(
-        [sys.executable, "-c", DYING, moment, "copy", *words, *chosen, *night, "--run-id", "r"],
-        check=False,
-        capture_output=True,
-        timeout=120,
-    )
-    assert done.returncode == -signal.SIGKILL, done.stderr
+    code = run_script(DYING, moment, "copy", *words, *chosen, *night, "--run-id", "r")
+    assert code == -signal.SIGKILL
     if moment == "before":
         assert items.target.rows(ALL) == before
     else:
