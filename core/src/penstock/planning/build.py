@@ -24,7 +24,8 @@ from penstock.errors import MissingTarget, PermanentError, PlanningError, Transi
 from penstock.model.extents import Bound, Crossing, Key, Whole
 from penstock.model.nights import Night, is_behind
 from penstock.model.plans import LoadPlan, Partition, PartitionPlan
-from penstock.model.tables import Column, ColumnPair, TableDefinition, TableRef
+from penstock.model.table_model import TableDefinition
+from penstock.model.tables import Column, ColumnPair, TableRef
 from penstock.planning import cuts as planning
 from penstock.planning.choice import SMALLEST_PARTITION_BYTES, Choice, choose
 from penstock.planning.column_pairs import ColumnMapping, chosen_columns, map_columns

@@ -25,7 +25,8 @@ from penstock.backends.sql.relations import TYPE, read_columns
 from penstock.backends.sql.session import Session, keeping
 from penstock.backends.sql.target import SqlTarget, no_rows
 from penstock.model.plans import LoadPlan
-from penstock.model.tables import Column, Relation, TableDefinition, TableRef
+from penstock.model.table_model import TableDefinition
+from penstock.model.tables import Column, Relation, TableRef
 
 _FRACTIONS = {"s": "(0)", "ms": "(3)", "us": "(9)", "ns": "(9)"}
 TYPES = MadeTypes(

@@ -26,7 +26,8 @@ from penstock.backends.sql.load_plan import TargetTables, UnLinks
 from penstock.backends.sql.relations import check_is_table
 from penstock.backends.sql.session import Session
 from penstock.errors import PlanningError
-from penstock.model.tables import Column, TableDefinition, TableRef
+from penstock.model.table_model import TableDefinition
+from penstock.model.tables import Column, TableRef
 
 _FRACTIONS = {"s": "", "ms": "(3)", "us": "(6)", "ns": "(6)"}
 _INTEGERS = {8: "tinyint", 16: "smallint", 32: "int", 64: "bigint"}
@@ -76,8 +77,9 @@ def by_bytes(session: MySqlSession) -> str:
 
 def key_type(session: MySqlSession, column: Column, definition: TableDefinition) -> str:
     """The type of a column of texts that is in a key; empty where it is none, or too long."""
-    length = definition.lengths.get(column.name, MOST_KEPT + 1)
-    if length > MOST_KEPT or not any(column.name in key.names for key in definition.keys):
+    model = definition.model
+    length = model.lengths.get(column.name, MOST_KEPT + 1)
+    if length > MOST_KEPT or not any(column.name in key.columns for key in model.keys):
         return ""
     return f"varchar({length}) COLLATE {by_bytes(session)}"
 
@@ -134,7 +136,8 @@ class MySqlTables(TargetTables):
         content = request.definition.content
         if content.get(FLAVOUR) != flavour_of(session):
             found = super().besides(session, request, columns)
-            found = replace(found, options=_any_text(session, request.target))
+            options = f"{_any_text(session, request.target)} {found.options}".strip()
+            found = replace(found, options=options)
         else:
             found = made_alike(session, request, parse(content[WRITTEN]), columns)
         check_makes(session, request.target, columns, found)

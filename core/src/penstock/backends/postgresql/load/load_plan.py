@@ -14,7 +14,8 @@ from penstock.backends.postgresql.load.target_facts import TargetFacts
 from penstock.backends.postgresql.statements import DIALECT, name
 from penstock.errors import PlanningError
 from penstock.model.plans import LoadPlan, Step
-from penstock.model.tables import TableDefinition, TableRef
+from penstock.model.table_model import TableDefinition
+from penstock.model.tables import TableRef
 from penstock.spec.deletes import HARD
 from penstock.spec.modes import UPSERT
 
@@ -101,17 +102,14 @@ def _plan_made(facts: TargetFacts, request: LoadRequest, definition: TableDefini
     plan = plan_recreate if request.mode.recreates else plan_missing
     if definition.dialect == DIALECT:
         return plan(facts, request, definition.content)
-    from penstock.backends.postgresql.load.unlike import plain_content  # noqa: PLC0415 - it needs Arrow
+    from penstock.backends.postgresql.load.unlike import read_unlike  # noqa: PLC0415 - it needs Arrow
 
-    content, made, late = plain_content(facts.connection, request, definition)
-    besides = [
-        replace(left, table=str(request.target)) for left in definition.besides if left not in made
-    ]
+    made = read_unlike(facts.connection, request, definition)
     if not request.mode.recreates:
-        more = [step.statement for step in late]
-        return plan_missing(facts, request, content, besides, more)
-    planned = plan_recreate(facts, request, content, besides)
-    return replace(planned, steps=(*planned.steps, *late))
+        more = [step.statement for step in made.steps]
+        return plan_missing(facts, request, made.content, made.left, more)
+    planned = plan_recreate(facts, request, made.content, made.left)
+    return replace(planned, steps=(*planned.steps, *made.steps))
 
 
 def _check_heirs(facts: TargetFacts, request: LoadRequest) -> None:
