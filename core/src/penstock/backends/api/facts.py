@@ -93,6 +93,9 @@ class Siblings:
     """Where each table of the source goes."""
     remade: frozenset[TableRef] = frozenset()
     """Those of the target that are dropped and made again."""
+    filled: frozenset[TableRef] = frozenset()
+    """Those of the target that are there, and whose foreign keys to each other are undone while
+    they are loaded."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,6 +67,8 @@ class Dialect(ABC):
 
     longest_name = 128
     """Bytes of an index's or a constraint's name."""
+    constraints_by_table = False
+    """A constraint's name belongs to its table; else to the schema or the database."""
     has_indexes = True
     """They are made by CREATE INDEX."""
     indexes_some = False

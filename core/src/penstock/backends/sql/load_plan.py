@@ -155,9 +155,21 @@ class TargetTables:
         """
         return {}
 
-    def unlinked(self, session: Session, table: TableRef, remade: Collection[TableRef]) -> UnLinks:
-        """The steps that drop foreign keys of other tables which are made again, too, and those
-        that restore what is not."""
+    def unlinked(
+        self,
+        session: Session,
+        table: TableRef,
+        remade: Collection[TableRef],
+        *,
+        own: bool = False,
+    ) -> UnLinks:
+        """The steps that drop foreign keys to a table, and those that restore what is not made
+        again.
+
+        Parameters:
+            remade: the tables whose foreign keys they are.
+            own: those of the table to itself, too.
+        """
         return (), ()
 
     def deferrable(
@@ -236,6 +248,11 @@ def plan_load(
             fresh=request.mode.loads_new_table,
         )
         steps += besides.after
+    if request.siblings.filled:
+        unlinked, links = tables.unlinked(
+            session, request.target, request.siblings.filled, own=True
+        )
+        steps += unlinked
     if request.mode.truncates:
         steps.append(Step("truncate", f"truncate {table}", dialect.emptied(table)))
     # Of an empty table; and TRUNCATE may take in use again what was disabled.

@@ -215,7 +215,10 @@ class Rendering:
             return
         if not check.test.text:
             left = replace(left, name=text)
-        called = self._called(check.name, text, found) if check.name else ""
+        called = check.name
+        if called:
+            alone = self.dialect.constraints_by_table
+            called = self._called(called, text, found, alone=alone)
         remedy = self.dialect.check_made(self.table, called, text)
         clause = Clause(called or text, f"CHECK ({text})", self._with(left, remedy))
         if self.at_once or not remedy:
@@ -272,7 +275,9 @@ class Rendering:
         if foreign_key.deferrable and dialect.defers:
             words.append("DEFERRABLE" + " INITIALLY DEFERRED" * foreign_key.deferred)
         definition = " ".join(words)
-        called = self._called(foreign_key.name, definition, found)
+        called = self._called(
+            foreign_key.name, definition, found, alone=dialect.constraints_by_table
+        )
         remedy = dialect.foreign_key_made(self.table, called, definition)
         left = self._with(left, remedy)
         made = self.kinds.keys() >= set(foreign_key.columns) and target is not None
@@ -286,10 +291,13 @@ class Rendering:
     def _with(self, left: NotCopied, remedy: str) -> NotCopied:
         return replace(left, remedy=_ended(remedy), table=str(self.table))
 
-    def _called(self, name: str, text: str, found: Rendered) -> str:
-        """A name that the target takes. In some databases it belongs to the whole schema, so the
-        table's name is a part of it."""
-        if self.table.name not in name:
+    def _called(self, name: str, text: str, found: Rendered, *, alone: bool = False) -> str:
+        """A name that the target takes.
+
+        Parameters:
+            alone: it belongs to the table, so the table's name need not be a part of it.
+        """
+        if self.table.name not in name and not alone:
             name = f"{self.table.name}_{name}"
         called = shortened(name, self.dialect.longest_name, text)
         if called != name:

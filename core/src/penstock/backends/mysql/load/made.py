@@ -161,11 +161,18 @@ class MySqlTables(TargetTables):
                     )
         return found
 
-    def unlinked(self, session: Session, table: TableRef, remade: Collection[TableRef]) -> UnLinks:
+    def unlinked(
+        self,
+        session: Session,
+        table: TableRef,
+        remade: Collection[TableRef],
+        *,
+        own: bool = False,
+    ) -> UnLinks:
         assert isinstance(session, MySqlSession)
         drops, restores = [], []
         for of, name in referring(session, table):
-            if of == table or of not in remade:
+            if (of == table and not own) or of not in remade:
                 continue
             (found,) = (each for each in read_written(session, of).constraints if each.name == name)
             change = ForeignKeyChange(of, name, found.alone, target=table)

@@ -43,6 +43,7 @@ class PostgresDialect(Dialect):
         return sql.Literal(text).as_string(None)
 
     longest_name = 63
+    constraints_by_table = True
     indexes_some = includes = defers = True
 
     def numbered(self, first: int, step: int) -> str:
