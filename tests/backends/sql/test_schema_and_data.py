@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import shlex
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -119,6 +123,29 @@ def test_rows_without_tables_are_refused(shop: str, target_url: str) -> None:
 )
 def test_contradictions(shop: str, target_url: str, flags: tuple[str, ...], why: str) -> None:
     assert why in copy_all(*request(shop, target_url), *flags, code=64)
+
+
+PAGE = Path(__file__).parents[3] / "docs/moving-a-database.md"
+
+
+def test_the_commands_of_the_page(mysql_server: AnyMysqlServer, target_url: str) -> None:
+    commands = re.findall(r"^penstock (.*)$", PAGE.read_text(), re.MULTILINE)
+    assert len(commands) == 7
+    with fresh_mysql(mysql_server) as url:
+        execute(url, "DROP DATABASE IF EXISTS shop", "CREATE DATABASE shop")
+        try:
+            head, _, options = url.partition("?")
+            shop = f"{head.rpartition('/')[0]}/shop{'?' * bool(options)}{options}"
+            execute(shop, *TABLES)
+            env = {**os.environ, "SHOP": shop, "WAREHOUSE": target_url}
+            for command in commands:
+                done = run_cli(*shlex.split(command), env=env)
+                assert done.returncode == 0, (command, done.stderr)
+        finally:
+            execute(url, "DROP DATABASE shop")
+    found = ask(target_url, "SELECT id, author, words FROM shop.article ORDER BY id")
+    assert found == [(10, 2, 5), (11, 1, 6)]
+    assert ask(target_url, KEYS.replace("'public'", "'shop'")) == LINKED
 
 
 def test_into_mysql_and_back(

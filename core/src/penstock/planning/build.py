@@ -45,6 +45,7 @@ from penstock.planning.support import check_supported
 from penstock.planning.where_words import of_where
 from penstock.spec.copy_spec import CopySpec
 from penstock.spec.degrees import Streams
+from penstock.spec.modes import MODES
 from penstock.spec.strategies import HASH, NAMED, NTILE, RANGE, TIME, VALUES
 
 
@@ -356,7 +357,7 @@ def _target_table(
             if target.identity(spec.target_ref):
                 raise
             raise MissingTarget(error.message, error.diagnosis) from error
-    if spec.schema_only and spec.mode != "recreate":
+    if spec.schema_only and not MODES[spec.mode].recreates:
         _check_missing(spec, target)
     definition = source.definition(spec.relation, partitioning=spec.partitioning)
     copied = chosen_columns(spec, columns)

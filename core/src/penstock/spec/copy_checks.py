@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from penstock.errors import UsageError
 from penstock.spec.degrees import AUTO
 from penstock.spec.ids import check_run_id
-from penstock.spec.modes import mode_names
+from penstock.spec.modes import MODES, mode_names
 from penstock.spec.option_values import (
     LISTS,
     MOST,
@@ -151,7 +151,8 @@ def _check_loading(spec: CopySpec) -> None:
         raise UsageError(f"--conflict-columns goes with --mode upsert, not {spec.mode}")
     if spec.schema_only and spec.data_only:
         raise UsageError("--schema-only, --data-only: expected one of them, found both")
-    if spec.schema_only and spec.mode not in ("append", "recreate"):
+    asked = MODES[spec.mode]
+    if spec.schema_only and not (asked.only_adds or asked.recreates):
         raise UsageError(
             f"--schema-only copies no rows: expected --mode recreate, or none; found {spec.mode}"
         )

@@ -13,6 +13,7 @@ from penstock.backends.mssql.dialect import BY_BYTES
 from penstock.backends.mssql.session import MssqlSession
 from penstock.backends.mssql.swap import like
 from penstock.backends.mssql.written import COMMENTS, GRANTS, WRITTEN, Written, attached
+from penstock.backends.shared.arrow import held_kinds
 from penstock.backends.shared.made_types import MadeTypes, with_units
 from penstock.backends.sql.definition import Besides
 from penstock.backends.sql.load_plan import TargetTables
@@ -89,6 +90,9 @@ class MssqlTables(TargetTables):
                 if session.dialect.ident(name) in clause:
                     found[clause] = f"{type_} can be in no key; --types '{name}=nvarchar(100)' can"
         return found
+
+    def kinds(self, columns: Sequence[Column]) -> Mapping[str, str]:
+        return held_kinds(columns)
 
     def unindexed(self, columns: Sequence[Column]) -> Collection[str]:
         return [column.name for column in columns if _is_long(column)]

@@ -7,7 +7,6 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from penstock.backends.api.facts import LoadRequest
-from penstock.backends.shared.arrow import TRAIT, arrow_type, held_kind
 from penstock.backends.sql.definition import (
     Besides,
     create_steps,
@@ -91,13 +90,14 @@ class TargetTables:
         listed = left_unlike(dialect, definition, request.target, made.values())
         found = replace(found, left=tuple(listed))
         model = definition.model.only(list(names))
-        if not whole:
+        kinds = self.kinds(columns) if whole else {}
+        if not kinds:
             return replace(found, left=(*found.left, *Rendered.nothing(model, request.target)))
         rendering = Rendering(
             dialect,
             request.source,
             request.target,
-            self.kinds(columns),
+            kinds,
             request.siblings,
             self.unindexed(columns),
             at_once=not request.mode.loads_new_table,
@@ -134,12 +134,9 @@ class TargetTables:
         )
 
     def kinds(self, columns: Sequence[Column]) -> Mapping[str, str]:
-        """What columns hold, see `expressions`."""
-        return {
-            column.name: held_kind(arrow_type(column))
-            for column in columns
-            if TRAIT in column.traits
-        }
+        """What columns hold, see `expressions`; nothing where a table of another system's is made
+        with its keys alone."""
+        return {}
 
     def unindexed(self, columns: Sequence[Column]) -> Collection[str]:
         """Those that can be in no index."""

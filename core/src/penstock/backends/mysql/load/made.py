@@ -19,6 +19,7 @@ from penstock.backends.mysql.catalog.written import parse, read_written
 from penstock.backends.mysql.load.alike import made_alike
 from penstock.backends.mysql.load.rehearsal import check_makes, refused_clauses
 from penstock.backends.mysql.session import MySqlSession
+from penstock.backends.shared.arrow import held_kinds
 from penstock.backends.shared.made_types import MadeTypes, check_type, with_units
 from penstock.backends.sql.definition import Besides
 from penstock.backends.sql.foreign_keys import RELINK, UNLINK, ForeignKeyChange
@@ -160,6 +161,9 @@ class MySqlTables(TargetTables):
                         f"{column.type} does not tell all texts apart, as {wanted} would"
                     )
         return found
+
+    def kinds(self, columns: Sequence[Column]) -> Mapping[str, str]:
+        return held_kinds(columns)
 
     def unlinked(
         self,
