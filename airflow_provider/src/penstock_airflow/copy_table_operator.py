@@ -100,6 +100,8 @@ class CopyTableOperator(LineageMixin, PenstockOperator):
         full_every: float | kinds.Text | None = None,
         on_target_changed: kinds.OnTargetChanged | kinds.Text = "full",
         watermark: kinds.Text | None = None,
+        schema_only: bool | kinds.Returned = False,
+        data_only: bool | kinds.Returned = False,
         indexes: kinds.Indexes | kinds.Text = "keep",
         unlogged: bool | kinds.Returned = False,
         partitioning: bool | kinds.Returned = False,

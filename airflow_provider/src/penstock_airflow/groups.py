@@ -38,7 +38,7 @@ def copy_table(
     deferrable: bool = True,
     await_snapshot: float = AWAIT_SNAPSHOT,
     outlet: Any = None,
-    # ends and options: scripts/option_arguments.py
+    # ends and options but schema_only: scripts/option_arguments.py
     source_conn_id: kinds.Text | None = None,
     source: kinds.Text | None = None,
     source_aws_conn_id: kinds.Text | None = None,
@@ -71,6 +71,7 @@ def copy_table(
     full_every: float | kinds.Text | None = None,
     on_target_changed: kinds.OnTargetChanged | kinds.Text = "full",
     watermark: kinds.Text | None = None,
+    data_only: bool | kinds.Returned = False,
     indexes: kinds.Indexes | kinds.Text = "keep",
     unlogged: bool | kinds.Returned = False,
     partitioning: bool | kinds.Returned = False,
@@ -269,7 +270,7 @@ def copy_tables(
     deferrable: bool = True,
     await_snapshot: float = AWAIT_SNAPSHOT,
     outlet: Any = None,
-    # ends and options but table, target_table, query: scripts/option_arguments.py
+    # ends and options but table, target_table, query, schema_only: scripts/option_arguments.py
     source_conn_id: kinds.Text | None = None,
     source: kinds.Text | None = None,
     source_aws_conn_id: kinds.Text | None = None,
@@ -299,6 +300,7 @@ def copy_tables(
     full_every: float | kinds.Text | None = None,
     on_target_changed: kinds.OnTargetChanged | kinds.Text = "full",
     watermark: kinds.Text | None = None,
+    data_only: bool | kinds.Returned = False,
     indexes: kinds.Indexes | kinds.Text = "keep",
     unlogged: bool | kinds.Returned = False,
     partitioning: bool | kinds.Returned = False,

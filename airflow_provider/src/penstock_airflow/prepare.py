@@ -53,7 +53,7 @@ class PrepareCopyOperator(PenstockOperator):
         self,
         *,
         recopy: bool | None = None,
-        # ends and options: scripts/option_arguments.py
+        # ends and options but schema_only: scripts/option_arguments.py
         source_conn_id: kinds.Text | None = None,
         source: kinds.Text | None = None,
         source_aws_conn_id: kinds.Text | None = None,
@@ -86,6 +86,7 @@ class PrepareCopyOperator(PenstockOperator):
         full_every: float | kinds.Text | None = None,
         on_target_changed: kinds.OnTargetChanged | kinds.Text = "full",
         watermark: kinds.Text | None = None,
+        data_only: bool | kinds.Returned = False,
         indexes: kinds.Indexes | kinds.Text = "keep",
         unlogged: bool | kinds.Returned = False,
         partitioning: bool | kinds.Returned = False,

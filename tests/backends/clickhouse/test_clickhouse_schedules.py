@@ -42,7 +42,8 @@ from penstock.errors import TargetChanged
 from penstock.model.extents import Whole
 from penstock.model.plans import Partition, PartitionPlan
 from penstock.model.snapshots import SourceState
-from penstock.model.tables import Column, ColumnPair, TableDefinition, TableRef
+from penstock.model.table_model import TableDefinition
+from penstock.model.tables import Column, ColumnPair, TableRef
 from penstock.spec.copy_spec import CopySpec
 from penstock.spec.modes import MODES
 from penstock.spec.worker_spec import WorkerSpec

@@ -20,7 +20,8 @@ from penstock.backends.shared.arrow import TRAIT
 from penstock.model.extents import Bound, Extent, Key, KeyRange, Whole
 from penstock.model.plans import GIVEN, Partition, PartitionPlan
 from penstock.model.snapshots import SourceState
-from penstock.model.tables import Column, ColumnPair, Located, TableDefinition, TableRef
+from penstock.model.table_model import TableDefinition
+from penstock.model.tables import Column, ColumnPair, Located, TableRef
 from penstock.spec.copy_spec import CopySpec
 from penstock.spec.modes import MODES
 from penstock.spec.worker_spec import WorkerSpec

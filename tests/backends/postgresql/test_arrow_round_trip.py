@@ -23,7 +23,8 @@ from penstock.backends.postgresql.source import PostgresSource
 from penstock.backends.postgresql.target import PostgresTarget
 from penstock.model.extents import Whole
 from penstock.model.plans import LoadPlan
-from penstock.model.tables import Column, ColumnPair, TableDefinition, TableRef
+from penstock.model.table_model import TableDefinition
+from penstock.model.tables import Column, ColumnPair, TableRef
 from penstock.planning.build import match_columns
 from penstock.planning.column_pairs import ColumnMapping
 from penstock.spec.modes import RECREATE

@@ -208,9 +208,10 @@ def test_every_option_but_the_ends_and_the_name_of_the_run_is_an_argument() -> N
 TAKING_OPTIONS = {
     "CopyAllOperator": ("table", "query", "target_table"),
     "CopyTableOperator": (),
-    "PrepareCopyOperator": (),
-    "copy_table": (),
-    "copy_tables": ("table", "query", "target_table"),
+    # Without rows there are no partitions, and so no tasks for them.
+    "PrepareCopyOperator": ("schema_only",),
+    "copy_table": ("schema_only",),
+    "copy_tables": ("table", "query", "target_table", "schema_only"),
 }
 
 

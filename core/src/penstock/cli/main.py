@@ -21,6 +21,7 @@ from penstock.cli.help import CONNECTIONS, DESCRIPTION, EXAMPLES, EXIT_CODES
 from penstock.cli.output import discard, flush_output, report_end, signals
 from penstock.cli.parser import Commands, Parser
 from penstock.cli.run_commands import add_report, add_resume, add_runs, add_status, add_verify
+from penstock.cli.schema_command import add_schema
 from penstock.cli.service_commands import add_control_ddl, add_hold, add_release
 from penstock.cli.tune_command import add_tune
 from penstock.cli.watermark_command import add_watermark
@@ -43,6 +44,7 @@ class _Version(argparse.Action):
 _COMMANDS = {
     "plan": add_plan,
     "plan-all": add_plan_all,
+    "schema": add_schema,
     "create": add_create,
     "copy": add_copy,
     "copy-all": add_copy_all,

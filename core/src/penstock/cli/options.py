@@ -41,6 +41,8 @@ _GROUPS: Mapping[str, tuple[str, ...]] = {
     ),
     "how to load it": (
         "mode",
+        "schema_only",
+        "data_only",
         "conflict_columns",
         "incremental",
         "atomic",

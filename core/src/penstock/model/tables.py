@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
@@ -144,54 +144,6 @@ class NotCopied:
     """The target's table it belongs to; empty: none."""
     dropped: bool = False
     """It belonged to the target's old table, which the copy drops."""
-
-
-@dataclass(frozen=True, slots=True)
-class TableKey:
-    """A primary or unique key over whole columns, in which NULLs are told apart."""
-
-    names: tuple[str, ...]
-    primary: bool
-    left: NotCopied
-    """What of a definition's `besides` stands for it."""
-
-
-DEFAULT, IDENTITY, CHECK, INDEX = "default", "identity", "check", "index"
-UNIQUE = "unique index"
-"""Of rows without NULL in its columns."""
-
-
-@dataclass(frozen=True, slots=True)
-class TablePart:
-    """Something else of a table that other systems may have, too."""
-
-    kind: str
-    """`DEFAULT`, `IDENTITY`, `CHECK`, `INDEX` or `UNIQUE`."""
-    names: tuple[str, ...]
-    """The column that has it, or the index's columns; of a check none."""
-    meaning: Sequence[Any]
-    """JSON. Of a default or a check, see `penstock.backends.sql.expressions`; of an identity its
-    first number and its step; of an index the columns that descend."""
-    left: NotCopied
-    """What of a definition's `besides` stands for it."""
-
-
-@dataclass(frozen=True, slots=True)
-class TableDefinition:
-    """How to create a table, in the terms of its own database."""
-
-    dialect: str
-    content: Mapping[str, Any]
-    """JSON, for backends that know the dialect."""
-    besides: tuple[NotCopied, ...] = ()
-    """What the table has besides columns; a target of another dialect leaves it out, but for keys
-    that it makes."""
-    keys: tuple[TableKey, ...] = ()
-    """Those that any system can make."""
-    parts: tuple[TablePart, ...] = ()
-    """What means the same in other systems, where they have it."""
-    lengths: Mapping[str, int] = field(default_factory=dict)
-    """How many characters the texts of a column have at most, where that is limited."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,8 @@ from penstock.errors import MissingTarget, PermanentError, PlanningError, Transi
 from penstock.model.extents import Bound, Crossing, Key, Whole
 from penstock.model.nights import Night, is_behind
 from penstock.model.plans import LoadPlan, Partition, PartitionPlan
-from penstock.model.tables import Column, ColumnPair, TableDefinition, TableRef
+from penstock.model.table_model import TableDefinition
+from penstock.model.tables import Column, ColumnPair, TableRef
 from penstock.planning import cuts as planning
 from penstock.planning.choice import SMALLEST_PARTITION_BYTES, Choice, choose
 from penstock.planning.column_pairs import ColumnMapping, chosen_columns, map_columns
@@ -39,6 +40,7 @@ from penstock.planning.support import check_supported
 from penstock.planning.where_words import of_where
 from penstock.spec.copy_spec import CopySpec
 from penstock.spec.degrees import Streams
+from penstock.spec.modes import MODES
 from penstock.spec.strategies import HASH, NAMED, NTILE, RANGE, TIME, VALUES
 
 
@@ -101,7 +103,9 @@ def build_plan(
             siblings=siblings or Siblings(),
             deletes=spec.gone,
             merges_together=spec.atomic == "batch" and siblings is not None,
-            counted=frozenset(source.positions(relation)) if spec.sequences == "set" else None,
+            counted=frozenset(source.positions(relation))
+            if spec.sequences == "set" and not spec.schema_only
+            else None,
         )
     )
     if _is_there_by_now(spec, table, target):
@@ -127,6 +131,7 @@ def build_plan(
     with of_where(spec.where):
         statistics = source.statistics(relation, spec.where)
     names = {column.name for column in columns}
+    partitions: tuple[Partition, ...]
     choice, cut, partitions = _partitions(
         _scanning(spec, streams, statistics) if selection else spec,
         streams,
@@ -137,6 +142,8 @@ def build_plan(
         capabilities,
         names,
     )
+    if spec.schema_only:
+        partitions = ()
     if _deletes_by_condition(spec, capabilities.target):
         _check_conditions(spec, choice, partitions, mapping, table, target)
     children = PlannedChildren(partitions)
@@ -337,7 +344,7 @@ def _target_table(
     Raises:
         PlanningError: types of columns, or an order by some, are asked for that cannot be.
     """
-    if not target.makes(spec.target_ref, spec.load_mode):
+    if spec.data_only or not target.makes(spec.target_ref, spec.load_mode):
         if asked := "--types" if spec.types else "--order-by" if spec.order_by else "":
             raise PlanningError(
                 f"{asked}: {spec.target_name} is there, and mode {spec.mode} takes it as it is; "
@@ -349,12 +356,29 @@ def _target_table(
             if target.identity(spec.target_ref):
                 raise
             raise MissingTarget(error.message, error.diagnosis) from error
+    if spec.schema_only and not MODES[spec.mode].recreates:
+        _check_missing(spec, target)
     definition = source.definition(spec.relation, partitioning=spec.partitioning)
     copied = chosen_columns(spec, columns)
     _check_types(spec, copied)
     ordered = _never_null(spec, copied)
     made = target.defined_columns(spec.target_ref, definition, ordered, spec.column_types)
     return _TargetTable(made, definition, made)
+
+
+def _check_missing(spec: CopySpec, target: TargetCatalog) -> None:
+    """
+    Raises:
+        PlanningError: the target's table is there.
+    """
+    try:
+        target.columns(spec.target_ref)
+    except PlanningError:
+        return
+    raise PlanningError(
+        f"--schema-only: {spec.target_name} is there; expected no such table, or --mode recreate, "
+        "which drops it with its rows"
+    )
 
 
 def _without_mark(spec: CopySpec, columns: Sequence[Column]) -> Sequence[Column]:

@@ -148,4 +148,5 @@ def siblings_of(specs: Sequence[CopySpec]) -> Siblings:
     return Siblings(
         {spec.table_ref: spec.target_ref for spec in specs if spec.table is not None},
         frozenset(spec.target_ref for spec in specs if spec.load_mode.recreates),
+        frozenset(spec.target_ref for spec in specs if spec.data_only),
     )

@@ -223,6 +223,10 @@ def _batch_lines(event: BatchStarted) -> Iterable[str]:
 
 
 def _plan_lines(event: Planned) -> Iterable[str]:
+    if not event.partitions:
+        yield "planned: the table, without rows"
+        yield from plan_warnings(event)
+        return
     about = _about(event.rows, event.bytes)
     before = f", {event.committed:,} of them already committed" if event.committed else ""
     yield (

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from penstock.errors import UsageError
 from penstock.spec.degrees import AUTO
 from penstock.spec.ids import check_run_id
-from penstock.spec.modes import mode_names
+from penstock.spec.modes import MODES, mode_names
 from penstock.spec.option_values import (
     LISTS,
     MOST,
@@ -149,6 +149,18 @@ def _check_loading(spec: CopySpec) -> None:
             raise UsageError(f"{flag_of(name)} goes with --incremental")
     if spec.conflict_columns is not None and not (mode.merges_by_key or mode.merges_at_end):
         raise UsageError(f"--conflict-columns goes with --mode upsert, not {spec.mode}")
+    if spec.schema_only and spec.data_only:
+        raise UsageError("--schema-only, --data-only: expected one of them, found both")
+    asked = MODES[spec.mode]
+    if spec.schema_only and not (asked.only_adds or asked.recreates):
+        raise UsageError(
+            f"--schema-only copies no rows: expected --mode recreate, or none; found {spec.mode}"
+        )
+    if spec.data_only and mode.recreates:
+        raise UsageError(
+            "--data-only makes no tables: expected a mode that loads what is there, such as "
+            f"truncate; found {spec.mode}"
+        )
     if spec.partitioning and not mode.recreates:
         raise UsageError(f"--partitioning goes with --mode recreate, not {spec.mode}")
     if spec.unlogged and not mode.starts_empty:

@@ -241,6 +241,17 @@ class CopySpec:
         "default the names of both tables",
         metavar="NAME",
     )
+    schema_only: bool = option(
+        False,
+        "make the target's table as the source's is, with keys, indexes and what else surrounds "
+        "rows, and copy no rows; one that is there is kept, and an error, unless --mode recreate "
+        "drops it",
+    )
+    data_only: bool = option(
+        False,
+        "copy rows into tables that are there, and make none; foreign keys between tables of the "
+        "batch are dropped before the first row and restored after the last one",
+    )
     indexes: str = option(
         "keep",
         "keep: the target's indexes grow with the rows; defer: drop them before the load and build "
@@ -436,6 +447,8 @@ class CopySpec:
     @property
     def load_mode(self) -> Mode:
         """What `mode` names, and how it commits."""
+        if self.schema_only:
+            return MODES["recreate"]
         return mode_of({"mode": self.mode, "atomic": self.atomic, "incremental": self.incremental})
 
     @property
@@ -443,6 +456,10 @@ class CopySpec:
         """What `on_snapshot_lost` says. By default a copy of which nothing is seen before its end
         starts over by itself."""
         return self.on_snapshot_lost or ("restart" if self.load_mode.merges_at_end else "fail")
+
+    @property
+    def sets_sequences(self) -> bool:
+        return self.sequences == "set" and not self.schema_only
 
     @property
     def gone(self) -> Deletes:

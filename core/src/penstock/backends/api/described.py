@@ -7,7 +7,8 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
-    from penstock.model.tables import Relation, TableDefinition, TableRef
+    from penstock.model.table_model import TableDefinition
+from penstock.model.tables import Relation, TableRef
 
 
 @runtime_checkable

@@ -7,13 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.model.extents import Bound, Extent, Key
-from penstock.model.tables import (
-    Column,
-    ColumnPair,
-    Relation,
-    TableDefinition,
-    TableRef,
-)
+from penstock.model.table_model import TableDefinition
+from penstock.model.tables import Column, ColumnPair, Relation, TableRef
 from penstock.spec.deletes import IGNORE, Deletes
 from penstock.spec.modes import Mode
 
@@ -98,6 +93,9 @@ class Siblings:
     """Where each table of the source goes."""
     remade: frozenset[TableRef] = frozenset()
     """Those of the target that are dropped and made again."""
+    filled: frozenset[TableRef] = frozenset()
+    """Those of the target that are there, and whose foreign keys to each other are undone while
+    they are loaded."""
 
 
 @dataclass(frozen=True, slots=True)

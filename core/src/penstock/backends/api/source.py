@@ -11,13 +11,13 @@ if TYPE_CHECKING:
     from penstock.model.extents import Bound, Extent, Key
     from penstock.model.nights import Horizon, SourceVersions
     from penstock.model.snapshots import Snapshot, SourceState
+    from penstock.model.table_model import TableDefinition
     from penstock.model.tables import (
         Column,
         ColumnPair,
         NotCopied,
         Relation,
         SequencePosition,
-        TableDefinition,
         TableRef,
     )
 

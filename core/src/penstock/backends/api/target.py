@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from penstock.model.extents import Extent, Key
     from penstock.model.plans import LoadPlan
     from penstock.model.records import CommitRecord
+    from penstock.model.table_model import TableDefinition
     from penstock.model.tables import (
         Column,
         ColumnPair,
-        TableDefinition,
         TableRef,
     )
     from penstock.spec.modes import Mode

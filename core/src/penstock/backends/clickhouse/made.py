@@ -21,7 +21,8 @@ from penstock.backends.shared.made_types import MadeTypes, check_type
 from penstock.backends.sql.described import TableQuery
 from penstock.backends.sql.relations import TYPE, read_relations
 from penstock.errors import PlanningError, UsageError
-from penstock.model.tables import Column, TableDefinition, TableRef
+from penstock.model.table_model import TableDefinition
+from penstock.model.tables import Column, TableRef
 from penstock.spec.modes import Mode
 
 _TIMES = {
@@ -112,7 +113,11 @@ def create_statement(session: ClickHouseSession, table: TableRef, request: LoadR
     order, partition = "", ""
     if definition.dialect == DIALECT:
         order, partition = definition.content.get(ORDER, ""), definition.content.get(PARTITION, "")
-    keys = [key.names for key in definition.keys if key.primary and plain.issuperset(key.names)]
+    keys = [
+        key.columns
+        for key in definition.model.keys
+        if key.primary and plain.issuperset(key.columns)
+    ]
     if by := asked or next(iter(keys), ()):
         order = ", ".join(map(dialect.ident, by))
     listed = ", ".join(f"{dialect.ident(each.name)} {each.type}" for each in request.made)

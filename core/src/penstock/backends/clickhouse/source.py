@@ -12,20 +12,15 @@ from penstock.backends.clickhouse.session import ClickHouseSession
 from penstock.backends.clickhouse.types import arrow_type
 from penstock.backends.shared.arrow import TRAIT
 from penstock.backends.sql import keys
-from penstock.backends.sql.definition import definition_of
+from penstock.backends.sql.definition import definition_of, plain_model
 from penstock.backends.sql.described import TableQuery
 from penstock.backends.sql.relations import TYPE, matching, read_relations
 from penstock.backends.sql.source import SqlSource
 from penstock.errors import PlanningError
 from penstock.model.extents import Key
 from penstock.model.snapshots import Snapshot, SourceState
-from penstock.model.tables import (
-    Column,
-    NotCopied,
-    Relation,
-    TableDefinition,
-    TableRef,
-)
+from penstock.model.table_model import TableDefinition
+from penstock.model.tables import Column, NotCopied, Relation, TableRef
 
 DIALECT = "clickhouse"
 ORDER, PARTITION = "order", "partition"
@@ -89,7 +84,8 @@ class ClickHouseSource(SqlSource):
         )
 
     def definition(self, relation: Relation, *, partitioning: bool) -> TableDefinition:
-        found = definition_of(DIALECT, self.columns(relation), (), ())
+        columns = self.columns(relation)
+        found = definition_of(DIALECT, columns, plain_model(columns))
         if not self.is_table(relation):
             return found
         _, sorting, partition, _, _ = self._facts(relation)

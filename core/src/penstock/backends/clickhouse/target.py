@@ -23,7 +23,8 @@ from penstock.backends.sql.relations import TYPE, read_columns
 from penstock.backends.sql.session import keeping
 from penstock.backends.sql.target import SqlTarget
 from penstock.model.plans import LoadPlan, Step
-from penstock.model.tables import Column, Relation, TableDefinition, TableRef
+from penstock.model.table_model import TableDefinition
+from penstock.model.tables import Column, Relation, TableRef
 from penstock.spec.modes import Mode
 
 

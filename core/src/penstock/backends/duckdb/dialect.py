@@ -64,6 +64,7 @@ _TYPES = {
 
 class DuckDialect(CatalogDialect):
     name = "DuckDB"
+    alters = False
     types = _TYPES
     ranged = (
         "int2", "int4", "int8", "numeric", "float4", "float8", "date", "timestamp", "timestamptz",

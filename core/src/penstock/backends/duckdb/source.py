@@ -18,14 +18,8 @@ from penstock.backends.sql.relations import TYPE, read_relations
 from penstock.errors import PlanningError
 from penstock.model.extents import Key, Whole
 from penstock.model.snapshots import Snapshot, SourceState
-from penstock.model.tables import (
-    Column,
-    NotCopied,
-    Query,
-    Relation,
-    TableDefinition,
-    TableRef,
-)
+from penstock.model.table_model import TableDefinition
+from penstock.model.tables import Column, NotCopied, Query, Relation, TableRef
 
 SAMPLE_ROWS = 200_000
 # Operators without input that read what is in the database, or nothing.

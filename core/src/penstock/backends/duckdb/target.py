@@ -26,7 +26,8 @@ from penstock.backends.sql.relations import TYPE
 from penstock.backends.sql.session import Session
 from penstock.errors import PlanningError
 from penstock.model.plans import LoadPlan
-from penstock.model.tables import Column, TableDefinition, TableRef
+from penstock.model.table_model import TableDefinition
+from penstock.model.tables import Column, TableRef
 from penstock.spec.modes import Mode
 
 _MADE = "memory.main.made"

@@ -118,8 +118,8 @@ def made_alike(
         complete=tuple(complete),
         keys=tuple(
             key
-            for key in request.definition.keys
-            if any(set(part.unique) == set(key.names) for part in made)
+            for key in request.definition.model.keys
+            if any(set(part.unique) == set(key.columns) for part in made)
         ),
         after=(*steps, *identity_steps(request, identities)),
         left=tuple(replace(item, table=str(table)) for item in left),

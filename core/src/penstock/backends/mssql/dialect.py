@@ -102,6 +102,8 @@ class MssqlDialect(CatalogDialect):
     def exactly(self, value: str) -> str:
         return f"{value} COLLATE {BY_BYTES}"
 
+    indexes_some = includes = True
+
     def numbered(self, first: int, step: int) -> str:
         return f"IDENTITY({first},{step})"
 

@@ -13,7 +13,7 @@ from penstock.backends.mssql.dialect import BY_BYTES
 from penstock.backends.mssql.session import MssqlSession
 from penstock.backends.mssql.swap import like
 from penstock.backends.mssql.written import COMMENTS, GRANTS, WRITTEN, Written, attached
-from penstock.backends.shared.arrow import arrow_type, held_kind
+from penstock.backends.shared.arrow import held_kinds
 from penstock.backends.shared.made_types import MadeTypes, with_units
 from penstock.backends.sql.definition import Besides
 from penstock.backends.sql.load_plan import TargetTables
@@ -21,15 +21,8 @@ from penstock.backends.sql.relations import check_is_table
 from penstock.backends.sql.session import Session
 from penstock.errors import PlanningError
 from penstock.model.codec import from_json
-from penstock.model.tables import (
-    INDEX,
-    UNIQUE,
-    Column,
-    NotCopied,
-    TableDefinition,
-    TablePart,
-    TableRef,
-)
+from penstock.model.table_model import Expression, IndexModel, KeyModel, TableDefinition
+from penstock.model.tables import Column, NotCopied, TableRef
 
 MOST_KEPT = 400
 """Characters of a text that a key can hold: 900 bytes, less those of other columns."""
@@ -58,9 +51,10 @@ WRITTEN_TYPE = re.compile(
 def key_type(column: Column, definition: TableDefinition) -> str:
     """The type of a column of texts that is in a key or an index; empty where it is in none, or too
     long."""
-    length = definition.lengths.get(column.name, MOST_KEPT + 1)
-    indexed = [key.names for key in definition.keys]
-    indexed += [part.names for part in definition.parts if part.kind == INDEX]
+    model = definition.model
+    length = model.lengths.get(column.name, MOST_KEPT + 1)
+    indexed = [key.columns for key in model.keys]
+    indexed += [index.columns for index in model.indexes if not index.method]
     if length > MOST_KEPT or not any(column.name in names for names in indexed):
         return ""
     return f"nvarchar({length}) COLLATE {BY_BYTES}"
@@ -97,11 +91,11 @@ class MssqlTables(TargetTables):
                     found[clause] = f"{type_} can be in no key; --types '{name}=nvarchar(100)' can"
         return found
 
+    def kinds(self, columns: Sequence[Column]) -> Mapping[str, str]:
+        return held_kinds(columns)
+
     def unindexed(self, columns: Sequence[Column]) -> Collection[str]:
         return [column.name for column in columns if _is_long(column)]
-
-    def kinds(self, columns: Sequence[Column]) -> Mapping[str, str]:
-        return {column.name: held_kind(arrow_type(column)) for column in columns}
 
     def deferrable(
         self, session: Session, table: TableRef
@@ -161,10 +155,19 @@ class MssqlTables(TargetTables):
 def _keys_of_values(definition: TableDefinition, columns: Sequence[Column]) -> TableDefinition:
     """To SQL Server NULL is equal to NULL: a key is as elsewhere where it leaves NULL out."""
     nullable = {column.name for column in columns if column.nullable}
-    weak = [key for key in definition.keys if not key.primary and nullable & set(key.names)]
-    parts = [TablePart(UNIQUE, key.names, (), key.left) for key in weak]
-    keys = tuple(key for key in definition.keys if key not in weak)
-    return replace(definition, keys=keys, parts=(*definition.parts, *parts))
+    model = definition.model
+    weak = [key for key in model.keys if not key.primary and nullable & set(key.columns)]
+    indexes = [_of_values(key) for key in weak]
+    keys = tuple(key for key in model.keys if key not in weak)
+    model = replace(model, keys=keys, indexes=(*model.indexes, *indexes))
+    return replace(definition, model=model)
+
+
+def _of_values(key: KeyModel) -> IndexModel:
+    test: list[object] = ["and", *(["not", ["null", ["column", name]]] for name in key.columns)]
+    predicate = Expression("", test)
+    name = key.name or f"{'_'.join(key.columns)}_key"
+    return IndexModel(name, key.columns, unique=True, predicate=predicate)
 
 
 def _is_long(column: Column) -> bool:

@@ -20,6 +20,7 @@ from penstock.backends.mssql.catalog import (
 from penstock.backends.mssql.connection import connect
 from penstock.backends.mssql.dialect import BLOCKS, MSSQL
 from penstock.backends.mssql.histogram import read_bounds
+from penstock.backends.mssql.modelled import model_of
 from penstock.backends.mssql.partitions import (
     Part,
     child_of,
@@ -31,7 +32,7 @@ from penstock.backends.mssql.partitions import (
 from penstock.backends.mssql.session import MssqlSession
 from penstock.backends.mssql.snapshot import enter
 from penstock.backends.mssql.types import arrow_type
-from penstock.backends.mssql.written import WRITTEN, attached, portable, read_written
+from penstock.backends.mssql.written import WRITTEN, attached, read_written
 from penstock.backends.shared.arrow import TRAIT
 from penstock.backends.sql.definition import definition_of
 from penstock.backends.sql.dialect import Type
@@ -41,14 +42,8 @@ from penstock.errors import PlanningError
 from penstock.model.codec import to_json
 from penstock.model.extents import Extent, Key
 from penstock.model.snapshots import Snapshot, SourceState
-from penstock.model.tables import (
-    Column,
-    Query,
-    Relation,
-    SequencePosition,
-    TableDefinition,
-    TableRef,
-)
+from penstock.model.table_model import TableDefinition
+from penstock.model.tables import Column, Query, Relation, SequencePosition, TableRef
 
 # Rows that are sampled for the bounds of ranges.
 SAMPLE = 100_000
@@ -111,21 +106,12 @@ class MssqlSource(SqlSource):
         if not self.is_table(relation):
             return super().definition(relation, partitioning=partitioning)
         assert isinstance(relation, TableRef)
-        keys = [
-            ("PRIMARY KEY" if key.primary else "UNIQUE", key.names)
-            for key in unique_keys(self._session, relation)
-        ]
+        keys = unique_keys(self._session, relation)
         written = read_written(self._session, relation)
-        left, parts = portable(written)
         own, columns = attached(self._session, relation), self.columns(relation)
-        definition = definition_of(DIALECT, columns, keys, own, parts)
-        types = {column.name: column.traits[TYPE] for column in columns}
-        return replace(
-            definition,
-            content={**definition.content, WRITTEN: to_json(written)},
-            besides=(*definition.besides, *left),
-            lengths={name: type_.length for name, type_ in types.items() if type_.is_short_text},
-        )
+        model = model_of(written, columns, keys)
+        definition = definition_of(DIALECT, columns, model, own, own)
+        return replace(definition, content={**definition.content, WRITTEN: to_json(written)})
 
     def positions(self, relation: Relation) -> Mapping[str, SequencePosition]:
         found = isinstance(relation, TableRef) and last_numbers(self._session, relation)

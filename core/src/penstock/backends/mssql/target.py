@@ -28,7 +28,8 @@ from penstock.backends.sql.session import keeping
 from penstock.backends.sql.target import SqlTarget, no_rows
 from penstock.model.codec import from_json
 from penstock.model.plans import LoadPlan
-from penstock.model.tables import Column, Relation, TableDefinition, TableRef
+from penstock.model.table_model import TableDefinition
+from penstock.model.tables import Column, Relation, TableRef
 
 
 class MssqlTarget(SqlTarget):

@@ -10,10 +10,8 @@ from typing import Any
 from penstock.backends.mssql.catalog import COLLATION, of_table, table_columns
 from penstock.backends.mssql.dialect import MSSQL
 from penstock.backends.mssql.session import MssqlSession
-from penstock.backends.sql.definition import KINDS
-from penstock.backends.sql.parts import check_part, default_part
 from penstock.errors import PlanningError
-from penstock.model.tables import IDENTITY, INDEX, NotCopied, TablePart, TableRef
+from penstock.model.tables import NotCopied, TableRef
 
 WRITTEN = "mssql"
 """What a definition's content has besides."""
@@ -219,38 +217,6 @@ def _index(
         options,
         described.lower() if not rowstore else DISABLED if disabled else "",
     )
-
-
-def portable(written: Written) -> tuple[list[NotCopied], list[TablePart]]:
-    """What the table has besides columns and keys, and what of it other systems may have."""
-    left: list[NotCopied] = []
-    parts: list[TablePart] = []
-
-    def add(kind: str, *texts: str) -> NotCopied:
-        left.append(NotCopied(kind, ": ".join(filter(None, texts))))
-        return left[-1]
-
-    for column in written.columns:
-        if column.default:
-            item = add("defaults", column.name, column.default)
-            parts += default_part(column.name, column.default, item)
-        if column.identity:
-            first, step = map(int, column.identity[len("IDENTITY(") : -1].split(","))
-            item = add("identity columns", column.name)
-            parts.append(TablePart(IDENTITY, (column.name,), (first, step), item))
-        if column.computed:
-            add("computed columns", column.name, column.type)
-    names = [column.name for column in written.columns]
-    for check in written.checks:
-        item = add(KINDS["CHECK"], check.called, check.test)
-        if check.enabled:
-            parts += check_part(check.test, names, item)
-    for index in written.indexes:
-        if index.obstacle or index.options or not index.unique:
-            item = add("indexes", index.name)
-            if not (index.obstacle or index.options or index.unique):
-                parts.append(TablePart(INDEX, index.keys, index.descending, item))
-    return left, parts
 
 
 def attached(session: MssqlSession, table: TableRef) -> tuple[NotCopied, ...]:

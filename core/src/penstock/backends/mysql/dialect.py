@@ -94,6 +94,20 @@ class MySqlDialect(CatalogDialect):
         " THEN 1 ELSE 0 END"
     )
 
+    longest_name = 64
+
+    def numbered(self, first: int, step: int) -> str:
+        return "AUTO_INCREMENT"
+
+    def set_on_update(self, moment: str) -> str:
+        return f"ON UPDATE {moment}"
+
+    def commented(self, text: str) -> str:
+        return f"COMMENT {self.literal(text)}"
+
+    def table_commented(self, text: str) -> str:
+        return f"COMMENT={self.literal(text)}"
+
     def __init__(self, *, by_bytes: bool = False, found_by: str = "") -> None:
         self._by_bytes = by_bytes
         self._found_by = found_by

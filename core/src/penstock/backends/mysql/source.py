@@ -38,13 +38,8 @@ from penstock.backends.sql.source import SqlSource
 from penstock.errors import PenstockError
 from penstock.model.extents import Extent, Key
 from penstock.model.snapshots import Snapshot, SourceState
-from penstock.model.tables import (
-    Column,
-    Query,
-    Relation,
-    TableDefinition,
-    TableRef,
-)
+from penstock.model.table_model import TableDefinition
+from penstock.model.tables import Column, Query, Relation, TableRef
 
 
 class MySqlSource(SqlSource):

@@ -42,7 +42,8 @@ from penstock.backends.sql.target import SqlTarget
 from penstock.errors import PlanningError
 from penstock.model.extents import Bound, Key, KeyRange
 from penstock.model.plans import LoadPlan
-from penstock.model.tables import Column, Relation, TableDefinition, TableRef
+from penstock.model.table_model import TableDefinition
+from penstock.model.tables import Column, Relation, TableRef
 from penstock.spec.modes import Mode
 
 # Of one table.

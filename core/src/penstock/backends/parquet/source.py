@@ -22,15 +22,8 @@ from penstock.backends.sql.checksums import canonical_texts, read_digests
 from penstock.errors import SnapshotLost
 from penstock.model.extents import Extent, FilePart, Files, Key, Whole
 from penstock.model.snapshots import Snapshot, SourceState
-from penstock.model.tables import (
-    Column,
-    ColumnPair,
-    Located,
-    NotCopied,
-    Relation,
-    TableDefinition,
-    TableRef,
-)
+from penstock.model.table_model import TableDefinition
+from penstock.model.tables import Column, ColumnPair, Located, NotCopied, Relation, TableRef
 
 DIALECT = "arrow"
 PART, SAMPLE = "source_part", "source_sample"

@@ -18,7 +18,8 @@ from penstock.errors import PlanningError
 from penstock.model.extents import Extent, Key, Whole
 from penstock.model.plans import LoadPlan
 from penstock.model.records import CommitRecord
-from penstock.model.tables import Column, ColumnPair, TableDefinition, TableRef
+from penstock.model.table_model import TableDefinition
+from penstock.model.tables import Column, ColumnPair, TableRef
 from penstock.spec.modes import Mode, mode_of
 
 

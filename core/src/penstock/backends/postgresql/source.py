@@ -72,6 +72,7 @@ from penstock.errors import PenstockError
 from penstock.model.extents import Bound, Extent, Key, Whole
 from penstock.model.nights import Horizon, SourceVersions
 from penstock.model.snapshots import Snapshot, SourceState
+from penstock.model.table_model import TableDefinition
 from penstock.model.tables import (
     Column,
     ColumnPair,
@@ -79,7 +80,6 @@ from penstock.model.tables import (
     Query,
     Relation,
     SequencePosition,
-    TableDefinition,
     TableRef,
 )
 from penstock.spec.worker_spec import Patience

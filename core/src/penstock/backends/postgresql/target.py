@@ -50,7 +50,8 @@ from penstock.backends.sql.checksums import as_loaded
 from penstock.model.extents import Extent, Key
 from penstock.model.plans import LoadPlan
 from penstock.model.records import CommitRecord
-from penstock.model.tables import Column, ColumnPair, Relation, TableDefinition, TableRef
+from penstock.model.table_model import TableDefinition
+from penstock.model.tables import Column, ColumnPair, Relation, TableRef
 from penstock.spec.copy_spec import CopySpec
 from penstock.spec.modes import Mode
 from penstock.spec.worker_spec import Patience

@@ -112,6 +112,11 @@ def held_kind(kind: pa.DataType) -> str:
     return "moment" if pt.is_timestamp(kind) and kind.tz else kind_of(kind)
 
 
+def held_kinds(columns: Iterable[Column]) -> dict[str, str]:
+    """The same of columns, by their names."""
+    return {column.name: held_kind(arrow_type(column)) for column in columns}
+
+
 class Caster:
     """Casts the batches of one stream to a schema, by position.
 

@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from penstock.backends.api.facts import TableStatistics
 from penstock.backends.snowflake.catalog import facts_of, in_arrow, unique_keys
 from penstock.backends.snowflake.connection import connect
 from penstock.backends.snowflake.dialect import SNOWFLAKE
 from penstock.backends.snowflake.session import SnowflakeSession
-from penstock.backends.sql.definition import definition_of
+from penstock.backends.sql.definition import definition_of, plain_model
 from penstock.backends.sql.dialect import Type
 from penstock.backends.sql.relations import TYPE
 from penstock.backends.sql.source import SqlSource
 from penstock.model.extents import Extent, Key
 from penstock.model.snapshots import Snapshot, SourceState
-from penstock.model.tables import (
-    Column,
-    Query,
-    Relation,
-    TableDefinition,
-    TableRef,
-)
+from penstock.model.table_model import TableDefinition
+from penstock.model.tables import Column, Query, Relation, TableRef
 
 # Rows that are sampled for the bounds of ranges; of larger tables, some of their files are.
 SAMPLE = 100_000
@@ -76,10 +70,7 @@ class SnowflakeSource(SqlSource):
             ("PRIMARY KEY" if key.primary else "UNIQUE", key.names)
             for key in unique_keys(self._session, relation)
         ]
-        types = {column.name: column.traits[TYPE] for column in columns}
-        lengths = {name: type_.length for name, type_ in types.items() if type_.is_short_text}
-        definition = definition_of(SNOWFLAKE.name.lower(), columns, keys, ())
-        return replace(definition, lengths=lengths)
+        return definition_of(SNOWFLAKE.name.lower(), columns, plain_model(columns, keys))
 
     def state(self, relation: Relation) -> SourceState:
         # Nothing tells for sure whether somebody has written: no moment is like another one.

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 
 from penstock.backends.api.facts import Fit, LoadRequest
-from penstock.backends.shared.arrow import arrow_type, schema_of, schema_to_text
+from penstock.backends.shared.arrow import arrow_type, held_kinds, schema_of, schema_to_text
 from penstock.backends.shared.fitting import fit_column
 from penstock.backends.shared.made_types import MadeTypes, check_type, with_units
 from penstock.backends.snowflake.capabilities import TARGET
@@ -25,7 +25,8 @@ from penstock.backends.sql.relations import TYPE, read_columns
 from penstock.backends.sql.session import Session, keeping
 from penstock.backends.sql.target import SqlTarget, no_rows
 from penstock.model.plans import LoadPlan
-from penstock.model.tables import Column, Relation, TableDefinition, TableRef
+from penstock.model.table_model import TableDefinition
+from penstock.model.tables import Column, Relation, TableRef
 
 _FRACTIONS = {"s": "(0)", "ms": "(3)", "us": "(9)", "ns": "(9)"}
 TYPES = MadeTypes(
@@ -49,6 +50,9 @@ _WRITTEN = re.compile(r"\s*[A-Za-z]\w*\s*(?:\(\d+(?:\s*,\s*\d+)?\))?\s*")
 
 class SnowflakeTables(TargetTables):
     unique_keys = staticmethod(unique_keys)  # type: ignore[assignment] # of its own sessions
+
+    def kinds(self, columns: Sequence[Column]) -> Mapping[str, str]:
+        return held_kinds(columns)
 
     def like(self, session: Session, table: TableRef, beside: TableRef) -> tuple[str, list[str]]:
         # The exchange takes grants along with the rows.

@@ -5,7 +5,7 @@ The definition of a table in another table's place is plain data, stored with th
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -13,15 +13,8 @@ from penstock.backends.sql.dialect import CatalogDialect, Dialect
 from penstock.backends.sql.making import make_step
 from penstock.model.codec import from_json, to_json
 from penstock.model.plans import Step
-from penstock.model.tables import (
-    Column,
-    NotCopied,
-    Relation,
-    TableDefinition,
-    TableKey,
-    TablePart,
-    TableRef,
-)
+from penstock.model.table_model import ColumnModel, KeyModel, TableDefinition, TableModel, left_key
+from penstock.model.tables import Column, NotCopied, Relation, TableRef
 
 SCHEMA = "schema"
 """The id of the step that creates a schema."""
@@ -52,69 +45,81 @@ class Besides:
     """What follows the types of some columns."""
     complete: tuple[str, ...] = ()
     """Statements for a table that is made by a mode which loads what it finds: done at once."""
-    keys: tuple[TableKey, ...] = ()
+    keys: tuple[KeyModel, ...] = ()
     """Those of the constraints by which mode upsert may find rows."""
 
 
 def definition_of(
     dialect: str,
     columns: Sequence[Column],
-    keys: Sequence[tuple[str, Sequence[str]]],
-    left: Sequence[NotCopied],
-    parts: Sequence[TablePart] = (),
+    model: TableModel,
+    left: Sequence[NotCopied] = (),
+    others: Sequence[NotCopied] = (),
 ) -> TableDefinition:
     """
     Parameters:
         dialect: in which types and statements are written.
-        keys: each a kind of `KEYS`, and its columns.
-        left: what a table of the same system is made without.
-        parts: what stands for them is in `left`, or added to what others leave out.
+        left: what a table of the same system is made without, besides keys.
+        others: what has no form that other systems know.
     """
     content: dict[str, Any] = {
         "columns": [[column.name, column.type, column.nullable] for column in columns],
         "left": to_json(left),
     }
-    known = tuple(
-        TableKey(tuple(names), kind == KEYS[0], NotCopied(KINDS[kind], f"({', '.join(names)})"))
-        for kind, names in keys
+    # Statements that make them are of this dialect.
+    return TableDefinition(
+        dialect, content, model, tuple(replace(item, remedy="") for item in others)
     )
-    besides = [
-        *(key.left for key in known),
-        # Statements that make them are of this dialect.
-        *(replace(item, remedy="") for item in left),
-    ]
-    parts = [replace(part, left=replace(part.left, remedy="")) for part in parts]
-    return TableDefinition(dialect, content, tuple(besides), known, tuple(parts))
 
 
-def key_clause(dialect: Dialect, key: TableKey) -> str:
-    return f"{KEYS[not key.primary]} ({', '.join(map(dialect.ident, key.names))})"
-
-
-def left_out(
-    definition: TableDefinition,
-    source: Relation,
-    target: TableRef,
-    made: Collection[NotCopied] = (),
-    *,
-    alike: bool,
-) -> tuple[NotCopied, ...]:
-    """What of the source's table is not made.
+def plain_model(
+    columns: Sequence[Column], keys: Sequence[tuple[str, Sequence[str]]] = ()
+) -> TableModel:
+    """Of columns and keys alone.
 
     Parameters:
-        made: what stands for what is.
-        alike: source and target are of one system.
+        keys: each a kind of `KEYS`, and its columns.
     """
-    left = definition.besides
-    if alike:
-        own = from_json(tuple[NotCopied, ...], definition.content["left"])
-        left = (*(key.left for key in definition.keys), *own)
-    left = tuple(item for item in left if item not in made)
+    return TableModel(
+        tuple(ColumnModel(each.name, native=each.type, nullable=each.nullable) for each in columns),
+        tuple(KeyModel("", tuple(names), kind == KEYS[0]) for kind, names in keys),
+    )
+
+
+def key_clause(dialect: Dialect, key: KeyModel) -> str:
+    return f"{KEYS[not key.primary]} ({', '.join(map(dialect.ident, key.columns))})"
+
+
+def left_alike(
+    definition: TableDefinition, source: Relation, target: TableRef, made: Collection[KeyModel]
+) -> tuple[NotCopied, ...]:
+    """What of the table of a source of the same system is not made.
+
+    Parameters:
+        made: the keys that are.
+    """
+    own = from_json(tuple[NotCopied, ...], definition.content["left"])
+    left = [*(left_key(key) for key in definition.model.keys if key not in made), *own]
     # A statement is for a table of the source's name.
     return tuple(
         replace(item, table=str(target), remedy=item.remedy if source == target else "")
         for item in left
     )
+
+
+def left_unlike(
+    dialect: Dialect,
+    definition: TableDefinition,
+    target: TableRef,
+    made: Collection[KeyModel],
+) -> Iterator[NotCopied]:
+    """The keys of another system's table that are not made, and what hangs on it."""
+    for key in definition.model.keys:
+        if key not in made:
+            remedy = f"ALTER TABLE {dialect.table(target)} ADD {key_clause(dialect, key)};"
+            yield replace(left_key(key), remedy=remedy, table=str(target))
+    for item in definition.others:
+        yield replace(item, table=str(target))
 
 
 def listed_columns(

@@ -63,9 +63,76 @@ class Dialect(ABC):
         """A text that is equal to no other one."""
         return value
 
+    # What a table is made with that another system's has; empty where the database has no such.
+
+    longest_name = 128
+    """Bytes of an index's or a constraint's name."""
+    constraints_by_table = False
+    """A constraint's name belongs to its table; else to the schema or the database."""
+    has_indexes = True
+    """They are made by CREATE INDEX."""
+    indexes_some = False
+    """An index may hold the rows of a condition alone."""
+    includes = False
+    """An index may have columns that are no part of its key."""
+    has_foreign_keys = True
+    defers = False
+    """A foreign key may be checked at the end of a transaction."""
+    alters = True
+    """Constraints and defaults can be given to a table that is there."""
+
     def numbered(self, first: int, step: int) -> str:
-        """What follows the type of a column that the database numbers; empty where it has none."""
+        """What follows the type of a column that the database numbers."""
         return ""
+
+    def set_on_update(self, moment: str) -> str:
+        """What follows the default of a column that gets a moment when its row is changed."""
+        return ""
+
+    def commented(self, text: str) -> str:
+        """The comment of a column, as a part of it."""
+        return ""
+
+    def table_commented(self, text: str) -> str:
+        """The comment of a table, as an option of the statement that makes it."""
+        return ""
+
+    def comment_made(self, table: TableRef, column: str, text: str) -> str:
+        """The statement that comments a column, or the table where none is named."""
+        return ""
+
+    def default_set(self, table: TableRef, column: str, text: str) -> str:
+        """The statement that gives a column a default."""
+        if not self.alters:
+            return ""
+        column = self.ident(column)
+        return f"ALTER TABLE {self.table(table)} ALTER COLUMN {column} SET DEFAULT {text}"
+
+    def check_made(self, table: TableRef, name: str, text: str) -> str:
+        """The statement that adds a check.
+
+        Parameters:
+            name: empty: the database gives it one.
+        """
+        named = f"CONSTRAINT {self.ident(name)} " if name else ""
+        if not self.alters:
+            return ""
+        return f"ALTER TABLE {self.table(table)} ADD {named}CHECK ({text})"
+
+    def foreign_key_made(self, table: TableRef, name: str, definition: str) -> str:
+        """The statement that adds a foreign key."""
+        if not (self.alters and self.has_foreign_keys):
+            return ""
+        return f"ALTER TABLE {self.table(table)} ADD CONSTRAINT {self.ident(name)} {definition}"
+
+    def referential(self, event: str, action: str) -> str:
+        """An action of a foreign key as the database writes it.
+
+        Parameters:
+            event: `DELETE` or `UPDATE`.
+            action: see `ForeignKeyModel`.
+        """
+        return action
 
     def key(self, key: Key) -> str:
         return raw(key.text) if key.expression else self.ident(key.text)

@@ -51,10 +51,7 @@ class ForeignKeyChange:
         )
 
     def _made(self, dialect: CatalogDialect) -> str:
-        return (
-            f"ALTER TABLE {dialect.table(self.table)} ADD CONSTRAINT {dialect.ident(self.name)}"
-            f" {self.definition}"
-        )
+        return dialect.foreign_key_made(self.table, self.name, self.definition)
 
     def not_copied(self, dialect: CatalogDialect) -> NotCopied:
         remedy = f"{self._made(dialect)};"

@@ -7,15 +7,23 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from penstock.backends.api.facts import LoadRequest
-from penstock.backends.sql.definition import Besides, create_steps, key_clause, left_out
+from penstock.backends.sql.definition import (
+    Besides,
+    create_steps,
+    key_clause,
+    left_alike,
+    left_unlike,
+)
+from penstock.backends.sql.foreign_keys import ForeignKeyChange
 from penstock.backends.sql.index_changes import IndexChange
 from penstock.backends.sql.making import check_not_asked
-from penstock.backends.sql.parts import made_parts
 from penstock.backends.sql.relations import check_is_table, read_relations
+from penstock.backends.sql.rendering import Rendered, Rendering, steps_of
 from penstock.backends.sql.session import Session
 from penstock.backends.sql.unique_keys import PlannedKey, UniqueKey, choose_key
 from penstock.model.plans import LoadPlan, Step
-from penstock.model.tables import Column, TableKey, TableRef
+from penstock.model.table_model import KeyModel
+from penstock.model.tables import Column, TableRef
 from penstock.spec.modes import UPSERT
 
 SWAP = "swap"
@@ -61,48 +69,73 @@ class TargetTables:
             request: with a definition.
             columns: those that it is made with.
         """
-        assert request.definition is not None
-        alike = request.definition.dialect == self.definitions
+        definition = request.definition
+        assert definition is not None
+        dialect = session.dialect
+        alike = definition.dialect == self.definitions
         whole = request.mode.recreates or self.makes_whole
         names = {column.name for column in columns}
         keys = {
-            key_clause(session.dialect, key): key
-            for key in request.definition.keys
-            if names.issuperset(key.names) and (alike or whole or _finds_rows(request, key))
+            key_clause(dialect, key): key
+            for key in definition.model.keys
+            if names.issuperset(key.columns) and (alike or whole or _finds_rows(request, key))
         }
         refused = self.refused(session, columns, list(keys), alike=alike)
         made = {clause: key for clause, key in keys.items() if clause not in refused}
-        kinds = self.kinds(columns) if whole and not alike else {}
-        parts = made_parts(
-            session.dialect,
+        warnings = [f"{clause} is not made: {why}" for clause, why in refused.items()]
+        found = Besides(tuple(made), keys=tuple(made.values()), warnings=tuple(warnings))
+        if alike:
+            left = left_alike(definition, request.source, request.target, made.values())
+            return replace(found, left=left)
+        listed = left_unlike(dialect, definition, request.target, made.values())
+        found = replace(found, left=tuple(listed))
+        model = definition.model.only(list(names))
+        kinds = self.kinds(columns) if whole else {}
+        if not kinds:
+            return replace(found, left=(*found.left, *Rendered.nothing(model, request.target)))
+        rendering = Rendering(
+            dialect,
+            request.source,
             request.target,
             kinds,
-            request.definition,
+            request.siblings,
             self.unindexed(columns),
             at_once=not request.mode.loads_new_table,
         )
-        now, later = [], parts.steps
+        return self.rendered(session, request, found, rendering.of(model))
+
+    def rendered(
+        self, session: Session, request: LoadRequest, found: Besides, rendered: Rendered
+    ) -> Besides:
+        """What is made of another system's table, with its keys.
+
+        Parameters:
+            found: the keys alone.
+        """
+        dialect, table = session.dialect, request.target
+        steps = tuple(steps_of(rendered, table))
+        links = [
+            ForeignKeyChange(table, each.name, each.definition, each.target).step(dialect)
+            for each in rendered.foreign_keys
+        ]
+        now = list(rendered.comments)
         if not request.mode.loads_new_table:
-            now, later = [step.statement for step in later], ()
-        return Besides(
-            tuple(made),
+            now += [step.statement for step in steps]
+            steps = ()
+        return replace(
+            found,
             complete=tuple(now),
-            keys=tuple(made.values()),
-            after=later,
-            columns=parts.columns,
-            left=left_out(
-                request.definition,
-                request.source,
-                request.target,
-                [*(key.left for key in made.values()), *parts.left],
-                alike=alike,
-            ),
-            warnings=tuple(f"{clause} is not made: {why}" for clause, why in refused.items()),
+            after=steps,
+            links=tuple(links),
+            columns=rendered.columns,
+            options=" ".join(rendered.options),
+            left=(*found.left, *rendered.left),
+            warnings=(*found.warnings, *rendered.warnings),
         )
 
     def kinds(self, columns: Sequence[Column]) -> Mapping[str, str]:
         """What columns hold, see `expressions`; nothing where a table of another system's is made
-        without its defaults, checks and indexes."""
+        with its keys alone."""
         return {}
 
     def unindexed(self, columns: Sequence[Column]) -> Collection[str]:
@@ -119,9 +152,21 @@ class TargetTables:
         """
         return {}
 
-    def unlinked(self, session: Session, table: TableRef, remade: Collection[TableRef]) -> UnLinks:
-        """The steps that drop foreign keys of other tables which are made again, too, and those
-        that restore what is not."""
+    def unlinked(
+        self,
+        session: Session,
+        table: TableRef,
+        remade: Collection[TableRef],
+        *,
+        own: bool = False,
+    ) -> UnLinks:
+        """The steps that drop foreign keys to a table, and those that restore what is not made
+        again.
+
+        Parameters:
+            remade: the tables whose foreign keys they are.
+            own: those of the table to itself, too.
+        """
         return (), ()
 
     def deferrable(
@@ -137,17 +182,17 @@ class TargetTables:
         raise NotImplementedError  # there is no mode swap
 
 
-def _finds_rows(request: LoadRequest, key: TableKey) -> bool:
+def _finds_rows(request: LoadRequest, key: KeyModel) -> bool:
     """Whether a mode that finds rows by a key needs this one."""
     if not request.mode.merges_by_key:
         return False
     if request.conflict_columns is not None:
-        return set(key.names) == set(request.conflict_columns)
+        return set(key.columns) == set(request.conflict_columns)
     return key.primary or not any(each.primary for each in _keys(request))
 
 
-def _keys(request: LoadRequest) -> Sequence[TableKey]:
-    return request.definition.keys if request.definition is not None else ()
+def _keys(request: LoadRequest) -> Sequence[KeyModel]:
+    return request.definition.model.keys if request.definition is not None else ()
 
 
 def plan_load(
@@ -200,6 +245,11 @@ def plan_load(
             fresh=request.mode.loads_new_table,
         )
         steps += besides.after
+    if request.siblings.filled:
+        unlinked, links = tables.unlinked(
+            session, request.target, request.siblings.filled, own=True
+        )
+        steps += unlinked
     if request.mode.truncates:
         steps.append(Step("truncate", f"truncate {table}", dialect.emptied(table)))
     # Of an empty table; and TRUNCATE may take in use again what was disabled.
@@ -209,7 +259,7 @@ def plan_load(
         steps += _swap(session, tables, request.target, table, there=there)
     key: tuple[str, ...] = ()
     if request.mode.merges_by_key:
-        known: Sequence[UniqueKey] = [PlannedKey(key.names, key.primary) for key in besides.keys]
+        known: Sequence[UniqueKey] = [PlannedKey(key.columns, key.primary) for key in besides.keys]
         if request.definition is None:
             known = tables.unique_keys(session, request.target)
         key = choose_key(request, known, "primary key or unique constraint of {}").names

@@ -10,12 +10,13 @@ from penstock.backends.sql import keys
 from penstock.backends.sql.bounds import check_ranged
 from penstock.backends.sql.checksums import canonical_texts, read_checksum, read_digests
 from penstock.backends.sql.conditions import condition
-from penstock.backends.sql.definition import definition_of
+from penstock.backends.sql.definition import definition_of, plain_model
 from penstock.backends.sql.dialect import BYTES, Type
 from penstock.backends.sql.relations import find_relation, matching, read_columns, read_relations
 from penstock.backends.sql.session import Session, closed, keeping
 from penstock.model.extents import Bound, Extent, Key, Whole
 from penstock.model.snapshots import SourceState
+from penstock.model.table_model import TableDefinition
 from penstock.model.tables import (
     Column,
     ColumnPair,
@@ -23,7 +24,6 @@ from penstock.model.tables import (
     Query,
     Relation,
     SequencePosition,
-    TableDefinition,
     TableRef,
 )
 
@@ -108,7 +108,8 @@ class SqlSource:
         return [False for _ in wanted]
 
     def definition(self, relation: Relation, *, partitioning: bool) -> TableDefinition:
-        return definition_of(self._session.dialect.name.lower(), self.columns(relation), (), ())
+        columns = self.columns(relation)
+        return definition_of(self._session.dialect.name.lower(), columns, plain_model(columns))
 
     def others(self, include: Sequence[str], exclude: Sequence[str]) -> tuple[NotCopied, ...]:
         known = read_relations(self._session)

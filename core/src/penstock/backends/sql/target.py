@@ -31,7 +31,8 @@ from penstock.backends.sql.relations import (
 from penstock.backends.sql.session import Session
 from penstock.model.extents import Extent, Key
 from penstock.model.records import CommitRecord
-from penstock.model.tables import Column, ColumnPair, TableDefinition, TableRef
+from penstock.model.table_model import TableDefinition
+from penstock.model.tables import Column, ColumnPair, TableRef
 from penstock.spec.modes import Mode
 
 

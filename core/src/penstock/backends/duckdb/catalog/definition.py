@@ -10,10 +10,11 @@ from penstock.backends.duckdb.catalog.tables import constraints, index_definitio
 from penstock.backends.duckdb.connection import instance
 from penstock.backends.duckdb.errors import first_lines
 from penstock.backends.duckdb.session import DuckSession
-from penstock.backends.sql.definition import KEYS, KINDS, definition_of
+from penstock.backends.sql.definition import KEYS, KINDS, definition_of, plain_model
 from penstock.backends.sql.relations import matching
 from penstock.errors import PlanningError
-from penstock.model.tables import Column, NotCopied, TableDefinition, TableRef
+from penstock.model.table_model import TableDefinition
+from penstock.model.tables import Column, NotCopied, TableRef
 
 DIALECT = "duckdb"
 
@@ -30,7 +31,7 @@ def read_definition(
             left.append(NotCopied(KINDS[constraint.kind], constraint.text))
     left += [NotCopied("indexes", *index) for index in index_definitions(session, table)]
     left += [NotCopied("defaults", column.name) for column in columns if column.has_default]
-    return definition_of(DIALECT, columns, keys, left)
+    return definition_of(DIALECT, columns, plain_model(columns, keys), left, left)
 
 
 def read_others(

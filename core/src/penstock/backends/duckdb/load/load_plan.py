@@ -16,6 +16,7 @@ from penstock.backends.duckdb.catalog.tables import (
 from penstock.backends.duckdb.connection import instance
 from penstock.backends.duckdb.dialect import DUCKDB
 from penstock.backends.duckdb.errors import first_lines
+from penstock.backends.shared.arrow import held_kinds
 from penstock.backends.sql.definition import listed_columns
 from penstock.backends.sql.described import TableQuery
 from penstock.backends.sql.load_plan import TargetTables
@@ -43,6 +44,9 @@ class DuckTables(TargetTables):
     # Its keys and indexes slow loads down, and are checked against rows that are deleted.
     makes_whole = False
     unique_keys = staticmethod(unique_keys)
+
+    def kinds(self, columns: Sequence[Column]) -> Mapping[str, str]:
+        return held_kinds(columns)
 
     def like(self, session: Session, table: TableRef, beside: TableRef) -> tuple[str, list[str]]:
         body = _HEAD.sub("", definition_of(session, table), count=1).rstrip().removesuffix(";")

@@ -7,15 +7,17 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from penstock.backends.mysql.catalog.described import Row, TableQuery
+from penstock.backends.mysql.catalog.modelled import model_of
 from penstock.backends.mysql.catalog.written import parse, read_statement
 from penstock.backends.mysql.dialect import MYSQL, MySqlDialect, order_name
 from penstock.backends.mysql.session import MySqlSession
 from penstock.backends.mysql.types import MyType
-from penstock.backends.sql.definition import KINDS, definition_of
+from penstock.backends.sql.definition import definition_of
 from penstock.backends.sql.relations import TYPE, no_such, read_relations
 from penstock.errors import PlanningError, TransientError
 from penstock.model.extents import Key
-from penstock.model.tables import Column, NotCopied, TableDefinition, TableRef
+from penstock.model.table_model import TableDefinition
+from penstock.model.tables import Column, TableRef
 
 DIALECT = "mysql"
 # Engines that take part in transactions. https://mariadb.com/kb/en/storage-engines/
@@ -259,21 +261,11 @@ def read_definition(
     Parameters:
         emptied: columns that may be NULL in a table of the definition, whatever this one says.
     """
-    keys = [
-        ("PRIMARY KEY" if key.primary else "UNIQUE", key.names)
-        for key in unique_keys(session, table)
-    ]
     statement = read_statement(session, table)
     written = parse(statement)
-    whole = {key.name for key in unique_keys(session, table)}
-    left = [
-        NotCopied(KINDS.get(key.kind, "indexes"), key.name)
-        for key in written.keys
-        if key.name not in whole
-    ]
-    left += [NotCopied(KINDS[each.kind], each.name) for each in written.constraints]
+    uniques = {key.name for key in unique_keys(session, table)}
+    model, others = model_of(written, columns, uniques, table)
     generated = written.generated
-    left += [NotCopied(GENERATED, f"{name}: {text}") for name, text in generated.items()]
     texts = {name: text for name, text in written.columns.items() if name not in generated}
     for name in texts.keys() & set(emptied):
         texts[name] = _NOT_NULL.sub(r"\1 NULL", texts[name])
@@ -281,7 +273,7 @@ def read_definition(
         replace(column, type=texts.get(column.name, column.type), nullable=True)
         for column in columns
     ]
-    definition = definition_of(DIALECT, defined, keys, left)
+    definition = definition_of(DIALECT, defined, model, (), others)
     own = {FLAVOUR: flavour_of(session), WRITTEN: statement}
     return replace(definition, content={**definition.content, **own})
 

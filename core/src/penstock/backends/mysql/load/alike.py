@@ -98,8 +98,8 @@ def made_alike(
         tuple(warnings),
         keys=tuple(
             key
-            for key in request.definition.keys
-            if any(each.named == set(key.names) and each.kind in _UNIQUE for each in now)
+            for key in request.definition.model.keys
+            if any(each.named == set(key.columns) and each.kind in _UNIQUE for each in now)
         ),
     )
 

@@ -19,6 +19,7 @@ from penstock.backends.mysql.catalog.written import parse, read_written
 from penstock.backends.mysql.load.alike import made_alike
 from penstock.backends.mysql.load.rehearsal import check_makes, refused_clauses
 from penstock.backends.mysql.session import MySqlSession
+from penstock.backends.shared.arrow import held_kinds
 from penstock.backends.shared.made_types import MadeTypes, check_type, with_units
 from penstock.backends.sql.definition import Besides
 from penstock.backends.sql.foreign_keys import RELINK, UNLINK, ForeignKeyChange
@@ -26,7 +27,8 @@ from penstock.backends.sql.load_plan import TargetTables, UnLinks
 from penstock.backends.sql.relations import check_is_table
 from penstock.backends.sql.session import Session
 from penstock.errors import PlanningError
-from penstock.model.tables import Column, TableDefinition, TableRef
+from penstock.model.table_model import TableDefinition
+from penstock.model.tables import Column, TableRef
 
 _FRACTIONS = {"s": "", "ms": "(3)", "us": "(6)", "ns": "(6)"}
 _INTEGERS = {8: "tinyint", 16: "smallint", 32: "int", 64: "bigint"}
@@ -76,8 +78,9 @@ def by_bytes(session: MySqlSession) -> str:
 
 def key_type(session: MySqlSession, column: Column, definition: TableDefinition) -> str:
     """The type of a column of texts that is in a key; empty where it is none, or too long."""
-    length = definition.lengths.get(column.name, MOST_KEPT + 1)
-    if length > MOST_KEPT or not any(column.name in key.names for key in definition.keys):
+    model = definition.model
+    length = model.lengths.get(column.name, MOST_KEPT + 1)
+    if length > MOST_KEPT or not any(column.name in key.columns for key in model.keys):
         return ""
     return f"varchar({length}) COLLATE {by_bytes(session)}"
 
@@ -134,7 +137,8 @@ class MySqlTables(TargetTables):
         content = request.definition.content
         if content.get(FLAVOUR) != flavour_of(session):
             found = super().besides(session, request, columns)
-            found = replace(found, options=_any_text(session, request.target))
+            options = f"{_any_text(session, request.target)} {found.options}".strip()
+            found = replace(found, options=options)
         else:
             found = made_alike(session, request, parse(content[WRITTEN]), columns)
         check_makes(session, request.target, columns, found)
@@ -158,11 +162,21 @@ class MySqlTables(TargetTables):
                     )
         return found
 
-    def unlinked(self, session: Session, table: TableRef, remade: Collection[TableRef]) -> UnLinks:
+    def kinds(self, columns: Sequence[Column]) -> Mapping[str, str]:
+        return held_kinds(columns)
+
+    def unlinked(
+        self,
+        session: Session,
+        table: TableRef,
+        remade: Collection[TableRef],
+        *,
+        own: bool = False,
+    ) -> UnLinks:
         assert isinstance(session, MySqlSession)
         drops, restores = [], []
         for of, name in referring(session, table):
-            if of == table or of not in remade:
+            if (of == table and not own) or of not in remade:
                 continue
             (found,) = (each for each in read_written(session, of).constraints if each.name == name)
             change = ForeignKeyChange(of, name, found.alone, target=table)

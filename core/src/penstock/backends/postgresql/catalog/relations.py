@@ -163,8 +163,8 @@ def missing(connection: Connection, ref: TableRef, side: str) -> PlanningError:
         f"{side}: table {ref} does not exist in database {connection.info.dbname!r} (or "
         f"{connection.info.user!r} may not use its schema)"
         + (
-            "; create it, or use --mode recreate, which does (with --where false, it makes an "
-            "empty table like the source's)"
+            "; create it, as penstock schema prints it, or use --mode recreate, or --schema-only, "
+            "which makes it and copies no rows"
             if side == "target"
             else ""
         )

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any
 
 from psycopg import Cursor, errors, sql
@@ -15,26 +13,15 @@ from penstock.backends.postgresql.catalog.columns import data_type
 from penstock.backends.postgresql.catalog.queries import described_query
 from penstock.backends.postgresql.catalog.sequences import read_positions
 from penstock.backends.postgresql.connection import Connection, full_names
-from penstock.backends.postgresql.ddl.attached import left_out
-from penstock.backends.postgresql.ddl.links import INHERITANCE
+from penstock.backends.postgresql.ddl.modelled import model_of, others_of
 from penstock.backends.postgresql.ddl.needs import read_needs
 from penstock.backends.postgresql.ddl.text import shortened
 from penstock.backends.postgresql.ddl.types import read_types, types_of
 from penstock.backends.postgresql.errors import planning
 from penstock.backends.postgresql.statements import DIALECT, for_server, ident
-from penstock.backends.sql.definition import KINDS
-from penstock.backends.sql.parts import check_part, default_part
 from penstock.errors import PlanningError
-from penstock.model.tables import (
-    IDENTITY,
-    INDEX,
-    NotCopied,
-    Query,
-    TableDefinition,
-    TableKey,
-    TablePart,
-    TableRef,
-)
+from penstock.model.table_model import KeyModel, TableDefinition
+from penstock.model.tables import Query, TableRef
 
 # They have no input: COPY could not load them.
 UNREADABLE = frozenset(
@@ -133,15 +120,13 @@ def definitions_of(
 def _definition(tables: Sequence[Json], types: Sequence[Any]) -> TableDefinition:
     root = tables[0]
     found = {"tables": tables, "types": types, "warnings": _make_readable(root)}
-    return TableDefinition(
-        DIALECT, found, _besides(root), _keys(root), tuple(_parts(root)), _lengths(root)
-    )
+    return TableDefinition(DIALECT, found, model_of(root, types), others_of(root))
 
 
 def plain_table(
     name: str,
     columns: Iterable[tuple[str, str, int | None, bool]],
-    keys: Iterable[TableKey] = (),
+    keys: Iterable[KeyModel] = (),
 ) -> Json:
     """A table that is nothing but columns and keys.
 
@@ -166,123 +151,20 @@ def plain_table(
     }  # fmt: skip
 
 
-def _key_index(table: str, number: int, key: TableKey) -> Json:
+def _key_index(table: str, number: int, key: KeyModel) -> Json:
     """The index of a key, as if it had been read."""
-    listed = ", ".join(map(ident, key.names))
-    called = "_pkey" if key.primary else f"_{'_'.join(key.names)}"[:20] + "_key"
+    listed = ", ".join(map(ident, key.columns))
+    called = "_pkey" if key.primary else f"_{'_'.join(key.columns)}"[:20] + "_key"
     return {
         "oid": number, "name": shortened(table, called), "parent": None, "unique": True,
         "valid": True, "clustered": False, "replica_identity": False, "tablespace": None,
         "tail": f"USING btree ({listed})", "comment": None, "statistics": [], "needed_by": [],
         "constraint": {
-            "kind": "p" if key.primary else "u", "columns": list(key.names), "deferrable": False,
+            "kind": "p" if key.primary else "u", "columns": list(key.columns), "deferrable": False,
             "definition": f"{'PRIMARY KEY' if key.primary else 'UNIQUE'} ({listed})",
             "deferred": False, "by_index": True, "comment": None,
         },
     }  # fmt: skip
-
-
-_KEYS = {"p": "primary keys", "u": "unique constraints", "x": "exclusion constraints"}
-_LENGTH = re.compile(r"(?:character varying|character)\((\d+)\)")
-
-
-def _keys(table: Json) -> tuple[TableKey, ...]:
-    """Those that other systems have, too; the primary key first."""
-    found = [
-        TableKey(tuple(made["columns"]), made["kind"] == "p", _index_left(index))
-        for index in table["indexes"]
-        if (made := index["constraint"]) is not None
-        and index["valid"]
-        and not made["deferrable"]
-        and made["definition"].startswith(("PRIMARY KEY (", "UNIQUE ("))
-        and " WITHOUT OVERLAPS" not in made["definition"]
-    ]
-    found += [
-        TableKey(names, primary=False, left=_index_left(index))
-        for index in table["indexes"]
-        if index["unique"] and index["constraint"] is None and (names := _plain(index)[0])
-    ]
-    return tuple(sorted(found, key=lambda key: not key.primary))
-
-
-def _lengths(table: Json) -> dict[str, int]:
-    found = ((column["name"], _LENGTH.fullmatch(column["type"])) for column in table["columns"])
-    return {name: int(length[1]) for name, length in found if length}
-
-
-def _index_left(index: Json) -> NotCopied:
-    made = index["constraint"]
-    return NotCopied(_KEYS[made["kind"]] if made else "indexes", index["name"])
-
-
-def _check_left(constraint: Json) -> NotCopied:
-    return NotCopied(KINDS["CHECK"], f"{constraint['name']}: {constraint['definition']}")
-
-
-def _default_left(column: Json) -> NotCopied:
-    text = "" if column["identity"] else f": {column['default']}"
-    return NotCopied("defaults", f"{column['name']}{text}")
-
-
-def _checks(table: Json) -> list[Json]:
-    return [constraint for constraint in table["constraints"] if constraint["kind"] == "c"]
-
-
-def _defaults(table: Json) -> list[Json]:
-    return [
-        column
-        for column in table["columns"]
-        if column["identity"] or (column["default"] is not None and not column["generated"])
-    ]
-
-
-def _besides(table: Json) -> tuple[NotCopied, ...]:
-    """What the table has besides columns; without statements, which another system cannot read."""
-    parents = [TableRef(*parent) for parent in table["inherits"]]
-    found = [_index_left(index) for index in table["indexes"]]
-    found += map(_check_left, _checks(table))
-    found += map(_default_left, _defaults(table))
-    if parents:
-        found.append(NotCopied(INHERITANCE, ", ".join(map(str, parents))))
-    left = left_out([table], lambda item: TableRef(item["schema"], item["name"]))
-    return (*found, *(replace(item, table="", remedy="") for item in left))
-
-
-_CHECK = re.compile(r"CHECK \((.*)\)", re.DOTALL)
-_PART = r'("(?:[^"]|"")+"|[a-z_][a-z0-9_]*)( DESC)?(?: NULLS (?:FIRST|LAST))?'
-_PLAIN_INDEX = re.compile(rf"USING btree \(((?:{_PART}(?:, |(?=\))))+)\)")
-
-
-def _parts(table: Json) -> Iterator[TablePart]:
-    """What other systems may have, too."""
-    owned = {sequence["column"]: sequence for sequence in table["sequences"]}
-    for column in _defaults(table):
-        name, left = column["name"], _default_left(column)
-        if name in owned and (column["identity"] or column["default"].startswith("nextval(")):
-            numbers = owned[name]["start"], owned[name]["increment"]
-            yield TablePart(IDENTITY, (name,), numbers, left)
-        elif column["default"] is not None:
-            yield from default_part(name, column["default"], left)
-    names = [column["name"] for column in table["columns"]]
-    for constraint in _checks(table):
-        if found := _CHECK.fullmatch(constraint["definition"]):
-            yield from check_part(found[1], names, _check_left(constraint))
-    for index in table["indexes"]:
-        keys, descending = _plain(index)
-        if keys and not (index["constraint"] or index["unique"]):
-            yield TablePart(INDEX, keys, descending, _index_left(index))
-
-
-def _plain(index: Json) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The columns of an index that consists of columns alone, and those of them that descend."""
-    found = _PLAIN_INDEX.fullmatch(index["tail"])
-    if not found or not index["valid"]:
-        return (), ()
-    keys = {
-        name[1:-1].replace('""', '"') if name.startswith('"') else name: descends
-        for name, descends in re.findall(_PART, found[1])
-    }
-    return tuple(keys), tuple(name for name, descends in keys.items() if descends)
 
 
 class TableGone(PlanningError):

@@ -5,16 +5,20 @@ from __future__ import annotations
 from dataclasses import replace
 
 from penstock.backends.api.facts import LoadRequest
+from penstock.backends.postgresql.catalog.existing import Linked
 from penstock.backends.postgresql.catalog.privileges import missing_grant
 from penstock.backends.postgresql.ddl import steps
+from penstock.backends.postgresql.ddl.foreign_keys import foreign_key_steps
+from penstock.backends.postgresql.ddl.links import relink_steps, unlink_steps
 from penstock.backends.postgresql.errors import planning
 from penstock.backends.postgresql.load.conflict_key import conflict_columns
 from penstock.backends.postgresql.load.sequences import advance_existing
 from penstock.backends.postgresql.load.target_facts import TargetFacts
-from penstock.backends.postgresql.statements import DIALECT, name
+from penstock.backends.postgresql.statements import DIALECT, ident, name
 from penstock.errors import PlanningError
 from penstock.model.plans import LoadPlan, Step
-from penstock.model.tables import TableDefinition, TableRef
+from penstock.model.table_model import TableDefinition
+from penstock.model.tables import TableRef
 from penstock.spec.deletes import HARD
 from penstock.spec.modes import UPSERT
 
@@ -46,8 +50,13 @@ def plan_load(facts: TargetFacts, request: LoadRequest) -> LoadPlan:
         before: list[Step] = []
         after: list[Step] = []
         warnings: list[str] = []
+        linked = _undone(facts, request)
+        before += unlink_steps(linked)
+        if ref in request.siblings.filled:
+            _undo_own(facts, ref, before, after)
         if request.mode.truncates:
-            _check_referenced(facts, ref)
+            if not linked or len(linked) < len(_referring(facts, ref)):
+                _check_referenced(facts, ref)
             rows = f"ONLY {name(ref)}" if only else name(ref)
             before.append(steps.before("truncate", f"truncate {ref}", f"TRUNCATE {rows}"))
         if request.unlogged or request.indexes == "defer":
@@ -74,7 +83,35 @@ def plan_load(facts: TargetFacts, request: LoadRequest) -> LoadPlan:
         # Children that the run attaches are logged, whatever others are.
         volatile=request.unlogged or (bool(unlogged) and not request.mode.attaches),
         warnings=(*found, *warnings, *remarks, *refused),
+        links=tuple(relink_steps(linked)),
     )
+
+
+def _referring(facts: TargetFacts, ref: TableRef) -> list[Linked]:
+    return [link for link in facts.links(ref) if link.kind == "foreign key"]
+
+
+def _undo_own(facts: TargetFacts, ref: TableRef, before: list[Step], after: list[Step]) -> None:
+    """Drop the foreign keys of the table to itself, and add them again."""
+    for table in facts.definitions(ref):
+        for constraint in table["constraints"]:
+            if constraint["kind"] != "f" or constraint["inherited"]:
+                continue
+            if not constraint["references_itself"]:
+                continue
+            of, label = TableRef(table["schema"], table["name"]), constraint["name"]
+            drop = f"ALTER TABLE IF EXISTS {name(of)} DROP CONSTRAINT IF EXISTS {ident(label)}"
+            step_id = f"unlink {table['oid']} {label}"
+            before.append(steps.before(step_id, f"drop foreign key {label} of {of}", drop))
+            after += foreign_key_steps(table, constraint, of, of)
+
+
+def _undone(facts: TargetFacts, request: LoadRequest) -> list[Linked]:
+    """The foreign keys that are dropped while tables are loaded which refer to each other."""
+    if not request.siblings.filled:
+        return []
+    links = _referring(facts, request.target)
+    return [link for link in links if link.root in request.siblings.filled]
 
 
 def _check_staging(facts: TargetFacts, request: LoadRequest) -> None:
@@ -101,17 +138,14 @@ def _plan_made(facts: TargetFacts, request: LoadRequest, definition: TableDefini
     plan = plan_recreate if request.mode.recreates else plan_missing
     if definition.dialect == DIALECT:
         return plan(facts, request, definition.content)
-    from penstock.backends.postgresql.load.unlike import plain_content  # noqa: PLC0415 - it needs Arrow
+    from penstock.backends.postgresql.load.unlike import read_unlike  # noqa: PLC0415 - it needs Arrow
 
-    content, made, late = plain_content(facts.connection, request, definition)
-    besides = [
-        replace(left, table=str(request.target)) for left in definition.besides if left not in made
-    ]
+    made = read_unlike(facts.connection, request, definition)
     if not request.mode.recreates:
-        more = [step.statement for step in late]
-        return plan_missing(facts, request, content, besides, more)
-    planned = plan_recreate(facts, request, content, besides)
-    return replace(planned, steps=(*planned.steps, *late))
+        more = [step.statement for step in made.steps]
+        return plan_missing(facts, request, made.content, made.left, more)
+    planned = plan_recreate(facts, request, made.content, made.left)
+    return replace(planned, steps=(*planned.steps, *made.steps))
 
 
 def _check_heirs(facts: TargetFacts, request: LoadRequest) -> None:

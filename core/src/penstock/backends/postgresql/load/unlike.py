@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass
 from typing import Any
 
 from penstock.backends.api.facts import LoadRequest
@@ -21,18 +21,13 @@ from penstock.backends.postgresql.load.rehearsal import NEEDS, read_made
 from penstock.backends.postgresql.load.target_facts import TargetFacts, check_place
 from penstock.backends.postgresql.statements import ident, name
 from penstock.backends.shared.arrow import arrow_type, held_kind
+from penstock.backends.sql.definition import left_unlike
 from penstock.backends.sql.expressions import UUID
-from penstock.backends.sql.parts import made_parts
+from penstock.backends.sql.rendering import ForeignKey, Rendering, steps_of
 from penstock.errors import PlanningError
 from penstock.model.plans import Step
-from penstock.model.tables import (
-    IDENTITY,
-    Column,
-    NotCopied,
-    TableDefinition,
-    TableKey,
-    TableRef,
-)
+from penstock.model.table_model import KeyModel, TableDefinition, TableModel
+from penstock.model.tables import Column, NotCopied, TableRef
 
 
 def made_columns(
@@ -86,26 +81,35 @@ def _check_type(connection: Connection, column: str, wanted: str) -> None:
         raise PlanningError(f"--types {column}={wanted}: expected a type that the target knows")
 
 
-def plain_content(
-    connection: Connection, request: LoadRequest, definition: TableDefinition
-) -> tuple[Mapping[str, Any], list[NotCopied], list[Step]]:
-    """The content of a definition, what of the source's stands for all that is made, and steps
-    that make more of it.
+@dataclass(frozen=True, slots=True)
+class Unlike:
+    """A table that is made like another system's."""
 
+    content: Mapping[str, Any]
+    """Of a definition, as if it had been read."""
+    left: tuple[NotCopied, ...]
+    steps: tuple[Step, ...]
+    """They make more of it when it is loaded."""
+
+
+def read_unlike(
+    connection: Connection, request: LoadRequest, definition: TableDefinition
+) -> Unlike:
+    """
     Parameters:
         request: its columns are as `made_columns` has found them.
         definition: the source's.
     """
-    ref, columns = request.target, request.made
+    ref, columns, model = request.target, request.made, definition.model
     written = [(c.name, _written(c), None, c.nullable) for c in columns]
     names = {column.name for column in columns}
     made, warnings = [], []
-    for key in definition.keys:
-        if not names.issuperset(key.names):
+    for key in model.keys:
+        if not names.issuperset(key.columns):
             continue
         why = _obstacle(connection, written, key)
         if why:
-            warnings.append(f"key ({', '.join(key.names)}) of the source is not made: {why}")
+            warnings.append(f"key ({', '.join(key.columns)}) of the source is not made: {why}")
         else:
             made.append(key)
     table = plain_table(ref.name, written, made)
@@ -113,24 +117,57 @@ def plain_content(
     if connection.info.server_version < 130000:
         # There is no function for a new UUID.
         kinds = {name: kind for name, kind in kinds.items() if kind != UUID}
-    parts = made_parts(DIALECT, ref, kinds, definition, at_once=not request.mode.recreates)
-    numbers = {part.names[0]: part.meaning for part in definition.parts if part.kind == IDENTITY}
+    rendering = Rendering(
+        DIALECT,
+        request.source,
+        ref,
+        kinds,
+        request.siblings,
+        at_once=not request.mode.recreates,
+    )
+    rendered = rendering.of(model.only(list(names)))
     sequences: list[Json] = []
+    modelled = {column.name: column for column in model.columns}
     for column in table["columns"]:
         name = column["name"]
-        if name in parts.numbered:
+        found = modelled.get(name)
+        if found is None:
+            continue
+        column["comment"] = found.comment or None
+        if name in rendered.numbered and found.identity is not None:
             column["identity"] = "d"
-            sequences.append(_sequence(ref, column, *numbers[name]))
-        elif name in parts.columns:
-            column["default"] = parts.columns[name].removeprefix("DEFAULT ") or None
+            sequences.append(_sequence(ref, column, found.identity.first, found.identity.step))
+        elif name in rendered.columns:
+            column["default"] = rendered.columns[name].removeprefix("DEFAULT ")
     content = {
-        "tables": [{**table, "sequences": sequences}],
+        "tables": [
+            {
+                **table,
+                "sequences": sequences,
+                "comment": model.comment or None,
+                "constraints": [
+                    _foreign_key(each, model, request) for each in rendered.foreign_keys
+                ],
+            }
+        ],
         "types": [],
-        "warnings": warnings,
+        "warnings": [*warnings, *rendered.warnings],
     }
+    left = (*left_unlike(DIALECT, definition, ref, made), *rendered.left)
     # After all that is done to the table's own row in the catalog.
-    late = [replace(step, rank=LAST + step.rank) for step in parts.steps]
-    return content, [*(key.left for key in made), *parts.left], late
+    late = tuple(steps_of(rendered, ref, LAST))
+    return Unlike(content, left, late)
+
+
+def _foreign_key(key: ForeignKey, model: TableModel, request: LoadRequest) -> Json:
+    """As if it had been read."""
+    refers = next(each.target for each in model.foreign_keys if each.columns == key.columns)
+    return {
+        "name": key.name, "kind": "f", "definition": key.definition, "validated": True,
+        "no_inherit": False, "column": key.columns[0], "inherited": False, "comment": None,
+        "columns": ", ".join(map(ident, key.columns)), "references_itself": key.itself,
+        "references": [refers.schema, refers.name],
+    }  # fmt: skip
 
 
 _BITS = {"smallint": 15, "integer": 31}
@@ -150,13 +187,13 @@ def _sequence(ref: TableRef, column: Json, first: int, step: int) -> Json:
 
 
 def _obstacle(
-    connection: Connection, columns: Sequence[tuple[str, str, int | None, bool]], key: TableKey
+    connection: Connection, columns: Sequence[tuple[str, str, int | None, bool]], key: KeyModel
 ) -> str:
     """Why the server does not make a key; empty where it does."""
-    if can_be_key(key.names, {name: type_ for name, type_, *_ in columns}):
+    if can_be_key(key.columns, {name: type_ for name, type_, *_ in columns}):
         return ""
     listed = ", ".join(f"{ident(name)} {type_}" for name, type_, *_ in columns)
-    unique = f"UNIQUE ({', '.join(map(ident, key.names))})"
+    unique = f"UNIQUE ({', '.join(map(ident, key.columns))})"
     try:
         with planning("target", f"{NEEDS}"), connection.transaction(force_rollback=True):
             connection.execute(f"CREATE TEMPORARY TABLE penstock_rehearsed ({listed}, {unique})")

@@ -14,6 +14,18 @@ SELECT k.conrelid::bigint, json_agg(json_build_object(
         FROM pg_catalog.unnest(k.conkey) WITH ORDINALITY AS u (number, position)
         JOIN pg_catalog.pg_attribute AS a ON a.attrelid = k.conrelid AND a.attnum = u.number
     ),
+    'from', (
+        SELECT json_agg(a.attname ORDER BY u.position)
+        FROM pg_catalog.unnest(k.conkey) WITH ORDINALITY AS u (number, position)
+        JOIN pg_catalog.pg_attribute AS a ON a.attrelid = k.conrelid AND a.attnum = u.number
+    ),
+    'to', (
+        SELECT json_agg(a.attname ORDER BY u.position)
+        FROM pg_catalog.unnest(k.confkey) WITH ORDINALITY AS u (number, position)
+        JOIN pg_catalog.pg_attribute AS a ON a.attrelid = k.confrelid AND a.attnum = u.number
+    ),
+    'on_delete', k.confdeltype::text,
+    'on_update', k.confupdtype::text,
     'inherited', k.conparentid <> 0,
     'references_itself', k.confrelid = k.conrelid,
     'references', (

@@ -1,0 +1,337 @@
+"""A table's model in the words of another dialect: what is made, and what is listed with the
+statement that a person would write.
+
+Keys are not rendered here, since a mode may need one to find rows; see `TargetTables.besides`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from penstock.backends.api.facts import Siblings
+from penstock.backends.sql.dialect import Dialect
+from penstock.backends.sql.expressions import written_check, written_default
+from penstock.model.plans import Step
+from penstock.model.table_model import (
+    COMMENTS,
+    DEFAULTS,
+    ENUM,
+    GENERATED,
+    IDENTITIES,
+    ON_UPDATES,
+    PARTITIONING,
+    CheckModel,
+    ColumnModel,
+    Expression,
+    ForeignKeyModel,
+    IndexModel,
+    TableModel,
+    left_check,
+    left_comment,
+    left_foreign_key,
+    left_index,
+    left_of_column,
+)
+from penstock.model.tables import NotCopied, Relation, TableRef
+
+_SHORT = ("boolean", "integer", "decimal", "float", "date", "time", "timestamp", "moment", "uuid")
+"""What any index can hold."""
+
+
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """A check or an index."""
+
+    name: str
+    text: str
+    """From CHECK on; of an index from its columns on, in parentheses."""
+    left: NotCopied
+    """What stands for it where it is not made after all."""
+    columns: tuple[str, ...] = ()
+    unique: bool = False
+
+    def step(self, kind: str, table: TableRef, rank: int) -> Step:
+        """The step that makes it once the table is loaded; a run whose server refuses it is done
+        without it, and says so."""
+        statement = self.left.remedy.removesuffix(";")
+        what = f"make {kind} {self.name} of {table}"
+        return Step(f"{kind} {self.name}", what, statement, True, rank, instead=self.left)
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignKey:
+    name: str
+    columns: tuple[str, ...]
+    target: TableRef | None
+    """The target's table that it refers to; None: it is not copied with this one."""
+    definition: str
+    """From FOREIGN KEY on."""
+    left: NotCopied
+    itself: bool = False
+
+
+@dataclass(slots=True)
+class Rendered:
+    columns: dict[str, str] = field(default_factory=dict)
+    """What follows the types of some columns."""
+    numbered: list[str] = field(default_factory=list)
+    """Columns that the server numbers."""
+    checks: list[Clause] = field(default_factory=list)
+    indexes: list[Clause] = field(default_factory=list)
+    foreign_keys: list[ForeignKey] = field(default_factory=list)
+    comments: list[str] = field(default_factory=list)
+    """Statements, where comments are not a part of the others."""
+    options: list[str] = field(default_factory=list)
+    """What follows the columns in the statement that makes the table."""
+    left: list[NotCopied] = field(default_factory=list)
+    """What is not made."""
+    warnings: list[str] = field(default_factory=list)
+
+    @staticmethod
+    def nothing(model: TableModel, table: TableRef) -> Iterator[NotCopied]:
+        """What stands for all of a model but its keys."""
+        for item in replace(model, keys=()).unmade():
+            yield replace(item, table=str(table))
+
+
+@dataclass(frozen=True, slots=True)
+class Rendering:
+    """
+    Parameters:
+        dialect: of the target.
+        source: the table that the model is of.
+        table: the one that is made.
+        kinds: what its columns hold, see `expressions`; of columns that it lacks nothing is made.
+        siblings: the tables that are copied with it.
+        unindexed: columns that no index can have.
+        at_once: all is made before the table is loaded, so nothing that may refuse rows which the
+            source has.
+    """
+
+    dialect: Dialect
+    source: Relation
+    table: TableRef
+    kinds: Mapping[str, str]
+    siblings: Siblings = field(default_factory=Siblings)
+    unindexed: Collection[str] = ()
+    at_once: bool = False
+
+    def of(self, model: TableModel) -> Rendered:
+        found = Rendered()
+        for column in model.columns:
+            if column.name in self.kinds:
+                self._column(column, found)
+        for check in model.checks:
+            self._check(check, found)
+        for index in model.indexes:
+            self._index(index, found)
+        for foreign_key in model.foreign_keys:
+            self._foreign_key(foreign_key, found)
+        if model.comment:
+            self._comment("", model.comment, left_comment(model.comment), found)
+        if model.partitioning:
+            found.left.append(NotCopied(PARTITIONING, model.partitioning))
+        # What was left of other columns is left, whatever the table has.
+        found.left = [replace(item, table=str(self.table)) for item in found.left]
+        return found
+
+    @property
+    def _named(self) -> str:
+        return self.dialect.table(self.table)
+
+    # Columns
+
+    def _column(self, column: ColumnModel, found: Rendered) -> None:
+        name, kind = column.name, self.kinds[column.name]
+        left = left_of_column(column)
+        suffix = ""
+        if column.identity is not None:
+            if kind in ("integer", "decimal"):
+                suffix = self.dialect.numbered(column.identity.first, column.identity.step)
+            found.numbered += [name] * bool(suffix)
+            if not suffix:
+                found.left.append(left[IDENTITIES])
+        elif column.default is not None:
+            default = self._default(column.default, kind)
+            suffix = f"DEFAULT {default}" if default else ""
+            if not default:
+                remedy = self.dialect.default_set(self.table, name, column.default.text)
+                found.left.append(replace(left[DEFAULTS], remedy=_ended(remedy)))
+        if column.on_update is not None:
+            moment = self._default(column.on_update, kind)
+            more = self.dialect.set_on_update(moment) if moment else ""
+            suffix = f"{suffix} {more}".strip()
+            if not more:
+                found.left.append(left[ON_UPDATES])
+        if column.generated is not None:
+            found.left.append(left[GENERATED])
+        if column.comment:
+            inline = self.dialect.commented(column.comment)
+            suffix = f"{suffix} {inline}".strip()
+            if not inline:
+                self._comment(name, column.comment, left[COMMENTS], found)
+        if suffix:
+            found.columns[name] = suffix
+        if test := self._held(column, kind):
+            self._check(CheckModel("", Expression("", test)), found)
+
+    def _held(self, column: ColumnModel, kind: str) -> list[object] | None:
+        """The tree of a check for what the source's type refuses, and the target's does not."""
+        named = ["column", column.name]
+        if column.type.kind == ENUM and column.type.labels and kind == "text":
+            return ["in", named, *(["value", "text", label] for label in column.type.labels)]
+        if column.type.unsigned and kind in ("integer", "decimal", "float"):
+            return [">=", named, ["value", "number", "0"]]
+        return None
+
+    def _default(self, expression: Expression, kind: str) -> str | None:
+        if expression.meaning is None:
+            return None
+        return written_default(expression.meaning, kind, self.dialect)
+
+    def _comment(self, column: str, text: str, left: NotCopied, found: Rendered) -> None:
+        """Of the table, where no column is named."""
+        option = "" if column else self.dialect.table_commented(text)
+        statement = self.dialect.comment_made(self.table, column, text)
+        if option:
+            found.options.append(option)
+        elif statement:
+            found.comments.append(statement)
+        else:
+            found.left.append(left)
+
+    # Constraints and indexes
+
+    def _check(self, check: CheckModel, found: Rendered) -> None:
+        text = None
+        if check.enforced and check.test.meaning is not None:
+            text = written_check(check.test.meaning, self.kinds, self.dialect)
+        left = left_check(check)
+        if text is None:
+            remedy = self.dialect.check_made(self.table, check.name, check.test.text)
+            found.left.append(replace(left, remedy=_ended(remedy)))
+            return
+        if not check.test.text:
+            left = replace(left, name=text)
+        called = check.name
+        if called:
+            alone = self.dialect.constraints_by_table
+            called = self._called(called, text, found, alone=alone)
+        remedy = self.dialect.check_made(self.table, called, text)
+        clause = Clause(called or text, f"CHECK ({text})", self._with(left, remedy))
+        if self.at_once or not remedy:
+            found.left.append(clause.left)
+        else:
+            found.checks.append(clause)
+
+    def _index(self, index: IndexModel, found: Rendered) -> None:
+        left, dialect = left_index(index), self.dialect
+        called = self._called(index.name, "", found)
+        plain = bool(index.columns) and not index.method and self.kinds.keys() >= set(index.columns)
+        test = None
+        if plain and index.predicate is not None:
+            if index.predicate.meaning is not None and dialect.indexes_some:
+                test = written_check(index.predicate.meaning, self.kinds, dialect)
+            plain = test is not None
+        if not plain or not dialect.has_indexes:
+            remedy = f"CREATE INDEX {dialect.ident(called)} ON {self._named} {index.text}"
+            found.left.append(self._with(left, remedy if dialect.has_indexes else ""))
+            return
+        keys = ", ".join(
+            dialect.ident(name) + " DESC" * (name in index.descending) for name in index.columns
+        )
+        text = f"({keys})"
+        if index.included and dialect.includes:
+            text += f" INCLUDE ({', '.join(map(dialect.ident, index.included))})"
+        if test is not None:
+            text += f" WHERE {test}"
+        unique = "UNIQUE " * index.unique
+        remedy = f"CREATE {unique}INDEX {dialect.ident(called)} ON {self._named} {text}"
+        clause = Clause(called, text, self._with(left, remedy), index.columns, index.unique)
+        kept_out = set(self.unindexed) & set(index.columns)
+        risky = any(self.kinds[each] not in _SHORT for each in index.columns) or index.unique
+        if kept_out or (self.at_once and risky):
+            found.left.append(clause.left)
+        else:
+            found.indexes.append(clause)
+
+    def _foreign_key(self, foreign_key: ForeignKeyModel, found: Rendered) -> None:
+        dialect, left = self.dialect, left_foreign_key(foreign_key)
+        itself = foreign_key.target == self.source
+        target = self.table if itself else self.siblings.targets.get(foreign_key.target)
+        listed = ", ".join(map(dialect.ident, foreign_key.columns))
+        others = ", ".join(map(dialect.ident, foreign_key.referenced))
+        words = [f"FOREIGN KEY ({listed}) REFERENCES {dialect.table(target or foreign_key.target)}"]
+        words.append(f"({others})")
+        for event in ("DELETE", "UPDATE"):
+            action = foreign_key.on_delete if event == "DELETE" else foreign_key.on_update
+            written = dialect.referential(event, action)
+            words += [f"ON {event} {written}"] * bool(written)
+            if action and not written and dialect.has_foreign_keys:
+                why = NotCopied("referential actions", f"{foreign_key.name}: ON {event} {action}")
+                found.left.append(why)
+        if foreign_key.deferrable and dialect.defers:
+            words.append("DEFERRABLE" + " INITIALLY DEFERRED" * foreign_key.deferred)
+        definition = " ".join(words)
+        called = self._called(
+            foreign_key.name, definition, found, alone=dialect.constraints_by_table
+        )
+        remedy = dialect.foreign_key_made(self.table, called, definition)
+        left = self._with(left, remedy)
+        made = self.kinds.keys() >= set(foreign_key.columns) and target is not None
+        if made and remedy and foreign_key.checked and not self.at_once:
+            found.foreign_keys.append(
+                ForeignKey(called, foreign_key.columns, target, definition, left, itself)
+            )
+        else:
+            found.left.append(left)
+
+    def _with(self, left: NotCopied, remedy: str) -> NotCopied:
+        return replace(left, remedy=_ended(remedy), table=str(self.table))
+
+    def _called(self, name: str, text: str, found: Rendered, *, alone: bool = False) -> str:
+        """A name that the target takes.
+
+        Parameters:
+            alone: it belongs to the table, so the table's name need not be a part of it.
+        """
+        if self.table.name not in name and not alone:
+            name = f"{self.table.name}_{name}"
+        called = shortened(name, self.dialect.longest_name, text)
+        if called != name:
+            found.warnings.append(
+                f"{name} is called {called}: names have at most {self.dialect.longest_name} bytes"
+            )
+        return called
+
+
+def shortened(name: str, most: int, text: str = "") -> str:
+    """A name of so many bytes at most: the beginning, and a digest of what was cut.
+
+    Parameters:
+        text: what tells it from others that begin alike.
+    """
+    if len(name.encode()) <= most:
+        return name
+    digest = "_" + hashlib.sha256(f"{name}{text}".encode()).hexdigest()[:8]
+    return name.encode()[: most - len(digest)].decode(errors="ignore") + digest
+
+
+def steps_of(rendered: Rendered, table: TableRef, first: int = 0) -> Iterator[Step]:
+    """The steps that make checks and indexes once the table is loaded.
+
+    Parameters:
+        first: the rank of the first one. Each has a rank of its own: they lock the table.
+    """
+    clauses: Sequence[tuple[str, Clause]] = [
+        *(("check", clause) for clause in rendered.checks),
+        *(("index", clause) for clause in rendered.indexes),
+    ]
+    for rank, (kind, clause) in enumerate(clauses, first):
+        yield clause.step(kind, table, rank)
+
+
+def _ended(statement: str) -> str:
+    return f"{statement};" if statement else ""

@@ -1,0 +1,63 @@
+"""`schema`: the statements that make tables in the target."""
+
+# ruff: noqa: PLC0415 - the engine is imported by what needs it: --help is fast
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from penstock.cli.help import BATCH_FILE
+from penstock.cli.options import add_batch_options, read_batch
+from penstock.cli.output import print_json_line, signals
+from penstock.cli.parser import Commands, add_json
+from penstock.errors import EXIT_DONE, EXIT_PERMANENT
+from penstock.model.codec import to_json
+from penstock.show.text import printable
+
+_EXAMPLES = """\
+examples:
+  penstock schema --source env:SHOP --target env:DW --tables 'shop.*' --target-schema public
+  penstock schema plan.toml > tables.sql
+then, with the statements as they are or changed:
+  penstock copy-all --source env:SHOP --target env:DW --tables 'shop.*' \\
+      --target-schema public --data-only --mode truncate
+or without looking at them: penstock copy-all ... --schema-only
+"""
+
+
+def add_schema(commands: Commands) -> None:
+    parser = commands.add(
+        "schema",
+        _schema,
+        "print the statements that would make tables in the target; changes nothing",
+        "[FILE] --source URL --target URL --tables PATTERN ... [options]",
+        (_EXAMPLES, BATCH_FILE),
+    )
+    parser.add_argument(
+        "file", metavar="FILE", nargs="?", help="a TOML file with tables and options"
+    )
+    add_batch_options(parser)
+    add_json(parser, "each table, one a line,")
+
+
+def _schema(arguments: argparse.Namespace) -> int:
+    batch = read_batch(arguments)
+    from penstock.run.schema import SchemaEnd, schema
+    from penstock.show.schema_text import end_lines, table_lines
+
+    links: list[str] = []
+    failed = 0
+    with signals():
+        for found in schema(batch):
+            if isinstance(found, SchemaEnd):
+                failed, lines = found.failed, end_lines(links, found)
+            else:
+                links += found.links
+                lines = table_lines(found)
+            if arguments.json:
+                print_json_line(to_json(found))
+            else:
+                for line in lines:
+                    print(printable(line), file=sys.stdout)
+    return EXIT_PERMANENT if failed else EXIT_DONE

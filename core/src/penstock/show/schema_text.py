@@ -1,0 +1,42 @@
+"""The statements that make tables, as a script that a person can run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from penstock.model.tables import NotCopied
+from penstock.run.schema import SchemaEnd, TableSchema
+
+
+def table_lines(table: TableSchema) -> Iterator[str]:
+    """The table, but for its links to others."""
+    yield f"-- {table.table} to {table.target_table}"
+    if table.error:
+        yield from _comment(f"cannot be made: {table.error}")
+    for warning in table.warnings:
+        yield from _comment(f"warning: {warning}")
+    yield from table.statements
+    yield from _left(table.not_copied)
+    yield ""
+
+
+def end_lines(links: Sequence[str], end: SchemaEnd) -> Iterator[str]:
+    """
+    Parameters:
+        links: of all tables.
+    """
+    if links:
+        yield "-- foreign keys, and what else links tables"
+        yield from links
+    yield from _left(end.not_copied)
+
+
+def _left(items: Sequence[NotCopied]) -> Iterator[str]:
+    for item in items:
+        yield from _comment(f"not made: {item.kind}: {item.name}")
+        yield from _comment(item.remedy)
+
+
+def _comment(text: str) -> Iterator[str]:
+    for line in text.splitlines():
+        yield f"-- {line}"
