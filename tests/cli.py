@@ -22,6 +22,9 @@ SERVER = Path(__file__).with_name("cli_server.py")
 # What Python reads as it starts is not seen by a fork.
 AT_START = ("PYTHON", "LC_", "LANG")
 
+# What URLs and backends with large drivers have in them.
+WITH_DRIVERS = ("clickhouse", "duckdb", "file:", "mssql", "mysql", "parquet", "s3:", "snowflake")
+
 
 class Cli:
     """A running command, much as `subprocess.Popen` has it.
@@ -69,7 +72,7 @@ class Cli:
                 writing = stdout.fileno()
             given = [nothing, writing, stderr.fileno(), answer, *more]
             socket.send_fds(
-                _server(tuple(_at_start(environment).items())),
+                _server(tuple(_at_start(environment).items()), _need_drivers(arguments)),
                 [json.dumps(request).encode()],
                 given,
             )
@@ -164,14 +167,19 @@ def _at_start(env: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in env.items() if name.startswith(AT_START)}
 
 
+def _need_drivers(arguments: Sequence[str]) -> bool:
+    """Whether URLs or backends among them have large ones; if not, what is needed is imported."""
+    return any(name in argument for argument in arguments for name in WITH_DRIVERS)
+
+
 @cache
-def _server(_environment: tuple[tuple[str, str], ...]) -> socket.socket:
+def _server(_environment: tuple[tuple[str, str], ...], drivers: bool) -> socket.socket:
     """The way to the one of this process that was started with such an environment: the contract
     suite's has packages of its own. It ends with this process."""
     requests, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:
         process = subprocess.Popen(
-            [sys.executable, "-P", SERVER, str(theirs.fileno())],
+            [sys.executable, "-P", SERVER, str(theirs.fileno()), *(["drivers"] if drivers else [])],
             stdin=subprocess.DEVNULL,
             pass_fds=[theirs.fileno()],
             start_new_session=True,

@@ -1,10 +1,13 @@
-"""Runs Penstock, each time in a fork of one process that has its modules and drivers imported.
+"""Runs Penstock, each time in a fork of one process that has its modules imported.
 
-To import them takes longer than a small copy. Usage: ``python -P cli_server.py DESCRIPTOR``, of a
-SOCK_SEQPACKET socket. A request is JSON (what the fork becomes, its arguments, folder, environment,
-and whether it leads a session of its own) with four descriptors: the three standard ones, and a
-pipe that gets two lines, the process id once it is as asked for, and the exit code, negative for a
-signal. A nursery gets a fifth one, its socket.
+To import them takes longer than a small copy. Usage: ``python -P cli_server.py SOCKET [drivers]``,
+with the descriptor of a SOCK_SEQPACKET socket. Without ``drivers`` the large ones are not imported:
+the more memory there is, the longer a fork takes.
+
+A request is JSON (what the fork becomes, its arguments, folder and environment, and whether it
+leads a session of its own) with four descriptors: the three standard ones, and a pipe that gets two
+lines, the process id once it is as asked for, and the exit code, negative for a signal. A nursery
+gets a fifth one, its socket.
 """
 
 from __future__ import annotations
@@ -25,20 +28,24 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-# Modules that drivers import when they are first used.
+# Nothing that PostgreSQL needs.
+LARGE = ("duckdb", "pyarrow", "snowflake")
+# What they import when they are first used.
 LATER = ("pandas", "pyarrow.compute", "pyarrow.dataset", "pyarrow.parquet", "snowflake.connector")
 # A fork would be without a thread; but jemalloc's, which a nursery's workers are without, too.
 THREADS = {"jemalloc_bg_thd"}
 
 
-def prepare() -> None:
+def prepare(*, drivers: bool) -> None:
     os.environ["OPENBLAS_NUM_THREADS"] = "1"  # else it begins the others here
-    for module in pkgutil.walk_packages(import_module("penstock").__path__, "penstock."):
-        with contextlib.suppress(ImportError):
-            import_module(module.name)
-    for name in LATER:
+    found = pkgutil.walk_packages(import_module("penstock").__path__, "penstock.")
+    if not drivers:
+        sys.modules.update(dict.fromkeys(LARGE))  # type: ignore[arg-type] # cannot be imported now
+    for name in (*(module.name for module in found), *(LATER if drivers else ())):
         with contextlib.suppress(ImportError):
             import_module(name)
+    for name in () if drivers else LARGE:
+        del sys.modules[name]
     del os.environ["OPENBLAS_NUM_THREADS"]
     names = [path.read_text().strip() for path in Path("/proc/self/task").glob("*/comm")]
     assert len([name for name in names if name not in THREADS]) == 1, names
@@ -134,8 +141,9 @@ RUNS: dict[str, Callable[..., object]] = {
 
 def main() -> int:
     descriptor = int(sys.argv[1])
+    drivers = "drivers" in sys.argv[2:]
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    prepare()
+    prepare(drivers=drivers)
     todo = serve(socket.socket(fileno=descriptor))
     if todo is not None:
         todo()
