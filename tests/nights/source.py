@@ -163,7 +163,9 @@ class Source:
                     | psycopg.errors.LockNotAvailable
                     | psycopg.errors.DeadlockDetected
                     | psycopg.errors.CheckViolation
-                    | psycopg.errors.SerializationFailure,
+                    | psycopg.errors.SerializationFailure
+                    # Of a partition whose detaching is pending.
+                    | psycopg.errors.DatatypeMismatch,
                 ):
                     raise
                 connection.execute("ROLLBACK")

@@ -11,6 +11,7 @@ from tests.faults.cli import PATIENCE, eventually
 from tests.faults.pair import ask, connect, execute
 
 from penstock_testkit import PostgresServer, Server
+from penstock_testkit.servers import Setting
 
 from .month import Month
 from .source import COLUMNS, let_it_work
@@ -22,7 +23,7 @@ ROWS = "SELECT id, email, n, md5(big) FROM items ORDER BY id"
 @pytest.fixture
 def ends() -> Iterator[tuple[str, str]]:
     """The URLs of a publisher and its subscriber."""
-    settings = {
+    settings: dict[str, Setting] = {
         "autovacuum": False,
         "wal_level": "logical",
         "max_replication_slots": 4,
