@@ -325,17 +325,21 @@ class Month:
         return penstock.watermarks(target=self.target.url)[0].name
 
     def reset(self) -> None:
+        if not self.ledger.nights():
+            return self.well()
         penstock.reset_watermark(self._watermark(), target=self.target.url)
         self.log.append("reset")
-        self.well()
+        return self.well()
 
     def set_back(self) -> None:
+        if not self.ledger.nights():
+            return self.well()
         name = self._watermark()
         history = penstock.watermark_history(name, target=self.target.url)
         epoch = self.chance.choice([mark.epoch for mark in history])
         penstock.set_watermark(name, epoch=epoch, target=self.target.url)
         self.log.append(f"set to {epoch}")
-        self.well()
+        return self.well()
 
     def selecting(self) -> None:
         """Some nights with a condition."""
