@@ -73,9 +73,9 @@ class Month:
                 found.append((proxy, proxy.url(each)))
             return found
 
-        self._from = ways(source.url, poolers[:1])
+        self._from = ways(source.read_at, poolers[:1])
         self._into = ways(target.url, poolers[1:]) if target.shared else []
-        self.moments = Moments(source.url, [proxy for proxy, _ in self._from])
+        self.moments = Moments(source.read_at, [proxy for proxy, _ in self._from])
         self.ledger = Ledger(self.moments, target, self.deletes)
         self.reader = Reader(target)
         self.runs: list[str] = []
@@ -88,12 +88,15 @@ class Month:
         target: Target,
         seed: int,
         poolers: Sequence[PgBouncer] = (),
+        read_at: str = "",
     ) -> Iterator[Self]:
         """A source at the URL, and a target, both with a table of items."""
         parted, deletes = bool(seed % 2), DELETES[seed % 3]
         hard = not parted and deletes == "hard"
         swaps = hard and seed // 6 % 2 == 1
-        source = Source(url, seed, parted=parted, moves_keys=parted or hard, swaps=swaps)
+        source = Source(
+            url, seed, parted=parted, moves_keys=parted or hard, swaps=swaps, read_at=read_at
+        )
         source.make()
         unique = not parted and (target.swaps or not swaps)
         target.make(unique=unique, swaps=swaps)
@@ -188,7 +191,7 @@ class Month:
             any_target += [self.selecting]
         if self.deletes != "soft":
             any_target += [self.recreated]
-        if isinstance(self.target, PostgresTarget):
+        if isinstance(self.target, PostgresTarget) and self.source.url == self.source.read_at:
             any_target += [self.altered] * 2
         if not self.target.shared:
             return any_target
@@ -322,17 +325,21 @@ class Month:
         return penstock.watermarks(target=self.target.url)[0].name
 
     def reset(self) -> None:
+        if not self.ledger.nights():
+            return self.well()
         penstock.reset_watermark(self._watermark(), target=self.target.url)
         self.log.append("reset")
-        self.well()
+        return self.well()
 
     def set_back(self) -> None:
+        if not self.ledger.nights():
+            return self.well()
         name = self._watermark()
         history = penstock.watermark_history(name, target=self.target.url)
         epoch = self.chance.choice([mark.epoch for mark in history])
         penstock.set_watermark(name, epoch=epoch, target=self.target.url)
         self.log.append(f"set to {epoch}")
-        self.well()
+        return self.well()
 
     def selecting(self) -> None:
         """Some nights with a condition."""

@@ -27,10 +27,21 @@ class Source:
         parted: whether the table is partitioned. One that is has no second unique column.
         moves_keys: whether keys change while their second unique column stays.
         swaps: whether rows exchange the values of that column.
+        read_at: the URL by which nights read it, where that is a subscriber of its changes.
     """
 
-    def __init__(self, url: str, seed: int, *, parted: bool, moves_keys: bool, swaps: bool) -> None:
+    def __init__(
+        self,
+        url: str,
+        seed: int,
+        *,
+        parted: bool,
+        moves_keys: bool,
+        swaps: bool,
+        read_at: str = "",
+    ) -> None:
         self.url = url
+        self.read_at = read_at or url
         self.parted = parted
         self.moves_keys = moves_keys
         self.swaps = swaps
@@ -69,7 +80,8 @@ class Source:
     def work(self, writers: int = 3) -> None:
         for number in range(writers):
             self._start(self._write, random.Random(self._random.random()), number)
-        self._start(self._disturb, random.Random(self._random.random()), 0)
+        chance = random.Random(self._random.random())
+        self._start(self._disturb, chance, 0, at_url=self.read_at)
 
     def alter(self, change: str) -> None:
         """Change the table, and the partition that comes and goes, while others write."""
@@ -88,11 +100,16 @@ class Source:
                     raise
 
     def _start(
-        self, body: Callable[[Connection, random.Random, int], None], chance: random.Random, at: int
+        self,
+        body: Callable[[Connection, random.Random, int], None],
+        chance: random.Random,
+        at: int,
+        *,
+        at_url: str = "",
     ) -> None:
         def run() -> None:
             try:
-                with closing(connect(self.url)) as connection:
+                with closing(connect(at_url or self.url)) as connection:
                     body(connection, chance, at)
             except BaseException as error:
                 self.failed.append(error)
@@ -146,7 +163,9 @@ class Source:
                     | psycopg.errors.LockNotAvailable
                     | psycopg.errors.DeadlockDetected
                     | psycopg.errors.CheckViolation
-                    | psycopg.errors.SerializationFailure,
+                    | psycopg.errors.SerializationFailure
+                    # Of a partition whose detaching is pending.
+                    | psycopg.errors.DatatypeMismatch,
                 ):
                     raise
                 connection.execute("ROLLBACK")

@@ -53,8 +53,12 @@ class Family:
         return OneCopy(source=source, target=self.target, table="public.items", **given)
 
     def rows(self, url: str) -> list[tuple[Any, ...]]:
-        with connect(url) as connection:
-            return connection.execute(ALL).fetchall()
+        return rows(url)
+
+
+def rows(url: str) -> list[tuple[Any, ...]]:
+    with connect(url) as connection:
+        return connection.execute(ALL).fetchall()
 
 
 @pytest.fixture(scope="module")

@@ -333,6 +333,26 @@ class PostgresServer:
             self.close()
             raise ServerError(f"{command[0]} ended with {made.returncode}\n{made.stdout}")
 
+    def call(self, program: str, *arguments: str) -> None:
+        """Run one of PostgreSQL's programs in the server's folder, as the server's user.
+
+        Raises:
+            ServerError: it has failed.
+        """
+        command = [*self._identity.prefix, str(self.bin(program)), *arguments]
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            cwd=self.home,
+            env=_environment(),
+            check=False,
+        )
+        if done.returncode:
+            raise ServerError(f"{program} ended with {done.returncode}\n{done.stdout}")
+
     def _initdb(self) -> list[str]:
         command = [str(self.bin("initdb")), "-U", SUPERUSER, "-D", str(self.data), "--no-sync"]
         command += ["--locale=C.UTF-8", "--encoding=UTF8", "--no-instructions", "--auth=trust"]
