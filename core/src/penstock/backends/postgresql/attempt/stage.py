@@ -30,6 +30,19 @@ from penstock.model.tables import ColumnPair, TableRef
 
 # Every session has a pg_temp of its own.
 STAGE = TableRef("pg_temp", "penstock_stage")
+# What the server takes a lookup in an index to cost, in blocks that are read one after the other.
+BLOCKS_OF_A_LOOKUP = 8
+BY_INDEX = (
+    "SELECT pg_catalog.set_config('enable_hashjoin', 'off', true),"
+    " pg_catalog.set_config('enable_mergejoin', 'off', true)"
+)
+"""Until the end of the transaction, or `ANY_WAY`: the server looks for keys in the index. Of a
+table that nobody has analyzed since it was loaded it would think that many rows have the same key,
+and read it all."""
+ANY_WAY = (
+    "SELECT pg_catalog.set_config(name, reset_val, true) FROM pg_catalog.pg_settings"
+    " WHERE name IN ('enable_hashjoin', 'enable_mergejoin')"
+)
 Run = Callable[[Sequence[sql.Composed]], Sequence[int]]
 """Runs statements, one after the other. Returns how many rows each has found."""
 
@@ -69,7 +82,9 @@ class Stage:
             )
         self._key = key
         asked = {"table": name(target)}
-        partitioned, fixed, self._may_drop_rows = connection.first(statement("upsert_facts"), asked)
+        partitioned, fixed, self._may_drop_rows, self._blocks = connection.first(
+            statement("upsert_facts"), asked
+        )
         # What inherits from a table does not share its key.
         self._table = sql.SQL("{}" if partitioned else "ONLY {}").format(quoted(target))
         self._columns = column_list(pair.target for pair in pairs)
@@ -107,38 +122,70 @@ class Stage:
         Parameters:
             gone: a table of keys.
         """
-        found = sql.SQL("FROM {} AS s WHERE {}").format(quoted(gone), self._match)
+        found = sql.SQL("{} AS s WHERE {}").format(quoted(gone), self._match)
         if not mark:
-            exists = sql.SQL("EXISTS (SELECT {})").format(found)
-            return sql.SQL("DELETE FROM {} AS t WHERE {}").format(self._table, exists)
-        return sql.SQL("UPDATE {} AS t SET {} = now() {} AND t.{} IS NULL").format(
+            return sql.SQL("DELETE FROM {} AS t USING {}").format(self._table, found)
+        return sql.SQL("UPDATE {} AS t SET {} = now() FROM {} AND t.{} IS NULL").format(
             self._table, sql.Identifier(mark), found, sql.Identifier(mark)
         )
 
-    def rows_after(self, where: str | None, columns: Sequence[str]) -> sql.Composed:
+    def is_small(self, rows: int) -> bool:
+        """Whether to look for that many keys in the index costs less than to read the table."""
+        return bool(rows * BLOCKS_OF_A_LOOKUP < self._blocks)
+
+    def new(self) -> sql.Composed:
+        """What the stage adds, as an item of FROM."""
+        return sql.SQL(
+            "(SELECT FROM {stage} AS s WHERE NOT EXISTS (SELECT FROM {table} AS t WHERE {match}))"
+            " AS t"
+        ).format(stage=self.into, table=self._table, match=self._match)
+
+    def rows_after(
+        self, where: str | None, columns: Sequence[str], among: Sequence[str] = ()
+    ) -> sql.Composed:
         """What a condition selects of the target once the stage is merged, as an item of FROM.
 
         Parameters:
             columns: those that are asked for.
+            among: conditions on the key that select apart what is asked for; none: all.
         """
         there = self._there(where)
+        new = sql.SQL(" OR ").join([raw(f"({test})") for test in among] or [sql.SQL("true")])
         return sql.SQL(
-            "(SELECT {columns} FROM {there} AS t UNION ALL SELECT {columns} FROM {stage} AS s"
-            " WHERE NOT EXISTS (SELECT FROM {there} AS t WHERE {match})) AS t"
-        ).format(columns=column_list(columns), there=there, stage=self.into, match=self._match)
+            "(SELECT {columns} FROM {rows} AS t UNION ALL SELECT {columns} FROM {stage} AS s"
+            " WHERE ({new}) AND NOT EXISTS (SELECT FROM {there} AS t WHERE {match})) AS t"
+        ).format(
+            columns=column_list(columns),
+            rows=self._there(where, among),
+            there=there,
+            stage=self.into,
+            match=self._match,
+            new=new,
+        )
 
-    def _there(self, where: str | None) -> sql.Composed:
+    def _there(self, where: str | None, among: Sequence[str] = ()) -> sql.Composed:
         """The target's rows that a condition selects, but for those found to be gone."""
         tests: list[sql.Composable] = [] if where is None else [raw(where)]
         if self._mark:
             tests.append(sql.SQL("{} IS NULL").format(sql.Identifier(self._mark)))
-        return sql.SQL("(SELECT * FROM {} WHERE {})").format(
-            rows_of(self.target), sql.SQL(" AND ").join(tests or [sql.SQL("true")])
+        parts = [[*tests, raw(test)] for test in among] or [tests]
+        return sql.SQL("({})").format(
+            sql.SQL(" UNION ALL ").join(
+                sql.SQL("SELECT * FROM {} WHERE {}").format(
+                    rows_of(self.target), sql.SQL(" AND ").join(part or [sql.SQL("true")])
+                )
+                for part in parts
+            )
         )
 
-    def rows_there(self, where: str | None) -> sql.Composed:
+    @property
+    def rows(self) -> sql.Composed:
+        """Those that it holds, as an item of FROM."""
+        return sql.SQL("{} AS s").format(self.into)
+
+    def rows_there(self, where: str | None, among: Sequence[str] = ()) -> sql.Composed:
         """The same, as an item of FROM."""
-        return sql.SQL("{} AS t").format(self._there(where))
+        return sql.SQL("{} AS t").format(self._there(where, among))
 
     def create(self, connection: Connection) -> None:
         connection.execute(

@@ -12,7 +12,7 @@ from psycopg import sql
 
 from penstock.backends.api.facts import LoadRequest
 from penstock.backends.api.worker import Loaded
-from penstock.backends.postgresql.attempt.stage import Stage
+from penstock.backends.postgresql.attempt.stage import ANY_WAY, BY_INDEX, Run, Stage
 from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.ddl import steps
 from penstock.backends.postgresql.ddl.text import beside, shortened
@@ -99,13 +99,23 @@ def merge_all(connection: Connection, nights: Sequence[Nightly]) -> list[Merged]
     """
     order = _referenced_first(connection, [night.spec.target_ref for night in nights])
     stages = _open_stages(connection, nights)
-    run = partial(_run, connection)
     deleted = dict.fromkeys(order, 0)
     late = []
+    small = False
+
+    def run_for(place: int) -> Run:
+        """As the server finds rows of that table at the least cost."""
+        nonlocal small
+        if small is not stages[place].is_small(nights[place].rows):
+            small = not small
+            connection.execute(BY_INDEX if small else ANY_WAY)
+        return partial(_run, connection)
 
     def delete(place: int) -> None:
         gone = gone_table(nights[place].plan.load.table)
-        (deleted[place],) = run([stages[place].delete(gone, nights[place].spec.gone.column)])
+        (deleted[place],) = run_for(place)(
+            [stages[place].delete(gone, nights[place].spec.gone.column)]
+        )
         connection.execute(f"DROP TABLE {name(gone)}".encode())
 
     for place in reversed(order):
@@ -116,7 +126,7 @@ def merge_all(connection: Connection, nights: Sequence[Nightly]) -> list[Merged]
                 delete(place)
         except psycopg.errors.ForeignKeyViolation:
             late.append(place)  # rows reference it that are to reference another one
-    merged = {place: stages[place].merge(nights[place].rows, run) for place in order}
+    merged = {place: stages[place].merge(nights[place].rows, run_for(place)) for place in order}
     for place in late:
         delete(place)
     tables = ", ".join(name(night.plan.load.table) for night in nights)
