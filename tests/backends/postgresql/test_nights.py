@@ -250,3 +250,46 @@ def test_keys_that_are_gone_are_looked_for_where_the_counts_differ(
         assert pair.target.rows(everything) == pair.source.rows(everything)
     assert len(asked) == 6
     assert max(asked) < 15000
+
+
+@pytest.mark.parametrize("deletes", ["hard", "soft", "ignore"])
+def test_values_of_another_unique_key_that_change_places(pair: Pair, deletes: str) -> None:
+    marked = ", deleted_at timestamptz" if deletes == "soft" else ""
+    made = "CREATE TABLE items (id int PRIMARY KEY, word text UNIQUE, n int{})"
+    pair.source.run(
+        made.format(""), "INSERT INTO items SELECT i, 'w' || i, i FROM generate_series(1, 99) AS i"
+    )
+    pair.target.run(made.format(marked))
+    night(pair, deletes=deletes).done()
+    pair.source.run(
+        "UPDATE items SET word = 'free' WHERE id = 1",
+        "UPDATE items SET word = 'w1' WHERE id = 2",
+        "UPDATE items SET word = 'w2' WHERE id = 1",
+        "UPDATE items SET n = 0 WHERE id = 50",
+        "INSERT INTO items VALUES (200, 'new', 1)",
+    )
+    found = night(pair, deletes=deletes)
+    found.done()
+    (merged,) = (event for event in found.events if isinstance(event, Merged))
+    everything = "SELECT id, word, n FROM items ORDER BY id"
+    assert pair.target.rows(everything) == pair.source.rows(everything)
+    assert (merged.inserted, merged.updated) == (1, 3)
+
+
+def test_rows_that_others_refer_to_are_not_deleted_to_change_places(pair: Pair) -> None:
+    pair.both("CREATE TABLE items (id int PRIMARY KEY, word text UNIQUE)")
+    pair.source.run("INSERT INTO items VALUES (1, 'a'), (2, 'b')")
+    night(pair).done()
+    pair.target.run(
+        "CREATE TABLE pets (item int REFERENCES items ON DELETE CASCADE)",
+        "INSERT INTO pets VALUES (1)",
+    )
+    pair.source.run(
+        "UPDATE items SET word = 'free' WHERE id = 1",
+        "UPDATE items SET word = 'a' WHERE id = 2",
+        "UPDATE items SET word = 'b' WHERE id = 1",
+    )
+    refused = night(pair)
+    assert refused.code == 65
+    assert "DEFERRABLE INITIALLY DEFERRED" in refused.said
+    assert pair.target.count("public.pets") == 1

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 import psycopg
 from psycopg import sql
@@ -73,7 +74,8 @@ class Stage:
         self._stage = into
         self.into = quoted(into)
         """Where the rows go first."""
-        key = find_key(read_unique_keys(connection, target), conflict_columns)
+        keys = read_unique_keys(connection, target)
+        key = find_key(keys, conflict_columns)
         if key is None:
             raise PermanentError(
                 f"target: expected a unique index on ({', '.join(conflict_columns)}) of "
@@ -82,9 +84,17 @@ class Stage:
             )
         self._key = key
         asked = {"table": name(target)}
-        partitioned, fixed, self._may_drop_rows, self._blocks = connection.first(
+        partitioned, fixed, self._may_drop_rows, self._blocks, referenced, there = connection.first(
             statement("upsert_facts"), asked
         )
+        copied = {pair.target for pair in pairs} | {mark}
+        self.may_replace = (
+            len(keys) > 1
+            and not (referenced or fixed or self._may_drop_rows)
+            and copied.issuperset(there)
+        )
+        """Whether rows may be deleted and inserted instead of being updated, and that may help:
+        values of another unique key may change places."""
         # What inherits from a table does not share its key.
         self._table = sql.SQL("{}" if partitioned else "ONLY {}").format(quoted(target))
         self._columns = column_list(pair.target for pair in pairs)
@@ -199,20 +209,8 @@ class Stage:
             PermanentError: a key is NULL, or there twice, or a trigger drops rows.
         """
         self._check_nulls(run)
-        try:
+        with self._refusing():
             _, *updated, inserted = run([self._unique_index(), *self._updates(), self._insert()])
-        except psycopg.errors.UniqueViolation as error:
-            if error.diag.table_name == self._stage.name:
-                found = f"one more often: {error.diag.message_detail}"
-                raise key_twice(self._key.names, found, error.sqlstate or "") from error
-            ours = from_driver(error, "target")
-            raise PermanentError(
-                f"{ours.message}: another row of {self.target} has this value. Either it is to get "
-                f"another one in the same statement: have {error.diag.constraint_name} checked "
-                "after all rows (DEFERRABLE INITIALLY DEFERRED). Or the source has it no more: use "
-                "--deletes hard",
-                ours.diagnosis,
-            ) from error
         if self._may_drop_rows and inserted + sum(updated) < rows:
             query = statement("stage_missing").format(
                 table=self._table, match=self._match, stage=self.into
@@ -227,6 +225,37 @@ class Stage:
         if self._may_drop_rows and self._changed:
             self._check_updated(run)
         return Loaded(rows, inserted, sum(updated))
+
+    def replace(self, rows: int, run: Run) -> Loaded:
+        """As `merge`, but rows that differ are deleted first, all of them, and inserted anew.
+
+        Raises:
+            PermanentError: a key is NULL, or there twice; another row has a value.
+        """
+        self._check_nulls(run)
+        deleting = sql.SQL("DELETE FROM {} AS t USING {} AS s WHERE {} AND {}").format(
+            self._table, self.into, self._match, self._outdated("s")
+        )
+        with self._refusing():
+            _, deleted, inserted = run([self._unique_index(), deleting, self._insert()])
+        return Loaded(rows, inserted - deleted, deleted)
+
+    @contextmanager
+    def _refusing(self) -> Iterator[None]:
+        try:
+            yield
+        except psycopg.errors.UniqueViolation as error:
+            if error.diag.table_name == self._stage.name:
+                found = f"one more often: {error.diag.message_detail}"
+                raise key_twice(self._key.names, found, error.sqlstate or "") from error
+            ours = from_driver(error, "target")
+            raise PermanentError(
+                f"{ours.message}: another row of {self.target} has this value. Either it is to get "
+                f"another one in the same statement: have {error.diag.constraint_name} checked "
+                "after all rows (DEFERRABLE INITIALLY DEFERRED). Or the source has it no more: use "
+                "--deletes hard",
+                ours.diagnosis,
+            ) from error
 
     def _check_updated(self, run: Run) -> None:
         """A row that a trigger has written with a value of its own is no fault.
