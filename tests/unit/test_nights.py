@@ -54,8 +54,6 @@ def test_what_has_changed_is_read_since_the_last_horizon() -> None:
         ({"source": replace(SOURCE, table=11)}, "the source's table was made anew"),
         ({"source": replace(SOURCE, shape="other")}, "columns or types"),
         ({"source": replace(SOURCE, leaves={"10": "b"})}, "columns or types"),
-        ({"source": replace(SOURCE, filtered=True)}, "row security"),
-        ({"last": replace(LAST, source=replace(SOURCE, filtered=True))}, "row security"),
         ({"target": TargetNow("", None)}, "not there"),
         ({"target": TargetNow("other", 7)}, "made anew"),
         ({"target": TargetNow("storage", 6)}, "had 7 rows after the last night, and has 6 now"),

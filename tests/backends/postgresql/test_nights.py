@@ -11,6 +11,8 @@ from tests.one_copy import OneCopy
 
 import penstock
 from penstock import BatchSpec, PenstockError, copy_all
+from penstock.backends.postgresql import source, target
+from penstock.backends.postgresql.compare import gone
 from penstock.errors import Overtaken
 from penstock.events import Committed, Merged
 
@@ -206,3 +208,88 @@ def test_a_run_that_wakes_after_the_next_night(items: Pair) -> None:
             )
         )
     assert items.target.rows(ALL) == items.source.rows(ALL)
+
+
+@pytest.mark.parametrize(
+    ("made", "key", "row"),
+    [
+        ("a bigint, b int", "a, b", "i * 3 - 30000, i"),
+        ("a smallint, b bigint", "b", "7, i - 10000"),
+        ("a int, b text", "a", "i - 10000, 'x'"),
+    ],
+)
+def test_keys_that_are_gone_are_looked_for_where_the_counts_differ(
+    pair: Pair, made: str, key: str, row: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a table of many ranges of keys, below zero too, beside keys that are new there."""
+    pair.source.run(
+        f"CREATE TABLE items ({made}, n int, PRIMARY KEY ({key}))",
+        f"INSERT INTO items SELECT {row}, i FROM generate_series(1, 60000) AS i",
+    )
+    night(pair, deletes="hard").done()
+    asked: list[int] = []
+    original = gone.read_buckets
+
+    def read_buckets(*given: Any) -> Any:
+        found = original(*given)
+        asked.append(sum(bucket.count for bucket in found.values()))
+        return found
+
+    for module in (source, target):
+        monkeypatch.setattr(module, "read_buckets", read_buckets)
+    moved = key.split(", ", maxsplit=1)[0]
+    for number, condition in enumerate(("n = 77", "n IN (1, 59999)", "n BETWEEN 9000 AND 9100")):
+        pair.source.run(
+            f"DELETE FROM items WHERE {condition}",
+            f"UPDATE items SET {moved} = {moved} + 200000 WHERE n = {5000 + number}",
+            f"INSERT INTO items SELECT {row}, i FROM generate_series(9000, 9003) AS i"
+            " ON CONFLICT DO NOTHING",
+        )
+        night(pair, deletes="hard").done()
+        everything = "SELECT t::text FROM items AS t ORDER BY 1"
+        assert pair.target.rows(everything) == pair.source.rows(everything)
+    assert len(asked) == 6
+    assert max(asked) < 15000
+
+
+@pytest.mark.parametrize("deletes", ["hard", "soft", "ignore"])
+def test_values_of_another_unique_key_that_change_places(pair: Pair, deletes: str) -> None:
+    marked = ", deleted_at timestamptz" if deletes == "soft" else ""
+    made = "CREATE TABLE items (id int PRIMARY KEY, word text UNIQUE, n int{})"
+    pair.source.run(
+        made.format(""), "INSERT INTO items SELECT i, 'w' || i, i FROM generate_series(1, 99) AS i"
+    )
+    pair.target.run(made.format(marked))
+    night(pair, deletes=deletes).done()
+    pair.source.run(
+        "UPDATE items SET word = 'free' WHERE id = 1",
+        "UPDATE items SET word = 'w1' WHERE id = 2",
+        "UPDATE items SET word = 'w2' WHERE id = 1",
+        "UPDATE items SET n = 0 WHERE id = 50",
+        "INSERT INTO items VALUES (200, 'new', 1)",
+    )
+    found = night(pair, deletes=deletes)
+    found.done()
+    (merged,) = (event for event in found.events if isinstance(event, Merged))
+    everything = "SELECT id, word, n FROM items ORDER BY id"
+    assert pair.target.rows(everything) == pair.source.rows(everything)
+    assert (merged.inserted, merged.updated) == (1, 3)
+
+
+def test_rows_that_others_refer_to_are_not_deleted_to_change_places(pair: Pair) -> None:
+    pair.both("CREATE TABLE items (id int PRIMARY KEY, word text UNIQUE)")
+    pair.source.run("INSERT INTO items VALUES (1, 'a'), (2, 'b')")
+    night(pair).done()
+    pair.target.run(
+        "CREATE TABLE pets (item int REFERENCES items ON DELETE CASCADE)",
+        "INSERT INTO pets VALUES (1)",
+    )
+    pair.source.run(
+        "UPDATE items SET word = 'free' WHERE id = 1",
+        "UPDATE items SET word = 'a' WHERE id = 2",
+        "UPDATE items SET word = 'b' WHERE id = 1",
+    )
+    refused = night(pair)
+    assert refused.code == 65
+    assert "DEFERRABLE INITIALLY DEFERRED" in refused.said
+    assert pair.target.count("public.pets") == 1

@@ -3,15 +3,19 @@ gone."""
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
+import psycopg
 import pytest
+from tests.one_copy import OneCopy
 
 import penstock
 from penstock import BatchSpec, copy_all
 from penstock.errors import PenstockError, SnapshotLost
 from penstock.events import Committed, Merged, SnapshotChanged, StepChanged
+from penstock_testkit.waiting import until
 
 from .test_nights import ALL, items, night
 
@@ -25,17 +29,19 @@ if TYPE_CHECKING:
 __all__ = ["items"]
 
 
-def stopped(items: Pair, until: Callable[[Event], bool], **options: Any) -> None:
+def stopped(items: Pair, ends: Callable[[Event], bool], **options: Any) -> None:
     """A night that ends after an event, and loses its snapshot by that."""
     spec = items.spec("public.items", mode="upsert", incremental="xmin", run_id="r", **options)
     with closing(penstock.copy(spec)) as events:
-        next(event for event in events if until(event))
+        next(event for event in events if ends(event))
 
 
 def resumed(items: Pair, **options: Any) -> list[Event]:
     return list(penstock.resume("r", source=items.source.url, target=items.target.url, **options))
 
 
+TABLE = "public.items"
+PARTS = ("id <= 500", "id > 500")
 CUT = {"strategy": "range", "key": "id", "partitions": 2, "degree": 1}
 
 
@@ -54,14 +60,14 @@ def all_of_two(event: Event) -> bool:
     return isinstance(event, StepChanged)
 
 
-@pytest.mark.parametrize("until", [some, all_of_two])
+@pytest.mark.parametrize("ends", [some, all_of_two])
 @pytest.mark.parametrize("options", [{"deletes": "hard"}, {"deletes": "hard", "atomic": "table"}])
 def test_a_night_whose_snapshot_is_lost_starts_over(
-    items: Pair, until: Callable[[Event], bool], options: dict[str, Any]
+    items: Pair, ends: Callable[[Event], bool], options: dict[str, Any]
 ) -> None:
     night(items, deletes="hard").done()
     items.source.run("UPDATE items SET word = 'x' WHERE id IN (1, 999)")
-    stopped(items, until, **CUT, **options)
+    stopped(items, ends, **CUT, **options)
     items.source.run(
         "UPDATE items SET word = 'y' WHERE id IN (1, 999)", "DELETE FROM items WHERE id = 5"
     )
@@ -73,13 +79,13 @@ def test_a_night_whose_snapshot_is_lost_starts_over(
     assert items.target.rows(ALL) == items.source.rows(ALL)
 
 
-@pytest.mark.parametrize("until", [some, all_of_two])
+@pytest.mark.parametrize("ends", [some, all_of_two])
 def test_one_that_is_to_fail_fails_and_says_what_to_do(
-    items: Pair, until: Callable[[Event], bool]
+    items: Pair, ends: Callable[[Event], bool]
 ) -> None:
     night(items, deletes="hard").done()
     items.source.run("UPDATE items SET word = 'x' WHERE id IN (1, 999)")
-    stopped(items, until, **CUT, deletes="hard", on_snapshot_lost="fail")
+    stopped(items, ends, **CUT, deletes="hard", on_snapshot_lost="fail")
     items.source.run("DELETE FROM items WHERE id = 5")
     with pytest.raises(SnapshotLost) as found:
         resumed(items)
@@ -126,17 +132,17 @@ def test_tables_that_are_merged_together_are_of_one_moment(items: Pair, gathered
 
 
 @pytest.mark.parametrize(
-    ("until", "deletes"), [(some, "ignore"), (some, "hard"), (all_of_two, "hard")]
+    ("ends", "deletes"), [(some, "ignore"), (some, "hard"), (all_of_two, "hard")]
 )
 def test_a_night_that_was_asleep_while_another_one_has_merged(
-    items: Pair, until: Callable[[Event], bool], deletes: str
+    items: Pair, ends: Callable[[Event], bool], deletes: str
 ) -> None:
     """Its sessions have ended, so that nobody has waited for it, and its stage is dropped."""
     night(items, deletes=deletes).done()
     items.source.run("UPDATE items SET word = 'x' WHERE id IN (1, 999)")
     given = {"mode": "upsert", "incremental": "xmin", "deletes": deletes, **CUT}
     asleep = penstock.copy(items.spec("public.items", run_id="r", **given))
-    next(event for event in asleep if until(event))
+    next(event for event in asleep if ends(event))
     items.target.run(SESSIONS)
     items.source.run("UPDATE items SET word = 'y' WHERE id IN (1, 999)")
     night(items, run_id="next", deletes=deletes).done()
@@ -149,3 +155,40 @@ def test_a_night_that_was_asleep_while_another_one_has_merged(
     assert status.night is not None
     assert status.night.overtaken_by is not None
     assert status.night.overtaken_by.run_id == "next"
+
+
+@pytest.mark.parametrize("both", [{"incremental": "xmin"}, {"atomic": "table"}])
+def test_nights_of_parts_of_a_table_run_side_by_side(items: Pair, both: dict[str, Any]) -> None:
+    first, second = ({"mode": "upsert", "deletes": "hard", **both, "where": w} for w in PARTS)
+    if "incremental" in both:
+        first["watermark"], second["watermark"] = "low", "high"
+    for part in (first, second):
+        OneCopy(source=items.source.url, target=items.target.url, table=TABLE, **part).done()
+    items.source.run(
+        "UPDATE items SET word = 'x' WHERE id IN (1, 999)", "DELETE FROM items WHERE id IN (7, 700)"
+    )
+    with closing(penstock.copy(items.spec(TABLE, run_id="r", **first))) as events:
+        next(event for event in events if some(event))
+        same = OneCopy(source=items.source.url, target=items.target.url, table=TABLE, **first)
+        assert same.code == 75
+        assert "run r (--mode upsert) is changing the same rows" in same.said
+        OneCopy(source=items.source.url, target=items.target.url, table=TABLE, **second).done()
+        list(events)
+    assert items.target.rows(ALL) == items.source.rows(ALL)
+
+
+def test_merges_of_parts_of_a_table_take_turns(items: Pair) -> None:
+    given = {"mode": "upsert", "incremental": "xmin", "where": PARTS[0], "watermark": "low"}
+    night(items, **given).done()
+    items.source.run("UPDATE items SET word = 'x' WHERE id = 1")
+    lock = 'SELECT pg_advisory_lock(hashtextextended(\'penstock:merge:"public"."items"\', 0))'
+    waits = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+    with psycopg.connect(items.target.url, autocommit=True) as other:
+        other.execute(lock)
+        with ThreadPoolExecutor(1) as beside:
+            merging = beside.submit(lambda: night(items, **given).done())
+            until(lambda: items.target.rows(waits) == [(1,)] or None, 60, lambda: "nobody waits")
+            assert items.target.rows("SELECT word FROM items WHERE id = 1") == [("w1",)]
+            other.execute("SELECT pg_advisory_unlock_all()")
+            merging.result()
+    assert items.target.rows("SELECT word FROM items WHERE id = 1") == [("x",)]

@@ -61,8 +61,6 @@ class SourceVersions:
     """Changes with whatever gives rows other values and no new version, such as the label of an
     enum or the default of an added column."""
     standby: bool = False
-    filtered: bool = False
-    """Row security hides rows from this user, and may hide others the next time."""
     oldest: str = ""
     """Who holds the horizon back, for people; empty where nothing does for long."""
 

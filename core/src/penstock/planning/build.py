@@ -27,7 +27,7 @@ from penstock.model.plans import LoadPlan, Partition, PartitionPlan
 from penstock.model.table_model import TableDefinition
 from penstock.model.tables import Column, ColumnPair, TableRef
 from penstock.planning import cuts as planning
-from penstock.planning.choice import SMALLEST_PARTITION_BYTES, Choice, choose
+from penstock.planning.choice import Choice, choose
 from penstock.planning.column_pairs import ColumnMapping, chosen_columns, map_columns
 from penstock.planning.cuts import Cut
 from penstock.planning.named_partitions import resolve_partitions
@@ -133,7 +133,7 @@ def build_plan(
     names = {column.name for column in columns}
     partitions: tuple[Partition, ...]
     choice, cut, partitions = _partitions(
-        _scanning(spec, streams, statistics) if selection else spec,
+        spec,
         streams,
         given,
         statistics,
@@ -230,15 +230,6 @@ def _check_gone(
 def _unknown_sizes(partitions: Sequence[Partition]) -> tuple[Partition, ...]:
     """For a night: how many of their rows have changed shows when they are read."""
     return tuple(replace(partition, rows=None, bytes=None) for partition in partitions)
-
-
-def _scanning(spec: CopySpec, streams: Streams, statistics: TableStatistics) -> CopySpec:
-    """For a night, which reads all rows of the table and moves few: partitions for its streams, and
-    no more."""
-    sized = spec.partitions or spec.rows_per_partition or spec.bytes_per_partition
-    if sized or statistics.bytes < SMALLEST_PARTITION_BYTES:
-        return spec
-    return replace(spec, partitions=streams.usual)
 
 
 def _night(
@@ -451,6 +442,8 @@ def _partitions(
     target: TargetCatalog | None,
     capabilities: Capabilities,
     columns: set[str],
+    *,
+    moves_few: bool = False,
 ) -> tuple[Choice, Cut, tuple[Partition, ...]]:
     """Those that are given, or those that the strategy makes.
 
@@ -462,7 +455,8 @@ def _partitions(
         resolved = resolve_partitions(spec, given, source, target, columns)
         cut = Cut((), resolved.reasons, resolved.warnings)
         return Choice(NAMED, (), spec.key), cut, resolved.partitions
-    choice = choose(spec, statistics, streams, capabilities.source.block_strategy)
+    blocks = capabilities.source.block_strategy
+    choice = choose(spec, statistics, streams, blocks, moves_few=moves_few)
     key = _key(spec, choice, columns)
     if key is not None and not choice.how.hashes:
         by_condition = _deletes_by_condition(spec, capabilities.target)

@@ -7,6 +7,7 @@ the functions in `cuts` makes the partitions from what the source knows of the k
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from penstock.backends.api.facts import TableStatistics
@@ -57,15 +58,27 @@ class Choice:
         object.__setattr__(self, "strategy", self.strategy or self.how.name)
 
 
-def choose(spec: CopySpec, table: TableStatistics, streams: Streams, blocks: str) -> Choice:
+def choose(
+    spec: CopySpec,
+    table: TableStatistics,
+    streams: Streams,
+    blocks: str,
+    *,
+    moves_few: bool = False,
+) -> Choice:
     """Pick the strategy.
 
     Parameters:
+        moves_few: all rows are read, and few of them copied, as in a night.
         blocks: the name of strategy blocks in the source's system.
 
     Raises:
         PlanningError: the requested strategy cannot be used on this table.
     """
+    if moves_few and table.bytes >= SMALLEST_PARTITION_BYTES and not _is_sized(spec):
+        why = f"{counted(streams.usual, 'partition')}, one per stream: few of their rows are copied"
+        found = choose(replace(spec, partitions=streams.usual), table, streams, blocks)
+        return replace(found, reasons=tuple(_instead(found.reasons, streams.usual, why)))
     how = spec.cut_strategy
     if how.chooses:
         return _choose_automatically(spec, table, streams, blocks)
@@ -102,6 +115,21 @@ def choose(spec: CopySpec, table: TableStatistics, streams: Streams, blocks: str
     return Choice(how, (asked,), spec.key)
 
 
+def _is_sized(spec: CopySpec) -> bool:
+    """Whether somebody has said how many partitions there are to be."""
+    return bool(spec.partitions or spec.rows_per_partition or spec.bytes_per_partition)
+
+
+def _instead(reasons: tuple[str, ...], count: int, why: str) -> Iterator[str]:
+    """With another reason for that many partitions."""
+    for reason in reasons:
+        yield why if reason == _asked_for(count) else reason
+
+
+def _asked_for(count: int) -> str:
+    return f"{counted(count, 'partition')} asked for"
+
+
 def _choose_automatically(
     spec: CopySpec, table: TableStatistics, streams: Streams, blocks: str
 ) -> Choice:
@@ -115,8 +143,7 @@ def _choose_automatically(
             return _with_count(spec, table, streams, NTILE, spec.key, why)
         why = f"range: a key is given ({spec.key})"
         return _with_count(spec, table, streams, RANGE, spec.key, why)
-    sized = spec.partitions or spec.rows_per_partition or spec.bytes_per_partition
-    if table.bytes < SMALLEST_PARTITION_BYTES and not sized:
+    if table.bytes < SMALLEST_PARTITION_BYTES and not _is_sized(spec):
         files = (counted(len(table.files), "file"),) if table.files else ()
         return Choice(WHOLE, (f"whole: {_size(table.bytes)}, one stream is enough", *files))
     if table.files:
@@ -182,7 +209,7 @@ def _scanning(
     why: str,
 ) -> Choice:
     """Where each partition reads the whole table, there are as few as keep all streams busy."""
-    if spec.partitions or spec.rows_per_partition or spec.bytes_per_partition:
+    if _is_sized(spec):
         return _with_count(spec, table, streams, how, key, why)
     count = streams.usual
     reason = f"{counted(count, 'partition')}, one per stream: each scans the whole table"
@@ -206,7 +233,7 @@ def _with_count(
 def _count(spec: CopySpec, table: TableStatistics, streams: Streams) -> tuple[int, str]:
     """How many partitions to aim for, and why."""
     if spec.partitions is not None:
-        return spec.partitions, f"{counted(spec.partitions, 'partition')} asked for"
+        return spec.partitions, _asked_for(spec.partitions)
     selected = int(table.bytes * table.selected)
     if spec.rows_per_partition is not None:
         if table.rows is None:

@@ -157,8 +157,6 @@ def _why_full(
         return "the watermark was reset"
     if changed:
         return changed
-    if source.filtered or then.filtered:
-        return "row security hides rows of the source from a user, and may have hidden others"
     if then.system != source.system:
         return "the source is another server"
     if then.database != source.database:

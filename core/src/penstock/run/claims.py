@@ -65,6 +65,16 @@ def _busy(spec: CopySpec, other: str, mode: str) -> TargetBusy:
     )
 
 
+def _are_parts(spec: CopySpec, plan: PartitionPlan, other: RunRow) -> bool:
+    """Whether two runs that merge at their end load parts of a table: each has a stage of its own,
+    and their merges take turns. Those of one watermark follow one another."""
+    where = other.spec["where"]
+    if spec.where is None or where is None or spec.where == where:
+        return False
+    mine, theirs = plan.night, other.plan.night
+    return mine is None or theirs is None or mine.name != theirs.name
+
+
 def _collide(spec: CopySpec, plan: PartitionPlan, other: RunRow) -> bool:
     """Whether the runs are known to touch the same rows.
 
@@ -72,6 +82,8 @@ def _collide(spec: CopySpec, plan: PartitionPlan, other: RunRow) -> bool:
     run side by side, and their attempts check for each other's rows.
     """
     mine, theirs, where = spec.load_mode, mode_of(other.spec), other.spec["where"]
+    if mine.merges_at_end and theirs.merges_at_end:
+        return not _are_parts(spec, plan, other)
     if mine.starts_empty or theirs.starts_empty:
         return True
     if mine.only_adds and theirs.only_adds:

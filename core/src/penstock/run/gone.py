@@ -99,7 +99,7 @@ class _Gone:
                 with self._noting(run):
                     target = self._target_catalog()
                     assert isinstance(target, FindsGone), "its capabilities say so"
-                    target.note_gone(run.run_id, gone.digests, gone.check)
+                    target.note_gone(run.run_id, gone.digests, gone.check, gone.within)
                     run.note_gone(len(gone.digests))
                     yield run.step_changed(finding[run], "done", began[run])
         return self.errors

@@ -13,13 +13,25 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from penstock.backends.api.control import RunRow
-from penstock.backends.api.nights import Bucket, Chosen, FindsGone, GroupsKeys, KeyDigest
+from penstock.backends.api.nights import (
+    Bucket,
+    Chosen,
+    CountsRanges,
+    FindsGone,
+    GroupsKeys,
+    KeyDigest,
+    KeyRanges,
+)
 from penstock.backends.api.source import SourceCatalog
 from penstock.backends.api.target import TargetCatalog
 from penstock.errors import PermanentError
 from penstock.model.extents import Whole
+from penstock.model.tables import ColumnPair
 from penstock.spec.copy_spec import CopySpec
 
+# Keys of a range; how many of them, and what share of all keys, are worth looking at alone.
+RANGE_KEYS = 1024
+MOST_SPANS, MOST_SHARE = 200, 0.25
 # Keys of a bucket, and how many buckets there are: 2 to the power of these.
 BUCKET_KEYS = 64
 FEWEST_BITS, MOST_BITS = 4, 18
@@ -35,6 +47,8 @@ class Gone:
     check: Callable[[int], None]
     """Raises `PermanentError` where another number of rows has these digests than are gone, or more
     than are allowed to go."""
+    within: KeyRanges | None = None
+    """Where they are; None: anywhere."""
 
 
 def find_gone(
@@ -72,7 +86,34 @@ def find_gone(
             "loaded; read all rows anew: `penstock watermark reset`, and run the night again"
         )
     _check_share(spec, mine, theirs)
-    return Gone(_gone_keys(spec, run, source, target, theirs), check)
+    within, left = None, theirs
+    if exact and isinstance(source, GroupsKeys) and isinstance(target, CountsRanges):
+        within, left = _ranges(spec, run, source, target, theirs)
+    return Gone(_gone_keys(spec, run, source, target, left, within), check, within)
+
+
+def _key(run: RunRow) -> list[ColumnPair]:
+    by_target = {pair.target: pair for pair in run.plan.pairs}
+    return [by_target[name] for name in run.plan.load.conflict_columns]
+
+
+def _ranges(
+    spec: CopySpec, run: RunRow, source: GroupsKeys, target: CountsRanges, rows: int
+) -> tuple[KeyRanges | None, int]:
+    """The ranges in which keys are gone, and how many keys the target has in them. After the merge
+    it has all keys of the source, so none is gone where both have as many."""
+    count = max(1, rows // RANGE_KEYS)
+    found = source.key_ranges(spec.relation, spec.where, _key(run), count)
+    there = target.ranges_after(run, found[0]) if found else None
+    if found is None or there is None:
+        return None, rows
+    bits, here = found
+    differing = [each for each in {**here, **there} if here.get(each, 0) != there.get(each, 0)]
+    within = KeyRanges(bits, differing)
+    left = sum(there.get(each, 0) for each in differing)
+    if not differing or left > rows * MOST_SHARE or len(within.spans()) > MOST_SPANS:
+        return None, rows
+    return within, left
 
 
 def _check_share(spec: CopySpec, mine: int, theirs: int) -> None:
@@ -92,23 +133,31 @@ def _check_share(spec: CopySpec, mine: int, theirs: int) -> None:
 
 
 def _gone_keys(
-    spec: CopySpec, run: RunRow, source: SourceCatalog, target: FindsGone, rows: int
+    spec: CopySpec,
+    run: RunRow,
+    source: SourceCatalog,
+    target: FindsGone,
+    rows: int,
+    within: KeyRanges | None,
 ) -> list[int]:
-    """The digests of the keys."""
-    by_target = {pair.target: pair for pair in run.plan.pairs}
-    key = [by_target[name] for name in run.plan.load.conflict_columns]
+    """The digests of the keys.
+
+    Parameters:
+        rows: how many keys the target has there.
+    """
+    key = _key(run)
     if not isinstance(source, GroupsKeys):
         names = [pair.target for pair in key]
         every = source.row_digests(spec.relation, spec.where, Whole(), key, names)
         return list(_not_in(every, target.keys_there(run, None)))
     bits = min(max((rows // BUCKET_KEYS).bit_length(), FEWEST_BITS), MOST_BITS)
     with ThreadPoolExecutor(1) as beside:
-        reading = beside.submit(source.key_buckets, spec.relation, spec.where, key, bits)
-        there = target.buckets_after(run, bits)
+        reading = beside.submit(source.key_buckets, spec.relation, spec.where, key, bits, within)
+        there = target.buckets_after(run, bits, within)
         here = reading.result()
     single, several = _differing(here, there)
     if several:
-        chosen = Chosen(bits, several)
+        chosen = Chosen(bits, several, within)
         mine = source.chosen_keys(spec.relation, spec.where, key, chosen)
         single += _not_in(mine, target.keys_there(run, chosen))
     return single

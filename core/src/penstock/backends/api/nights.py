@@ -23,11 +23,33 @@ class Bucket:
 
 
 @dataclass(frozen=True, slots=True)
+class KeyRanges:
+    """Keys whose first column is in some ranges, each as wide as a power of two. It is a whole
+    number on both sides."""
+
+    bits: int
+    """The range of a key is the number without its lowest bits."""
+    ranges: Sequence[int]
+
+    def spans(self) -> list[tuple[int, int]]:
+        """The first and the last number of each range, of neighbours together."""
+        found: list[tuple[int, int]] = []
+        for each in sorted(self.ranges):
+            first, last = each << self.bits, ((each + 1) << self.bits) - 1
+            if found and found[-1][1] + 1 == first:
+                first = found.pop()[0]
+            found.append((first, last))
+        return found
+
+
+@dataclass(frozen=True, slots=True)
 class Chosen:
     """The keys of some buckets."""
 
     bits: int
     buckets: Sequence[int]
+    within: KeyRanges | None = None
+    """None: of all keys."""
 
 
 @runtime_checkable
@@ -38,8 +60,14 @@ class FindsGone(Protocol):
         """How many rows the run's condition would select once the stage is merged."""
         ...
 
-    def buckets_after(self, run: RunRow, bits: int) -> dict[int, Bucket]:
-        """Their keys, in 2 to the power of `bits` buckets; empty ones may be left out."""
+    def buckets_after(
+        self, run: RunRow, bits: int, within: KeyRanges | None = None
+    ) -> dict[int, Bucket]:
+        """Their keys, in 2 to the power of `bits` buckets; empty ones may be left out.
+
+        Parameters:
+            within: of those alone; only where the target is a `CountsRanges`.
+        """
         ...
 
     def keys_there(self, run: RunRow, chosen: Chosen | None) -> Iterator[KeyDigest]:
@@ -50,14 +78,31 @@ class FindsGone(Protocol):
         """
         ...
 
-    def note_gone(self, run_id: str, digests: Sequence[int], check: Callable[[int], None]) -> bool:
+    def note_gone(
+        self,
+        run_id: str,
+        digests: Sequence[int],
+        check: Callable[[int], None],
+        within: KeyRanges | None = None,
+    ) -> bool:
         """Keep the keys that are to be deleted by the merge, and record that they were found; once
         per run. False where an earlier call has done it.
 
         Parameters:
             digests: of the keys.
             check: called with the number of rows that have them, before anything is recorded.
+            within: see `buckets_after`.
         """
+        ...
+
+
+@runtime_checkable
+class CountsRanges(Protocol):
+    """A `FindsGone` that counts keys by ranges, which costs less than to compute their digests."""
+
+    def ranges_after(self, run: RunRow, bits: int) -> dict[int, int] | None:
+        """How many keys the run's condition would select once the stage is merged, by range, see
+        `KeyRanges`; None where their first column is no whole number."""
         ...
 
 
@@ -78,9 +123,22 @@ class GroupsKeys(Protocol):
     """A `SourceCatalog` that puts keys into buckets itself, so that few of them travel."""
 
     def key_buckets(
-        self, relation: Relation, where: str | None, key: Sequence[ColumnPair], bits: int
+        self,
+        relation: Relation,
+        where: str | None,
+        key: Sequence[ColumnPair],
+        bits: int,
+        within: KeyRanges | None = None,
     ) -> dict[int, Bucket]:
         """The keys of the rows that a condition selects; empty buckets may be left out."""
+        ...
+
+    def key_ranges(
+        self, relation: Relation, where: str | None, key: Sequence[ColumnPair], count: int
+    ) -> tuple[int, dict[int, int]] | None:
+        """The bits of ranges, see `KeyRanges`, of which there are about as many as are asked for,
+        and how many of these keys are in each; None where their first column is no whole number.
+        """
         ...
 
     def chosen_keys(

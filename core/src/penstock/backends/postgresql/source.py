@@ -13,7 +13,7 @@ from psycopg import sql
 from psycopg.pq import TransactionStatus
 
 from penstock.backends.api.facts import Checksum, KeyStatistics, RankedBound, TableStatistics
-from penstock.backends.api.nights import Bucket, Chosen, KeyDigest
+from penstock.backends.api.nights import Bucket, Chosen, KeyDigest, KeyRanges
 from penstock.backends.postgresql.attempt.older_sessions import Guard
 from penstock.backends.postgresql.catalog.casting import castable
 from penstock.backends.postgresql.catalog.columns import columns_of
@@ -56,7 +56,13 @@ from penstock.backends.postgresql.compare.checksums import (
     source_values,
 )
 from penstock.backends.postgresql.compare.conditions import select
-from penstock.backends.postgresql.compare.gone import in_buckets, read_buckets
+from penstock.backends.postgresql.compare.gone import (
+    bits_of_ranges,
+    in_buckets,
+    in_spans,
+    read_buckets,
+    read_ranges,
+)
 from penstock.backends.postgresql.connection import PLAN, Connection, abandon, connect
 from penstock.backends.postgresql.errors import planning, translated
 from penstock.backends.postgresql.snapshot import (
@@ -429,25 +435,52 @@ class PostgresSource:
     # See `GroupsKeys`
 
     def key_buckets(
-        self, relation: Relation, where: str | None, key: Sequence[ColumnPair], bits: int
+        self,
+        relation: Relation,
+        where: str | None,
+        key: Sequence[ColumnPair],
+        bits: int,
+        within: KeyRanges | None = None,
     ) -> dict[int, Bucket]:
-        rows, values = self._keys(relation, where, key)
+        rows, values = self._keys(relation, where, key, within)
         return read_buckets(self._connection, "source", rows, values, bits)
+
+    def key_ranges(
+        self, relation: Relation, where: str | None, key: Sequence[ColumnPair], count: int
+    ) -> tuple[int, dict[int, int]] | None:
+        first = key[0]
+        if not integers_of([first], self.columns(relation)):
+            return None
+        rows = _rows(relation, Whole(), where, [first])
+        bits = bits_of_ranges(self._connection, rows, first.source, count)
+        found = read_ranges(self._connection, "source", rows, first.source, bits)
+        return None if found is None else (bits, found)
 
     def chosen_keys(
         self, relation: Relation, where: str | None, key: Sequence[ColumnPair], chosen: Chosen
     ) -> Iterator[KeyDigest]:
-        rows, values = self._keys(relation, where, key)
+        rows, values = self._keys(relation, where, key, chosen.within)
         names = [pair.target for pair in key]
         picked = in_buckets(values, chosen)
         return read_rows(self._connection, "source", rows, picked, values, names, ())
 
     def _keys(
-        self, relation: Relation, where: str | None, key: Sequence[ColumnPair]
+        self,
+        relation: Relation,
+        where: str | None,
+        key: Sequence[ColumnPair],
+        within: KeyRanges | None,
     ) -> tuple[sql.Composable, Values]:
         columns = self.columns(relation)
         values = key_values(key, integers_of(key, columns), lambda: columns)
-        return _rows(relation, Whole(), where, key), values
+        if within is None:
+            return _rows(relation, Whole(), where, key), values
+        listed = column_list(pair.source for pair in key)
+        parts = [
+            select(relation, Whole(), part, listed)
+            for part in in_spans(where, key[0].source, within.spans())
+        ]
+        return sql.SQL("({}) AS rows").format(sql.SQL(" UNION ALL ").join(parts)), values
 
     def row_digests(
         self,

@@ -11,10 +11,10 @@ from psycopg import sql
 from penstock.backends.api.children import ChildRequest, PlannedChildren
 from penstock.backends.api.control import RunRow
 from penstock.backends.api.facts import Checksum, Fit, LoadRequest
-from penstock.backends.api.nights import Bucket, Chosen, KeyDigest
+from penstock.backends.api.nights import Bucket, Chosen, KeyDigest, KeyRanges
 from penstock.backends.api.worker import ARROW
 from penstock.backends.postgresql.attempt.older_sessions import Guard
-from penstock.backends.postgresql.attempt.stage import Stage
+from penstock.backends.postgresql.attempt.stage import BY_INDEX, Stage
 from penstock.backends.postgresql.capabilities import TARGET
 from penstock.backends.postgresql.catalog.keys import check_alike
 from penstock.backends.postgresql.catalog.privileges import missing_grant
@@ -31,7 +31,13 @@ from penstock.backends.postgresql.compare.checksums import (
     written_by,
 )
 from penstock.backends.postgresql.compare.conditions import condition
-from penstock.backends.postgresql.compare.gone import in_buckets, keep_keys, read_buckets
+from penstock.backends.postgresql.compare.gone import (
+    in_buckets,
+    in_spans,
+    keep_keys,
+    read_buckets,
+    read_ranges,
+)
 from penstock.backends.postgresql.connection import (
     CONTROL,
     LOOK_LOCK,
@@ -62,6 +68,12 @@ def _privileges(mode: Mode) -> list[str]:
     return (["TRUNCATE"] if mode.truncates else []) + (
         ["DELETE", "SELECT"] if mode.deletes_by_partition else []
     )
+
+
+def _among(run: RunRow, within: KeyRanges | None) -> list[str]:
+    """Conditions on the key that select apart what is in some ranges."""
+    key = run.plan.load.conflict_columns
+    return in_spans(None, key[0], within.spans()) if within else []
 
 
 class PostgresTarget:
@@ -276,13 +288,44 @@ class PostgresTarget:
     def count_after(self, run: RunRow) -> int:
         with translated("target"):
             stage, spec = self._stage(run)
-            rows = stage.rows_after(spec.where, run.plan.load.conflict_columns)
-            return int(self._connection.value(sql.SQL("SELECT count(*) FROM {}").format(rows)))
+            night = run.plan.night
+            if night is None or night.rows is None or spec.where is not None or spec.gone.column:
+                rows = stage.rows_after(spec.where, run.plan.load.conflict_columns)
+                return self._count(rows)
+            # Counted when the night was planned, and written by nobody else.
+            with self._by_index(stage):
+                return night.rows + self._count(stage.new())
 
-    def buckets_after(self, run: RunRow, bits: int) -> dict[int, Bucket]:
+    def _count(self, rows: sql.Composable) -> int:
+        return int(self._connection.value(sql.SQL("SELECT count(*) FROM {}").format(rows)))
+
+    def ranges_after(self, run: RunRow, bits: int) -> dict[int, int] | None:
         stage, spec = self._stage(run)
-        rows = stage.rows_after(spec.where, run.plan.load.conflict_columns)
-        return read_buckets(self._connection, "target", rows, self._key_values(run), bits)
+        first = run.plan.load.conflict_columns[0]
+        if not integers_of([ColumnPair(first, first)], self.columns(spec.target_ref)):
+            return None
+        rows = stage.rows_after(spec.where, [first])
+        with self._by_index(stage):
+            return read_ranges(self._connection, "target", rows, first, bits)
+
+    @contextmanager
+    def _by_index(self, stage: Stage) -> Iterator[None]:
+        """Where that is best, what the stage adds is looked for in the key's index."""
+        if not stage.is_small(self._count(stage.rows)):
+            yield
+            return
+        with self._connection.transaction():
+            self._connection.execute(BY_INDEX)
+            yield
+
+    def buckets_after(
+        self, run: RunRow, bits: int, within: KeyRanges | None = None
+    ) -> dict[int, Bucket]:
+        stage, spec = self._stage(run)
+        among = _among(run, within)
+        rows = stage.rows_after(spec.where, run.plan.load.conflict_columns, among)
+        with self._by_index(stage):
+            return read_buckets(self._connection, "target", rows, self._key_values(run), bits)
 
     def keys_there(self, run: RunRow, chosen: Chosen | None) -> Iterator[KeyDigest]:
         stage, spec = self._stage(run)
@@ -290,7 +333,7 @@ class PostgresTarget:
         return read_rows(
             self._connection,
             "target",
-            stage.rows_there(spec.where),
+            stage.rows_there(spec.where, _among(run, chosen.within if chosen else None)),
             in_buckets(values, chosen) if chosen else sql.SQL("true"),
             values,
             run.plan.load.conflict_columns,
@@ -305,7 +348,13 @@ class PostgresTarget:
         integers = integers_of(key, run.plan.columns)
         return key_values(as_loaded(key), integers, lambda: self.columns(target))
 
-    def note_gone(self, run_id: str, digests: Sequence[int], check: Callable[[int], None]) -> bool:
+    def note_gone(
+        self,
+        run_id: str,
+        digests: Sequence[int],
+        check: Callable[[int], None],
+        within: KeyRanges | None = None,
+    ) -> bool:
         def keep(run: RunRow) -> None:
             stage, spec = self._stage(run)
             check(
@@ -313,7 +362,7 @@ class PostgresTarget:
                     self._connection,
                     gone_table(run.plan.load.table),
                     run.plan.load.conflict_columns,
-                    stage.rows_there(spec.where),
+                    stage.rows_there(spec.where, _among(run, within)),
                     self._key_values(run),
                     digests,
                 )

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, contextmanager
 from penstock.backends.api.capabilities import TargetCapabilities
 from penstock.backends.api.control import ControlStore, RunRow
 from penstock.backends.api.facts import Checksum
-from penstock.backends.api.nights import Bucket, Chosen, KeyDigest
+from penstock.backends.api.nights import Bucket, Chosen, KeyDigest, KeyRanges
 from penstock.backends.sql.checksums import (
     as_loaded,
     canonical_texts,
@@ -165,7 +165,10 @@ class SqlTarget(ABC):
         with self._reading() as session:
             return TargetKeys(session, run).count_after()
 
-    def buckets_after(self, run: RunRow, bits: int) -> dict[int, Bucket]:
+    def buckets_after(
+        self, run: RunRow, bits: int, within: KeyRanges | None = None
+    ) -> dict[int, Bucket]:
+        assert within is None, "it counts no ranges"
         with self._reading() as session:
             return TargetKeys(session, run).buckets_after(bits)
 
@@ -173,7 +176,14 @@ class SqlTarget(ABC):
         with self._reading() as session:
             yield from TargetKeys(session, run).keys(chosen)
 
-    def note_gone(self, run_id: str, digests: Sequence[int], check: Callable[[int], None]) -> bool:
+    def note_gone(
+        self,
+        run_id: str,
+        digests: Sequence[int],
+        check: Callable[[int], None],
+        within: KeyRanges | None = None,
+    ) -> bool:
+        assert within is None, "it counts no ranges"
         assert isinstance(self.control, LoadedRuns), "a target that merges nights has them"
         return self.control.keep_gone(run_id, digests, check)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 import psycopg
 from psycopg import sql
@@ -30,6 +31,19 @@ from penstock.model.tables import ColumnPair, TableRef
 
 # Every session has a pg_temp of its own.
 STAGE = TableRef("pg_temp", "penstock_stage")
+# What the server takes a lookup in an index to cost, in blocks that are read one after the other.
+BLOCKS_OF_A_LOOKUP = 8
+BY_INDEX = (
+    "SELECT pg_catalog.set_config('enable_hashjoin', 'off', true),"
+    " pg_catalog.set_config('enable_mergejoin', 'off', true)"
+)
+"""Until the end of the transaction, or `ANY_WAY`: the server looks for keys in the index. Of a
+table that nobody has analyzed since it was loaded it would think that many rows have the same key,
+and read it all."""
+ANY_WAY = (
+    "SELECT pg_catalog.set_config(name, reset_val, true) FROM pg_catalog.pg_settings"
+    " WHERE name IN ('enable_hashjoin', 'enable_mergejoin')"
+)
 Run = Callable[[Sequence[sql.Composed]], Sequence[int]]
 """Runs statements, one after the other. Returns how many rows each has found."""
 
@@ -60,7 +74,8 @@ class Stage:
         self._stage = into
         self.into = quoted(into)
         """Where the rows go first."""
-        key = find_key(read_unique_keys(connection, target), conflict_columns)
+        keys = read_unique_keys(connection, target)
+        key = find_key(keys, conflict_columns)
         if key is None:
             raise PermanentError(
                 f"target: expected a unique index on ({', '.join(conflict_columns)}) of "
@@ -69,7 +84,17 @@ class Stage:
             )
         self._key = key
         asked = {"table": name(target)}
-        partitioned, fixed, self._may_drop_rows = connection.first(statement("upsert_facts"), asked)
+        partitioned, fixed, self._may_drop_rows, self._blocks, referenced, there = connection.first(
+            statement("upsert_facts"), asked
+        )
+        copied = {pair.target for pair in pairs} | {mark}
+        self.may_replace = (
+            len(keys) > 1
+            and not (referenced or fixed or self._may_drop_rows)
+            and copied.issuperset(there)
+        )
+        """Whether rows may be deleted and inserted instead of being updated, and that may help:
+        values of another unique key may change places."""
         # What inherits from a table does not share its key.
         self._table = sql.SQL("{}" if partitioned else "ONLY {}").format(quoted(target))
         self._columns = column_list(pair.target for pair in pairs)
@@ -107,38 +132,70 @@ class Stage:
         Parameters:
             gone: a table of keys.
         """
-        found = sql.SQL("FROM {} AS s WHERE {}").format(quoted(gone), self._match)
+        found = sql.SQL("{} AS s WHERE {}").format(quoted(gone), self._match)
         if not mark:
-            exists = sql.SQL("EXISTS (SELECT {})").format(found)
-            return sql.SQL("DELETE FROM {} AS t WHERE {}").format(self._table, exists)
-        return sql.SQL("UPDATE {} AS t SET {} = now() {} AND t.{} IS NULL").format(
+            return sql.SQL("DELETE FROM {} AS t USING {}").format(self._table, found)
+        return sql.SQL("UPDATE {} AS t SET {} = now() FROM {} AND t.{} IS NULL").format(
             self._table, sql.Identifier(mark), found, sql.Identifier(mark)
         )
 
-    def rows_after(self, where: str | None, columns: Sequence[str]) -> sql.Composed:
+    def is_small(self, rows: int) -> bool:
+        """Whether to look for that many keys in the index costs less than to read the table."""
+        return bool(rows * BLOCKS_OF_A_LOOKUP < self._blocks)
+
+    def new(self) -> sql.Composed:
+        """What the stage adds, as an item of FROM."""
+        return sql.SQL(
+            "(SELECT FROM {stage} AS s WHERE NOT EXISTS (SELECT FROM {table} AS t WHERE {match}))"
+            " AS t"
+        ).format(stage=self.into, table=self._table, match=self._match)
+
+    def rows_after(
+        self, where: str | None, columns: Sequence[str], among: Sequence[str] = ()
+    ) -> sql.Composed:
         """What a condition selects of the target once the stage is merged, as an item of FROM.
 
         Parameters:
             columns: those that are asked for.
+            among: conditions on the key that select apart what is asked for; none: all.
         """
         there = self._there(where)
+        new = sql.SQL(" OR ").join([raw(f"({test})") for test in among] or [sql.SQL("true")])
         return sql.SQL(
-            "(SELECT {columns} FROM {there} AS t UNION ALL SELECT {columns} FROM {stage} AS s"
-            " WHERE NOT EXISTS (SELECT FROM {there} AS t WHERE {match})) AS t"
-        ).format(columns=column_list(columns), there=there, stage=self.into, match=self._match)
+            "(SELECT {columns} FROM {rows} AS t UNION ALL SELECT {columns} FROM {stage} AS s"
+            " WHERE ({new}) AND NOT EXISTS (SELECT FROM {there} AS t WHERE {match})) AS t"
+        ).format(
+            columns=column_list(columns),
+            rows=self._there(where, among),
+            there=there,
+            stage=self.into,
+            match=self._match,
+            new=new,
+        )
 
-    def _there(self, where: str | None) -> sql.Composed:
+    def _there(self, where: str | None, among: Sequence[str] = ()) -> sql.Composed:
         """The target's rows that a condition selects, but for those found to be gone."""
         tests: list[sql.Composable] = [] if where is None else [raw(where)]
         if self._mark:
             tests.append(sql.SQL("{} IS NULL").format(sql.Identifier(self._mark)))
-        return sql.SQL("(SELECT * FROM {} WHERE {})").format(
-            rows_of(self.target), sql.SQL(" AND ").join(tests or [sql.SQL("true")])
+        parts = [[*tests, raw(test)] for test in among] or [tests]
+        return sql.SQL("({})").format(
+            sql.SQL(" UNION ALL ").join(
+                sql.SQL("SELECT * FROM {} WHERE {}").format(
+                    rows_of(self.target), sql.SQL(" AND ").join(part or [sql.SQL("true")])
+                )
+                for part in parts
+            )
         )
 
-    def rows_there(self, where: str | None) -> sql.Composed:
+    @property
+    def rows(self) -> sql.Composed:
+        """Those that it holds, as an item of FROM."""
+        return sql.SQL("{} AS s").format(self.into)
+
+    def rows_there(self, where: str | None, among: Sequence[str] = ()) -> sql.Composed:
         """The same, as an item of FROM."""
-        return sql.SQL("{} AS t").format(self._there(where))
+        return sql.SQL("{} AS t").format(self._there(where, among))
 
     def create(self, connection: Connection) -> None:
         connection.execute(
@@ -152,20 +209,8 @@ class Stage:
             PermanentError: a key is NULL, or there twice, or a trigger drops rows.
         """
         self._check_nulls(run)
-        try:
+        with self._refusing():
             _, *updated, inserted = run([self._unique_index(), *self._updates(), self._insert()])
-        except psycopg.errors.UniqueViolation as error:
-            if error.diag.table_name == self._stage.name:
-                found = f"one more often: {error.diag.message_detail}"
-                raise key_twice(self._key.names, found, error.sqlstate or "") from error
-            ours = from_driver(error, "target")
-            raise PermanentError(
-                f"{ours.message}: another row of {self.target} has this value. Either it is to get "
-                f"another one in the same statement: have {error.diag.constraint_name} checked "
-                "after all rows (DEFERRABLE INITIALLY DEFERRED). Or the source has it no more: use "
-                "--deletes hard",
-                ours.diagnosis,
-            ) from error
         if self._may_drop_rows and inserted + sum(updated) < rows:
             query = statement("stage_missing").format(
                 table=self._table, match=self._match, stage=self.into
@@ -180,6 +225,37 @@ class Stage:
         if self._may_drop_rows and self._changed:
             self._check_updated(run)
         return Loaded(rows, inserted, sum(updated))
+
+    def replace(self, rows: int, run: Run) -> Loaded:
+        """As `merge`, but rows that differ are deleted first, all of them, and inserted anew.
+
+        Raises:
+            PermanentError: a key is NULL, or there twice; another row has a value.
+        """
+        self._check_nulls(run)
+        deleting = sql.SQL("DELETE FROM {} AS t USING {} AS s WHERE {} AND {}").format(
+            self._table, self.into, self._match, self._outdated("s")
+        )
+        with self._refusing():
+            _, deleted, inserted = run([self._unique_index(), deleting, self._insert()])
+        return Loaded(rows, inserted - deleted, deleted)
+
+    @contextmanager
+    def _refusing(self) -> Iterator[None]:
+        try:
+            yield
+        except psycopg.errors.UniqueViolation as error:
+            if error.diag.table_name == self._stage.name:
+                found = f"one more often: {error.diag.message_detail}"
+                raise key_twice(self._key.names, found, error.sqlstate or "") from error
+            ours = from_driver(error, "target")
+            raise PermanentError(
+                f"{ours.message}: another row of {self.target} has this value. Either it is to get "
+                f"another one in the same statement: have {error.diag.constraint_name} checked "
+                "after all rows (DEFERRABLE INITIALLY DEFERRED). Or the source has it no more: use "
+                "--deletes hard",
+                ours.diagnosis,
+            ) from error
 
     def _check_updated(self, run: Run) -> None:
         """A row that a trigger has written with a value of its own is no fault.

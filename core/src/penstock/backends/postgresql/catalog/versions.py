@@ -40,11 +40,11 @@ def versions_of(
     return {
         oid: (
             SourceVersions(
-                system, int(line), database, oid, dict(leaves or {}), shape or "", standby, filtered
+                system, int(line), database, oid, dict(leaves or {}), shape or "", standby
             ),
             other or "",
         )
-        for oid, system, line, database, leaves, shape, standby, filtered, other in rows
+        for oid, system, line, database, leaves, shape, standby, other in rows
     }
 
 

@@ -10,7 +10,7 @@ from penstock.backends.api.nights import Bucket, Chosen
 from penstock.backends.postgresql.compare.checksums import Values, check_encoding
 from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.errors import planning
-from penstock.backends.postgresql.statements import column_list, quoted, statement
+from penstock.backends.postgresql.statements import column_list, ident, quoted, statement
 from penstock.model.tables import TableRef
 
 
@@ -29,6 +29,37 @@ def read_buckets(
     with planning(side, "digests of keys"):
         found = connection.execute(query).fetchall()
     return {number: Bucket(count, int(total)) for number, count, total in found}
+
+
+def read_ranges(
+    connection: Connection, side: str, rows: sql.Composable, column: str, bits: int
+) -> dict[int, int] | None:
+    """How many rows are in each range of a column of whole numbers; None where one is NULL."""
+    query = sql.SQL("SELECT {}::int8 >> {}, count(*) FROM {} GROUP BY 1").format(
+        sql.Identifier(column), sql.Literal(bits), rows
+    )
+    with planning(side, "ranges of keys"), connection.transaction():
+        # It expects far more groups than there are, which it would not send between processes.
+        connection.execute("SELECT pg_catalog.set_config('parallel_tuple_cost', '0', true)")
+        found = dict(connection.execute(query).fetchall())
+    return None if None in found else found
+
+
+def bits_of_ranges(connection: Connection, rows: sql.Composable, column: str, count: int) -> int:
+    """How wide ranges are of which there are no more than twice as many as are asked for."""
+    query = sql.SQL("SELECT min({0})::int8, max({0})::int8 FROM {1}").format(
+        sql.Identifier(column), rows
+    )
+    with planning("source", "ranges of keys"):
+        first, last = connection.first(query)
+    return 0 if first is None else int(((last - first) // count).bit_length())
+
+
+def in_spans(where: str | None, column: str, spans: Sequence[tuple[int, int]]) -> list[str]:
+    """Conditions, each of which an index can answer, that select apart what is in the spans."""
+    name = ident(column)
+    tests = [f"{name} BETWEEN {first} AND {last}" for first, last in spans]
+    return [test if where is None else f"({where}) AND {test}" for test in tests]
 
 
 def in_buckets(values: Values, chosen: Chosen) -> sql.Composed:

@@ -77,10 +77,6 @@ SELECT
     ),
     pg_catalog.pg_is_in_recovery(),
     (
-        SELECT coalesce(bool_or(pg_catalog.row_security_active(tree.oid)), false)
-        FROM tree WHERE tree.root = roots.root
-    ),
-    (
         SELECT pg_catalog.string_agg(DISTINCT relkind::text || ' ' || coalesce(amname, ''), ', ')
         FROM leaves
         WHERE leaves.root = roots.root AND NOT (relkind IN ('r', 'm') AND amname = 'heap')
