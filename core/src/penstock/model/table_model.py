@@ -31,7 +31,7 @@ class ColumnType:
     """The most characters of a text, or bytes of a binary type; None: any number."""
     unsigned: bool = False
     bits: int | None = None
-    """Of a whole number."""
+    """Of a whole number, with its sign."""
     labels: tuple[str, ...] = ()
     """Of an `ENUM` or a `SET`."""
 
@@ -151,6 +151,11 @@ class TableModel:
             StopIteration: no such column.
         """
         return next(column for column in self.columns if column.name == name)
+
+    @property
+    def types(self) -> Mapping[str, ColumnType]:
+        """The type of each column."""
+        return {column.name: column.type for column in self.columns}
 
     @property
     def lengths(self) -> Mapping[str, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
@@ -29,6 +30,7 @@ from penstock.spec.modes import UPSERT
 SWAP = "swap"
 """The id of the step that puts a table in another one's place."""
 
+_GUARDING = re.compile(r"enum\b|.*\bunsigned\b|u(tiny|small|big|huge)?int", re.IGNORECASE)
 
 UnLinks = tuple[Sequence[Step], Sequence[Step]]
 
@@ -100,6 +102,7 @@ class TargetTables:
             kinds,
             request.siblings,
             self.unindexed(columns),
+            [column.name for column in columns if self.guards(column)],
             at_once=not request.mode.loads_new_table,
         )
         return self.rendered(session, request, found, rendering.of(model))
@@ -137,6 +140,10 @@ class TargetTables:
         """What columns hold, see `expressions`; nothing where a table of another system's is made
         with its keys alone."""
         return {}
+
+    def guards(self, column: Column) -> bool:
+        """Whether the column's type refuses by itself negative numbers, or labels that it lacks."""
+        return bool(_GUARDING.match(column.type))
 
     def unindexed(self, columns: Sequence[Column]) -> Collection[str]:
         """Those that can be in no index."""

@@ -106,6 +106,7 @@ class Rendering:
         kinds: what its columns hold, see `expressions`; of columns that it lacks nothing is made.
         siblings: the tables that are copied with it.
         unindexed: columns that no index can have.
+        guarded: columns whose own types refuse what those of the source do.
         at_once: all is made before the table is loaded, so nothing that may refuse rows which the
             source has.
     """
@@ -116,6 +117,7 @@ class Rendering:
     kinds: Mapping[str, str]
     siblings: Siblings = field(default_factory=Siblings)
     unindexed: Collection[str] = ()
+    guarded: Collection[str] = ()
     at_once: bool = False
 
     def of(self, model: TableModel) -> Rendered:
@@ -180,6 +182,8 @@ class Rendering:
     def _held(self, column: ColumnModel, kind: str) -> list[object] | None:
         """The tree of a check for what the source's type refuses, and the target's does not."""
         named = ["column", column.name]
+        if column.name in self.guarded:
+            return None
         if column.type.kind == ENUM and column.type.labels and kind == "text":
             return ["in", named, *(["value", "text", label] for label in column.type.labels)]
         if column.type.unsigned and kind in ("integer", "decimal", "float"):

@@ -157,6 +157,10 @@ def _type(type_: MyType, written: str, text: str) -> ColumnType:
         return ColumnType(table_model.INTEGER, length=1, bits=8)
     if type_.name in _BITS:
         return ColumnType(table_model.INTEGER, unsigned=type_.unsigned, bits=_BITS[type_.name])
+    if type_.name == "bit":
+        return ColumnType(table_model.INTEGER, unsigned=True, bits=type_.length)
+    if type_.name == "year":
+        return ColumnType(table_model.INTEGER, bits=16)
     if type_.name in ("enum", "set"):
         head = text[: text.index(")") + 1] if ")" in text else written
         labels = tuple(map(unescaped, _LABEL.findall(head)))

@@ -26,30 +26,53 @@ from penstock.backends.sql.expressions import UUID
 from penstock.backends.sql.rendering import ForeignKey, Rendering, steps_of
 from penstock.errors import PlanningError
 from penstock.model.plans import Step
-from penstock.model.table_model import KeyModel, TableDefinition, TableModel
+from penstock.model.table_model import JSON, TEXT, KeyModel, TableDefinition, TableModel
 from penstock.model.tables import Column, NotCopied, TableRef
+
+MOST_CHARACTERS = 10_485_760
+"""Of a `varchar(n)`. https://www.postgresql.org/docs/current/datatype-character.html"""
+
+
+def types_for(columns: Sequence[Column], model: TableModel) -> dict[str, str]:
+    """The types of columns that are made like another system's, by name.
+
+    Parameters:
+        columns: with the trait `arrow`.
+        model: of the source; a column's length and JSON, which travel as text, are kept.
+    """
+    found = {column.name: made_for(arrow_type(column)) for column in columns}
+    for name, type_ in model.types.items():
+        if found.get(name) != "text":
+            continue
+        if type_.kind == JSON:
+            found[name] = "jsonb"
+        elif type_.kind == TEXT and 0 < (type_.length or 0) <= MOST_CHARACTERS:
+            found[name] = f"character varying({type_.length})"
+    return found
 
 
 def made_columns(
-    facts: TargetFacts, ref: TableRef, columns: Sequence[Column], types: Mapping[str, str]
+    facts: TargetFacts,
+    ref: TableRef,
+    columns: Sequence[Column],
+    types: Mapping[str, str],
+    asked: Mapping[str, str],
 ) -> tuple[Column, ...]:
     """The columns of a table made for others. Where the user names types, which may be anything,
     it is made, looked at, and rolled back.
 
     Parameters:
-        columns: with the trait `arrow`.
-        types: the types that the user asks for, by column.
+        types: of all columns.
+        asked: those of them that the user asks for.
 
     Raises:
         PlanningError: it cannot be made, or the server does not know a type.
     """
     check_place(facts, ref, NEEDS)
-    if not types:
+    if not asked:
         with planning("target", f"{NEEDS}: {ref}"):
-            return facts.rehearsals.written(
-                [(c.name, made_for(arrow_type(c)), c.nullable) for c in columns]
-            )
-    for column, wanted in types.items():
+            return facts.rehearsals.written([(c.name, types[c.name], c.nullable) for c in columns])
+    for column, wanted in asked.items():
         _check_type(facts.connection, column, wanted)
     with made_for_columns(facts, ref, columns, types) as made:
         return read_made(facts.connection, [made], facts.types)[made]
@@ -63,9 +86,7 @@ def made_for_columns(
     connection = facts.connection
     rehearsed = TableRef(ref.schema, beside("rehearsal", ref.name))
     definitions = [
-        f"{ident(c.name)} {types.get(c.name) or made_for(arrow_type(c))}"
-        + ("" if c.nullable else " NOT NULL")
-        for c in columns
+        f"{ident(c.name)} {types[c.name]}" + ("" if c.nullable else " NOT NULL") for c in columns
     ]
     with planning("target", f"{NEEDS}: {ref}"), connection.transaction(force_rollback=True):
         if not facts.creatable(ref.schema, NEEDS):
