@@ -63,6 +63,11 @@ class Generated:
     expression: Expression
     stored: bool = True
 
+    @property
+    def as_text(self) -> Expression:
+        """The expression as nothing but its text."""
+        return Expression(self.expression.text)
+
 
 @dataclass(frozen=True, slots=True)
 class ColumnModel:
@@ -182,6 +187,20 @@ class TableModel:
             yield left_comment(self.comment)
         if self.partitioning:
             yield NotCopied(PARTITIONING, self.partitioning)
+
+    def with_values(self) -> TableModel:
+        """The model of a table into which the values of computed columns are copied."""
+        return replace(
+            self,
+            columns=tuple(
+                each
+                if each.generated is None
+                else replace(
+                    each, generated=replace(each.generated, expression=each.generated.as_text)
+                )
+                for each in self.columns
+            ),
+        )
 
     def only(self, names: Sequence[str]) -> TableModel:
         """The model of a table that has some of the columns alone."""

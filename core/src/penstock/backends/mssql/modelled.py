@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 from penstock.backends.mssql.catalog import UniqueKey
 from penstock.backends.mssql.types import MAX, MsType
 from penstock.backends.mssql.written import Written, WrittenColumn, WrittenIndex
-from penstock.backends.sql.expressions import read
+from penstock.backends.sql.dialect import LOWER, UPPER
+from penstock.backends.sql.expressions import Style, read
 from penstock.backends.sql.relations import TYPE
 from penstock.model import table_model
 from penstock.model.table_model import (
@@ -23,6 +24,10 @@ from penstock.model.table_model import (
 )
 from penstock.model.tables import Column
 
+_STYLE = Style(
+    plus_joins=True,
+    functions={"lower": LOWER, "upper": UPPER, "coalesce": "coalesce", "isnull": "coalesce"},
+)
 _BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
 _KINDS = {
     **dict.fromkeys(("char", "varchar", "nchar", "nvarchar", "text", "ntext"), table_model.TEXT),
@@ -46,7 +51,9 @@ def model_of(written: Written, columns: Sequence[Column], keys: Sequence[UniqueK
         tuple(_column(each, by_name[each.name], names) for each in written.columns),
         tuple(KeyModel("", key.names, key.primary) for key in keys),
         tuple(
-            CheckModel(each.called, Expression(each.test, read(each.test, names)), each.enabled)
+            CheckModel(
+                each.called, Expression(each.test, read(each.test, names, _STYLE)), each.enabled
+            )
             for each in written.checks
         ),
         tuple(_indexes(written.indexes, names)),
@@ -59,11 +66,13 @@ def _column(written: WrittenColumn, column: Column, names: Sequence[str]) -> Col
         first, step = map(int, written.identity[len("IDENTITY(") : -1].split(","))
         identity = Identity(first, step)
     if written.default:
-        default = Expression(written.default, read(written.default))
+        default = _expression(written.default)
     if written.computed:
         text = written.type.removeprefix("AS ").removesuffix(" PERSISTED")
-        expression = Expression(text, read(text, names))
-        generated = Generated(expression, stored=written.type.endswith(" PERSISTED"))
+        generated = Generated(
+            _expression(text, names),
+            stored=written.type.endswith(" PERSISTED"),
+        )
     return ColumnModel(
         written.name,
         _type(column.traits[TYPE]),
@@ -73,6 +82,10 @@ def _column(written: WrittenColumn, column: Column, names: Sequence[str]) -> Col
         identity=identity,
         generated=generated,
     )
+
+
+def _expression(text: str, names: Sequence[str] = ()) -> Expression:
+    return Expression(text, read(text, names, _STYLE))
 
 
 def _type(type_: MsType) -> ColumnType:

@@ -113,10 +113,11 @@ class MySqlTarget(SqlTarget):
 
         self._defined = tuple(map(made, columns))
         types_made = self._types_made(table)
-        return tuple(
+        found = [
             self._in_arrow(replace(column, traits={TYPE: type_}))
             for column, type_ in zip(self._defined, types_made, strict=True)
-        )
+        ]
+        return tuple(found if alike else self.tables.computing(definition, found, types))
 
     def expect(self, definitions: Mapping[TableRef, TableDefinition]) -> None:
         mine = [

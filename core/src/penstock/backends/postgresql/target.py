@@ -164,6 +164,7 @@ class PostgresTarget:
     ) -> tuple[Column, ...]:
         if definition.dialect != DIALECT:
             from penstock.backends.postgresql.load.unlike import (  # noqa: PLC0415 - Arrow
+                computing,
                 made_columns,
                 made_for_columns,
                 types_for,
@@ -171,7 +172,8 @@ class PostgresTarget:
 
             made = {**types_for(columns, definition.model), **types}
             self._made = partial(made_for_columns, self._facts(table), table, columns, made)
-            return made_columns(self._facts(table), table, columns, made, types)
+            found = made_columns(self._facts(table), table, columns, made, types)
+            return computing(definition.model, found, types)
         from penstock.backends.postgresql.load.rehearsal import defined_columns, rehearsed  # noqa: PLC0415 - seldom
 
         self._made = partial(rehearsed, self._facts(table), table, definition.content)

@@ -19,11 +19,11 @@ from penstock.backends.sql.foreign_keys import ForeignKeyChange
 from penstock.backends.sql.index_changes import IndexChange
 from penstock.backends.sql.making import check_not_asked
 from penstock.backends.sql.relations import check_is_table, read_relations
-from penstock.backends.sql.rendering import Rendered, Rendering, steps_of
+from penstock.backends.sql.rendering import Rendered, Rendering, computed_columns, steps_of
 from penstock.backends.sql.session import Session
 from penstock.backends.sql.unique_keys import PlannedKey, UniqueKey, choose_key
 from penstock.model.plans import LoadPlan, Step
-from penstock.model.table_model import KeyModel
+from penstock.model.table_model import KeyModel, TableDefinition
 from penstock.model.tables import Column, TableRef
 from penstock.spec.modes import UPSERT
 
@@ -95,6 +95,8 @@ class TargetTables:
         kinds = self.kinds(columns) if whole else {}
         if not kinds:
             return replace(found, left=(*found.left, *Rendered.nothing(model, request.target)))
+        kinds = self.kinds(columns)
+        texts = computed_columns(model, kinds, dialect)
         rendering = Rendering(
             dialect,
             request.source,
@@ -103,9 +105,20 @@ class TargetTables:
             request.siblings,
             self.unindexed(columns),
             [column.name for column in columns if self.guards(column)],
+            {column.name: texts[column.name] for column in columns if column.generated},
             at_once=not request.mode.loads_new_table,
         )
         return self.rendered(session, request, found, rendering.of(model))
+
+    def computing(
+        self, definition: TableDefinition, columns: Sequence[Column], asked: Collection[str]
+    ) -> Sequence[Column]:
+        """Columns of a table like another system's, of which some are computed.
+
+        Parameters:
+            asked: those that keep a type that somebody has asked for.
+        """
+        return columns
 
     def rendered(
         self, session: Session, request: LoadRequest, found: Besides, rendered: Rendered

@@ -16,16 +16,18 @@ from penstock.backends.mysql.catalog.tables import (
     unique_keys,
 )
 from penstock.backends.mysql.catalog.written import parse, read_written
+from penstock.backends.mysql.dialect import MYSQL
 from penstock.backends.mysql.load.alike import made_alike
 from penstock.backends.mysql.load.rehearsal import check_makes, refused_clauses
 from penstock.backends.mysql.session import MySqlSession
-from penstock.backends.shared.arrow import held_kinds
-from penstock.backends.shared.arrow import arrow_type
+from penstock.backends.shared.arrow import arrow_type, held_kinds
 from penstock.backends.shared.made_types import MadeTypes, check_type, with_units
 from penstock.backends.sql.definition import Besides
+from penstock.backends.sql.expressions import UUID
 from penstock.backends.sql.foreign_keys import RELINK, UNLINK, ForeignKeyChange
 from penstock.backends.sql.load_plan import TargetTables, UnLinks
 from penstock.backends.sql.relations import check_is_table
+from penstock.backends.sql.rendering import computed_columns
 from penstock.backends.sql.session import Session
 from penstock.errors import PlanningError
 from penstock.model.table_model import ENUM, JSON, TEXT, ColumnType, TableDefinition
@@ -177,6 +179,19 @@ _FOREIGN_KEYS = TableQuery(
 )
 
 
+def _next(request: LoadRequest) -> str:
+    """The option of a table whose next row is numbered as the source's would be. A row with a
+    greater number moves it on."""
+    assert request.definition is not None
+    columns = request.definition.model.columns
+    numbered = [each for each in columns if each.identity is not None and each.identity.step > 0]
+    for column in numbered:
+        position = (request.counted or {}).get(column.name)
+        if position is not None and column.identity is not None:
+            return f"AUTO_INCREMENT={max(1, position.following(column.identity.step))}"
+    return ""
+
+
 def _any_text(session: MySqlSession, table: TableRef) -> str:
     """The option of a table that holds any text, which its database's character set may not.
 
@@ -204,12 +219,30 @@ class MySqlTables(TargetTables):
         content = request.definition.content
         if content.get(FLAVOUR) != flavour_of(session):
             found = super().besides(session, request, columns)
-            options = f"{_any_text(session, request.target)} {found.options}".strip()
+            options = " ".join(
+                filter(None, (_any_text(session, request.target), found.options, _next(request)))
+            )
             found = replace(found, options=options)
         else:
             found = made_alike(session, request, parse(content[WRITTEN]), columns)
         check_makes(session, request.target, columns, found)
         return found
+
+    def computing(
+        self, definition: TableDefinition, columns: Sequence[Column], asked: Collection[str]
+    ) -> Sequence[Column]:
+        texts = computed_columns(definition.model, self.kinds(columns), MYSQL)
+        # MariaDB has no NOT NULL for them.
+        return [
+            replace(column, generated=True, nullable=True)
+            if column.name in texts and column.name not in asked
+            else column
+            for column in columns
+        ]
+
+    def kinds(self, columns: Sequence[Column]) -> Mapping[str, str]:
+        made = {column.name for column in columns if column.type == TYPES.uuid}
+        return {**held_kinds(columns), **dict.fromkeys(made, UUID)}
 
     def refused(
         self, session: Session, columns: Sequence[Column], clauses: Sequence[str], *, alike: bool
@@ -228,9 +261,6 @@ class MySqlTables(TargetTables):
                         f"{column.type} does not tell all texts apart, as {wanted} would"
                     )
         return found
-
-    def kinds(self, columns: Sequence[Column]) -> Mapping[str, str]:
-        return held_kinds(columns)
 
     def unlinked(
         self,
