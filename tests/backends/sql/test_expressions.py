@@ -5,12 +5,15 @@ from __future__ import annotations
 import pytest
 
 from penstock.backends.mssql.dialect import MSSQL
+from penstock.backends.mysql.dialect import MYSQL
 from penstock.backends.postgresql.compare.conditions import DIALECT
-from penstock.backends.sql.expressions import read, written_check, written_default
+from penstock.backends.sql.dialect import OCTETS
+from penstock.backends.sql.expression_texts import written_check, written_default, written_value
+from penstock.backends.sql.expressions import Style, read
 
 KINDS = {
     "a": "integer", "b": "integer", "amount": "decimal", "state": "text", "flag": "boolean",
-    "day": "date", "at": "timestamp", "tz": "moment",
+    "uid": "uuid", "day": "date", "at": "timestamp", "tz": "moment",
 }  # fmt: skip
 EXACT = '"state" COLLATE Latin1_General_BIN2'
 
@@ -43,6 +46,22 @@ EXACT = '"state" COLLATE Latin1_General_BIN2'
         ("`a` between 1 and 2 and `state` in (_utf8mb4'x')",
          f"((\"a\" >= 1 AND \"a\" <= 2) AND {EXACT} IN (N'x'))",
          "((\"a\" >= 1 AND \"a\" <= 2) AND \"state\" IN ('x'))"),
+        ("(lower(state) = 'x'::text)", "lower(\"state\") COLLATE Latin1_General_BIN2 = N'x'",
+         "lower(\"state\") = 'x'"),
+        ("((a + 1) > 2)", '(CAST("a" AS bigint) + 1) > 2', '(CAST("a" AS bigint) + 1) > 2'),
+        ("((amount * (2)::numeric) < (100)::numeric)", '("amount" * 2) < 100',
+         '("amount" * 2) < 100'),
+        ("(amount - a * 2 > 0)", '("amount" - (CAST("a" AS bigint) * 2)) > 0',
+         '("amount" - (CAST("a" AS bigint) * 2)) > 0'),
+        ("([state] like 'a%')", f"{EXACT} LIKE N'a%'", "\"state\" LIKE 'a%'"),
+        ("((state)::text !~~ 'a_'::text)", f"NOT ({EXACT} LIKE N'a_')",
+         "NOT (\"state\" LIKE 'a_')"),
+        ("(COALESCE(a, 0) >= 0)", 'coalesce("a", 0) >= 0', 'coalesce("a", 0) >= 0'),
+        ("(state = 'a\\b')", f"{EXACT} = N'a\\b'", "\"state\" =  E'a\\\\b'"),
+        ("flag", '"flag" = 1', '"flag" = TRUE'),
+        ("(a = b'101')", '"a" = 5', '"a" = 5'),
+        ("(state || 'x' = 'yx')", "(\"state\" + N'x') COLLATE Latin1_General_BIN2 = N'yx'",
+         "(\"state\" || 'x') = 'yx'"),
     ],
 )  # fmt: skip
 def test_checks(text: str, mssql: str, postgresql: str) -> None:
@@ -55,10 +74,12 @@ def test_checks(text: str, mssql: str, postgresql: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "(lower(state) = 'x'::text)", "((a + 1) > 2)", "([state] like 'a%')", "(c > 1)", "a", "",
+        "(c > 1)", "amount", "", "(state ~~ 'a\\%'::text)", "([state] like '[a-c]%')",
+        "(lower(a) = 'x')", "(state + 'x' = 'y')", "(a / 2 > 1)", "(a || state = 'x')",
+        "(left(state, 1) = 'a')", "(state like a)", "(uid > uid)",
         "(state > 'a')", "(a = 'x')", "(a > 1", "(at::date = '2020-01-01')", "(flag = 2)",
-        "(tz > '2020-01-01 00:00:00+00'::timestamp with time zone)", "(state = 'a\\b')", "a > 1; x",
-        "(day > '01/02/2020')", "(a = state)", "(a > (1.5)::integer)", "a > 1 -- b", "flag",
+        "(tz > '2020-01-01 00:00:00+00'::timestamp with time zone)", "a > 1; x",
+        "(day > '01/02/2020')", "(a = state)", "(a > (1.5)::integer)", "a > 1 -- b",
     ],
 )  # fmt: skip
 def test_a_check_that_may_mean_something_else(text: str) -> None:
@@ -80,7 +101,17 @@ def test_a_check_that_may_mean_something_else(text: str) -> None:
         ("('2020-01-01')", "date", "N'2020-01-01'", "'2020-01-01'"),
         ("(getdate())", "timestamp", "SYSDATETIMEOFFSET()", "CURRENT_TIMESTAMP"),
         ("now()", "moment", "SYSDATETIMEOFFSET()", "CURRENT_TIMESTAMP"),
-        ("current_timestamp(6)", "date", "SYSDATETIMEOFFSET()", "CURRENT_TIMESTAMP"),
+        ("current_timestamp(6)", "date", "CAST(SYSDATETIMEOFFSET() AS date)", "CURRENT_DATE"),
+        ("(now())::date", "date", "CAST(SYSDATETIMEOFFSET() AS date)", "CURRENT_DATE"),
+        ("('now'::text)::date", "date", "CAST(SYSDATETIMEOFFSET() AS date)", "CURRENT_DATE"),
+        ("curdate()", "date", "CAST(SYSDATETIMEOFFSET() AS date)", "CURRENT_DATE"),
+        ("CURRENT_DATE", "timestamp", None, None),
+        ("timezone('utc'::text, now())", "timestamp", "SYSUTCDATETIME()",
+         "(CURRENT_TIMESTAMP AT TIME ZONE 'UTC')"),
+        ("'G'::public.mpaa", "text", "N'G'", "'G'"),
+        ("true", "integer", "1", "1"),
+        ("(2 * 3)", "integer", "(2 * 3)", "(2 * 3)"),
+        ("x'4d0A'", "bytes", "0x4d0a", "'\\x4d0a'::bytea"),
         ("(sysutcdatetime())", "timestamp", "SYSUTCDATETIME()",
          "(CURRENT_TIMESTAMP AT TIME ZONE 'UTC')"),
         ("(sysutcdatetime())", "moment", "SYSDATETIMEOFFSET()", "CURRENT_TIMESTAMP"),
@@ -100,7 +131,51 @@ def test_defaults(text: str, kind: str, mssql: str | None, postgresql: str | Non
 
 @pytest.mark.parametrize(
     "text", ["nextval('x'::regclass)", "(NEXT VALUE FOR [s])", "(dbo.f())", "(newsequentialid())",
-             "CURRENT_DATE", "(1.5)::integer"],
+             "(1.5)::integer", "'a'::varchar = 1 +", "E'a'"],
 )  # fmt: skip
 def test_a_default_that_others_do_not_have(text: str) -> None:
     assert read(text) is None
+
+
+OF_MYSQL = Style(escapes=True, functions={"length": OCTETS, "concat": "concat"})
+OF_SQL_SERVER = Style(plus_joins=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "style", "postgresql", "mysql"),
+    [
+        (r"(`state` = 'it\'s\\')", OF_MYSQL, r""""state" =  E'it''s\\'""",
+         r"CAST(`state` AS BINARY) = 'it''s\\'"),
+        ("(length(`state`) > 1)", OF_MYSQL, 'octet_length("state") > 1',
+         "octet_length(`state`) > 1"),
+        ("(state ~~ 'a_%'::text)", Style(), "\"state\" LIKE 'a_%'",
+         "`state` COLLATE utf8mb4_bin LIKE 'a_%'"),
+        ("([a]+(1)>(2))", OF_SQL_SERVER, '(CAST("a" AS bigint) + 1) > 2', "(`a` + 1) > 2"),
+        ("([state]+'x'='yx')", OF_SQL_SERVER, "(\"state\" || 'x') = 'yx'",
+         "CAST((concat(`state`, 'x')) AS BINARY) = 'yx'"),
+    ],
+)  # fmt: skip
+def test_what_databases_write_differently(
+    text: str, style: Style, postgresql: str, mysql: str
+) -> None:
+    node = read(text, KINDS, style)
+    assert node is not None
+    assert written_check(node, KINDS, DIALECT) == postgresql
+    assert written_check(node, KINDS, MYSQL) == mysql
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "postgresql"),
+    [
+        ("(amount * (a)::numeric)", "decimal", '("amount" * "a")'),
+        ("((state || '-'::text) || state)", "text", '(("state" || \'-\') || "state")'),
+        ("(upper(state))", "text", None),  # as the collation has it
+        ("(a * a)", "text", None),
+        ("coalesce(state, 'none')", "text", "coalesce(\"state\", 'none')"),
+        ("char_length(state)", "integer", 'char_length("state")'),
+        ("(amount / (2)::numeric)", "decimal", None),
+    ],
+)
+def test_computed_columns(text: str, kind: str, postgresql: str | None) -> None:
+    node = read(text, KINDS)
+    assert (node and written_value(node, kind, KINDS, DIALECT)) == postgresql

@@ -31,7 +31,7 @@ class ColumnType:
     """The most characters of a text, or bytes of a binary type; None: any number."""
     unsigned: bool = False
     bits: int | None = None
-    """Of a whole number."""
+    """Of a whole number, with its sign."""
     labels: tuple[str, ...] = ()
     """Of an `ENUM` or a `SET`."""
 
@@ -62,6 +62,11 @@ class Generated:
 
     expression: Expression
     stored: bool = True
+
+    @property
+    def as_text(self) -> Expression:
+        """The expression as nothing but its text."""
+        return Expression(self.expression.text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +158,11 @@ class TableModel:
         return next(column for column in self.columns if column.name == name)
 
     @property
+    def types(self) -> Mapping[str, ColumnType]:
+        """The type of each column."""
+        return {column.name: column.type for column in self.columns}
+
+    @property
     def lengths(self) -> Mapping[str, int]:
         """The most characters of the texts of a column, where that is limited."""
         return {
@@ -177,6 +187,20 @@ class TableModel:
             yield left_comment(self.comment)
         if self.partitioning:
             yield NotCopied(PARTITIONING, self.partitioning)
+
+    def with_values(self) -> TableModel:
+        """The model of a table into which the values of computed columns are copied."""
+        return replace(
+            self,
+            columns=tuple(
+                each
+                if each.generated is None
+                else replace(
+                    each, generated=replace(each.generated, expression=each.generated.as_text)
+                )
+                for each in self.columns
+            ),
+        )
 
     def only(self, names: Sequence[str]) -> TableModel:
         """The model of a table that has some of the columns alone."""

@@ -154,6 +154,10 @@ class SequencePosition:
     called: bool
     """Whether `last` was handed out; otherwise it is the next value."""
 
+    def following(self, step: int) -> int:
+        """The next value of a sequence of such steps."""
+        return self.last + step * self.called
+
 
 @dataclass(frozen=True, slots=True)
 class Place:

@@ -103,7 +103,7 @@ def build_plan(
             siblings=siblings or Siblings(),
             deletes=spec.gone,
             merges_together=spec.atomic == "batch" and siblings is not None,
-            counted=frozenset(source.positions(relation))
+            counted=source.positions(relation)
             if spec.sequences == "set" and not spec.schema_only
             else None,
         )
@@ -351,6 +351,8 @@ def _target_table(
         _check_missing(spec, target)
     definition = source.definition(spec.relation, partitioning=spec.partitioning)
     copied = chosen_columns(spec, columns)
+    if spec.columns is not None:
+        definition = replace(definition, model=definition.model.with_values())
     _check_types(spec, copied)
     ordered = _never_null(spec, copied)
     made = target.defined_columns(spec.target_ref, definition, ordered, spec.column_types)

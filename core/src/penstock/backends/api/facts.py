@@ -8,7 +8,7 @@ from typing import Any
 
 from penstock.model.extents import Bound, Extent, Key
 from penstock.model.table_model import TableDefinition
-from penstock.model.tables import Column, ColumnPair, Relation, TableRef
+from penstock.model.tables import Column, ColumnPair, Relation, SequencePosition, TableRef
 from penstock.spec.deletes import IGNORE, Deletes
 from penstock.spec.modes import Mode
 
@@ -128,9 +128,10 @@ class LoadRequest:
     """How rows deleted from the source are treated."""
     merges_together: bool = False
     """The rows of all tables of the batch are merged in one transaction."""
-    counted: frozenset[str] | None = None
-    """Columns of the source whose `SourceCatalog.positions` are known: the sequences of the columns
-    that they are loaded into go on from there. None: the target's sequences stay as they are."""
+    counted: Mapping[str, SequencePosition] | None = None
+    """The source's `SourceCatalog.positions`, by column: the sequences of the columns that these
+    are loaded into go on from there, or from where they are when the rows are loaded. None: the
+    target's sequences stay as they are."""
 
 
 @dataclass(frozen=True, slots=True)

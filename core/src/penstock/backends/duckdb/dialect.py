@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from penstock.backends.duckdb.catalog.canonical import canonical, framed
 from penstock.backends.sql import conditions
 from penstock.backends.sql.bounds import TEXTS, TIMES, decimal
-from penstock.backends.sql.dialect import CatalogDialect, Type
+from penstock.backends.sql.dialect import (
+    CHARACTERS,
+    LOWER,
+    NEW_UUID,
+    NOW,
+    OCTETS,
+    TODAY,
+    UPPER,
+    CatalogDialect,
+    Type,
+)
 from penstock.errors import PlanningError
 from penstock.model.extents import Bound, Extent
 
@@ -65,6 +75,18 @@ _TYPES = {
 class DuckDialect(CatalogDialect):
     name = "DuckDB"
     alters = False
+    numbers_later = True
+    functions: Mapping[str, str] = {
+        NOW: "CURRENT_TIMESTAMP",
+        TODAY: "current_date",
+        NEW_UUID: "uuid()",
+    }
+    calls: Mapping[str, str] = {
+        CHARACTERS: "length",
+        OCTETS: "strlen",
+        LOWER: "lower",
+        UPPER: "upper",
+    }
     types = _TYPES
     ranged = (
         "int2", "int4", "int8", "numeric", "float4", "float8", "date", "timestamp", "timestamptz",

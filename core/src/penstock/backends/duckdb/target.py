@@ -14,9 +14,9 @@ from penstock.backends.duckdb.catalog.definition import DIALECT, read_type
 from penstock.backends.duckdb.catalog.values import with_arrow
 from penstock.backends.duckdb.connection import instance
 from penstock.backends.duckdb.database import Database, check_folder
-from penstock.backends.duckdb.dialect import ident
+from penstock.backends.duckdb.dialect import ident, literal
 from penstock.backends.duckdb.errors import planning
-from penstock.backends.duckdb.load.fitting import column_type, fit_columns
+from penstock.backends.duckdb.load.fitting import TEXT, column_type, fit_columns
 from penstock.backends.duckdb.load.load_plan import DuckTables
 from penstock.backends.duckdb.runs import DuckRuns
 from penstock.backends.duckdb.session import DuckSession
@@ -26,7 +26,7 @@ from penstock.backends.sql.relations import TYPE
 from penstock.backends.sql.session import Session
 from penstock.errors import PlanningError
 from penstock.model.plans import LoadPlan
-from penstock.model.table_model import TableDefinition
+from penstock.model.table_model import ENUM, JSON, ColumnType, TableDefinition
 from penstock.model.tables import Column, TableRef
 from penstock.spec.modes import Mode
 
@@ -110,6 +110,11 @@ def _made_type(column: Column, definition: TableDefinition, types: Mapping[str, 
     if definition.dialect == DIALECT:
         return column.type
     type_, _ = column_type(arrow_type(column), column.name)
+    own = definition.model.types.get(column.name, ColumnType())
+    if type_ == TEXT and own.kind == JSON:
+        return "JSON"
+    if type_ == TEXT and own.kind == ENUM and own.labels:
+        return f"ENUM ({', '.join(map(literal, own.labels))})"
     return type_
 
 

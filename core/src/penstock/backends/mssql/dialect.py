@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from penstock.backends.mssql.canonical import TEXT, UTF8, canonical
 from penstock.backends.sql.bounds import TEXTS, decimal
-from penstock.backends.sql.dialect import BYTES, NEW_UUID, NOW, UTC_NOW, CatalogDialect, Type
+from penstock.backends.sql.dialect import BYTES, NEW_UUID, NOW, TODAY, UTC_NOW, CatalogDialect, Type
 from penstock.backends.sql.server.intervals import parse_interval
 from penstock.errors import PlanningError
 from penstock.model.extents import Bound, Key
@@ -86,6 +86,7 @@ class MssqlDialect(CatalogDialect):
         # Of a column without a zone it is the server's clock.
         NOW: "SYSDATETIMEOFFSET()",
         UTC_NOW: "SYSUTCDATETIME()",
+        TODAY: "CAST(SYSDATETIMEOFFSET() AS date)",
         NEW_UUID: "NEWID()",
     }
     truth = ("0", "1")

@@ -26,6 +26,8 @@ from penstock.model.tables import Column, NotCopied, TableRef
 
 MOST_KEPT = 400
 """Characters of a text that a key can hold: 900 bytes, less those of other columns."""
+MOST_UNITS = 4000
+"""Of UTF-16, that a text in its row can have."""
 _FRACTIONS = {"s": "(0)", "ms": "(3)", "us": "(6)", "ns": "(6)"}
 TYPES = MadeTypes(
     database="SQL Server",
@@ -46,6 +48,15 @@ TYPES = MadeTypes(
 WRITTEN_TYPE = re.compile(
     r"\s*[A-Za-z]\w*\s*(?:\((?:\d+|max)(?:\s*,\s*\d+)?\))?(?:\s+COLLATE\s+\w+)?\s*", re.I
 )
+
+
+def text_type(column: Column, definition: TableDefinition) -> str:
+    """The type of a column of texts that are limited; empty where they are not, or too long."""
+    length = definition.model.lengths.get(column.name, MOST_UNITS)
+    if type_ := key_type(column, definition):
+        return type_
+    # A character takes up to two units.
+    return f"nvarchar({2 * length})" if 0 < 2 * length <= MOST_UNITS else ""
 
 
 def key_type(column: Column, definition: TableDefinition) -> str:
@@ -93,6 +104,9 @@ class MssqlTables(TargetTables):
 
     def kinds(self, columns: Sequence[Column]) -> Mapping[str, str]:
         return held_kinds(columns)
+
+    def guards(self, column: Column) -> bool:
+        return column.type == "tinyint"
 
     def unindexed(self, columns: Sequence[Column]) -> Collection[str]:
         return [column.name for column in columns if _is_long(column)]

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from penstock.backends.mssql.catalog import UniqueKey
+from penstock.backends.mssql.types import MAX, MsType
 from penstock.backends.mssql.written import Written, WrittenColumn, WrittenIndex
-from penstock.backends.sql.expressions import read
+from penstock.backends.sql.dialect import LOWER, UPPER
+from penstock.backends.sql.expressions import Style, read
 from penstock.backends.sql.relations import TYPE
 from penstock.model import table_model
 from penstock.model.table_model import (
@@ -22,6 +24,25 @@ from penstock.model.table_model import (
 )
 from penstock.model.tables import Column
 
+_STYLE = Style(
+    plus_joins=True,
+    functions={"lower": LOWER, "upper": UPPER, "coalesce": "coalesce", "isnull": "coalesce"},
+)
+_BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
+_KINDS = {
+    **dict.fromkeys(("char", "varchar", "nchar", "nvarchar", "text", "ntext"), table_model.TEXT),
+    **dict.fromkeys(("decimal", "numeric", "money", "smallmoney"), table_model.DECIMAL),
+    **dict.fromkeys(("real", "float"), table_model.FLOAT),
+    **dict.fromkeys(("datetime", "datetime2", "smalldatetime"), table_model.TIMESTAMP),
+    "datetimeoffset": table_model.MOMENT,
+    "date": table_model.DATE,
+    "time": table_model.TIME,
+    "bit": table_model.BOOLEAN,
+    "uniqueidentifier": table_model.UUID,
+    "json": table_model.JSON,
+    "image": table_model.BYTES,
+}
+
 
 def model_of(written: Written, columns: Sequence[Column], keys: Sequence[UniqueKey]) -> TableModel:
     names = [column.name for column in columns]
@@ -30,7 +51,9 @@ def model_of(written: Written, columns: Sequence[Column], keys: Sequence[UniqueK
         tuple(_column(each, by_name[each.name], names) for each in written.columns),
         tuple(KeyModel("", key.names, key.primary) for key in keys),
         tuple(
-            CheckModel(each.called, Expression(each.test, read(each.test, names)), each.enabled)
+            CheckModel(
+                each.called, Expression(each.test, read(each.test, names, _STYLE)), each.enabled
+            )
             for each in written.checks
         ),
         tuple(_indexes(written.indexes, names)),
@@ -38,27 +61,42 @@ def model_of(written: Written, columns: Sequence[Column], keys: Sequence[UniqueK
 
 
 def _column(written: WrittenColumn, column: Column, names: Sequence[str]) -> ColumnModel:
-    type_ = column.traits[TYPE]
-    length = type_.length if type_.is_short_text else None
-    kind = table_model.TEXT if type_.is_short_text else table_model.OTHER
     identity = default = generated = None
     if written.identity:
         first, step = map(int, written.identity[len("IDENTITY(") : -1].split(","))
         identity = Identity(first, step)
     if written.default:
-        default = Expression(written.default, read(written.default))
+        default = _expression(written.default)
     if written.computed:
         text = written.type.removeprefix("AS ").removesuffix(" PERSISTED")
-        expression = Expression(text, read(text, names))
-        generated = Generated(expression, stored=written.type.endswith(" PERSISTED"))
+        generated = Generated(
+            _expression(text, names),
+            stored=written.type.endswith(" PERSISTED"),
+        )
     return ColumnModel(
         written.name,
-        ColumnType(kind, length),
+        _type(column.traits[TYPE]),
         written.type,
         written.nullable,
         default,
         identity=identity,
         generated=generated,
+    )
+
+
+def _expression(text: str, names: Sequence[str] = ()) -> Expression:
+    return Expression(text, read(text, names, _STYLE))
+
+
+def _type(type_: MsType) -> ColumnType:
+    if type_.name in _BITS:
+        unsigned = type_.name == "tinyint"
+        return ColumnType(table_model.INTEGER, unsigned=unsigned, bits=_BITS[type_.name])
+    length = None if type_.length == MAX else type_.length
+    if type_.name in ("binary", "varbinary"):
+        return ColumnType(table_model.BYTES, length)
+    return ColumnType(
+        _KINDS.get(type_.name, table_model.OTHER), length if type_.is_short_text else None
     )
 
 

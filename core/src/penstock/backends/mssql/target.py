@@ -11,7 +11,7 @@ from penstock.backends.mssql.alike import column_text, identity_steps, names_fre
 from penstock.backends.mssql.capabilities import TARGET
 from penstock.backends.mssql.catalog import DIALECT, IDENTITY, table_columns
 from penstock.backends.mssql.connection import connect
-from penstock.backends.mssql.made import TYPES, WRITTEN_TYPE, MssqlTables, key_type
+from penstock.backends.mssql.made import TYPES, WRITTEN_TYPE, MssqlTables, text_type
 from penstock.backends.mssql.records import MssqlRecords
 from penstock.backends.mssql.runs import MssqlRuns
 from penstock.backends.mssql.session import MssqlSession
@@ -89,7 +89,8 @@ class MssqlTarget(SqlTarget):
                 type_, text = asked.strip(), None
             elif not alike:
                 type_ = TYPES.of(arrow_type_of(column), column.name)
-                type_ = key_type(column, definition) or type_
+                if type_ == TYPES.text:
+                    type_ = text_type(column, definition) or type_
             plain = text or replace(column, type=type_, generated=False, traits={})
             described = self._session.type_made(
                 type_.partition(" COLLATE")[0], f"column {column.name} of {table}"

@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from penstock.backends.mysql.catalog.canonical import canonical
 from penstock.backends.sql.bounds import TEXTS, decimal
-from penstock.backends.sql.dialect import BYTES, NEVER, CatalogDialect, Type
+from penstock.backends.sql.dialect import (
+    BYTES,
+    CHARACTERS,
+    LOWER,
+    NEVER,
+    NEW_UUID,
+    NOW,
+    OCTETS,
+    TODAY,
+    UPPER,
+    UTC_NOW,
+    CatalogDialect,
+    Type,
+)
 from penstock.backends.sql.server.intervals import parse_interval
 from penstock.errors import PlanningError
 from penstock.model.extents import Bound, Key
@@ -95,6 +108,34 @@ class MySqlDialect(CatalogDialect):
     )
 
     longest_name = 64
+    functions: Mapping[str, str] = {
+        NOW: "CURRENT_TIMESTAMP(6)",
+        UTC_NOW: "(utc_timestamp(6))",
+        TODAY: "(curdate())",
+        NEW_UUID: "(uuid())",
+    }
+    calls: Mapping[str, str] = {
+        CHARACTERS: "char_length",
+        OCTETS: "octet_length",
+        LOWER: "lower",
+        UPPER: "upper",
+    }
+
+    def exactly(self, value: str) -> str:
+        return f"CAST({value} AS BINARY)"
+
+    def liked(self, value: str, pattern: str) -> str:
+        return f"{value} COLLATE utf8mb4_bin LIKE {pattern}"
+
+    def wide(self, value: str) -> str:
+        return value  # all are
+
+    def default(self, literal: str, kind: str) -> str:
+        # MySQL has no other defaults of long texts.
+        return f"({literal})" if kind == "text" else literal
+
+    def generated(self, text: str) -> str:
+        return f"GENERATED ALWAYS AS ({text}) STORED"
 
     def numbered(self, first: int, step: int) -> str:
         return "AUTO_INCREMENT"

@@ -142,6 +142,8 @@ class MySqlRuns(ServerRuns):
             self._alter(table, left.statement(session.dialect))
         elif (link := ForeignKeyChange.of(step)) is not None:
             self._alter(link.table, step.statement)
+        elif step.after and step.instead is not None:
+            self._alter(table, step.statement)
         else:
             session.run(step.statement)
 

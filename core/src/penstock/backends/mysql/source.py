@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 
 from penstock.backends.api.facts import ChildTable, KeyStatistics, TableStatistics, WeightedBound
 from penstock.backends.mysql.catalog import bounds
+from penstock.backends.mysql.catalog.modelled import next_number
 from penstock.backends.mysql.catalog.partitions import partitioning, partitions_of, within
 from penstock.backends.mysql.catalog.tables import (
     explained_rows,
@@ -16,12 +17,14 @@ from penstock.backends.mysql.catalog.tables import (
     is_indexed,
     is_table,
     known_made,
+    numbered_column,
     order_of,
     read_definition,
     size_of,
     table_columns,
     unique_keys,
 )
+from penstock.backends.mysql.catalog.written import parse, read_statement
 from penstock.backends.mysql.connection import connect, kill
 from penstock.backends.mysql.decoding import DATES
 from penstock.backends.mysql.dialect import MYSQL
@@ -39,7 +42,7 @@ from penstock.errors import PenstockError
 from penstock.model.extents import Extent, Key
 from penstock.model.snapshots import Snapshot, SourceState
 from penstock.model.table_model import TableDefinition
-from penstock.model.tables import Column, Query, Relation, TableRef
+from penstock.model.tables import Column, Query, Relation, SequencePosition, TableRef
 
 
 class MySqlSource(SqlSource):
@@ -123,6 +126,15 @@ class MySqlSource(SqlSource):
             emptied = self._emptied(relation, columns)
             return read_definition(self._session, relation, columns, emptied)
         return super().definition(relation, partitioning=partitioning)
+
+    def positions(self, relation: Relation) -> Mapping[str, SequencePosition]:
+        if not (isinstance(relation, TableRef) and self.is_table(relation)):
+            return {}
+        name = numbered_column(self._session, relation)
+        if not name:
+            return {}
+        last = next_number(parse(read_statement(self._session, relation)))
+        return {name: SequencePosition(last, called=False)}
 
     def state(self, relation: Relation) -> SourceState:
         session, server = self._session, self._session.server.id

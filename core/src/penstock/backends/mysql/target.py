@@ -25,7 +25,7 @@ from penstock.backends.mysql.errors import planning
 from penstock.backends.mysql.load.alike import expect_alike
 from penstock.backends.mysql.load.lines import carried
 from penstock.backends.mysql.load.loading import read_settings
-from penstock.backends.mysql.load.made import TYPES, MySqlTables, key_type, written_type
+from penstock.backends.mysql.load.made import MySqlTables, made_types, written_type
 from penstock.backends.mysql.load.rehearsal import MADE
 from penstock.backends.mysql.location import URLS
 from penstock.backends.mysql.records import MySqlRecords
@@ -34,7 +34,6 @@ from penstock.backends.mysql.session import MySqlSession
 from penstock.backends.mysql.types import MyType, arrow_type, is_text
 from penstock.backends.shared import losses
 from penstock.backends.shared.arrow import TRAIT, schema_of, schema_to_text
-from penstock.backends.shared.arrow import arrow_type as arrow_type_of
 from penstock.backends.shared.fitting import fit_column
 from penstock.backends.sql.load_plan import plan_load
 from penstock.backends.sql.relations import TYPE, read_relations
@@ -102,24 +101,23 @@ class MySqlTarget(SqlTarget):
         if alike and definition.content.get(FLAVOUR) == flavour_of(self._session):
             written = {name: type_ for name, type_, _ in definition.content["columns"]}
 
+        unlike = {} if alike else made_types(self._session, columns, definition)
+
         def made(column: Column) -> Column:
             asked = types.get(column.name, "")
             plain = replace(column, generated=False, traits={})
             if not asked and column.name in written:
                 return replace(plain, type=written[column.name], nullable=True)
-            type_ = column.type
-            if not alike:
-                type_ = TYPES.of(arrow_type_of(column), column.name)
-                type_ = key_type(self._session, column, definition) or type_
-            plain = replace(plain, type=type_)
+            plain = replace(plain, type=unlike.get(column.name, column.type))
             return replace(plain, type=written_type(plain, asked))
 
         self._defined = tuple(map(made, columns))
         types_made = self._types_made(table)
-        return tuple(
+        found = [
             self._in_arrow(replace(column, traits={TYPE: type_}))
             for column, type_ in zip(self._defined, types_made, strict=True)
-        )
+        ]
+        return tuple(found if alike else self.tables.computing(definition, found, types))
 
     def expect(self, definitions: Mapping[TableRef, TableDefinition]) -> None:
         mine = [

@@ -122,10 +122,10 @@ def _text(field: FieldDescriptorPacket, unsigned: bool) -> MyType:
     return MyType(name, length=length, binary=binary)
 
 
+_BITS = (pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64())
 _ARROW = {
     "float": pa.float32(),
     "double": pa.float64(),
-    "bit": pa.uint64(),
     "year": pa.int16(),
     "date": pa.date32(),
     "datetime": pa.timestamp("us"),
@@ -145,6 +145,8 @@ def arrow_type(of: MyType, tinyint1_bool: bool = False) -> pa.DataType:
         return pa.bool_()
     if of.name in _INTEGERS:
         return _INTEGERS[of.name][of.unsigned]
+    if of.name == "bit":
+        return next(kind for kind in _BITS if of.length <= kind.bit_width)
     if of.name == "decimal":
         wide = of.length > DECIMAL128
         return (pa.decimal256 if wide else pa.decimal128)(of.length, of.scale)

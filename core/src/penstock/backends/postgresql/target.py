@@ -175,10 +175,17 @@ class PostgresTarget:
         types: Mapping[str, str],
     ) -> tuple[Column, ...]:
         if definition.dialect != DIALECT:
-            from penstock.backends.postgresql.load.unlike import made_columns, made_for_columns  # noqa: PLC0415 - Arrow
+            from penstock.backends.postgresql.load.unlike import (  # noqa: PLC0415 - Arrow
+                computing,
+                made_columns,
+                made_for_columns,
+                types_for,
+            )
 
-            self._made = partial(made_for_columns, self._facts(table), table, columns, types)
-            return made_columns(self._facts(table), table, columns, types)
+            made = {**types_for(columns, definition.model), **types}
+            self._made = partial(made_for_columns, self._facts(table), table, columns, made)
+            found = made_columns(self._facts(table), table, columns, made, types)
+            return computing(definition.model, found, types)
         from penstock.backends.postgresql.load.rehearsal import defined_columns, rehearsed  # noqa: PLC0415 - seldom
 
         self._made = partial(rehearsed, self._facts(table), table, definition.content)

@@ -29,7 +29,9 @@ def raw(text: str) -> str:
 
 BYTES = "C"
 """The collation of a key that is compared by the bytes of its text in UTF-8."""
-NOW, UTC_NOW, NEW_UUID = "now", "now in UTC", "new uuid"
+NOW, UTC_NOW, TODAY, NEW_UUID = "now", "now in UTC", "today", "new uuid"
+CHARACTERS, OCTETS, LOWER, UPPER = "characters", "octets", "lower", "upper"
+"""Functions of a text; its octets are those of UTF-8."""
 NEVER = "1 = 0"
 """A condition that no row meets."""
 
@@ -41,7 +43,10 @@ class Dialect(ABC):
     name: str
     """The database's, for messages."""
     functions: Mapping[str, str] = {NOW: "CURRENT_TIMESTAMP"}
-    """How a default asks for one of `NOW`, `UTC_NOW` and `NEW_UUID`, as far as there is a way."""
+    """How a default asks for one of `NOW`, `UTC_NOW`, `TODAY` and `NEW_UUID`, as far as there is a
+    way."""
+    calls: Mapping[str, str] = {LOWER: "lower", UPPER: "upper"}
+    """What the functions of a text are called; those that are missing have no like."""
     truth = ("FALSE", "TRUE")
 
     def ident(self, name: str) -> str:
@@ -62,6 +67,25 @@ class Dialect(ABC):
     def exactly(self, value: str) -> str:
         """A text that is equal to no other one."""
         return value
+
+    def liked(self, value: str, pattern: str) -> str:
+        """Whether a text is like a pattern, whose letters are in the case that they are in."""
+        return f"{self.exactly(value)} LIKE {pattern}"
+
+    def wide(self, value: str) -> str:
+        """A whole number in eight bytes."""
+        return f"CAST({value} AS bigint)"
+
+    def default(self, literal: str, kind: str) -> str:
+        """A literal as a default of a column that holds such a kind of values."""
+        return literal
+
+    def joined(self, texts: Sequence[str]) -> str:
+        return " || ".join(texts)
+
+    @abstractmethod
+    def binary(self, digits: str) -> str:
+        """Bytes by their hexadecimal digits."""
 
     # What a table is made with that another system's has; empty where the database has no such.
 
@@ -85,6 +109,9 @@ class Dialect(ABC):
         """What follows the type of a column that the database numbers."""
         return ""
 
+    numbers_later = False
+    """A column is numbered by a sequence, which a step makes after the load."""
+
     def set_on_update(self, moment: str) -> str:
         """What follows the default of a column that gets a moment when its row is changed."""
         return ""
@@ -107,6 +134,22 @@ class Dialect(ABC):
             return ""
         column = self.ident(column)
         return f"ALTER TABLE {self.table(table)} ALTER COLUMN {column} SET DEFAULT {text}"
+
+    def generated(self, text: str) -> str:
+        """What follows the type of a column that is computed and stored."""
+        return ""
+
+    def generated_made(self, table: TableRef, column: str, type_: str, text: str) -> str:
+        """The statement that has a column computed.
+
+        Parameters:
+            type_, text: in the source's words.
+        """
+        if not self.generated(text):
+            return ""
+        name = self.ident(column)
+        made = f"{name} {type_} {self.generated(text)}"
+        return f"ALTER TABLE {self.table(table)} DROP COLUMN {name}, ADD COLUMN {made}"
 
     def check_made(self, table: TableRef, name: str, text: str) -> str:
         """The statement that adds a check.
@@ -210,9 +253,6 @@ class CatalogDialect(Dialect):
     def text(self, value: str) -> str:
         """A value of any type as its text."""
         return self.cast(value, self.types["text"])
-
-    def joined(self, texts: Sequence[str]) -> str:
-        return " || ".join(texts)
 
     def beginning(self, text: str, length: int) -> str:
         """The first characters of a text."""
@@ -379,10 +419,6 @@ class CatalogDialect(Dialect):
     @abstractmethod
     def number(self, bound: Bound) -> str:
         """A bound that is a decimal number, exactly."""
-
-    @abstractmethod
-    def binary(self, digits: str) -> str:
-        """Bytes by their hexadecimal digits."""
 
     def bound_text(self, tag: str, value: str) -> str:
         """A value as the text of a bound, the same in every database."""

@@ -1,54 +1,64 @@
-"""Defaults and checks that mean the same in every database: read from one's text, written as
-another's.
+"""Defaults, checks and computed columns, read from the text of one database into a tree that others
+can be written from, see `written`.
 
-Read are plain columns, literals, comparisons, IN, BETWEEN, IS NULL, AND, OR and NOT, the time now
-and a new UUID, in the forms in which databases keep them. What is read is plain data, stored with
-the table's definition.
+Read are columns, literals, sums, differences and products, joined texts, their lengths and cases,
+COALESCE, comparisons, IN, BETWEEN, LIKE, IS NULL, AND, OR and NOT, the time now, today and a new
+UUID, in the forms in which databases keep them. The tree is plain data, stored with the table's
+definition.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
-from penstock.backends.sql.dialect import NEW_UUID, NOW, UTC_NOW, Dialect
+from penstock.backends.sql.dialect import (
+    CHARACTERS,
+    LOWER,
+    NEW_UUID,
+    NOW,
+    OCTETS,
+    TODAY,
+    UPPER,
+    UTC_NOW,
+)
 
-NUMBER, BOOLEAN, TEXT, DATE, TIMESTAMP, MOMENT, UUID = (
-    "number", "boolean", "text", "date", "timestamp", "moment", "uuid",
+NUMBER, BOOLEAN, TEXT, BYTES, DATE, TIMESTAMP, MOMENT, UUID = (
+    "number", "boolean", "text", "bytes", "date", "timestamp", "moment", "uuid",
 )  # fmt: skip
 """Of a literal; and what a column holds, as `ColumnPair.canonical` has it, but for timestamps with
 a zone, which are moments."""
-_NUMBERS = ("integer", "decimal", "float")
 
 Node = Sequence[Any]
-"""`value`, a kind and a text; `column` and a name; `call` and a function; an operator and nodes."""
+"""`value`, a kind and a text (of bytes their hexadecimal digits); `column` and a name; `call` and a
+function; `like`, a node and a pattern; an operator or the function of a text, and nodes."""
 
 
 class Untranslatable(Exception):
     """It is more than this reads, or no other database has it."""
 
 
-_TOKEN = re.compile(
-    r"""\s*(?:
-      (?P<text>(?:N|_\w+)?'(?:[^'\\]|'')*')
+_TOKEN = r"""\s*(?:
+      (?P<hex>[xX]'[0-9a-fA-F]*'|0x[0-9a-fA-F]+)
+    | (?P<bits>[bB]'[01]+')
+    | (?P<text>(?:N|n|E|_\w+\s?)?'(?:%s|'')*')
     | (?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)
     | (?P<array>ARRAY\[)
     | (?P<cast>::)
     | (?P<name>"(?:[^"]|"")+"|`(?:[^`]|``)+`|\[[^\]\d][^\]]*\])
     | (?P<word>[A-Za-z_]\w*)
-    | (?P<sign><=|>=|<>|!=|[-=<>(),.\[\]])
-    )""",
-    re.VERBOSE,
-)
+    | (?P<sign>!~~|~~|\|\||<=|>=|<>|!=|-(?!-)|[+*=<>(),.\[\]])
+    )"""
+_PLAIN = re.compile(_TOKEN % r"[^']", re.VERBOSE)
+_ESCAPED = re.compile(_TOKEN % r"[^'\\]|\\.", re.VERBOSE | re.DOTALL)
+_ESCAPES = {"0": "\0", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", "b": "\b"}
 _QUOTES = {'"': '"', "`": "`", "[": "]"}
 # Casts to these change no literal; and a text column is the same text.
-_CASTS = re.compile(
-    r"(?:text|character varying|varchar|character|bpchar|numeric|decimal|smallint|integer|int"
-    r"|bigint|real|double precision|date|boolean|uuid|timestamp without time zone)(?:\[\])?",
-    re.IGNORECASE,
-)
-_TEXT_CASTS = ("text", "character varying", "varchar")
+_WHOLE_CASTS = ("smallint", "integer", "int", "bigint", "tinyint")
+_NUMBER_CASTS = (*_WHOLE_CASTS, "numeric", "decimal", "real", "double precision", "float", "money")
+_TEXT_CASTS = ("text", "character varying", "varchar", "nvarchar", "character", "bpchar", "char")
 _CALLS = {
     "now": NOW,
     "current_timestamp": NOW,
@@ -57,37 +67,70 @@ _CALLS = {
     "sysdatetime": NOW,
     "sysdatetimeoffset": NOW,
     "transaction_timestamp": NOW,
+    "statement_timestamp": NOW,
+    "clock_timestamp": NOW,
     "getutcdate": UTC_NOW,
     "sysutcdatetime": UTC_NOW,
     "utc_timestamp": UTC_NOW,
+    "curdate": TODAY,
+    "current_date": TODAY,
     "gen_random_uuid": NEW_UUID,
     "uuid_generate_v4": NEW_UUID,
     "newid": NEW_UUID,
     "uuid": NEW_UUID,
 }
+_BARE = ("current_timestamp", "localtimestamp", "current_date")
+"""Functions without parentheses."""
 _COMPARED = {"=": "=", "<>": "<>", "!=": "<>", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
+_LIKES = {"~~": False, "!~~": True}
 
 
-def read(text: str, columns: Collection[str] = ()) -> Node | None:
-    """What a text means; None where it is more than this reads.
+@dataclass(frozen=True, slots=True)
+class Style:
+    """How a database writes what another one means something else by."""
+
+    escapes: bool = False
+    """A backslash in a text is one of an escape."""
+    plus_joins: bool = False
+    """Texts are joined by a plus."""
+    functions: Mapping[str, str] = field(
+        default_factory=lambda: {
+            "length": CHARACTERS,
+            "char_length": CHARACTERS,
+            "character_length": CHARACTERS,
+            "octet_length": OCTETS,
+            "lower": LOWER,
+            "upper": UPPER,
+            "coalesce": "coalesce",
+        }
+    )
+    """Of texts, and `coalesce` and `concat`, which is NULL where one of its texts is."""
+
+
+STANDARD = Style()
+
+
+def read(text: str, columns: Collection[str] = (), style: Style = STANDARD) -> Node | None:
+    """The tree of a text; None where it is more than this reads.
 
     Parameters:
         columns: names of those that may be in it.
     """
     try:
-        return _Reader(text, columns).whole()
+        return _Reader(text, columns, style).whole()
     except Untranslatable:
         return None
 
 
 class _Reader:
-    def __init__(self, text: str, columns: Collection[str]) -> None:
+    def __init__(self, text: str, columns: Collection[str], style: Style) -> None:
+        self._style = style
         self._tokens: list[tuple[str, str]] = []
         self._columns = {name.lower(): name for name in columns}
         position = 0
         text = text.strip()
         while position < len(text):
-            found = _TOKEN.match(text, position)
+            found = (_ESCAPED if style.escapes else _PLAIN).match(text, position)
             if found is None:
                 raise Untranslatable
             position = found.end()
@@ -133,7 +176,7 @@ class _Reader:
         return ["not", self._negated()] if self._takes("not") else self._test()
 
     def _test(self) -> Node:
-        value = self._value()
+        value = self._sum()
         if self._takes("is", "not", "null"):
             return ["not", ["null", value]]
         if self._takes("is", "null"):
@@ -143,17 +186,22 @@ class _Reader:
         if self._takes("in", "("):
             node = ["in", value, *self._list(")")]
         elif self._takes("between"):
-            lowest = self._value()
+            lowest = self._sum()
             self._expect("and")
-            node = ["and", [">=", value, lowest], ["<=", value, self._value()]]
+            node = ["and", [">=", value, lowest], ["<=", value, self._sum()]]
+        elif self._takes("like"):
+            node = self._like(value)
         if node is not None:
             return ["not", node] if negated else node
         kind, sign = self._tokens[self._at]
-        if negated or kind != "sign" or sign not in _COMPARED:
-            if negated:
-                raise Untranslatable
+        if negated:
+            raise Untranslatable
+        if kind != "sign" or sign not in (*_COMPARED, *_LIKES):
             return value
         self._at += 1
+        if sign in _LIKES:
+            node = self._like(value)
+            return ["not", node] if _LIKES[sign] else node
         if self._takes("any", "("):
             if sign != "=":
                 raise Untranslatable
@@ -162,7 +210,14 @@ class _Reader:
             if sign != "<>":
                 raise Untranslatable
             return ["not", ["in", value, *self._array()]]
-        return [_COMPARED[sign], value, self._value()]
+        return [_COMPARED[sign], value, self._sum()]
+
+    def _like(self, value: Node) -> Node:
+        """Of wildcards that are the same everywhere."""
+        pattern = self._value()
+        if pattern[:2] != ["value", TEXT] or set(pattern[2]) & set("\\["):
+            raise Untranslatable
+        return ["like", value, pattern[2]]
 
     def _array(self) -> list[Node]:
         """Of = ANY (ARRAY[...]), behind its parenthesis."""
@@ -176,11 +231,32 @@ class _Reader:
         return found
 
     def _list(self, end: str) -> list[Node]:
-        found = [self._value()]
+        found = [self._sum()]
         while self._takes(","):
-            found.append(self._value())
+            found.append(self._sum())
         self._expect(end)
         return found
+
+    def _sum(self) -> Node:
+        """Sums and joined texts, of which the latter bind weaker."""
+        nodes = [self._terms()]
+        while self._takes("||"):
+            nodes.append(self._terms())
+        return nodes[0] if len(nodes) == 1 else ["concat", *nodes]
+
+    def _terms(self) -> Node:
+        node = self._product()
+        while (sign := self._tokens[self._at][1]) in ("+", "-"):
+            self._at += 1
+            joins = sign == "+" and self._style.plus_joins
+            node = ["plus" if joins else sign, node, self._product()]
+        return node
+
+    def _product(self) -> Node:
+        node = self._value()
+        while self._takes("*"):
+            node = ["*", node, self._value()]
+        return node
 
     def _value(self) -> Node:
         node = self._plain()
@@ -196,19 +272,20 @@ class _Reader:
 
     def _as_type(self, node: Node) -> Node:
         words = []
-        while self._tokens[self._at][0] == "word" and self._tokens[self._at][1].lower() not in (
-            "and", "or", "is", "not", "in", "between",
-        ):  # fmt: skip
-            words.append(self._tokens[self._at][1].lower())
+        while self._tokens[self._at][0] in ("word", "name") and self._tokens[self._at][
+            1
+        ].lower() not in ("and", "or", "is", "not", "in", "between", "like", "as"):
+            words.append(self._tokens[self._at][1].strip("[]").lower())
             self._at += 1
-        type_ = " ".join(words)
+            if self._takes("."):
+                words.append(".")
+        limited = self._takes("(")
+        if limited:
+            self._list(")")
+            while self._takes("without", "time", "zone") or self._takes("with", "time", "zone"):
+                pass
         self._takes("[", "]")
-        if "int" in type_ and node[0] == "value" and not node[2].lstrip("-").isdigit():
-            raise Untranslatable  # it is rounded
-        casts_text = node[0] == "column" and type_ in _TEXT_CASTS
-        if not (casts_text or (node[0] == "value" and _CASTS.fullmatch(type_))):
-            raise Untranslatable
-        return node
+        return _cast(node, " ".join(words), limited=limited)
 
     def _plain(self) -> Node:
         kind, text = self._tokens[self._at]
@@ -218,14 +295,15 @@ class _Reader:
             self._expect(")")
             return node
         if text == "-" and kind == "sign":
-            node = self._value()
-            if node[:2] != ["value", NUMBER] or node[2].startswith("-"):
-                raise Untranslatable
-            return ["value", NUMBER, f"-{node[2]}"]
+            return _negative(self._value())
         if kind == "number":
             return ["value", NUMBER, text]
         if kind == "text":
-            return ["value", TEXT, text[text.index("'") + 1 : -1].replace("''", "'")]
+            return ["value", TEXT, self._text(text)]
+        if kind == "bits":
+            return ["value", NUMBER, str(int(text[2:-1], 2))]
+        if kind == "hex":
+            return ["value", BYTES, text[2:].rstrip("'").lower()]
         if kind == "name":
             closing = _QUOTES[text[0]]
             return self._column(text[1:-1].replace(closing * 2, closing))
@@ -233,28 +311,63 @@ class _Reader:
             return self._word(text)
         raise Untranslatable
 
+    def _text(self, written: str) -> str:
+        if written[0] == "E":
+            raise Untranslatable
+        inner = written[written.index("'") + 1 : -1]
+        if not self._style.escapes:
+            return inner.replace("''", "'")
+        return re.sub(
+            r"''|\\(.)",
+            lambda found: _ESCAPES.get(found[1], found[1]) if found[1] else "'",
+            inner,
+            flags=re.DOTALL,
+        )
+
     def _word(self, word: str) -> Node:
-        if word.lower() in ("true", "false"):
-            return ["value", BOOLEAN, word.lower()]
-        if word.lower() == "null":
+        name = word.lower()
+        if name in ("true", "false"):
+            return ["value", BOOLEAN, name]
+        if name == "null":
             return ["value", "null", ""]
         called = self._takes("(")
-        if called and word.lower() == "cast":
-            node = self._value()
+        if called and name == "cast":
+            node = self._sum()
             self._expect("as")
             node = self._as_type(node)
             self._expect(")")
             return node
+        if not called and name not in _BARE:
+            return self._column(word)
+        if called and name not in _CALLS:
+            return self._called(name)
         if called:
             if self._tokens[self._at][0] == "number":
                 self._at += 1  # digits of a second
             self._expect(")")
-        function = _CALLS.get(word.lower())
-        if function and (called or word.lower() in ("current_timestamp", "localtimestamp")):
-            return ["call", function]
-        if called:
+        return ["call", _CALLS[name]]
+
+    def _called(self, name: str) -> Node:
+        """A function of values, behind its parenthesis."""
+        if name == "convert" and self._style.plus_joins:
+            # Its type comes first.
+            place = self._at
+            self._as_type(["value", TEXT, "0"])
+            self._expect(",")
+            node, end = self._sum(), self._at
+            self._at = place
+            node = self._as_type(node)
+            self._at = end
+            self._expect(")")
+            return node
+        parts = self._list(")")
+        in_utc = (["value", TEXT, "utc"], ["value", TEXT, "UTC"])
+        if name == "timezone" and parts[0] in in_utc and parts[1:] == [["call", NOW]]:
+            return ["call", UTC_NOW]
+        function = self._style.functions.get(name)
+        if function is None or (function not in ("coalesce", "concat") and len(parts) != 1):
             raise Untranslatable
-        return self._column(word)
+        return [function, *parts]
 
     def _column(self, name: str) -> Node:
         if name.lower() not in self._columns:
@@ -262,91 +375,43 @@ class _Reader:
         return ["column", self._columns[name.lower()]]
 
 
-# Writing
-
-_DAY = re.compile(r"\d{4}-\d\d-\d\d")
-_CLOCK = re.compile(r"\d{4}-\d\d-\d\d(?:[ T]\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?)?")
-_DIGITS = re.compile(r"-?(?:\d+\.?\d*|\.\d+)")
-
-
-def written_default(node: Node, kind: str, dialect: Dialect) -> str | None:
-    """A default of a column, in parentheses if the database wants them; None where the column
-    cannot have it."""
-    try:
-        if node[0] == "call":
-            if kind not in ((UUID,) if node[1] == NEW_UUID else (DATE, TIMESTAMP, MOMENT)):
-                return None
-            # A moment is the same one in every zone.
-            name = NOW if (node[1], kind) == (UTC_NOW, MOMENT) else node[1]
-            return dialect.functions.get(name)
-        return _literal(node, kind, dialect) if node[0] == "value" else None
-    except Untranslatable:
-        return None
+def _negative(node: Node) -> Node:
+    if node[:2] == ["value", NUMBER]:
+        if node[2].startswith("-"):
+            raise Untranslatable
+        return ["value", NUMBER, f"-{node[2]}"]
+    return ["-", ["value", NUMBER, "0"], node]
 
 
-def written_check(node: Node, kinds: Mapping[str, str], dialect: Dialect) -> str | None:
-    """A test of a row; None where it would mean something else.
+def _cast(node: Node, type_: str, *, limited: bool) -> Node:
+    """A cast that changes nothing, or a known one.
 
     Parameters:
-        kinds: what the table's columns hold; those that are not there cannot be tested.
+        limited: a length or digits are named.
     """
-    try:
-        return _test(node, kinds, dialect)
-    except Untranslatable:
-        return None
-
-
-def _test(node: Node, kinds: Mapping[str, str], dialect: Dialect) -> str:
-    name, *parts = node
-    if name in ("and", "or"):
-        return "(" + f" {name.upper()} ".join(_test(part, kinds, dialect) for part in parts) + ")"
-    if name == "not":
-        return f"NOT ({_test(parts[0], kinds, dialect)})"
-    if name == "null" and parts[0][0] == "column" and parts[0][1] in kinds:
-        return f"{dialect.ident(parts[0][1])} IS NULL"
-    if name in _COMPARED or name == "in":
-        if parts[0][0] != "column":
-            if name == "in" or parts[1][0] != "column":
-                raise Untranslatable
-            turned = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
-            return _test([turned.get(name, name), parts[1], parts[0]], kinds, dialect)
-        return _comparison(name, parts[0][1], parts[1:], kinds, dialect)
-    raise Untranslatable
-
-
-def _comparison(
-    sign: str, column: str, others: Sequence[Node], kinds: Mapping[str, str], dialect: Dialect
-) -> str:
-    kind = kinds.get(column, "")
-    if kind == TEXT and sign not in ("=", "<>", "in"):
-        # Every collation has its own order.
-        raise Untranslatable
-    value = dialect.ident(column)
-    if kind == TEXT:
-        value = dialect.exactly(value)
-    if sign != "in" and others[0][0] == "column":
-        other = kinds.get(others[0][1], "")
-        if not (kind == other or {kind, other} <= set(_NUMBERS)) or kind == "":
+    name = type_.rpartition(" . ")[2]
+    if node in (["call", NOW], ["value", TEXT, "now"]):
+        known = {"date": TODAY, "timestamp without time zone": NOW, "timestamp": NOW}
+        if name in known and not limited:
+            return ["call", known[name]]
+        if node[0] == "call":
             raise Untranslatable
-        return f"{value} {sign} {dialect.ident(others[0][1])}"
-    literals = [_literal(other, kind, dialect) for other in others]
-    return (
-        f"{value} IN ({', '.join(literals)})" if sign == "in" else f"{value} {sign} {literals[0]}"
-    )
-
-
-def _literal(node: Node, kind: str, dialect: Dialect) -> str:
-    if node[0] != "value":
+    if node[0] == "value":
+        digits = str(node[2]).lstrip("-").isdigit()
+        # It may be rounded, or cut.
+        if (name in _WHOLE_CASTS and not digits) or (limited and name not in _TEXT_CASTS):
+            raise Untranslatable
+        if node[1] == NUMBER and name not in (*_NUMBER_CASTS, "bit", "boolean"):
+            raise Untranslatable
+        if name == "regclass":
+            raise Untranslatable
+        return node
+    if limited:
         raise Untranslatable
-    _, of, text = node
-    if kind in _NUMBERS and of in (NUMBER, TEXT) and _DIGITS.fullmatch(text):
-        return str(text)
-    if kind == BOOLEAN and text.lower() in ("0", "1", "true", "false"):
-        return dialect.truth[text.lower() in ("1", "true")]
-    if of == TEXT and (
-        kind == TEXT
-        or (kind == DATE and _DAY.fullmatch(text))
-        or (kind == TIMESTAMP and _CLOCK.fullmatch(text))
-    ):
-        return dialect.literal(text)
+    if name in _TEXT_CASTS[:3]:
+        return ["as text", node]
+    if name in _WHOLE_CASTS:
+        return ["whole", node]
+    if name in ("numeric", "decimal"):
+        return ["number", node]
     raise Untranslatable

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
@@ -18,17 +19,18 @@ from penstock.backends.sql.foreign_keys import ForeignKeyChange
 from penstock.backends.sql.index_changes import IndexChange
 from penstock.backends.sql.making import check_not_asked
 from penstock.backends.sql.relations import check_is_table, read_relations
-from penstock.backends.sql.rendering import Rendered, Rendering, steps_of
+from penstock.backends.sql.rendering import Rendered, Rendering, computed_columns, steps_of
 from penstock.backends.sql.session import Session
 from penstock.backends.sql.unique_keys import PlannedKey, UniqueKey, choose_key
 from penstock.model.plans import LoadPlan, Step
-from penstock.model.table_model import KeyModel
+from penstock.model.table_model import KeyModel, TableDefinition
 from penstock.model.tables import Column, TableRef
 from penstock.spec.modes import UPSERT
 
 SWAP = "swap"
 """The id of the step that puts a table in another one's place."""
 
+_GUARDING = re.compile(r"enum\b|.*\bunsigned\b|u(tiny|small|big|huge)?int", re.IGNORECASE)
 
 UnLinks = tuple[Sequence[Step], Sequence[Step]]
 
@@ -93,6 +95,8 @@ class TargetTables:
         kinds = self.kinds(columns) if whole else {}
         if not kinds:
             return replace(found, left=(*found.left, *Rendered.nothing(model, request.target)))
+        kinds = self.kinds(columns)
+        texts = computed_columns(model, kinds, dialect)
         rendering = Rendering(
             dialect,
             request.source,
@@ -100,9 +104,21 @@ class TargetTables:
             kinds,
             request.siblings,
             self.unindexed(columns),
+            [column.name for column in columns if self.guards(column)],
+            {column.name: texts[column.name] for column in columns if column.generated},
             at_once=not request.mode.loads_new_table,
         )
         return self.rendered(session, request, found, rendering.of(model))
+
+    def computing(
+        self, definition: TableDefinition, columns: Sequence[Column], asked: Collection[str]
+    ) -> Sequence[Column]:
+        """Columns of a table like another system's, of which some are computed.
+
+        Parameters:
+            asked: those that keep a type that somebody has asked for.
+        """
+        return columns
 
     def rendered(
         self, session: Session, request: LoadRequest, found: Besides, rendered: Rendered
@@ -137,6 +153,10 @@ class TargetTables:
         """What columns hold, see `expressions`; nothing where a table of another system's is made
         with its keys alone."""
         return {}
+
+    def guards(self, column: Column) -> bool:
+        """Whether the column's type refuses by itself negative numbers, or labels that it lacks."""
+        return bool(_GUARDING.match(column.type))
 
     def unindexed(self, columns: Sequence[Column]) -> Collection[str]:
         """Those that can be in no index."""

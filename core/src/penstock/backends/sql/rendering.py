@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from penstock.backends.api.facts import Siblings
 from penstock.backends.sql.dialect import Dialect
-from penstock.backends.sql.expressions import written_check, written_default
+from penstock.backends.sql.expression_texts import written_check, written_default, written_value
 from penstock.model.plans import Step
 from penstock.model.table_model import (
     COMMENTS,
@@ -106,6 +106,8 @@ class Rendering:
         kinds: what its columns hold, see `expressions`; of columns that it lacks nothing is made.
         siblings: the tables that are copied with it.
         unindexed: columns that no index can have.
+        computed: columns that the target computes, see `computed_columns`.
+        guarded: columns whose own types refuse what those of the source do.
         at_once: all is made before the table is loaded, so nothing that may refuse rows which the
             source has.
     """
@@ -116,6 +118,8 @@ class Rendering:
     kinds: Mapping[str, str]
     siblings: Siblings = field(default_factory=Siblings)
     unindexed: Collection[str] = ()
+    guarded: Collection[str] = ()
+    computed: Mapping[str, str] = field(default_factory=dict)
     at_once: bool = False
 
     def of(self, model: TableModel) -> Rendered:
@@ -150,8 +154,9 @@ class Rendering:
         if column.identity is not None:
             if kind in ("integer", "decimal"):
                 suffix = self.dialect.numbered(column.identity.first, column.identity.step)
-            found.numbered += [name] * bool(suffix)
-            if not suffix:
+                if suffix or self.dialect.numbers_later:
+                    found.numbered.append(name)
+            if name not in found.numbered:
                 found.left.append(left[IDENTITIES])
         elif column.default is not None:
             default = self._default(column.default, kind)
@@ -166,7 +171,12 @@ class Rendering:
             if not more:
                 found.left.append(left[ON_UPDATES])
         if column.generated is not None:
-            found.left.append(left[GENERATED])
+            text = self.computed.get(name)
+            suffix = self.dialect.generated(text) if text else suffix
+            if not text:
+                own = column.generated.expression.text
+                remedy = self.dialect.generated_made(self.table, name, column.native, own)
+                found.left.append(replace(left[GENERATED], remedy=_ended(remedy)))
         if column.comment:
             inline = self.dialect.commented(column.comment)
             suffix = f"{suffix} {inline}".strip()
@@ -180,6 +190,8 @@ class Rendering:
     def _held(self, column: ColumnModel, kind: str) -> list[object] | None:
         """The tree of a check for what the source's type refuses, and the target's does not."""
         named = ["column", column.name]
+        if column.name in self.guarded:
+            return None
         if column.type.kind == ENUM and column.type.labels and kind == "text":
             return ["in", named, *(["value", "text", label] for label in column.type.labels)]
         if column.type.unsigned and kind in ("integer", "decimal", "float"):
@@ -305,6 +317,30 @@ class Rendering:
                 f"{name} is called {called}: names have at most {self.dialect.longest_name} bytes"
             )
         return called
+
+
+def computed_columns(
+    model: TableModel, kinds: Mapping[str, str], dialect: Dialect
+) -> dict[str, str]:
+    """Columns that the target can compute as the source does, and the text of their values.
+
+    Parameters:
+        kinds: what the columns of the target's table hold, see `expressions`.
+    """
+    if not dialect.generated("1"):
+        return {}
+    # Not from one another: few databases can do that.
+    stored = {each.name for each in model.columns if each.generated is None}
+    plain = {name: kind for name, kind in kinds.items() if name in stored}
+    found = {}
+    for column in model.columns:
+        meaning = column.generated.expression.meaning if column.generated is not None else None
+        if meaning is None or column.name not in kinds:
+            continue
+        text = written_value(meaning, kinds[column.name], plain, dialect)
+        if text is not None:
+            found[column.name] = text
+    return found
 
 
 def shortened(name: str, most: int, text: str = "") -> str:

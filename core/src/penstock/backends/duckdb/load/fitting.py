@@ -21,6 +21,7 @@ from penstock.model.tables import Column
 _WRITTEN = ("interval", "time with time zone", "bit", "geometry", "bignum")
 # Types whose values a text does not tell apart: 5 is a number, or a text, and NULL one of them.
 _UNTOLD = ("union", "variant")
+TEXT = "VARCHAR"
 _UNITS = {"s": "TIMESTAMP_S", "ms": "TIMESTAMP_MS", "us": "TIMESTAMP", "ns": "TIMESTAMP_NS"}
 
 
@@ -48,10 +49,10 @@ def column_type(kind: pa.DataType, name: str) -> tuple[str, str]:
         return ("DOUBLE" if kind.bit_width == 64 else "FLOAT"), ""
     if pt.is_decimal(kind):
         if kind.precision > MOST_DIGITS or kind.scale < 0 or kind.scale > kind.precision:
-            return "VARCHAR", f"{kind} becomes a text: DECIMAL has {MOST_DIGITS} digits at most"
+            return TEXT, f"{kind} becomes a text: DECIMAL has {MOST_DIGITS} digits at most"
         return f"DECIMAL({kind.precision},{kind.scale})", ""
     if is_text(kind) or pt.is_null(kind):
-        return "VARCHAR", ""
+        return TEXT, ""
     if is_bytes(kind):
         return "BLOB", ""
     if pt.is_date(kind):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from penstock.backends.mysql.catalog.written import REFERENCES, Written, WrittenTable, unquoted
 from penstock.backends.mysql.types import MyType
-from penstock.backends.sql.expressions import read
+from penstock.backends.sql.dialect import CHARACTERS, LOWER, OCTETS, UPPER
+from penstock.backends.sql.expressions import Style, read
 from penstock.backends.sql.relations import TYPE
 from penstock.model import table_model
 from penstock.model.table_model import (
@@ -52,6 +53,23 @@ _KINDS = {
 }
 _BITS = {"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "bigint": 64}
 
+_FUNCTIONS = {
+    "char_length": CHARACTERS,
+    "character_length": CHARACTERS,
+    "lcase": LOWER,
+    "lower": LOWER,
+    "ucase": UPPER,
+    "upper": UPPER,
+    "coalesce": "coalesce",
+    "ifnull": "coalesce",
+    "nvl": "coalesce",
+    "concat": "concat",
+}
+_STYLE = Style(escapes=True, functions=_FUNCTIONS)
+_OF_UTF8 = Style(escapes=True, functions={**_FUNCTIONS, "length": OCTETS, "octet_length": OCTETS})
+"""Of a table whose texts are all in UTF-8."""
+Reads = Callable[[str], Expression]
+
 
 def unescaped(text: str) -> str:
     """A literal's value."""
@@ -70,7 +88,12 @@ def next_number(written: WrittenTable) -> int:
 
 
 def model_of(
-    written: WrittenTable, columns: Sequence[Column], uniques: Collection[str], table: TableRef
+    written: WrittenTable,
+    columns: Sequence[Column],
+    uniques: Collection[str],
+    table: TableRef,
+    *,
+    utf8: bool,
 ) -> tuple[TableModel, list[NotCopied]]:
     """The model, and what has no form in it.
 
@@ -78,13 +101,18 @@ def model_of(
         columns: with the trait `TYPE`.
         uniques: names of the keys that tell rows apart.
         table: whose it is.
+        utf8: all its texts are.
     """
     names = [column.name for column in columns]
-    checks = [check for each in written.constraints for check in _check(each, names)]
+
+    def reads(text: str) -> Expression:
+        return _expression(text, names, _OF_UTF8 if utf8 else _STYLE)
+
+    checks = [check for each in written.constraints for check in _check(each, reads)]
     found = []
     for column in columns:
         text = written.columns.get(column.name, "")
-        modelled, own = _column(column, text, names)
+        modelled, own = _column(column, text, reads)
         found.append(modelled)
         checks += own
     keys, indexes = [], []
@@ -108,9 +136,7 @@ def model_of(
     return model, [NotCopied("table options", text) for text in written.others]
 
 
-def _column(
-    column: Column, text: str, names: Sequence[str]
-) -> tuple[ColumnModel, Iterator[CheckModel]]:
+def _column(column: Column, text: str, reads: Reads) -> tuple[ColumnModel, Iterator[CheckModel]]:
     comment = _COMMENT.search(text)
     bare = _COMMENT.sub("", text)
     type_ = _type(column.traits[TYPE], column.type, text)
@@ -128,7 +154,7 @@ def _column(
     if generated := _GENERATED.search(bare):
         test = _balanced(bare, generated.end())
         stored = " VIRTUAL" not in bare[generated.end() + len(test) :]
-        return replace(found, generated=Generated(_expression(test, names), stored)), iter(())
+        return replace(found, generated=Generated(reads(test), stored)), iter(())
     if " AUTO_INCREMENT" in bare:
         found = replace(found, identity=Identity())
     elif (default := _DEFAULT.search(bare)) and default[1].upper() != "NULL":
@@ -137,7 +163,7 @@ def _column(
         found = replace(found, default=_default(whole))
     if changed := _ON_UPDATE.search(bare):
         found = replace(found, on_update=_expression(changed[1]))
-    return found, (CheckModel("", _expression(test, names)) for test in tests)
+    return found, (CheckModel("", reads(test)) for test in tests)
 
 
 def _default(text: str) -> Expression:
@@ -148,8 +174,8 @@ def _default(text: str) -> Expression:
     return _expression(text)
 
 
-def _expression(text: str, names: Collection[str] = ()) -> Expression:
-    return Expression(text, read(text, names))
+def _expression(text: str, names: Collection[str] = (), style: Style = _STYLE) -> Expression:
+    return Expression(text, read(text, names, style))
 
 
 def _type(type_: MyType, written: str, text: str) -> ColumnType:
@@ -157,6 +183,10 @@ def _type(type_: MyType, written: str, text: str) -> ColumnType:
         return ColumnType(table_model.INTEGER, length=1, bits=8)
     if type_.name in _BITS:
         return ColumnType(table_model.INTEGER, unsigned=type_.unsigned, bits=_BITS[type_.name])
+    if type_.name == "bit":
+        return ColumnType(table_model.INTEGER, unsigned=True, bits=type_.length)
+    if type_.name == "year":
+        return ColumnType(table_model.INTEGER, bits=16)
     if type_.name in ("enum", "set"):
         head = text[: text.index(")") + 1] if ")" in text else written
         labels = tuple(map(unescaped, _LABEL.findall(head)))
@@ -168,12 +198,12 @@ def _type(type_: MyType, written: str, text: str) -> ColumnType:
     return ColumnType(kind, type_.length if limited else None)
 
 
-def _check(each: Written, names: Sequence[str]) -> Iterator[CheckModel]:
+def _check(each: Written, reads: Reads) -> Iterator[CheckModel]:
     if each.kind == "CHECK":
         test = _balanced(each.body, 0)
         # MySQL writes NOT ENFORCED in a comment that it reads.
         enforced = "NOT ENFORCED" not in each.body[len(test) :]
-        yield CheckModel(each.name, _expression(test, names), enforced)
+        yield CheckModel(each.name, reads(test), enforced)
 
 
 def _index(key: Written) -> IndexModel:

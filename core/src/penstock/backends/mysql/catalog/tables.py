@@ -32,6 +32,7 @@ GENERATED = "generated columns"
 """What they are called, for people."""
 CHARSET = "character set"
 """The trait of a column whose values are texts."""
+_UTF8 = ("", "utf8", "utf8mb3", "utf8mb4", "ascii")
 _TABLE = TableQuery(
     "table_type, engine, CONVERT(create_time USING utf8mb4), table_rows, data_length", "tables"
 )
@@ -205,6 +206,12 @@ def unique_keys(session: MySqlSession, table: TableRef) -> tuple[UniqueKey, ...]
     )
 
 
+def numbered_column(session: MySqlSession, table: TableRef) -> str:
+    """The column that the server numbers; empty where there is none."""
+    rows = session.information(COLUMNS, table)
+    return next((str(name) for name, *_, extra, _, _ in rows if "auto_increment" in extra), "")
+
+
 def is_indexed(session: MySqlSession, table: TableRef, name: str) -> bool:
     """Whether a column is the first one of an index."""
     return any(
@@ -264,7 +271,8 @@ def read_definition(
     statement = read_statement(session, table)
     written = parse(statement)
     uniques = {key.name for key in unique_keys(session, table)}
-    model, others = model_of(written, columns, uniques, table)
+    utf8 = all(column.traits[CHARSET] in _UTF8 for column in columns)
+    model, others = model_of(written, columns, uniques, table, utf8=utf8)
     generated = written.generated
     texts = {name: text for name, text in written.columns.items() if name not in generated}
     for name in texts.keys() & set(emptied):

@@ -16,18 +16,21 @@ from penstock.backends.mysql.catalog.tables import (
     unique_keys,
 )
 from penstock.backends.mysql.catalog.written import parse, read_written
+from penstock.backends.mysql.dialect import MYSQL
 from penstock.backends.mysql.load.alike import made_alike
 from penstock.backends.mysql.load.rehearsal import check_makes, refused_clauses
 from penstock.backends.mysql.session import MySqlSession
-from penstock.backends.shared.arrow import held_kinds
+from penstock.backends.shared.arrow import arrow_type, held_kinds
 from penstock.backends.shared.made_types import MadeTypes, check_type, with_units
 from penstock.backends.sql.definition import Besides
+from penstock.backends.sql.expressions import UUID
 from penstock.backends.sql.foreign_keys import RELINK, UNLINK, ForeignKeyChange
 from penstock.backends.sql.load_plan import TargetTables, UnLinks
 from penstock.backends.sql.relations import check_is_table
+from penstock.backends.sql.rendering import computed_columns
 from penstock.backends.sql.session import Session
 from penstock.errors import PlanningError
-from penstock.model.table_model import TableDefinition
+from penstock.model.table_model import ENUM, JSON, TEXT, ColumnType, TableDefinition
 from penstock.model.tables import Column, TableRef
 
 _FRACTIONS = {"s": "", "ms": "(3)", "us": "(6)", "ns": "(6)"}
@@ -76,6 +79,72 @@ def by_bytes(session: MySqlSession) -> str:
     return "utf8mb4_nopad_bin" if session.connection.is_mariadb else "utf8mb4_0900_bin"
 
 
+# A row has so many bytes at most without what is stored apart, and so many of them in its page.
+# https://dev.mysql.com/doc/refman/8.4/en/column-count-limit.html
+_MOST_ROW, _MOST_PAGE = 65_000, 8_000
+_APART = 42
+"""The bytes in its page of what may be stored apart."""
+_MOST_SHORT = 255
+"""Bytes of a text that is never stored apart."""
+_UUID = 144
+_MOST_LABEL, _MOST_LABELS = 255, 65_535
+# https://dev.mysql.com/doc/refman/8.4/en/enum.html
+
+
+def made_types(
+    session: MySqlSession, columns: Sequence[Column], definition: TableDefinition
+) -> dict[str, str]:
+    """The types of the columns of a table like another system's, by name.
+
+    Parameters:
+        columns: with the trait `arrow`.
+    """
+    model = definition.model.types
+    found = {column.name: TYPES.of(arrow_type(column), column.name) for column in columns}
+    lengths: dict[str, int] = {}
+    for column in columns:
+        type_ = model.get(column.name, ColumnType())
+        if found[column.name] != TYPES.text:
+            continue
+        if type_.kind == JSON:
+            found[column.name] = TYPES.json
+        elif type_.kind == ENUM and _are_labels(type_.labels):
+            listed = ", ".join(map(session.dialect.literal, type_.labels))
+            found[column.name] = f"enum({listed}) COLLATE {by_bytes(session)}"
+        elif asked := key_type(session, column, definition):
+            found[column.name] = asked
+        elif type_.kind == TEXT and type_.length:
+            lengths[column.name] = type_.length
+    others = [type_ for name, type_ in found.items() if name not in lengths]
+    row = sum(map(_bytes, others)) + _APART * len(lengths)
+    page = sum(_UUID if type_ == TYPES.uuid else _APART for type_ in others)
+    page += _APART * len(lengths)
+    for name, length in sorted(lengths.items(), key=lambda item: item[1]):
+        size = 4 * length
+        kept_row = row + size
+        kept_page = page + max(0, size - _APART) * (size <= _MOST_SHORT)
+        if kept_row <= _MOST_ROW and kept_page <= _MOST_PAGE:
+            found[name] = f"varchar({length})"
+            row, page = kept_row, kept_page
+    return found
+
+
+def _bytes(type_: str) -> int:
+    """Of a row."""
+    if type_ == TYPES.uuid:
+        return _UUID
+    found = re.match(r"varchar\((\d+)\)", type_)
+    return 4 * int(found[1]) + 2 if found else _APART
+
+
+def _are_labels(labels: Sequence[str]) -> bool:
+    """Whether an enum can have them: the empty one stands for an error, and blanks at the end are
+    cut off."""
+    return 0 < len(labels) <= _MOST_LABELS and all(
+        label and label == label.rstrip(" ") and len(label) <= _MOST_LABEL for label in labels
+    )
+
+
 def key_type(session: MySqlSession, column: Column, definition: TableDefinition) -> str:
     """The type of a column of texts that is in a key; empty where it is none, or too long."""
     model = definition.model
@@ -110,6 +179,19 @@ _FOREIGN_KEYS = TableQuery(
 )
 
 
+def _next(request: LoadRequest) -> str:
+    """The option of a table whose next row is numbered as the source's would be. A row with a
+    greater number moves it on."""
+    assert request.definition is not None
+    columns = request.definition.model.columns
+    numbered = [each for each in columns if each.identity is not None and each.identity.step > 0]
+    for column in numbered:
+        position = (request.counted or {}).get(column.name)
+        if position is not None and column.identity is not None:
+            return f"AUTO_INCREMENT={max(1, position.following(column.identity.step))}"
+    return ""
+
+
 def _any_text(session: MySqlSession, table: TableRef) -> str:
     """The option of a table that holds any text, which its database's character set may not.
 
@@ -137,12 +219,30 @@ class MySqlTables(TargetTables):
         content = request.definition.content
         if content.get(FLAVOUR) != flavour_of(session):
             found = super().besides(session, request, columns)
-            options = f"{_any_text(session, request.target)} {found.options}".strip()
+            options = " ".join(
+                filter(None, (_any_text(session, request.target), found.options, _next(request)))
+            )
             found = replace(found, options=options)
         else:
             found = made_alike(session, request, parse(content[WRITTEN]), columns)
         check_makes(session, request.target, columns, found)
         return found
+
+    def computing(
+        self, definition: TableDefinition, columns: Sequence[Column], asked: Collection[str]
+    ) -> Sequence[Column]:
+        texts = computed_columns(definition.model, self.kinds(columns), MYSQL)
+        # MariaDB has no NOT NULL for them.
+        return [
+            replace(column, generated=True, nullable=True)
+            if column.name in texts and column.name not in asked
+            else column
+            for column in columns
+        ]
+
+    def kinds(self, columns: Sequence[Column]) -> Mapping[str, str]:
+        made = {column.name for column in columns if column.type == TYPES.uuid}
+        return {**held_kinds(columns), **dict.fromkeys(made, UUID)}
 
     def refused(
         self, session: Session, columns: Sequence[Column], clauses: Sequence[str], *, alike: bool
@@ -161,9 +261,6 @@ class MySqlTables(TargetTables):
                         f"{column.type} does not tell all texts apart, as {wanted} would"
                     )
         return found
-
-    def kinds(self, columns: Sequence[Column]) -> Mapping[str, str]:
-        return held_kinds(columns)
 
     def unlinked(
         self,

@@ -52,7 +52,11 @@ def check_makes(
     """
     # Some servers want the names of constraints for themselves.
     keys = [each for each in besides.constraints if not each.startswith("CONSTRAINT ")]
-    _make(session, columns, keys, besides.options, f"{table}")
+    made = [
+        replace(each, type=f"{each.type} {besides.columns[each.name]}") if each.generated else each
+        for each in columns
+    ]
+    _make(session, made, keys, besides.options, f"{table}")
 
 
 def _body(session: MySqlSession, columns: Sequence[Column], clauses: Sequence[str]) -> str:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from penstock.backends.api.facts import LoadRequest
@@ -23,33 +23,56 @@ from penstock.backends.postgresql.statements import ident, name
 from penstock.backends.shared.arrow import arrow_type, held_kind
 from penstock.backends.sql.definition import left_unlike
 from penstock.backends.sql.expressions import UUID
-from penstock.backends.sql.rendering import ForeignKey, Rendering, steps_of
+from penstock.backends.sql.rendering import ForeignKey, Rendering, computed_columns, steps_of
 from penstock.errors import PlanningError
 from penstock.model.plans import Step
-from penstock.model.table_model import KeyModel, TableDefinition, TableModel
+from penstock.model.table_model import JSON, TEXT, KeyModel, TableDefinition, TableModel
 from penstock.model.tables import Column, NotCopied, TableRef
+
+MOST_CHARACTERS = 10_485_760
+"""Of a `varchar(n)`. https://www.postgresql.org/docs/current/datatype-character.html"""
+
+
+def types_for(columns: Sequence[Column], model: TableModel) -> dict[str, str]:
+    """The types of columns that are made like another system's, by name.
+
+    Parameters:
+        columns: with the trait `arrow`.
+        model: of the source; a column's length and JSON, which travel as text, are kept.
+    """
+    found = {each.name: made_for(arrow_type(each)) for each in columns}
+    for column, type_ in model.types.items():
+        if found.get(column) != "text":
+            continue
+        if type_.kind == JSON:
+            found[column] = "jsonb"
+        elif type_.kind == TEXT and 0 < (type_.length or 0) <= MOST_CHARACTERS:
+            found[column] = f"character varying({type_.length})"
+    return found
 
 
 def made_columns(
-    facts: TargetFacts, ref: TableRef, columns: Sequence[Column], types: Mapping[str, str]
+    facts: TargetFacts,
+    ref: TableRef,
+    columns: Sequence[Column],
+    types: Mapping[str, str],
+    asked: Mapping[str, str],
 ) -> tuple[Column, ...]:
     """The columns of a table made for others. Where the user names types, which may be anything,
     it is made, looked at, and rolled back.
 
     Parameters:
-        columns: with the trait `arrow`.
-        types: the types that the user asks for, by column.
+        types: of all columns.
+        asked: those of them that the user asks for.
 
     Raises:
         PlanningError: it cannot be made, or the server does not know a type.
     """
     check_place(facts, ref, NEEDS)
-    if not types:
+    if not asked:
         with planning("target", f"{NEEDS}: {ref}"):
-            return facts.rehearsals.written(
-                [(c.name, made_for(arrow_type(c)), c.nullable) for c in columns]
-            )
-    for column, wanted in types.items():
+            return facts.rehearsals.written([(c.name, types[c.name], c.nullable) for c in columns])
+    for column, wanted in asked.items():
         _check_type(facts.connection, column, wanted)
     with made_for_columns(facts, ref, columns, types) as made:
         return read_made(facts.connection, [made], facts.types)[made]
@@ -63,15 +86,33 @@ def made_for_columns(
     connection = facts.connection
     rehearsed = TableRef(ref.schema, beside("rehearsal", ref.name))
     definitions = [
-        f"{ident(c.name)} {types.get(c.name) or made_for(arrow_type(c))}"
-        + ("" if c.nullable else " NOT NULL")
-        for c in columns
+        f"{ident(c.name)} {types[c.name]}" + ("" if c.nullable else " NOT NULL") for c in columns
     ]
     with planning("target", f"{NEEDS}: {ref}"), connection.transaction(force_rollback=True):
         if not facts.creatable(ref.schema, NEEDS):
             connection.execute(f"CREATE SCHEMA {ident(ref.schema)}")
         connection.execute(f"CREATE UNLOGGED TABLE {name(rehearsed)} ({', '.join(definitions)})")
         yield rehearsed
+
+
+def computing(
+    model: TableModel, columns: Sequence[Column], asked: Collection[str]
+) -> tuple[Column, ...]:
+    """Columns of a table that is made, of which some are computed.
+
+    Parameters:
+        asked: those that keep a type that somebody has asked for.
+    """
+    texts = computed_columns(model, kinds_of(columns), DIALECT)
+    return tuple(
+        replace(column, generated=column.name in texts and column.name not in asked)
+        for column in columns
+    )
+
+
+def kinds_of(columns: Sequence[Column]) -> dict[str, str]:
+    """What columns hold, see `expressions`."""
+    return {column.name: held_kind(travels_as(column)) for column in columns}
 
 
 def _check_type(connection: Connection, column: str, wanted: str) -> None:
@@ -113,7 +154,8 @@ def read_unlike(
         else:
             made.append(key)
     table = plain_table(ref.name, written, made)
-    kinds = {column.name: held_kind(travels_as(column)) for column in columns}
+    kinds = kinds_of(columns)
+    texts = computed_columns(model.only(list(names)), kinds, DIALECT)
     if connection.info.server_version < 130000:
         # There is no function for a new UUID.
         kinds = {name: kind for name, kind in kinds.items() if kind != UUID}
@@ -123,6 +165,7 @@ def read_unlike(
         ref,
         kinds,
         request.siblings,
+        computed={column.name: texts[column.name] for column in columns if column.generated},
         at_once=not request.mode.recreates,
     )
     rendered = rendering.of(model.only(list(names)))
@@ -134,7 +177,9 @@ def read_unlike(
         if found is None:
             continue
         column["comment"] = found.comment or None
-        if name in rendered.numbered and found.identity is not None:
+        if name in rendering.computed:
+            column["generated"], column["default"] = "s", rendering.computed[name]
+        elif name in rendered.numbered and found.identity is not None:
             column["identity"] = "d"
             sequences.append(_sequence(ref, column, found.identity.first, found.identity.step))
         elif name in rendered.columns:
