@@ -163,7 +163,7 @@ def test_between_snapshot_and_plan_the_snapshot_is_taken_again(pair: Pair) -> No
 
 def test_while_it_plans_it_is_not_in_its_own_way(pair: Pair) -> None:
     gate, started = queue_when(pair, b"pg_stats")
-    run = pair.copy(strategy="range")
+    run = pair.copy("--attempts", "2", strategy="range")
     gate.reached()
     gate.open()
     run.wait_for(Planned)

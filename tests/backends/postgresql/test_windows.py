@@ -142,7 +142,7 @@ def test_a_table_that_is_locked_fails_alone(many: Pair) -> None:
     many.target.run("CREATE TABLE t02 (id int)")
     with psycopg.connect(many.target.url) as holder:
         holder.execute("LOCK TABLE t02")
-        tables, _ = failed(many, stall_timeout=2)
+        tables, _ = failed(many, stall_timeout=2, attempts=2)
     assert tables == {"public.t02"}
     check_copied(many, but=("t02",))
 
