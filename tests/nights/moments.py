@@ -77,10 +77,12 @@ class Ledger:
         self._moments, self._target, self._deletes = moments, target, deletes
         self.conditions: dict[str, Callable[[Row], bool]] = {}
         """Of the runs that select some rows alone."""
+        self.inexact: set[str] = set()
+        """Runs some of whose rows may be of a later moment; what they have left is noted."""
         self._noted: dict[int, list[State]] = {}
 
     def note(self, found: State) -> None:
-        """What the target holds now, since somebody else has written to it."""
+        """What the target holds now, where that cannot be told from the source."""
         self._noted.setdefault(len(self._history()), []).append(found)
 
     def _history(self) -> Sequence[Watermark]:
@@ -101,7 +103,7 @@ class Ledger:
         """Before the first night, after each one that has ended well, and as noted."""
         found = [NOTHING, *self._noted.get(0, ())]
         for mark in reversed(self._history()):
-            if not mark.made_by_hand:
+            if not mark.made_by_hand and mark.run_id not in self.inexact:
                 rows = self._moments.of(mark, self._target.url)
                 now = {key: row[:-1] for key, row in rows.items()}
                 found.append(self._after(found[-1], now, self.conditions.get(mark.run_id)))

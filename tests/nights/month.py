@@ -184,7 +184,7 @@ class Month:
         any_target: list[Callable[[], None]] = [
             *(self.well, self.killed, self.killed_as_it_merges, self.worker_killed),
             *(self.resumed, self.twice_at_once, self.skipped, self.in_tasks, self.cleared),
-            *(self.reset, self.set_back, self.reading_all),
+            *(self.reset, self.set_back, self.reading_all, self.accepting),
             *(self.edited, self.emptied, self.truncated),
         ]
         if not self.unique:  # among rows that are left alone, too
@@ -262,7 +262,10 @@ class Month:
 
     def _resume(self, run_id: str, what: str, *words: str) -> int:
         run = self._started("resume", run_id, *self._ends(), *words)
-        return self.ends(run, f"{what} {run_id}", RESUMED)
+        code = self.ends(run, f"{what} {run_id}", RESUMED)
+        if run_id in self.ledger.inexact:
+            self.ledger.note(self.target.state())
+        return code
 
     def cleared(self) -> None:
         """Some night's run is resumed, whatever has become of it since."""
@@ -290,12 +293,30 @@ class Month:
                 self._resume(run_id, partition, *words)
                 if self.chance.random() < 0.3:
                     self._resume(run_id, f"again {partition}", *words, "--recopy")
+                if self.chance.random() < 0.1:
+                    self.ledger.inexact.add(run_id)
+                    later = ("--only", partition, "--recopy", "--as-of-now")
+                    self._resume(run_id, f"later {partition}", *later)
                 if self.chance.random() < 0.2:
                     holder.signal_all(signal.SIGKILL)
             self._resume(run_id, "the rest of")
         finally:
             holder.close()
         assert self.check() - before in (0, 1)
+        if run_id in self.ledger.inexact:
+            self.done("after some rows were read later")
+
+    def accepting(self) -> None:
+        """The snapshot is lost, and the rest is read later: the next night makes up for it."""
+        run = self.night("--on-snapshot-lost", "accept")
+        self.ledger.inexact.add(self.runs[-1])
+        while not run.of(Committed) and not run.has_ended():
+            time.sleep(0.005)
+        for proxy, _ in self._from:
+            proxy.cut()
+        self.ends(run, "accepting")
+        self.ledger.note(self.target.state())
+        self.done("after the rest was read later")
 
     def twice_at_once(self) -> None:
         before = self.check()

@@ -65,9 +65,11 @@ class MySqlRecords(ServerRecords):
     def holding(self, name: str, what: str) -> AbstractContextManager[None]:
         return locked(self.connection, name, self.patience, what)
 
+    @translated("target", CONTROL)
     def keep(self, name: str) -> bool:
         return try_lock(self.connection, name)
 
+    @translated("target", CONTROL)
     def is_held(self, names: Sequence[str]) -> bool:
         asked = ", ".join(["is_used_lock(%s)"] * len(names))
         ((number,),) = self.connection.rows(f"SELECT coalesce({asked})", names)
@@ -75,14 +77,18 @@ class MySqlRecords(ServerRecords):
 
     # The tables: each is made by itself
 
-    def making(self) -> AbstractContextManager[None]:
-        return self.holding(self.lock("penstock:control"), CONTROL)
+    @contextmanager
+    def making(self) -> Iterator[None]:
+        with translated("target", CONTROL), self.holding(self.lock("penstock:control"), CONTROL):
+            yield
 
+    @translated("target", CONTROL)
     def is_half_made(self, missing: Collection[str]) -> bool:
         if not missing or FIRST in missing:
             return False
         return not self.connection.rows(f"SELECT 1 FROM {self.named(FIRST)} LIMIT 1")
 
+    @translated("target", CONTROL)
     def ddl(self) -> str:
         script = ddl(self._schema)
         there = self.connection.rows(
@@ -262,11 +268,13 @@ class MySqlRecords(ServerRecords):
                 for name in taken:
                     self.connection.rows("SELECT release_lock(%s)", [name])
 
+    @translated("target", CONTROL)
     def _end_attempts(self, run_id: str) -> None:
         """What the run's open attempts do is void from here on."""
         for number in self.open_attempts(run_id).values():
             self.connection.end_session(number)
 
+    @translated("target", CONTROL)
     def open_attempts(self, run_id: str) -> dict[str, int]:
         """Partitions that are locked, and the numbers of the sessions that do."""
         rows = self.read(Kind.RUN, {"run_id": run_id}, ("plan",))

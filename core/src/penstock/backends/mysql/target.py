@@ -176,14 +176,19 @@ class MySqlTarget(SqlTarget):
         try:
             yield self._session, made
         finally:
-            connection.change(f"DROP TEMPORARY TABLE {name}")
+            with planning("target", MADE):
+                connection.change(f"DROP TEMPORARY TABLE {name}")
 
     def identity(self, table: TableRef) -> str:
         return f"{self._session.server.id}:{table}"
 
     def fit(self, source: Sequence[Column], target: Sequence[Column]) -> list[Fit]:
         fits = [_fitting(mine, theirs) for mine, theirs in zip(source, target, strict=True)]
-        if not self._session.kept("files", lambda: read_settings(self._session.connection).files):
+        with planning("target", "settings"):
+            settings = self._session.kept(
+                "settings", lambda: read_settings(self._session.connection)
+            )
+        if not settings.files:
             return fits
         return [carried(*each) for each in zip(fits, source, target, strict=True)]
 

@@ -112,4 +112,5 @@ def _made(session: MySqlSession, body: str, options: str, subject: str = MADE) -
     try:
         yield name
     finally:
-        session.connection.change(f"DROP TEMPORARY TABLE {name}")
+        with planning("target", subject):
+            session.connection.change(f"DROP TEMPORARY TABLE {name}")

@@ -1,0 +1,85 @@
+"""The connection is lost at any question that is asked of a target: a transient error, always."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import penstock
+from penstock import CopySpec, TransientError
+from penstock.backends.mysql.connection import Connection
+from penstock_testkit.mysql import connect_mysql
+
+from .mysql_pair import execute, rows
+
+if TYPE_CHECKING:
+    from tests.conftest import Connection as PostgresConnection
+
+PLANS: dict[str, dict[str, Any]] = {
+    "night": {"mode": "upsert", "incremental": "xmin", "deletes": "hard"},
+    "recreate": {"mode": "recreate"},
+}
+
+
+@contextmanager
+def lost_at(monkeypatch: pytest.MonkeyPatch, url: str, number: int) -> Iterator[list[bytes]]:
+    """End the session that says the statement of this number. Yields all that were said."""
+    said: list[bytes] = []
+    execute_command = Connection._execute_command
+
+    def ending(self: Connection, command: int, text: Any) -> None:
+        if self.side == "target":
+            said.append(text if isinstance(text, bytes) else str(text).encode())
+            if len(said) == number:
+                end(url, self.number)
+        execute_command(self, command, text)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Connection, "_execute_command", ending)
+        yield said
+
+
+def end(url: str, number: int) -> None:
+    with closing(connect_mysql(url)) as admin, admin.cursor() as cursor:
+        cursor.execute(f"KILL {number}")
+        there = f"SELECT 1 FROM information_schema.processlist WHERE id = {number}"
+        while cursor.execute(there):
+            time.sleep(0.01)
+
+
+@pytest.mark.parametrize("options", PLANS.values(), ids=PLANS)
+def test_planning(
+    source: PostgresConnection,
+    source_url: str,
+    mysql_url: str,
+    monkeypatch: pytest.MonkeyPatch,
+    options: dict[str, Any],
+) -> None:
+    source.execute(b"CREATE TABLE items (id int PRIMARY KEY, word varchar(20) CHECK (word <> ''))")
+    execute(mysql_url, "CREATE TABLE items (id int PRIMARY KEY, word varchar(20))")
+    database = mysql_url.rpartition("/")[2].partition("?")[0]
+    serial = iter(range(10**6))
+
+    def create() -> None:
+        given = {"table": "public.items", "target_table": f"{database}.items", **options}
+        run_id = f"r{next(serial)}"
+        penstock.create(CopySpec(source=source_url, target=mysql_url, run_id=run_id, **given))
+        penstock.release(run_id, target=mysql_url)
+
+    create()
+    with lost_at(monkeypatch, mysql_url, 0) as said:
+        create()
+    assert len(said) > 10
+    for number, statement in enumerate(said, 1):
+        with lost_at(monkeypatch, mysql_url, number):
+            try:
+                create()
+            except TransientError:
+                continue
+            except Exception as error:
+                raise AssertionError(f"lost at {statement!r}") from error
+    assert rows(mysql_url, "SELECT count(*) FROM items") == [(0,)]
