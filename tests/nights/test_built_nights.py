@@ -165,9 +165,14 @@ def test_a_target_that_cannot_be_swapped_is_merged_where_that_is_allowed(pair: P
             {"deletes": "hard"},
             "has triggers (t)",
         ),
+        (
+            "ALTER TABLE items FORCE ROW LEVEL SECURITY",
+            {"deletes": "hard"},
+            "rows that row security hides",
+        ),
         ("SELECT", {"deletes": "hard", "above_atomic_limit": "fail"}, "fail allows no swap"),
     ],
-    ids=["a view", "rows that stay", "a condition", "a column", "a trigger", "fail"],
+    ids=["a view", "rows that stay", "a condition", "a column", "a trigger", "security", "fail"],
 )
 def test_what_cannot_be_swapped_is_refused(
     items: Pair, change: str, options: dict[str, Any], why: str

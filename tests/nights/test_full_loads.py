@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable
 from typing import Any
 
 import psycopg
 import pytest
 from tests.backends.conftest import Pair
+from tests.faults.cli import PATIENCE, Run
+from tests.faults.gate import Gate
 from tests.nights.test_rules import (
     ALL,
     ATTACH,
@@ -28,6 +31,7 @@ import penstock
 from penstock import CopySpec
 from penstock.events import Event, StepChanged
 from penstock.model.nights import Watermark
+from penstock_testkit import TcpProxy
 
 __all__ = ["items", "pair", "parted"]
 MODES = ("truncate", "recreate", "swap")
@@ -251,3 +255,34 @@ def test_a_full_load_of_a_batch(items: Pair) -> None:
     assert [mark.rows for mark in marks] == [200, 200]
     assert full(night(items)) == ""
     assert full(night(items, table="public.more")) == ""
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_full_load_that_is_killed_as_it_sets_the_watermark(items: Pair, mode: str) -> None:
+    items.source.run("UPDATE items SET word = 'new'")
+    with TcpProxy.of(items.target.url) as proxy:
+        gate = Gate(proxy, b'INTO "penstock"."watermark"', "to_server")
+        run = Run(
+            *("copy", "--source", items.source.url, "--target", proxy.url(items.target.url)),
+            *("--table", "public.items", "--mode", mode, "--incremental", "xmin"),
+            *("--run-id", "killed", "--degree", "1"),
+        )
+        try:
+            while not gate.wait(0.02):
+                assert not run.has_ended(), run.errors
+            run.signal_all(signal.SIGKILL)
+            run.popen.wait(PATIENCE)
+        finally:
+            gate.open()
+            run.close()
+    ends: dict[str, Any] = {"source": items.source.url, "target": items.target.url}
+    assert penstock.watermarks(target=items.target.url) == ()
+    if mode == "swap":
+        assert items.target.count("items") == 0
+    list(penstock.resume("killed", **ends))
+    (mark,) = history(items)
+    assert mark.run_id == "killed"
+    after = night(items, deletes="hard")
+    assert full(after) == ""
+    assert after.done().rows == 0
+    check_same(items)

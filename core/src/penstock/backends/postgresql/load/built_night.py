@@ -36,7 +36,7 @@ def plan_built(
         _check_replaced(facts, request)
     asked = replace(request, mode=SWAP, conflict_columns=None, deletes=Deletes(IGNORE))
     plan = plan_swap(facts, asked)
-    _check_triggers(facts, request)
+    _check_rows(facts, request)
     if replaces:
         steps = (*plan.steps, *finding_gone(ref, plan.table, key))
     else:
@@ -87,13 +87,19 @@ def _is_made(column: dict[str, object]) -> bool:
     return bool(column.get("generated"))
 
 
-def _check_triggers(facts: TargetFacts, request: LoadRequest) -> None:
+def _check_rows(facts: TargetFacts, request: LoadRequest) -> None:
     """
     Raises:
-        PlanningError: what triggers do for each row would not be done.
+        PlanningError: what triggers do for each row would not be done, or there may be rows that
+            this user does not see.
     """
-    with planning("target", f"triggers of {request.target}"):
-        found = [each["name"] for each in facts.definition(request.target)["attached"]["triggers"]]
+    with planning("target", f"table {request.target}"):
+        table = facts.definition(request.target)
+    if table["force_row_security"]:
+        raise PlanningError(
+            f"{request.target} may have rows that row security hides from its owner"
+        )
+    found = [each["name"] for each in table["attached"]["triggers"]]
     if found:
         raise PlanningError(
             f"{request.target} has triggers ({', '.join(found)}), which a table that is built anew "
