@@ -48,7 +48,7 @@ def measure_nights(bench: Bench, scale: float, repeat: int) -> Nights:
             tell(f"turn {turn + 1} of {repeat}, {way}: {cost.wall:.2f} s, mover {cost.mover:.2f} s")
 
         note(ALL, ["--mode", "truncate"])
-        # It reads all rows, since the table is not what the last night has left: not counted.
+        # The first one reads all rows, since there is no watermark yet: not counted.
         run([penstock_command("copy", bench, TABLE, DEGREE, *NIGHT)])
         note(NOTHING, NIGHT)
         _change(bench, turn)

@@ -25,6 +25,8 @@ from .targets import PostgresTarget, Row, Target
 
 LAST_WORDS = 4000
 DELETES = ("hard", "soft", "ignore")
+# The share of nights that are built beside the target, and swapped in.
+SWAPPED = 0.25
 # Ended well; refused for good, with nothing written; try again.
 CODES = (0, 65, 75)
 # 64: it was killed before the target knew of it.
@@ -126,7 +128,14 @@ class Month:
         self.runs.append(run_id)
         if EVEN in words:
             self.ledger.conditions[run_id] = is_even
+        elif self._may_swap and self.chance.random() < SWAPPED:
+            words = (*words, "--atomic-limit", "1")
         return self._started("copy", *self._ends(), "--run-id", run_id, *self._asked(), *words)
+
+    @property
+    def _may_swap(self) -> bool:
+        """Whether a night may be built beside the target, and swapped in."""
+        return self.deletes == "hard" and isinstance(self.target, PostgresTarget)
 
     def _asked(self) -> tuple[str, ...]:
         return (

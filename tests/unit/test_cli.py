@@ -239,6 +239,13 @@ def test_help_teaches(command: list[str], capsys: pytest.CaptureFixture[str]) ->
         assert code in text
 
 
+# When a run is planned.
+DECIDED = {
+    *("run_id", "full_every", "on_target_changed"),
+    *("atomic_limit", "above_atomic_limit"),
+}
+
+
 def test_resume_offers_what_may_change_and_nothing_else(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -247,7 +254,7 @@ def test_resume_offers_what_may_change_and_nothing_else(
     for item in fields(CopySpec):
         # Texts of other options may name it.
         flag = re.search(rf"^  --{item.name.replace('_', '-')}\b(?!-)", text, re.MULTILINE)
-        offered = item.metadata["execution"] and item.name != "run_id"
+        offered = item.metadata["execution"] and item.name not in DECIDED
         assert bool(flag) == (offered or item.name == "control_schema"), item.name
 
 

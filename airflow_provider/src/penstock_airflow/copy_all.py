@@ -29,6 +29,7 @@ from penstock_airflow.nights import (
     STALE,
     covered_by,
     is_overtaken,
+    may_be_overtaken,
     mirror,
     next_id,
     said,
@@ -110,6 +111,8 @@ class CopyAllOperator(LineageMixin, PenstockOperator):
         conflict_columns: kinds.Names | None = None,
         incremental: kinds.Incremental | kinds.Text | None = None,
         atomic: kinds.Atomic | kinds.Text | None = None,
+        atomic_limit: kinds.Text | None = None,
+        above_atomic_limit: kinds.AboveAtomicLimit | kinds.Text = "swap",
         deletes: kinds.Text = "ignore",
         max_deletes: kinds.Text = "30%,1000",
         full_every: float | kinds.Text | None = None,
@@ -200,7 +203,7 @@ class CopyAllOperator(LineageMixin, PenstockOperator):
         """The runs that were overtaken by other nights. What else has failed is tried again with
         them: where all tables are merged together, it may have failed because of them."""
         named = [table for table in self.tables if isinstance(table, Mapping)]
-        if not any(options.get("incremental") for options in (self.options, *named)):
+        if not any(may_be_overtaken({**self.options, **own}) for own in ({}, *named)):
             return []
         found = [self._overtaken(run_id, target) for run_id in self._failed]
         return [status for status in found if status is not None]

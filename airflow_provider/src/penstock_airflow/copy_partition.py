@@ -15,7 +15,13 @@ from penstock_airflow.followed import check_followed
 from penstock_airflow.identity import clearings, recopies_partition
 from penstock_airflow.lineage import CopyFacts, LineageMixin
 from penstock_airflow.links import ReportLink
-from penstock_airflow.nights import COVERED, STALE_GROUP, covered_by, said
+from penstock_airflow.nights import (
+    COVERED,
+    STALE_GROUP,
+    covered_by,
+    may_be_overtaken,
+    said,
+)
 from penstock_airflow.options import overrides
 from penstock_airflow.results import covered_result, result_of
 
@@ -91,7 +97,8 @@ class CopyPartitionOperator(LineageMixin, PenstockOperator):
         try:
             finished = self._resumed(ends, ids, cleared=cleared, recopy=bool(recopy))
         except AirflowException:
-            status = self._overtaken(partition["run_id"], ends["target"]) if gathers else None
+            moves = may_be_overtaken({**partition, "incremental": gathers})
+            status = self._overtaken(partition["run_id"], ends["target"]) if moves else None
             if status is None:
                 raise
             if not covered_by(status):

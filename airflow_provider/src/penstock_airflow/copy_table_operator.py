@@ -22,6 +22,7 @@ from penstock_airflow.nights import (
     MOST_NIGHTS,
     STALE,
     covered_by,
+    may_be_overtaken,
     mirror,
     next_id,
     said,
@@ -95,6 +96,8 @@ class CopyTableOperator(LineageMixin, PenstockOperator):
         conflict_columns: kinds.Names | None = None,
         incremental: kinds.Incremental | kinds.Text | None = None,
         atomic: kinds.Atomic | kinds.Text | None = None,
+        atomic_limit: kinds.Text | None = None,
+        above_atomic_limit: kinds.AboveAtomicLimit | kinds.Text = "swap",
         deletes: kinds.Text = "ignore",
         max_deletes: kinds.Text = "30%,1000",
         full_every: float | kinds.Text | None = None,
@@ -187,8 +190,8 @@ class CopyTableOperator(LineageMixin, PenstockOperator):
                 return self._copied(context, run_id, ends)
             except AirflowException:
                 # A night that was overtaken would fail for ever.
-                incremental = self.options.get("incremental")
-                status = self._overtaken(run_id, ends["target"]) if incremental else None
+                asked = may_be_overtaken(self.options)
+                status = self._overtaken(run_id, ends["target"]) if asked else None
                 if status is None:
                     raise
             if covered_by(status):
@@ -205,7 +208,8 @@ class CopyTableOperator(LineageMixin, PenstockOperator):
         except PenstockError as error:
             raise as_airflow(error) from None
         # A night reads the source as it is now in any case.
-        cleared = bool(clearings(context["ti"])) and spec.incremental is None
+        is_night = spec.incremental is not None and spec.load_mode.merges_at_end
+        cleared = bool(clearings(context["ti"])) and not is_night
         finished = self._follow(self._copy(spec, run_id, ends, cleared=cleared))
         self.log.info(
             "the run's report\n%s", as_arguments(report_text(finished, "clear this task"))

@@ -8,7 +8,7 @@ from typing import Any
 from airflow.providers.common.compat.sdk import Asset
 
 import penstock
-from penstock import PenstockError, RunStatus
+from penstock import MODES, PenstockError, RunStatus
 
 STATE_KEY = "penstock_watermark"
 MOST_NIGHTS = 20
@@ -25,6 +25,13 @@ COVERED = (
     "run {run_id}: covered by run {night.overtaken_by.run_id}, which has read the source as of "
     "{night.overtaken_by.moment}, as late as this one or later. Nothing is left to do"
 )
+
+
+def may_be_overtaken(options: Mapping[str, Any]) -> bool:
+    """Whether a run with these options may have a watermark to move: a load of all rows has, where
+    there is one."""
+    mode = MODES.get(options.get("mode", "append"))
+    return bool(options.get("incremental")) or (mode is not None and mode.starts_empty)
 
 
 def overtaken(run_id: str, *, target: str, control_schema: str) -> RunStatus | None:

@@ -54,6 +54,10 @@ Atomic = Literal[
     "table",
     "batch",
 ]
+AboveAtomicLimit = Literal[
+    "swap",
+    "fail",
+]
 OnTargetChanged = Literal[
     "full",
     "fail",

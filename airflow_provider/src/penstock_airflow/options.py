@@ -159,7 +159,7 @@ def python_names() -> Iterator[None]:
 def execution_of(spec: CopySpec) -> dict[str, Any]:
     """The options that say how to run, as `penstock.resume` takes them."""
     ours = {*_OURS, "control_schema"}
-    names = [item.name for item in fields(CopySpec) if item.metadata["execution"]]
+    names = [item.name for item in fields(CopySpec) if item.metadata.get("resumed")]
     return {name: getattr(spec, name) for name in names if name not in ours}
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from airflow.providers.common.compat.sdk import conf
 
 import penstock
-from penstock import PenstockError, UsageError
+from penstock import MODES, PenstockError, UsageError
 from penstock_airflow.base import TargetOperator, as_airflow, known
 from penstock_airflow.ends import TARGET_ARGUMENTS
 from penstock_airflow.packing import pack
@@ -67,10 +67,16 @@ class PlanCopyOperator(TargetOperator):
             most_tasks=conf.getint("core", "max_map_length"),
             at_once=_at_once(run.spec.get("degree")),
             max_rate=run.spec.get("max_rate"),
-            gathers=bool(run.spec.get("incremental") or run.spec.get("atomic")),
+            gathers=_gathers(run.spec),
         )
         self.log.info("%d partitions in %d mapped tasks", len(plan.partitions), len(packs))
         return packs
+
+
+def _gathers(spec: Mapping[str, Any]) -> bool:
+    """Whether a run gathers its rows in a stage, by its stored spec."""
+    merges = MODES[spec["mode"]].merges_by_key
+    return bool(spec.get("atomic") or (merges and spec.get("incremental")))
 
 
 def _at_once(degree: Any) -> int:

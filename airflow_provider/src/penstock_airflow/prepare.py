@@ -81,6 +81,8 @@ class PrepareCopyOperator(PenstockOperator):
         conflict_columns: kinds.Names | None = None,
         incremental: kinds.Incremental | kinds.Text | None = None,
         atomic: kinds.Atomic | kinds.Text | None = None,
+        atomic_limit: kinds.Text | None = None,
+        above_atomic_limit: kinds.AboveAtomicLimit | kinds.Text = "swap",
         deletes: kinds.Text = "ignore",
         max_deletes: kinds.Text = "30%,1000",
         full_every: float | kinds.Text | None = None,

@@ -95,8 +95,8 @@ def check_partitions(spec: CopySpec, partitions_def: dg.PartitionsDefinition) ->
     if spec.load_mode.merges_at_end:
         flag = "incremental" if spec.incremental else "atomic"
         raise UsageError(
-            f"{flag}: a night brings the whole table to one moment, so it goes without partitions; "
-            "leave partitions_def out"
+            f"{flag}: all rows come in one transaction, so it goes without partitions; leave "
+            "partitions_def out"
         )
     if spec.load_mode.starts_empty:
         modes = ", ".join(name for name, mode in MODES.items() if not mode.starts_empty)

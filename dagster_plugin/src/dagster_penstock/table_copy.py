@@ -151,7 +151,7 @@ class Copy(ABC):
 
     def overtaken(self, request: TableRequest) -> RunStatus | None:
         """How a run stands that has failed, if another night keeps it from merging its rows."""
-        if not self._spec.incremental:
+        if not (self._spec.incremental or self._spec.load_mode.starts_empty):
             return None
         try:
             status = self.status(request.run_id)

@@ -139,6 +139,79 @@ def test_a_second_night_reads_what_has_changed(items: Ends) -> None:
     assert items.target.stages() == []
 
 
+@pytest.mark.parametrize("mode", ["truncate", "recreate", "swap"])
+@pytest.mark.parametrize("asked", ["xmin", None])
+def test_a_night_after_a_full_load_reads_what_has_changed(
+    items: Ends, mode: str, asked: str | None
+) -> None:
+    if asked:
+        items.night(mode="recreate", incremental=None).done()
+    else:
+        items.night().done()
+    items.night(mode=mode, incremental=asked).done()
+    items.change("UPDATE items SET word = 'x' WHERE id < 4", "DELETE FROM items WHERE id = 9")
+    assert items.night(deletes="hard").done().rows == 3
+    items.check_same()
+    (name,) = {mark.name for mark in penstock.watermarks(target=items.target.url)}
+    history = penstock.watermark_history(name, target=items.target.url)
+    assert len(history) == (2 if asked else 3)
+    assert history[1].full == f"--mode {mode} loads the table anew"
+
+
+@pytest.mark.parametrize("mode", ["truncate", "swap"])
+def test_a_full_load_whose_watermark_moves_sets_none(items: Ends, mode: str) -> None:
+    items.night(watermark="w").done()
+    spec = CopySpec(
+        source=items.source_url,
+        target=items.target.url,
+        table="public.items",
+        target_table=items.target.table,
+        mode=mode,
+        incremental="xmin",
+        watermark="w",
+        run_id="late",
+    )
+    penstock.create(spec)
+    penstock.reset_watermark("w", target=items.target.url)
+    with pytest.raises(Overtaken):
+        items.resume("late")
+    assert len(penstock.watermark_history("w", target=items.target.url)) == 2
+    items.night(watermark="w").done()
+    items.check_same()
+
+
+def test_all_partitions_are_replaced_in_one_transaction(items: Ends) -> None:
+    options: dict[str, Any] = {"mode": "replace", "atomic": "table", "key": "id"}
+    items.night(mode="recreate", incremental=None).done()
+    items.change(
+        "UPDATE items SET word = 'new'",
+        "DELETE FROM items WHERE id % 7 = 0",
+        "INSERT INTO items VALUES (0, 'first'), (9999, 'last')",
+    )
+    before, seen = items.target.rows(ALL), []
+    spec = CopySpec(
+        source=items.source_url,
+        target=items.target.url,
+        table="public.items",
+        target_table=items.target.table,
+        partitions=3,
+        run_id="replaced",
+        **options,
+    )
+    for event in penstock.copy(spec):
+        # DuckDB has one process at a time.
+        if isinstance(event, Committed) and isinstance(items.target, MysqlTarget):
+            seen.append(items.target.rows(ALL) == before)
+    assert all(seen)
+    items.check_same()
+    assert items.target.stages() == []
+    items.change("UPDATE items SET word = 'low' WHERE id < 100")
+    items.night(**options, incremental=None, where="id < 100").done()
+    items.check_same()
+    ends: dict[str, Any] = {"source": items.source_url, "target": items.target.url}
+    assert penstock.verify("replaced", **ends, checksum=True).ok
+
+
 def test_what_came_of_a_night_is_in_the_watermark(items: Ends) -> None:
     items.night(watermark="w").done()
     items.change("UPDATE items SET word = 'x' WHERE id < 4", "DELETE FROM items WHERE id = 9")

@@ -11,7 +11,7 @@ from typing import Any
 
 from penstock.errors import UsageError
 from penstock.spec.batch_spec import ON_TABLE_ERROR, BatchSpec
-from penstock.spec.copy_spec import ATOMIC, CopySpec
+from penstock.spec.copy_spec import ATOMIC, CopySpec, resumed_options
 from penstock.spec.references import redact
 
 _OF_BATCH = ("target_schema", "on_table_error")
@@ -46,6 +46,8 @@ _GROUPS: Mapping[str, tuple[str, ...]] = {
         "conflict_columns",
         "incremental",
         "atomic",
+        "atomic_limit",
+        "above_atomic_limit",
         "deletes",
         "max_deletes",
         "full_every",
@@ -81,7 +83,6 @@ _GROUPS: Mapping[str, tuple[str, ...]] = {
 }
 
 _CONNECTION = ("source", "target")
-_NOT_ON_RESUME = (*_CONNECTION, "run_id")
 
 UNQUOTED = (
     "did the shell expand a pattern? Put patterns in quotes, as in --source './orders/*', or the "
@@ -159,9 +160,9 @@ def add_resume_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group(
         "how to run it", "options left out stay as they are in the run"
     )
-    for item in fields(CopySpec):
-        if item.metadata["execution"] and item.name not in _NOT_ON_RESUME:
-            _add(group, item, show_default=False)
+    known = {item.name: item for item in fields(CopySpec)}
+    for name in resumed_options():
+        _add(group, known[name], show_default=False)
 
 
 def add_hold_options(parser: argparse.ArgumentParser) -> None:
@@ -279,23 +280,16 @@ def read_overrides(arguments: argparse.Namespace) -> dict[str, Any]:
     given = _explicit_options(arguments)
     # The rest stands in for what the run has stored, and allows every execution option.
     spec = CopySpec.from_mapping({**given, "table": "a.b", "mode": "truncate"}, "penstock resume")
-    changeable = {item.name for item in fields(CopySpec) if item.metadata["execution"]}
-    return {
-        name: getattr(spec, name)
-        for name in given
-        if name in changeable and name not in _NOT_ON_RESUME
-    }
+    return {name: getattr(spec, name) for name in given if name in resumed_options()}
 
 
 def execution_words(arguments: argparse.Namespace) -> list[str]:
     """The execution options of a ``resume`` as written, for the next one."""
     return [
         word
-        for item in fields(CopySpec)
-        if item.metadata["execution"]
-        and item.name not in _NOT_ON_RESUME
-        and hasattr(arguments, item.name)
-        for word in ("--" + item.name.replace("_", "-"), str(getattr(arguments, item.name)))
+        for name in resumed_options()
+        if hasattr(arguments, name)
+        for word in ("--" + name.replace("_", "-"), str(getattr(arguments, name)))
     ]
 
 

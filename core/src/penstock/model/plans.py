@@ -27,6 +27,13 @@ MOST_NAMED = 5
 MERGE_STEP = "merge"
 """The id of the step that merges the stage of a night into the target, in one transaction."""
 
+SWAP_STEP = "swap"
+"""The id of the step by which a table that was built beside the target takes its place."""
+
+WATERMARK_STEP = "watermark"
+"""The id of the step that sets the watermark once a load has ended, where no other step can do that
+in its transaction."""
+
 GONE_STEP = "gone"
 """The id of the step that finds rows which the source has no more. It reads the source."""
 
@@ -64,6 +71,8 @@ class Step:
     """The sequence's position; None: the source has none."""
     makes_schema: str = field(default="", compare=False, metadata=NOT_STORED)
     """The schema that it makes, where there is none of that name."""
+    moves_watermark: bool = field(default=False, metadata=OMITTED)
+    """It ends a load of all rows: its transaction moves the watermark of the run's night."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +101,16 @@ class LoadPlan:
     @property
     def after(self) -> tuple[Step, ...]:
         return tuple(step for step in self.steps if step.after)
+
+    @property
+    def night_step(self) -> str:
+        """The id of the step whose transaction moves the watermark; empty where none does."""
+        moving = (
+            step.id
+            for step in (*self.steps, *self.links)
+            if step.moves_watermark or step.id == MERGE_STEP
+        )
+        return next(moving, "")
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,16 +22,24 @@ from penstock.backends.api.target import TargetCatalog
 from penstock.backends.api.worker import are_shared, compared_pairs
 from penstock.errors import MissingTarget, PermanentError, PlanningError, TransientError
 from penstock.model.extents import Bound, Crossing, Key, Whole
-from penstock.model.nights import Night, is_behind
-from penstock.model.plans import LoadPlan, Partition, PartitionPlan
+from penstock.model.nights import Horizon, Night, SourceVersions, Watermark, is_behind
+from penstock.model.plans import MERGE_STEP, LoadPlan, Partition, PartitionPlan
 from penstock.model.table_model import TableDefinition
 from penstock.model.tables import Column, ColumnPair, TableRef
 from penstock.planning import cuts as planning
+from penstock.planning.built_nights import built, within_limit
 from penstock.planning.choice import Choice, choose
 from penstock.planning.column_pairs import ColumnMapping, chosen_columns, map_columns
 from penstock.planning.cuts import Cut
 from penstock.planning.named_partitions import resolve_partitions
-from penstock.planning.nights import explained, new_leaves, plan_night
+from penstock.planning.nights import (
+    explained,
+    explained_full_load,
+    new_leaves,
+    plan_full_load,
+    plan_night,
+    setting_watermark,
+)
 from penstock.planning.nights_before import NightsBefore
 from penstock.planning.one_statement import expecting_one_statement
 from penstock.planning.orders import compared_key, disorder
@@ -40,7 +48,7 @@ from penstock.planning.support import check_supported
 from penstock.planning.where_words import of_where
 from penstock.spec.copy_spec import CopySpec
 from penstock.spec.degrees import Streams
-from penstock.spec.modes import MODES
+from penstock.spec.modes import MERGE, MODES
 from penstock.spec.strategies import HASH, NAMED, NTILE, RANGE, TIME, VALUES
 
 
@@ -83,31 +91,30 @@ def build_plan(
     mapping = match_columns(spec, columns, table.columns, source, target, formats)
     _check_both_sides(spec, table, mapping, source, target)
     heirs = () if spec.descendants == "exclude" else source.heirs(relation)
-    load = target.plan_load(
-        LoadRequest(
-            run_id=run_id,
-            source=relation,
-            target=spec.target_ref,
-            mode=spec.load_mode,
-            pairs=mapping.pairs,
-            conflict_columns=spec.conflict_columns,
-            indexes=spec.indexes,
-            unlogged=spec.unlogged,
-            definition=table.definition,
-            made=table.made,
-            where=spec.where,
-            given=bool(given),
-            extents=tuple((partition.id, partition.extent) for partition in given),
-            writing=spec.writing,
-            heirs=heirs,
-            siblings=siblings or Siblings(),
-            deletes=spec.gone,
-            merges_together=spec.atomic == "batch" and siblings is not None,
-            counted=source.positions(relation)
-            if spec.sequences == "set" and not spec.schema_only
-            else None,
-        )
+    request = LoadRequest(
+        run_id=run_id,
+        source=relation,
+        target=spec.target_ref,
+        mode=spec.load_mode,
+        pairs=mapping.pairs,
+        conflict_columns=spec.conflict_columns,
+        indexes=spec.indexes,
+        unlogged=spec.unlogged,
+        definition=table.definition,
+        made=table.made,
+        where=spec.where,
+        given=bool(given),
+        extents=tuple((partition.id, partition.extent) for partition in given),
+        writing=spec.writing,
+        heirs=heirs,
+        siblings=siblings or Siblings(),
+        deletes=spec.gone,
+        merges_together=spec.atomic == "batch" and siblings is not None,
+        counted=source.positions(relation)
+        if spec.sequences == "set" and not spec.schema_only
+        else None,
     )
+    load = target.plan_load(request)
     if _is_there_by_now(spec, table, target):
         return build_plan(
             spec,
@@ -127,9 +134,24 @@ def build_plan(
     if spec.gone.found:
         _check_gone(spec, mapping, load, target, is_there=table.definition is None)
     nights = (nights or NightsBefore(target, [])).of(spec)
-    night, selection, night_reasons = _night(spec, mapping.pairs, source, target, nights)
+    night, selection, night_reasons = _night(
+        spec, mapping.pairs, source, target, nights, capabilities
+    )
     with of_where(spec.where):
         statistics = source.statistics(relation, spec.where)
+    if night is not None and spec.load_mode.merges_at_end:
+        planned = night
+        night, may_merge = within_limit(spec, night, selection, source, statistics)
+        if night is not planned:
+            selection, night_reasons = "", explained(night, ())
+        if night.full:
+            load, said = built(
+                spec, request, load, target, table.columns, statistics, may_merge=may_merge
+            )
+            night_reasons = (*night_reasons, *said)
+    if night is not None and load.night_step != MERGE_STEP:
+        with_swap = capabilities.target.steps_with_records
+        load = setting_watermark(load, night.name, with_swap=with_swap)
     names = {column.name for column in columns}
     partitions: tuple[Partition, ...]
     choice, cut, partitions = _partitions(
@@ -238,6 +260,7 @@ def _night(
     source: SourceCatalog,
     target: TargetCatalog,
     before: NightsBefore,
+    capabilities: Capabilities,
 ) -> tuple[Night | None, str, tuple[str, ...]]:
     """What an incremental load continues, the condition for the rows that it reads, and why.
 
@@ -246,7 +269,7 @@ def _night(
         TransientError: the source is read as of an earlier moment than the last night.
     """
     if spec.incremental is None:
-        return None, "", ()
+        return _unasked_night(spec, pairs, source, target, before, capabilities)
     assert isinstance(source, VersionedSource), "its capabilities say so"
     relation = spec.relation
     assert isinstance(relation, TableRef), "checked with the options"
@@ -254,27 +277,79 @@ def _night(
         source.check_fixed(spec.where)
     last = before.last(spec)
     now, versions = source.horizon(), source.versions(relation)
+    if behind := _behind(spec, source, target, last, versions, now):
+        raise TransientError(behind)
+    if not spec.load_mode.merges_at_end:
+        night = plan_full_load(spec, pairs, last, versions)
+        return night, "", explained_full_load(night)
     there = before.target_now(spec)
     night = plan_night(spec, pairs, last, versions, now, source.furthest, there)
+    new = new_leaves(night, last) if night.since else ()
+    condition = source.changed_since(night.since, new) if night.since else ""
+    return night, condition, explained(night, new)
+
+
+def _unasked_night(
+    spec: CopySpec,
+    pairs: tuple[ColumnPair, ...],
+    source: SourceCatalog,
+    target: TargetCatalog,
+    before: NightsBefore,
+    capabilities: Capabilities,
+) -> tuple[Night | None, str, tuple[str, ...]]:
+    """A load of all rows sets the watermark of its name where there is one, though it is not asked
+    to: the next night would find a table that it does not know, and read everything."""
+    mode, relation = spec.load_mode, spec.relation
+    if (
+        not mode.starts_empty
+        or mode.merges_at_end
+        or MERGE not in capabilities.target.modes
+        or spec.snapshot == "none"
+        or spec.schema_only
+        or not (isinstance(source, VersionedSource) and isinstance(relation, TableRef))
+    ):
+        return None, "", ()
+    last = before.last(spec)
+    if last is None:
+        return None, "", ()
+    try:
+        if spec.where is not None:
+            source.check_fixed(spec.where)
+        now, versions = source.horizon(), source.versions(relation)
+        why = _behind(spec, source, target, last, versions, now)
+    except PermanentError as error:
+        why = error.message
+    else:
+        if not why:
+            night = plan_full_load(spec, pairs, last, versions)
+            return night, "", explained_full_load(night)
+    stays = f"watermark {last.name}: stays as it is, so the next night reads all rows, since {why}"
+    return None, "", (stays,)
+
+
+def _behind(
+    spec: CopySpec,
+    source: VersionedSource,
+    target: TargetCatalog,
+    last: Watermark | None,
+    versions: SourceVersions,
+    now: Horizon,
+) -> str:
+    """How a source is read as of an earlier moment than the last night; empty where it is not."""
     read = last
     if versions.standby and last is not None and last.horizon is None:
         # It may lag behind what was read before the watermark was reset, too.
         history = target.control.watermark_history(last.name)
         read = next((each for each in history if each.horizon), None)
-    if (
-        read is not None
-        and read.horizon is not None
-        and is_behind(read, versions, now)
-        and (versions.standby or source.has_reached(read.horizon))
-    ):
-        raise TransientError(
-            f"source: {spec.source_name} is read as of an earlier moment than the last night, run "
-            f"{read.run_id}, which has read it as of {read.moment}; try again"
-            + (" once the standby has caught up" if versions.standby else "")
-        )
-    new = new_leaves(night, last) if night.since else ()
-    condition = source.changed_since(night.since, new) if night.since else ""
-    return night, condition, explained(night, new)
+    if read is None or read.horizon is None or not is_behind(read, versions, now):
+        return ""
+    if not versions.standby and not source.has_reached(read.horizon):
+        return ""
+    return (
+        f"source: {spec.source_name} is read as of an earlier moment than the last night, run "
+        f"{read.run_id}, which has read it as of {read.moment}; try again"
+        + (" once the standby has caught up" if versions.standby else "")
+    )
 
 
 def expect_tables(specs: Sequence[CopySpec], source: SourceCatalog, target: TargetCatalog) -> None:

@@ -52,8 +52,8 @@ def check_given_partitions(spec: CopySpec, given: Sequence[Partition]) -> None:
     if spec.load_mode.merges_at_end:
         flag = "--incremental" if spec.incremental else "--atomic"
         raise UsageError(
-            f"{flag}: a night brings the whole table to one moment, so it goes without given "
-            "partitions; leave one of them out"
+            f"{flag}: all partitions come in one transaction, so it goes without given ones, each "
+            "of which stands alone; leave one of them out"
         )
     if spec.load_mode.starts_empty:
         those = ", ".join(mode_names(lambda mode: not mode.starts_empty))

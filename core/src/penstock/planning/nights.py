@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from penstock.errors import PlanningError
 from penstock.model.codec import to_json
 from penstock.model.nights import Horizon, Night, SourceVersions, Watermark
+from penstock.model.plans import SWAP_STEP, WATERMARK_STEP, LoadPlan, Step
 from penstock.model.tables import ColumnPair
 from penstock.planning.cuts import counted
 from penstock.spec.copy_spec import CopySpec
@@ -69,6 +70,51 @@ def plan_night(
         target=target.storage,
         rows=target.rows,
         full_at=last.full_at if last and not full else "",
+    )
+
+
+def plan_full_load(
+    spec: CopySpec, pairs: tuple[ColumnPair, ...], last: Watermark | None, source: SourceVersions
+) -> Night:
+    """What a load of all rows, in a mode that leaves no others, leaves to the night after it.
+
+    Parameters:
+        last: what the night before has left.
+    """
+    return Night(
+        watermark_name(spec),
+        last.epoch if last else 0,
+        f"--mode {spec.mode} loads the table anew",
+        source,
+        _selects(spec, pairs),
+    )
+
+
+def setting_watermark(load: LoadPlan, name: str, *, with_swap: bool) -> LoadPlan:
+    """The plan of a load that moves a watermark in the transaction in which it ends.
+
+    Parameters:
+        with_swap: that may be the one that puts the table in its place.
+    """
+    if with_swap and any(step.id == SWAP_STEP for step in load.after):
+        steps = [
+            replace(step, name=f"{step.name}, and set watermark {name}", moves_watermark=True)
+            if step.id == SWAP_STEP
+            else step
+            for step in load.steps
+        ]
+        return replace(load, steps=tuple(steps))
+    last = max((step.rank for step in load.after), default=0)
+    what = f"set watermark {name}"
+    step = Step(WATERMARK_STEP, what, "", after=True, rank=last + 1, moves_watermark=True)
+    return replace(load, steps=(*load.steps, step))
+
+
+def explained_full_load(night: Night) -> tuple[str, ...]:
+    """What becomes of the watermark, for people."""
+    return (
+        f"watermark {night.name}: set at the end, from this run's snapshot; the next run with "
+        "--mode upsert --incremental xmin reads only what may have changed since",
     )
 
 

@@ -23,7 +23,8 @@ class NightsBefore:
 
     def __init__(self, target: TargetCatalog, specs: Sequence[CopySpec]) -> None:
         self._target = target
-        self._specs = [spec for spec in specs if spec.incremental]
+        self._specs = [s for s in specs if s.incremental or s.load_mode.starts_empty]
+        self._merged = [s for s in self._specs if s.load_mode.merges_at_end]
 
     def of(self, spec: CopySpec) -> NightsBefore:
         """Those before one that may have been given another name since."""
@@ -46,12 +47,26 @@ class NightsBefore:
 
     @cached_property
     def _last(self) -> Mapping[str, Watermark]:
-        names = dict.fromkeys(map(watermark_name, self._specs))
+        names = dict.fromkeys(
+            watermark_name(s) for s in self._specs if s.incremental or self._has_watermark(s)
+        )
         return self._target.control.latest_watermarks(list(names))
+
+    def _has_watermark(self, spec: CopySpec) -> bool:
+        return watermark_name(spec) in self._names
+
+    @cached_property
+    def _names(self) -> frozenset[str]:
+        try:
+            return self._target.control.watermark_names()
+        except Interrupted:
+            raise
+        except PenstockError:
+            return frozenset()  # a load that is not asked to set one does without
 
     @cached_property
     def _storages(self) -> Mapping[TableRef, str]:
-        tables = dict.fromkeys(spec.target_ref for spec in self._specs)
+        tables = dict.fromkeys(spec.target_ref for spec in self._merged)
         return self._target.control.storages(list(tables))
 
     def _is_counted(self, spec: CopySpec) -> bool:
@@ -61,7 +76,7 @@ class NightsBefore:
     @cached_property
     def _counts(self) -> Mapping[TableRef, int]:
         """As far as all tables can be counted by one statement."""
-        tables = dict.fromkeys(s.target_ref for s in self._specs if self._is_counted(s))
+        tables = dict.fromkeys(s.target_ref for s in self._merged if self._is_counted(s))
         if not isinstance(self._target, CountsMany):
             return {}
         try:

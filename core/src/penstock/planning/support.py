@@ -15,7 +15,7 @@ from penstock.backends.api.capabilities import (
 )
 from penstock.errors import UsageError
 from penstock.spec.copy_spec import SNAPSHOTS, CopySpec
-from penstock.spec.modes import Mode
+from penstock.spec.modes import MERGE, Mode
 from penstock.spec.option_values import flag_of
 
 _FIELDS = {item.name: item for item in fields(CopySpec)}
@@ -59,6 +59,9 @@ def _check_target(spec: CopySpec, target: TargetCapabilities) -> None:
         if spec.load_mode.merges_at_end:
             asked += " with --incremental" if spec.incremental else " with --atomic"
         raise _refused(target.system, "target", asked, known)
+    if spec.incremental and MERGE not in target.modes:
+        asked = f"--mode {spec.mode} with --incremental"
+        raise _refused(target.system, "target", asked, f"--mode {_modes(target.modes)}")
     _check_options(spec, TARGET_OPTIONS, target.options, target.system, "target")
     for name in _asked(spec, target.options):
         modes = target.options[name]

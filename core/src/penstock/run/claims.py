@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from penstock.backends.api.control import ControlStore, RunRow
 from penstock.errors import TargetBusy
 from penstock.model.nights import check_epoch
-from penstock.model.plans import MERGE_STEP, PartitionPlan
+from penstock.model.plans import PartitionPlan
 from penstock.spec.copy_spec import CopySpec
 from penstock.spec.modes import mode_of
 
@@ -28,7 +28,7 @@ def check_not_overtaken(run_id: str, plan: PartitionPlan, control: ControlStore)
     Raises:
         Overtaken: another night has ended since this one was planned.
     """
-    if plan.night is not None and MERGE_STEP not in control.steps_done(run_id):
+    if plan.night is not None and plan.load.night_step not in control.steps_done(run_id):
         name = plan.night.name
         check_epoch(run_id, plan.night, control.latest_watermarks([name]).get(name))
 

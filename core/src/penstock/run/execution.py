@@ -415,7 +415,7 @@ class Execution:
                 lost = found
             elif found is not None:
                 run.fail(found)
-            elif _merges(due.get(run.run_id, ())):
+            elif _ends_night(due.get(run.run_id, ())):
                 merged.append(run)
         yield from self._merged(merged)
         if lost is not None and (emptied := self._emptied_runs() or self._single_run()):
@@ -515,7 +515,9 @@ class Execution:
         except PenstockError:
             pass  # what stays is dropped by the night after the next
         for run in runs:
-            yield run.merged(marks.get(run))
+            # What a load of all rows has left is in its steps.
+            if run.spec.load_mode.merges_at_end:
+                yield run.merged(marks.get(run))
 
     def _do_steps(
         self, steps: Mapping[str, Sequence[Step]], *, one_by_one: bool = False
@@ -627,8 +629,8 @@ class Execution:
             run.fail(error)
 
 
-def _merges(steps: Sequence[Step]) -> bool:
-    return any(step.id == MERGE_STEP for step in steps)
+def _ends_night(steps: Sequence[Step]) -> bool:
+    return any(step.id == MERGE_STEP or step.moves_watermark for step in steps)
 
 
 def _cannot_be_copied(run: RunState) -> Event:

@@ -11,7 +11,7 @@ from contextvars import copy_context
 from dataclasses import dataclass
 
 from penstock.backends.api.target import TargetCatalog
-from penstock.errors import LoadLost, PenstockError, TooManyConnections
+from penstock.errors import LoadLost, Overtaken, PenstockError, TooManyConnections
 from penstock.events import Event, StepChanged
 from penstock.model.plans import Step
 from penstock.workers.backoff import backoff
@@ -157,7 +157,7 @@ class FinalSteps:
             return True
 
     def _again(self, task: _Task, error: PenstockError, attempt: int, begun: float) -> bool:
-        if not error.transient:
+        if not error.transient or isinstance(error, Overtaken):
             return False
         if task.step.urgent:
             return time.monotonic() - begun < URGENT_SECONDS

@@ -22,7 +22,7 @@ from penstock.errors import (
 )
 from penstock.events import Event
 from penstock.model.nights import has_tables_of
-from penstock.model.plans import GONE_STEP, MERGE_STEP, Step
+from penstock.model.plans import GONE_STEP, Step
 from penstock.model.tables import TableRef
 from penstock.run.control_link import ControlLink
 from penstock.run.standing import load_records
@@ -30,6 +30,10 @@ from penstock.run.standing import load_records
 if TYPE_CHECKING:
     from penstock.run.state import RunState
     from penstock.verification.gone import Gone
+
+
+class TablesChanged(TransientError):
+    """The source has got other tables while it was read."""
 
 
 def find_gone(
@@ -41,7 +45,11 @@ def find_gone(
         `PermanentError`, more rows would go than are allowed to; `TransientError`, the source has
         got other tables while it was read.
     """
-    merging = [run for run in runs if run.all_committed and run.spec.load_mode.merges_at_end]
+    merging = [
+        run
+        for run in runs
+        if run.all_committed and (run.spec.load_mode.merges_at_end or run.plan.night)
+    ]
     if not merging:
         return {}
     load_records(merging, link)
@@ -52,7 +60,7 @@ def find_gone(
         step = next((step for step in run.plan.load.after if step.id == GONE_STEP), None)
         if step is not None and step.id not in done[run.run_id]:
             finding[run] = step
-        elif step is None and MERGE_STEP not in done[run.run_id]:
+        elif step is None and run.plan.load.night_step not in done[run.run_id]:
             checked.append(run)
     with closing(_Gone(link, list(finding))) as work:
         return (yield from work.find(finding, checked))
@@ -94,6 +102,12 @@ class _Gone:
             with self._noting(run):
                 found[run] = self._find(run)
         self._check_tables([*found, *checked])
+        for run in checked:
+            if not run.spec.load_mode.merges_at_end and isinstance(
+                self.errors.get(run), TablesChanged
+            ):
+                del self.errors[run]
+                yield run.leave_watermark()
         for run, gone in found.items():
             if run not in self.errors:
                 with self._noting(run):
@@ -186,7 +200,7 @@ def _check_tables(run: RunState, source: SourceCatalog) -> None:
     assert isinstance(source, VersionedSource), "its capabilities say so"
     if has_tables_of(night, source.versions(relation)):
         return
-    raise TransientError(
+    raise TablesChanged(
         f"source: tables were attached to {run.spec.source_name}, or its columns or types "
         f"altered, while run {run.run_id} read it, so nothing was merged; start a new run",
         Diagnosis(side="source"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any
 
 from penstock.backends.api.control import ControlStore, RunRow, reading_run
@@ -14,7 +14,7 @@ from penstock.errors import PlanningError, SnapshotLost, SpecMismatch, UsageErro
 from penstock.model.extents import Crossing, KeyRange
 from penstock.model.plans import Partition
 from penstock.planning.build import match_columns
-from penstock.spec.copy_spec import CopySpec
+from penstock.spec.copy_spec import CopySpec, resumed_options
 
 
 def load_run(target: TargetCatalog, run_id: str, control_schema: str) -> RunRow:
@@ -51,8 +51,7 @@ def stored_spec(
     Raises:
         UsageError: an option is unknown, or changes what to copy.
     """
-    allowed = {item.name for item in fields(CopySpec) if item.metadata["execution"]}
-    unknown = set(overrides) - (allowed - {"source", "target", "run_id"})
+    unknown = set(overrides).difference(resumed_options())
     if unknown:
         raise UsageError(
             f"{caller}: {', '.join(sorted(unknown))} cannot be changed for an existing run; start "

@@ -33,7 +33,7 @@ from penstock.events import (
 )
 from penstock.model import values
 from penstock.model.nights import Watermark
-from penstock.model.plans import Partition, PartitionPlan, Step
+from penstock.model.plans import WATERMARK_STEP, Partition, PartitionPlan, Step
 from penstock.model.records import CommitRecord
 from penstock.model.snapshots import Snapshot
 from penstock.model.tables import NotCopied
@@ -104,6 +104,8 @@ class RunState:
         self.is_new = False
         """Whether this execution has created it."""
         self._done: set[str] = set()
+        self._watermark_stays = False
+        """Its rows are all there, and the watermark cannot tell which those are."""
         self._gone = 0
         self._records: Sequence[CommitRecord] = ()
 
@@ -389,6 +391,18 @@ class RunState:
         """How many rows this execution has found to be gone from the source."""
         self._gone = count
 
+    def leave_watermark(self) -> Warned:
+        """For a load of all rows, whose source has got other tables while it was read: its rows
+        stay, and the watermark, which would say that they are all, is left as it is."""
+        assert self.plan.night is not None
+        self._watermark_stays = True
+        message = (
+            f"watermark {self.plan.night.name} stays as it is, and the next night reads all rows: "
+            f"tables were attached to {self.spec.source_name}, or its columns or types altered, "
+            f"while run {self.run_id} read it"
+        )
+        return Warned(run_id=self.run_id, message=message)
+
     def release_if_read(self) -> None:
         """Let go of the snapshot, where the source is not read again."""
         if self.spec.verify == "none" and not is_checked(self.spec, self.plan):
@@ -404,7 +418,7 @@ class RunState:
         event = Merged(
             run_id=self.run_id,
             rows=sum(record.rows for record in records),
-            inserted=sum(record.inserted or 0 for record in records),
+            inserted=mark.inserted if mark else sum(record.inserted or 0 for record in records),
             updated=sum(record.updated or 0 for record in records),
             deleted=mark.deleted if mark else self._gone,
             watermark=mark.name if mark else "",
@@ -494,7 +508,12 @@ class RunState:
             return []
         if self._mismatch is not None and self.spec.load_mode.builds_beside:
             return []  # the old table stays
-        return list(self.plan.load.after)
+        steps = self.plan.load.after
+        if self._mismatch is not None or self._watermark_stays:
+            return [
+                replace(step, moves_watermark=False) for step in steps if step.id != WATERMARK_STEP
+            ]
+        return list(steps)
 
     def planned_links(self) -> list[Step]:
         """The steps that link the table to others of its batch, whether they are done or not."""

@@ -13,6 +13,7 @@ from penstock.show.plan_table import print_not_copied
 from penstock.show.report_table import STATUS_STYLES, print_failure
 from penstock.show.run_report import HOW_TO_GO_ON
 from penstock.show.text import number, one_line, size
+from penstock.spec.modes import mode_of
 
 if TYPE_CHECKING:
     from penstock.model.nights import NightStatus
@@ -66,7 +67,7 @@ def print_status(console: Console, status: RunStatus) -> None:
         facts.append(("steps", f"{len(steps) - len(left):,} of {len(steps):,} done after the last"))
         facts += [("to do", one_line(name)) for name in left]
     if status.night is not None:
-        facts += _night_facts(status.night)
+        facts += _night_facts(status.night, is_load=not mode_of(run.spec).merges_at_end)
     if pending:
         ids = [one_line(partition.id) for partition in plan.partitions]
         facts.append(("pending", f"{len(pending):,}: {_spans(ids, pending)}"))
@@ -108,7 +109,7 @@ def print_status(console: Console, status: RunStatus) -> None:
             )
 
 
-def _night_facts(night: NightStatus) -> list[tuple[str, str | Text]]:
+def _night_facts(night: NightStatus, *, is_load: bool) -> list[tuple[str, str | Text]]:
     read = f"what may have changed since {night.since}" if night.since else "all rows"
     facts: list[tuple[str, str | Text]] = [
         ("watermark", one_line(night.watermark)),
@@ -116,7 +117,9 @@ def _night_facts(night: NightStatus) -> list[tuple[str, str | Text]]:
     ]
     if left := night.merged:
         changes = f"{left.inserted:,} inserted, {left.updated:,} updated, {left.deleted:,} deleted"
-        facts.append(("merged", f"as of {left.moment}, epoch {left.epoch}: {changes}"))
+        moment = left.moment or "no known moment"
+        label = "set" if is_load else "merged"
+        facts.append((label, f"as of {moment}, epoch {left.epoch}: {changes}"))
     elif by := night.overtaken_by:
         when = f", as of {by.moment}" if by.moment else ""
         facts.append(("overtaken", f"by {by.run_id}{when}: it merges nothing any more"))

@@ -124,19 +124,35 @@ def _check_loading(spec: CopySpec) -> None:
             f"--strategy {spec.strategy} reads a table's own storage, which a query does "
             "not have: use whole, range, ntile, hash, values or time"
         )
-    if (spec.incremental or spec.atomic) and not mode.merges_at_end:
-        flag = "--incremental" if spec.incremental else "--atomic"
+    if spec.incremental and (mode.deletes_by_partition or not mode.starts_empty):
+        those = ", ".join(mode_names(lambda mode: mode.starts_empty))
         raise UsageError(
-            f"{flag}: expected --mode upsert, since rows may be read again; found {spec.mode}"
+            "--incremental: expected --mode upsert, since rows may be read again, or a mode that "
+            f"loads the whole table anew ({those}); found {spec.mode}"
+        )
+    if spec.atomic and not mode.merges_at_end:
+        raise UsageError(
+            f"--atomic: expected --mode upsert or replace, which load among other rows; found "
+            f"{spec.mode}"
         )
     if spec.incremental and spec.query is not None:
         raise UsageError(
             "--incremental: expected --table, since the rows of a query have no versions; found "
             "--query"
         )
+    if spec.incremental and spec.schema_only:
+        raise UsageError("--incremental: expected rows to be copied; found --schema-only")
     if spec.incremental and spec.snapshot == "none":
         raise UsageError("--incremental: expected --snapshot shared, found none")
     spec.most_deleted  # noqa: B018 - raises where malformed
+    spec.most_merged  # noqa: B018
+    if spec.atomic_limit is not None and not (spec.incremental and mode.merges_at_end):
+        raise UsageError("--atomic-limit goes with --mode upsert and --incremental")
+    if spec.gone.found and mode.deletes_by_partition:
+        raise UsageError(
+            f"--deletes {spec.deletes} goes with --mode upsert: {spec.mode} deletes all that its "
+            "partitions select"
+        )
     if spec.gone.found and not mode.merges_at_end:
         raise UsageError(
             f"--deletes {spec.deletes}: expected --incremental or --atomic, so that rows are "
@@ -147,7 +163,10 @@ def _check_loading(spec: CopySpec) -> None:
     for name in ("watermark", "full_every"):
         if getattr(spec, name) is not None and not spec.incremental:
             raise UsageError(f"{flag_of(name)} goes with --incremental")
-    if spec.conflict_columns is not None and not (mode.merges_by_key or mode.merges_at_end):
+    if spec.full_every is not None and not mode.merges_at_end:
+        raise UsageError(f"--full-every goes with --mode upsert: {spec.mode} reads all rows always")
+    by_key = mode.merges_by_key or (mode.merges_at_end and not mode.deletes_by_partition)
+    if spec.conflict_columns is not None and not by_key:
         raise UsageError(f"--conflict-columns goes with --mode upsert, not {spec.mode}")
     if spec.schema_only and spec.data_only:
         raise UsageError("--schema-only, --data-only: expected one of them, found both")

@@ -115,11 +115,22 @@ MERGE = Mode(
 """Mode upsert with `--atomic` or `--incremental`."""
 
 
+REPLACE_AT_END = Mode(
+    "replace",
+    "gather rows in a stage, delete what the partitions select, and load it, in one transaction",
+    builds_beside=True,
+    merges_at_end=True,
+    deletes_by_partition=True,
+)
+"""Mode replace with `--atomic`."""
+
+
 def mode_of(spec: Mapping[str, Any]) -> Mode:
     """The mode of a stored spec."""
     mode = MODES[spec["mode"]]
-    gathers = spec.get("atomic") or spec.get("incremental")
-    return MERGE if mode is UPSERT and gathers else mode
+    if mode is UPSERT and (spec.get("atomic") or spec.get("incremental")):
+        return MERGE
+    return REPLACE_AT_END if mode is REPLACE and spec.get("atomic") else mode
 
 
 def mode_names(which: Callable[[Mode], bool]) -> tuple[str, ...]:

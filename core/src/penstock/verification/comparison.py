@@ -13,6 +13,7 @@ from penstock.backends.api.target import TargetCatalog
 from penstock.backends.api.worker import SHARED_FORMATS, compared_pairs
 from penstock.errors import PlanningError
 from penstock.model.extents import BlockRange, ChildBlocks, Children, Files, Whole
+from penstock.model.plans import WATERMARK_STEP
 from penstock.model.records import CommitRecord
 from penstock.model.tables import ColumnPair, TableRef
 from penstock.spec.copy_spec import CopySpec
@@ -89,7 +90,7 @@ class Comparison:
         return mode.merges_at_end and self.table != self.run.plan.load.table
 
     def _loaded_table(self) -> TableRef:
-        after = {step.id for step in self.run.plan.load.after}
+        after = {step.id for step in self.run.plan.load.after if step.id != WATERMARK_STEP}
         if after <= self.target.control.steps_in_effect(self.run.run_id):
             return replace(self.spec.target_ref, only=self.run.plan.load.table.only)
         return self.run.plan.load.table

@@ -149,7 +149,7 @@ class TargetSums:
         """Of a table that nights are merged into. Where rows that are gone are deleted from it, it
         holds no others."""
         comparison = self._comparison
-        if comparison.spec.gone.how != HARD:
+        if comparison.spec.gone.how != HARD and not comparison.spec.load_mode.deletes_by_partition:
             return self._upserted_sums(mine)
         return Sums(
             total=comparison.target.checksum(

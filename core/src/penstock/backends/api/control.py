@@ -407,6 +407,10 @@ class ControlStore(Protocol):
         """The latest of each of these names; those that have none are left out."""
         ...
 
+    def watermark_names(self) -> frozenset[str]:
+        """The names of all watermarks."""
+        ...
+
     def watermark_history(self, name: str) -> tuple[Watermark, ...]:
         """All of this name, the newest first."""
         ...

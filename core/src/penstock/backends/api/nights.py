@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from penstock.backends.api.control import RunRow
+from penstock.backends.api.facts import LoadRequest
+from penstock.model.plans import LoadPlan
 from penstock.model.tables import ColumnPair, Relation, TableRef
 
 KeyDigest = tuple[str, str]
@@ -114,6 +116,27 @@ class CountsMany(Protocol):
         """
         Raises:
             PenstockError: one of them cannot be counted.
+        """
+        ...
+
+
+@runtime_checkable
+class BuildsNights(Protocol):
+    """A `TargetCatalog` that can load all rows of a night into a table beside the target, which
+    takes its place in the end: no row is written twice."""
+
+    def holds_rows(self, table: TableRef) -> bool:
+        """Whether a table is there, and not empty."""
+        ...
+
+    def plan_built(self, request: LoadRequest, merged: LoadPlan, *, replaces: bool) -> LoadPlan:
+        """
+        Parameters:
+            request, merged: of the same night, if it merged its rows.
+            replaces: the target has rows.
+
+        Raises:
+            PlanningError: why it cannot be.
         """
         ...
 

@@ -9,11 +9,20 @@ from penstock.backends.api.capabilities import (
     TargetCapabilities,
 )
 from penstock.backends.api.worker import ARROW
-from penstock.spec.modes import APPEND, MERGE, RECREATE, REPLACE, SWAP, TRUNCATE, UPSERT
+from penstock.spec.modes import (
+    APPEND,
+    MERGE,
+    RECREATE,
+    REPLACE,
+    REPLACE_AT_END,
+    SWAP,
+    TRUNCATE,
+    UPSERT,
+)
 from penstock.spec.strategies import AUTO, BLOCKS, HASH, NTILE, RANGE, TIME, VALUES, WHOLE
 
 SYSTEM = "DuckDB"
-MAKING = (APPEND, TRUNCATE, REPLACE, UPSERT, MERGE, RECREATE, SWAP)
+MAKING = (APPEND, TRUNCATE, REPLACE, UPSERT, MERGE, REPLACE_AT_END, RECREATE, SWAP)
 
 SOURCE = SourceCapabilities(
     system=SYSTEM,
@@ -24,7 +33,7 @@ SOURCE = SourceCapabilities(
 TARGET = TargetCapabilities(
     system=SYSTEM,
     formats=(ARROW,),
-    modes=(*WITHOUT_CHILDREN, MERGE),
+    modes=(*WITHOUT_CHILDREN, MERGE, REPLACE_AT_END),
     makes_missing=MAKING,
     options={"conflict_columns": (UPSERT, MERGE), "types": MAKING},
     replaces_by_condition=True,

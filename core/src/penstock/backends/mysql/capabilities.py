@@ -9,12 +9,21 @@ from penstock.backends.api.capabilities import (
     TargetCapabilities,
 )
 from penstock.backends.api.worker import ARROW, LINES
-from penstock.spec.modes import APPEND, MERGE, RECREATE, REPLACE, SWAP, TRUNCATE, UPSERT
+from penstock.spec.modes import (
+    APPEND,
+    MERGE,
+    RECREATE,
+    REPLACE,
+    REPLACE_AT_END,
+    SWAP,
+    TRUNCATE,
+    UPSERT,
+)
 from penstock.spec.strategies import AUTO, CHILDREN, HASH, NTILE, RANGE, TIME, VALUES, WHOLE
 
 SYSTEM = "MySQL"
 # They load what is there.
-LOADING = (APPEND, TRUNCATE, REPLACE, UPSERT, MERGE)
+LOADING = (APPEND, TRUNCATE, REPLACE, UPSERT, MERGE, REPLACE_AT_END)
 
 SOURCE = SourceCapabilities(
     system=SYSTEM,
@@ -25,7 +34,7 @@ SOURCE = SourceCapabilities(
 TARGET = TargetCapabilities(
     system=SYSTEM,
     formats=(LINES, ARROW),
-    modes=(*WITHOUT_CHILDREN, MERGE),
+    modes=(*WITHOUT_CHILDREN, MERGE, REPLACE_AT_END),
     makes_missing=(*LOADING, RECREATE),
     options={
         "conflict_columns": (UPSERT, MERGE),

@@ -88,9 +88,14 @@ class MySqlRuns(ServerRuns):
         return outcomes
 
     def finish_all(self, steps: Mapping[str, Sequence[Step]]) -> frozenset[str]:
-        if len(steps) < 2 or not self._tables.joins(list(steps)):
+        joined = {
+            run_id: asked
+            for run_id, asked in steps.items()
+            if not any(step.moves_watermark for step in asked)
+        }
+        if len(joined) < 2 or not self._tables.joins(list(joined)):
             return frozenset()
-        return self._joined_steps(lambda: finish_together(self, steps))
+        return self._joined_steps(lambda: finish_together(self, joined))
 
     @staticmethod
     def _joined_steps(call: Callable[[], frozenset[str]]) -> frozenset[str]:

@@ -10,7 +10,17 @@ from penstock.backends.api.capabilities import (
 )
 from penstock.backends.api.worker import ARROW, LINES
 from penstock.backends.postgresql.statements import FORMATS
-from penstock.spec.modes import APPEND, MERGE, MODES, RECREATE, REPLACE, SWAP, TRUNCATE, UPSERT
+from penstock.spec.modes import (
+    APPEND,
+    MERGE,
+    MODES,
+    RECREATE,
+    REPLACE,
+    REPLACE_AT_END,
+    SWAP,
+    TRUNCATE,
+    UPSERT,
+)
 from penstock.spec.strategies import (
     AUTO,
     BLOCKS,
@@ -39,15 +49,15 @@ SOURCE = SourceCapabilities(
 TARGET = TargetCapabilities(
     system=SYSTEM,
     formats=(*FORMATS, ARROW),
-    modes=(*MODES.values(), MERGE),
-    makes_missing=(*LOADING, MERGE, RECREATE),
+    modes=(*MODES.values(), MERGE, REPLACE_AT_END),
+    makes_missing=(*LOADING, MERGE, REPLACE_AT_END, RECREATE),
     options={
         "conflict_columns": (UPSERT, MERGE),
         # Replace finds the rows that it deletes by an index, and upsert those that it updates.
         "indexes": (APPEND, TRUNCATE, RECREATE, SWAP),
         "unlogged": (TRUNCATE, RECREATE, SWAP),
         "partitioning": (RECREATE,),
-        "types": (*LOADING, MERGE, RECREATE),
+        "types": (*LOADING, MERGE, REPLACE_AT_END, RECREATE),
     },
     # A table of the same system is made with the source's types.
     from_unlike_only=frozenset({"types"}),

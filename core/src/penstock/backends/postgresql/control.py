@@ -23,7 +23,13 @@ from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.ddl.steps import SET_LOGGED, SWAP, URGENT_LOCK_MS
 from penstock.backends.postgresql.errors import translated
 from penstock.backends.postgresql.load.loaded_table import LoadedTable, changed_runs, note_tables
-from penstock.backends.postgresql.load.night import Nightly, drop_stages, merge_all, storages
+from penstock.backends.postgresql.load.night import (
+    Nightly,
+    drop_stages,
+    merge_all,
+    storages,
+    take_gone,
+)
 from penstock.backends.postgresql.load.sequences import ADVANCE
 from penstock.backends.postgresql.records import PostgresRecords
 from penstock.backends.postgresql.statements import for_server, quoted, statement
@@ -55,6 +61,8 @@ class ControlTables(RecordedRuns):
         self._connection = connection
         self._schema = schema
         self._left: dict[TableRef, tuple[tuple[str, Step], ...]] = {}
+        self._marked: frozenset[str] | None = None
+        """The names of watermarks; None: not asked for ahead."""
 
     def _reads(self, run_ids: Sequence[str], hold: Hold) -> list[Callable[[], object]]:
         """What transactions ask after they have locked runs."""
@@ -84,10 +92,18 @@ class ControlTables(RecordedRuns):
         def note_steps_left() -> None:
             self._left |= super(ControlTables, self).steps_left(tuple(tables))
 
-        return [self._tables.look, *([note_steps_left] if tables and not making else [])]
+        def note_watermarks() -> None:
+            self._marked = super(ControlTables, self).watermark_names()
+
+        left = [note_steps_left] if tables and not making else []
+        return [self._tables.look, *([note_watermarks] if tables else []), *left]
 
     def forget_answers(self) -> None:
         self._left.clear()
+        self._marked = None
+
+    def watermark_names(self) -> frozenset[str]:
+        return super().watermark_names() if self._marked is None else self._marked
 
     def steps_left(
         self, tables: Sequence[TableRef]
@@ -247,6 +263,9 @@ class ControlTables(RecordedRuns):
         self._loaded(run.run_id).note(load.table, children=children)
         return {}
 
+    def check_rows(self, run: RunRow) -> None:
+        self._loaded(run.run_id).check()
+
     def do(self, run: RunRow, step: Step) -> None:
         if step.after:
             if step.urgent:
@@ -263,6 +282,9 @@ class ControlTables(RecordedRuns):
             if self.is_done(run, step):
                 return
         self._connection.execute(step.statement.encode(), _parameters(step))
+
+    def take_gone(self, run: RunRow) -> int:
+        return take_gone(self._connection, run.plan.load.table)
 
     def drop_stages(self, stages: Sequence[TableRef]) -> None:
         with translated("target"):

@@ -218,6 +218,18 @@ class PostgresTarget:
     def plan_load(self, request: LoadRequest) -> LoadPlan:
         return plan_load(self._facts(request.target), request)
 
+    def holds_rows(self, table: TableRef) -> bool:
+        with planning("target", f"rows of {table}"):
+            if self._connection.value("SELECT to_regclass(%s)", [name(table)]) is None:
+                return False
+            query = sql.SQL("SELECT FROM {} LIMIT 1").format(rows_of(table))
+            return self._connection.execute(query).rowcount > 0
+
+    def plan_built(self, request: LoadRequest, merged: LoadPlan, *, replaces: bool) -> LoadPlan:
+        from penstock.backends.postgresql.load.built_night import plan_built  # noqa: PLC0415 - seldom
+
+        return plan_built(self._facts(request.target), request, merged, replaces=replaces)
+
     def plan_children(self, request: ChildRequest) -> PlannedChildren:
         from penstock.backends.postgresql.load.children import plan_children  # noqa: PLC0415 - seldom
 

@@ -12,6 +12,7 @@ from penstock.model.codec import from_json, to_json
 from penstock.model.nights import Horizon, Night, Watermark, check_epoch, is_behind, overtaken
 from penstock.model.records import CommitRecord
 
+FIRST_EPOCH = 1
 _COLUMNS = ("name", "epoch", "run_id", "content", "made_at")
 
 
@@ -33,6 +34,13 @@ class WatermarkRecords:
         """By name; those that have none are left out."""
         found = self._records.latest_watermarks(names, _COLUMNS) if names else ()
         return {row["name"]: _watermark(row) for row in found}
+
+    def watermark_names(self) -> frozenset[str]:
+        """The names of all watermarks, none of which is ever removed."""
+        if not self._records.keeps_figures:
+            return frozenset()  # control tables of an earlier version
+        rows = self._records.read(Kind.WATERMARK, {"epoch": FIRST_EPOCH}, ("name",))
+        return frozenset(row["name"] for row in rows)
 
     def watermark_history(self, name: str) -> tuple[Watermark, ...]:
         """All of a name, the newest first."""

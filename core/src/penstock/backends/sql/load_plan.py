@@ -22,12 +22,12 @@ from penstock.backends.sql.relations import check_is_table, read_relations
 from penstock.backends.sql.rendering import Rendered, Rendering, computed_columns, steps_of
 from penstock.backends.sql.session import Session
 from penstock.backends.sql.unique_keys import PlannedKey, UniqueKey, choose_key
-from penstock.model.plans import LoadPlan, Step
+from penstock.model.plans import SWAP_STEP, LoadPlan, Step
 from penstock.model.table_model import KeyModel, TableDefinition
 from penstock.model.tables import Column, TableRef
-from penstock.spec.modes import UPSERT
+from penstock.spec.modes import REPLACE, UPSERT
 
-SWAP = "swap"
+SWAP = SWAP_STEP
 """The id of the step that puts a table in another one's place."""
 
 _GUARDING = re.compile(r"enum\b|.*\bunsigned\b|u(tiny|small|big|huge)?int", re.IGNORECASE)
@@ -234,8 +234,9 @@ def plan_load(
     if request.mode.merges_at_end:
         from penstock.backends.sql.night import staged  # noqa: PLC0415 - seldom
 
-        upsert = replace(request, mode=UPSERT)
-        return staged(dialect, plan_load(session, tables, upsert, columns, schema), request)
+        mode = REPLACE if request.mode.deletes_by_partition else UPSERT
+        plan = plan_load(session, tables, replace(request, mode=mode), columns, schema)
+        return staged(dialect, plan, request)
     there = request.target in read_relations(session)
     besides = Besides()
     warnings: list[str] = []

@@ -10,6 +10,7 @@ from penstock.backends.api.control import RunRow
 from penstock.backends.api.records import Row
 from penstock.backends.shared.control_store import RecordedRuns
 from penstock.backends.shared.step_records import Merged
+from penstock.backends.sql.conditions import condition
 from penstock.backends.sql.definition import SCHEMA
 from penstock.backends.sql.dialect import CatalogDialect
 from penstock.backends.sql.gone import TargetKeys
@@ -113,6 +114,10 @@ class LoadedRuns(RecordedRuns):
             target.begin(run.run_id)
         dialect = self.dialect(ref, run.plan.load.conflict_columns)
         rows = sum(record.rows for record in records)
+        if mode_of(run.spec).deletes_by_partition:
+            for partition in run.plan.partitions:
+                selected = condition(dialect, run.spec["where"], partition.extent)
+                target.replace(run.run_id, selected)
         merged = merge(self._tables.session, dialect, run, rows)
         if merged.deleted:
             target.thinned(run.run_id)

@@ -125,6 +125,11 @@ class LoadRecords(SqlRecords):
             return []
         return super().read(kind, where, columns)
 
+    def latest_watermarks(self, names: Sequence[str], columns: Sequence[str]) -> list[Row]:
+        if not (self.keeps_nights and self.keeps_figures):
+            return []
+        return super().latest_watermarks(names, columns)
+
     @abstractmethod
     def drop(self, table: TableRef) -> None:
         """Drop a table of the target's, where nobody uses it at this moment."""

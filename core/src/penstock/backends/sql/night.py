@@ -82,7 +82,7 @@ def merge(session: Session, dialect: CatalogDialect, run: RunRow, rows: int) -> 
 
     Parameters:
         dialect: the session's, or one that knows more of the table.
-        rows: of all partitions.
+        rows: of all partitions; in mode replace, those that they select are deleted by now.
 
     Raises:
         PermanentError: a key is NULL, or there twice, or written otherwise in the target.
@@ -100,14 +100,16 @@ def merge(session: Session, dialect: CatalogDialect, run: RunRow, rows: int) -> 
         else:
             deleted = session.run(dialect.delete_found(*found))
     names = [pair.target for pair in plan.pairs]
+    if spec.load_mode.deletes_by_partition:
+        listed = ", ".join(map(dialect.ident, names))
+        session.run(f"INSERT INTO {table} ({listed}) SELECT {listed} FROM {stage}")
+        _drop_stages(session, dialect, spec, load)
+        return Merged(rows, 0)
     merging = Merging(session, dialect, table, names, load.conflict_columns, mark)
     # The source has rows that are not in the stage where it holds what has changed alone.
     all_rows = not (plan.selection or plan.given)
     loaded = merging.merge(stage, rows, lambda: all_rows, OF_ANOTHER_ROW)
-    if not dialect.ddl_commits:
-        tables = stage_tables(load.table) if spec.gone.found else (load.table,)
-        for each in tables:
-            session.run(dialect.dropped(each))
+    _drop_stages(session, dialect, spec, load)
     inserted, updated = loaded.inserted or 0, loaded.updated or 0
     count, night = None, plan.night
     if night and night.rows is not None:
@@ -116,3 +118,10 @@ def merge(session: Session, dialect: CatalogDialect, run: RunRow, rows: int) -> 
         ((found_rows,),) = session.fetch(f"SELECT count(*) FROM {table}", f"{spec.target_ref}")
         count = int(found_rows)
     return Merged(inserted, updated, deleted, count)
+
+
+def _drop_stages(session: Session, dialect: CatalogDialect, spec: CopySpec, load: LoadPlan) -> None:
+    """Where that does not end the transaction."""
+    tables = stage_tables(load.table) if spec.gone.found else (load.table,)
+    for each in () if dialect.ddl_commits else tables:
+        session.run(dialect.dropped(each))

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from penstock.backends.postgresql.ddl import done
 from penstock.backends.postgresql.statements import name
-from penstock.model.plans import Step
+from penstock.model.plans import SWAP_STEP, Step
 from penstock.model.tables import NotCopied, TableRef
 
 # Indexes of one table are built side by side, then constraints are put on them. What changes the
@@ -20,7 +20,7 @@ FULL_NAMES = "SET LOCAL search_path = pg_catalog, pg_temp"
 URGENT_LOCK_MS = 2000
 # What the ids of steps begin with after which a crash no longer empties the table.
 SET_LOGGED = "set logged "
-SWAP = "swap"
+SWAP = SWAP_STEP
 
 
 def before(step_id: str, what: str, *statements: str) -> Step:

@@ -20,7 +20,7 @@ from penstock.model.plans import LoadPlan, Step
 from penstock.model.table_model import TableDefinition
 from penstock.model.tables import TableRef
 from penstock.spec.deletes import HARD
-from penstock.spec.modes import UPSERT
+from penstock.spec.modes import REPLACE, UPSERT
 
 
 def plan_load(facts: TargetFacts, request: LoadRequest) -> LoadPlan:
@@ -31,7 +31,8 @@ def plan_load(facts: TargetFacts, request: LoadRequest) -> LoadPlan:
     if request.mode.merges_at_end:
         from penstock.backends.postgresql.load.night import staged  # noqa: PLC0415 - as above
 
-        plan = plan_load(facts, replace(request, mode=UPSERT))
+        mode = REPLACE if request.mode.deletes_by_partition else UPSERT
+        plan = plan_load(facts, replace(request, mode=mode))
         _check_staging(facts, request)
         return staged(plan, request)
     if request.definition is not None:

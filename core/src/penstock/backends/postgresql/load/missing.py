@@ -18,17 +18,17 @@ from penstock.backends.postgresql.ddl import done, indexes, steps, tables
 from penstock.backends.postgresql.ddl.attached import left_out
 from penstock.backends.postgresql.ddl.foreign_keys import FOREIGN_KEYS
 from penstock.backends.postgresql.ddl.links import links_of
-from penstock.backends.postgresql.ddl.text import Json, Names
+from penstock.backends.postgresql.ddl.text import Json, Names, beside
 from penstock.backends.postgresql.ddl.types import create_type
 from penstock.backends.postgresql.errors import planning
 from penstock.backends.postgresql.load.conflict_key import conflict_columns
 from penstock.backends.postgresql.load.recreate import advanced, creation, names_for, schema_steps
 from penstock.backends.postgresql.load.rehearsal import NEEDS, rehearsed
 from penstock.backends.postgresql.load.target_facts import TargetFacts
-from penstock.backends.postgresql.statements import literal, name, statement
+from penstock.backends.postgresql.statements import ident, literal, name, statement
 from penstock.backends.sql.definition import KINDS
 from penstock.backends.sql.making import check_not_asked
-from penstock.model.plans import LoadPlan
+from penstock.model.plans import LoadPlan, Step
 from penstock.model.tables import NotCopied, TableRef
 
 
@@ -90,6 +90,125 @@ def plan_missing(
         warnings=(*warnings, *remarks),
         not_copied=(*besides, *_left(table, names)),
     )
+
+
+def plan_missing_beside(
+    facts: TargetFacts, request: LoadRequest, content: Mapping[str, Any]
+) -> LoadPlan:
+    """Of a table that is made under another name, loaded, and gets its own name when all else is
+    done, so that nobody sees it before.
+
+    Parameters:
+        content: see `plan_recreate`.
+
+    Raises:
+        PlanningError: it cannot be made, or a privilege is missing.
+    """
+    check_not_asked(request)
+    ref, version = request.target, facts.connection.info.server_version
+    made: Sequence[Json] = content["tables"]
+    (table,) = made
+    warnings = list(content["warnings"])
+    with planning("target", f"{NEEDS}: {ref}"):
+        missing = facts.rehearsals.missing(ref, content)
+        names = names_for(facts, ref, made, [], warnings)
+    own = _beside(request.run_id, names, table)
+    new = own.table(table)
+    column = request.deletes.column
+    marks = [f"ALTER TABLE {name(new)} ADD COLUMN {ident(column)} timestamptz"] if column else []
+    schemas = (
+        replace(step, done=done.has_schema(step.makes_schema))
+        for step in schema_steps(facts, names, missing)
+    )
+    types = (
+        Step(f"type {t['oid']}", f"create type {t['schema']}.{t['name']}", create_type(t))
+        for t in missing
+    )
+    before = [
+        *schemas,
+        *types,
+        steps.before("drop", f"drop what is left of {new}", f"DROP TABLE IF EXISTS {name(new)}"),
+        steps.before(
+            "create",
+            f"create {new}, which is to be {ref}",
+            *creation(request, table, own, version),
+            *marks,
+        ),
+    ]
+    late = tables.create_statistics(table, own)
+    dressed = done.is_dressed(table, own, policies=False)
+    dress = steps.after("dress", f"statistics of {new}", steps.DRESS, *late, done=dressed)
+    renamed = steps.after(
+        steps.SWAP,
+        f"rename {new} to {ref}",
+        steps.LAST,
+        _check_free(ref),
+        *_renamed(table, own, names),
+        urgent=True,
+    )
+    return LoadPlan(
+        new,
+        (
+            *before,
+            *advanced(request, table, own),
+            *indexes.build_steps(made, own, tablespaces=False),
+            *([dress] if late else []),
+            renamed,
+        ),
+        volatile=table["persistence"] == "u",
+        warnings=tuple(warnings),
+        not_copied=tuple(_left(table, names)),
+    )
+
+
+def _beside(run_id: str, names: Names, table: Json) -> Names:
+    """What is the table's own, under names that nothing else has."""
+
+    def moved(ref: TableRef) -> TableRef:
+        return TableRef(ref.schema, beside(run_id, ref.name))
+
+    owned = {(each["schema"], each["name"]) for each in table["sequences"]}
+    return Names(
+        {oid: moved(ref) for oid, ref in names.tables.items()},
+        {oid: beside(run_id, index) for oid, index in names.indexes.items()},
+        {key: moved(ref) if key in owned else ref for key, ref in names.sequences.items()},
+        {key: moved(ref) for key, ref in names.statistics.items()},
+    )
+
+
+def _check_free(ref: TableRef) -> str:
+    """Fails where somebody else has made the table since."""
+    message = (
+        f"target: {ref} was made by somebody else since the run was planned: expected no table of "
+        "that name; start a new run"
+    )
+    body = (
+        f"BEGIN IF pg_catalog.to_regclass({literal(name(ref))}) IS NOT NULL THEN"
+        f" RAISE EXCEPTION USING MESSAGE = {literal(message)}; END IF; END"
+    )
+    return f"DO {literal(body)}"
+
+
+def _renamed(table: Json, own: Names, names: Names) -> list[str]:
+    """The table, and all that is its own, under the names that they are to have."""
+    pairs = [
+        ("TABLE", own.table(table), names.table(table)),
+        *(
+            ("INDEX", own.index(table, index), names.index(table, index))
+            for index in table["indexes"]
+            if index["oid"] in names.indexes
+        ),
+        *(
+            (kind, mine[key], theirs[key])
+            for kind, mine, theirs in (
+                ("SEQUENCE", own.sequences, names.sequences),
+                ("STATISTICS", own.statistics, names.statistics),
+            )
+            for key in mine
+            if mine[key] != theirs[key]
+        ),
+    ]
+    return [f"ALTER {kind} {name(mine)} RENAME TO {ident(ref.name)}" for kind, mine, ref in pairs]
 
 
 def _parts(ref: TableRef) -> sql.Composed:

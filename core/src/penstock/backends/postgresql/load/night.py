@@ -16,6 +16,7 @@ from penstock.backends.postgresql.attempt.stage import ANY_WAY, BY_INDEX, Run, S
 from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.ddl import steps
 from penstock.backends.postgresql.ddl.text import beside, shortened
+from penstock.backends.postgresql.load.ranges import Ranges
 from penstock.backends.postgresql.statements import column_list, ident, name, rows_of, statement
 from penstock.backends.shared.step_records import Merged
 from penstock.errors import PermanentError
@@ -51,30 +52,43 @@ def staged(plan: LoadPlan, request: LoadRequest) -> LoadPlan:
         )
     ]
     if request.deletes.found:
-        gone, key = gone_table(stage), column_list(plan.conflict_columns).as_string(None)
         if request.definition is not None and request.deletes.column:
             column = ident(request.deletes.column)
             adds = f"ALTER TABLE {name(ref)} ADD COLUMN IF NOT EXISTS {column} timestamptz"
             what = f"add column {request.deletes.column} to {ref}, where it is missing"
             before = (*before, steps.before("marks", what, adds))
-        before = (
-            *before,
-            steps.before(
-                "gone keys",
-                f"create {gone}, for keys that are gone",
-                f"DROP TABLE IF EXISTS {name(gone)}",
-                f"CREATE TABLE {name(gone)} AS SELECT {key} FROM {rows_of(ref).as_string(None)}"
-                " WITH NO DATA",
-            ),
-        )
-        what = f"find rows of {ref} that the source has no more"
-        after.insert(0, Step(GONE_STEP, what, "", after=True, rank=FIRST - 1))
+        making, finding_step = finding_gone(ref, stage, plan.conflict_columns)
+        before = (*before, making)
+        after.insert(0, finding_step)
     *finding, merging = after
     late, table = (merging, *plan.after), replace(stage, only=ref.only)
     steps_ = (*plan.before, *before, *finding)
     if request.merges_together:
         return replace(plan, table=table, steps=steps_, links=(*late, *plan.links))
     return replace(plan, table=table, steps=(*steps_, *late))
+
+
+def finding_gone(ref: TableRef, stage: TableRef, key: Sequence[str]) -> tuple[Step, Step]:
+    """The steps that make a table for the keys of rows that are gone, and find those."""
+    gone, columns = gone_table(stage), column_list(key).as_string(None)
+    made = steps.before(
+        "gone keys",
+        f"create {gone}, for keys that are gone",
+        f"DROP TABLE IF EXISTS {name(gone)}",
+        f"CREATE TABLE {name(gone)} AS SELECT {columns} FROM {rows_of(ref).as_string(None)}"
+        " WITH NO DATA",
+    )
+    what = f"find rows of {ref} that the source has no more"
+    return made, Step(GONE_STEP, what, "", after=True, rank=FIRST - 1)
+
+
+def take_gone(connection: Connection, stage: TableRef) -> int:
+    """Drop the table of keys that are gone, whose rows go with the table that they are in. Returns
+    how many there are."""
+    gone = gone_table(stage)
+    count = int(connection.value(f"SELECT count(*) FROM {name(gone)}"))
+    connection.execute(f"DROP TABLE {name(gone)}".encode())
+    return count
 
 
 def gone_table(stage: TableRef) -> TableRef:
@@ -107,33 +121,44 @@ def merge_all(connection: Connection, nights: Sequence[Nightly]) -> list[Merged]
     late = []
     small = False
 
-    def run_for(place: int) -> Run:
+    def run_for(stage: Stage, place: int) -> Run:
         """As the server finds rows of that table at the least cost."""
         nonlocal small
-        if small is not stages[place].is_small(nights[place].rows):
+        if small is not stage.is_small(nights[place].rows):
             small = not small
             connection.execute(BY_INDEX if small else ANY_WAY)
         return partial(_run, connection)
 
     def delete(place: int) -> None:
+        stage = stages[place]
+        if isinstance(stage, Ranges):
+            stage.delete()
+            return
         gone = gone_table(nights[place].plan.load.table)
-        (deleted[place],) = run_for(place)(
-            [stages[place].delete(gone, nights[place].spec.gone.column)]
+        (deleted[place],) = run_for(stage, place)(
+            [stage.delete(gone, nights[place].spec.gone.column)]
         )
         connection.execute(f"DROP TABLE {name(gone)}".encode())
 
     for place in reversed(order):
-        if not nights[place].spec.gone.found:
+        replaces = isinstance(stages[place], Ranges)
+        if not (replaces or nights[place].spec.gone.found):
             continue
         try:
             with connection.transaction():
                 delete(place)
         except psycopg.errors.ForeignKeyViolation:
+            if replaces:
+                raise
             late.append(place)  # rows reference it that are to reference another one
-    merged = {
-        place: _merged(connection, stages[place], nights[place].rows, run_for(place))
-        for place in order
-    }
+    merged = {}
+    for place in order:
+        stage, rows = stages[place], nights[place].rows
+        merged[place] = (
+            stage.insert(rows)
+            if isinstance(stage, Ranges)
+            else _merged(connection, stage, rows, run_for(stage, place))
+        )
     for place in late:
         delete(place)
     merged_ones = ", ".join(name(night.plan.load.table) for night in nights)
@@ -164,20 +189,25 @@ def _loaded(night: Nightly) -> TableRef:
     return replace(night.spec.target_ref, only=night.plan.load.table.only)
 
 
-def _open_stages(connection: Connection, nights: Sequence[Nightly]) -> list[Stage]:
+def _open_stages(connection: Connection, nights: Sequence[Nightly]) -> list[Stage | Ranges]:
     """Asked for together."""
-    stages: dict[int, Stage] = {}
+    stages: dict[int, Stage | Ranges] = {}
 
-    def open_one(place: int) -> Stage:
+    def open_one(place: int) -> Stage | Ranges:
         if place not in stages:
-            night = nights[place]
-            stages[place] = open_stage(connection, night.spec, night.plan)
+            stages[place] = _opened(connection, nights[place])
         return stages[place]
 
     places = range(len(nights))
     if len(nights) > 1:
         connection.ask_together([partial(open_one, place) for place in places])
     return [open_one(place) for place in places]
+
+
+def _opened(connection: Connection, night: Nightly) -> Stage | Ranges:
+    if not night.spec.load_mode.deletes_by_partition:
+        return open_stage(connection, night.spec, night.plan)
+    return Ranges(connection, night.spec, night.plan, _loaded(night))
 
 
 def _ended(

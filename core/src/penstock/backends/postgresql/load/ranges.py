@@ -1,0 +1,71 @@
+"""Mode replace at once: what all partitions select goes, and what was gathered comes."""
+
+from __future__ import annotations
+
+from psycopg import sql
+
+from penstock.backends.api.worker import Loaded
+from penstock.backends.postgresql.compare.conditions import condition
+from penstock.backends.postgresql.connection import Connection
+from penstock.backends.postgresql.statements import column_list, name, quoted, rows_of, statement
+from penstock.errors import Diagnosis, PermanentError
+from penstock.model.plans import PartitionPlan
+from penstock.model.tables import TableRef
+from penstock.spec.copy_spec import CopySpec
+
+
+class Ranges:
+    """
+    Parameters:
+        target: the table whose rows are replaced.
+    """
+
+    def __init__(
+        self, connection: Connection, spec: CopySpec, plan: PartitionPlan, target: TableRef
+    ) -> None:
+        self._connection = connection
+        self._target = target
+        self._stage = quoted(plan.load.table)
+        self._columns = column_list(pair.target for pair in plan.pairs)
+        self._conditions = [condition(spec.where, each.extent) for each in plan.partitions]
+
+    def delete(self) -> None:
+        """
+        Raises:
+            PermanentError: rows are still there.
+        """
+        # Attempts of other runs look for rows that are not their own, one after the other.
+        lock = statement("lock_replacing").format(table=sql.Literal(name(self._target)))
+        self._connection.execute(lock)
+        rows, left = rows_of(self._target), 0
+        for selected in self._conditions:
+            query = statement("delete_partition").format(table=rows, condition=selected)
+            self._connection.execute(query)
+        for selected in self._conditions:
+            query = statement("left_of_partition").format(table=rows, condition=selected)
+            left += int(self._connection.value(query))
+        if left:
+            raise self._wrong(f"{left:,} rows are left that were to be deleted")
+
+    def insert(self, rows: int) -> Loaded:
+        """
+        Parameters:
+            rows: of the stage.
+
+        Raises:
+            PermanentError: not all of them are there.
+        """
+        query = statement("insert_staged").format(
+            target=quoted(self._target), columns=self._columns, stage=self._stage
+        )
+        inserted = self._connection.execute(query).rowcount
+        if inserted != rows:
+            raise self._wrong(f"{inserted:,} of {rows:,} rows were inserted")
+        return Loaded(rows, inserted, 0)
+
+    def _wrong(self, found: str) -> PermanentError:
+        return PermanentError(
+            f"target: --mode replace: {found} in {self._target}; expected all (does a trigger or "
+            "rule keep or drop rows?)",
+            Diagnosis(side="target"),
+        )

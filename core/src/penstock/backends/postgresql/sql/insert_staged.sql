@@ -1,0 +1,1 @@
+INSERT INTO {target} ({columns}) OVERRIDING SYSTEM VALUE SELECT {columns} FROM {stage}

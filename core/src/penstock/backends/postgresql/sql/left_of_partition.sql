@@ -1,0 +1,1 @@
+SELECT pg_catalog.count(*) FROM {table} WHERE {condition}

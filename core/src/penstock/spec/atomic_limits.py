@@ -1,0 +1,49 @@
+"""How much a night may merge in one transaction: the option `--atomic-limit`."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from penstock.errors import UsageError
+from penstock.spec.units import parse_size
+
+SWAP, FAIL = "swap", "fail"
+ABOVE_ATOMIC_LIMIT = (SWAP, FAIL)
+
+
+@dataclass(frozen=True, slots=True)
+class AtomicLimit:
+    """Rows, or bytes of the source; one of them is None."""
+
+    rows: int | None = None
+    bytes: int | None = None
+
+    def is_below(self, rows: float, size: float) -> bool:
+        """Whether a night reads more.
+
+        Parameters:
+            size: bytes of its rows in the source.
+        """
+        if self.rows is not None:
+            return rows > self.rows
+        return self.bytes is not None and size > self.bytes
+
+
+def parse_atomic_limit(text: str | None) -> AtomicLimit:
+    """A number is one of rows; with a unit it is a size.
+
+    Raises:
+        UsageError: it is neither.
+    """
+    if text is None:
+        return AtomicLimit()
+    if re.fullmatch(r"\s*[\d_]+\s*", text):
+        return AtomicLimit(rows=int(text))
+    try:
+        return AtomicLimit(bytes=parse_size(text, "--atomic-limit"))
+    except UsageError:
+        raise UsageError(
+            "--atomic-limit: expected a number of rows, such as 50000000, or a size, such as "
+            f"20GiB; found {text!r}"
+        ) from None
