@@ -1,4 +1,4 @@
-"""Arrays of Arrow's as JSON, as PostgreSQL's `to_json` writes its own."""
+"""Arrays of Arrow's as JSON."""
 
 from __future__ import annotations
 

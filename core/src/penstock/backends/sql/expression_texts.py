@@ -170,8 +170,8 @@ class _Writer:
             return self.value(["concat" if TEXT in kinds else "+", *parts])
         if name in ("+", "-", "*"):
             return self._computed(name, parts)
-        if name in ("whole", "number", "as text"):
-            wanted = {"whole": (INTEGER,), "number": (INTEGER, DECIMAL), "as text": (TEXT,)}[name]
+        if name in ("integer", "number", "as text"):
+            wanted = {"integer": (INTEGER,), "number": (INTEGER, DECIMAL), "as text": (TEXT,)}[name]
             value, kind = self.value(parts[0])
             if kind not in wanted:
                 raise Untranslatable

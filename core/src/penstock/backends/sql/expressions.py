@@ -411,7 +411,7 @@ def _cast(node: Node, type_: str, *, limited: bool) -> Node:
     if name in _TEXT_CASTS[:3]:
         return ["as text", node]
     if name in _WHOLE_CASTS:
-        return ["whole", node]
+        return ["integer", node]
     if name in ("numeric", "decimal"):
         return ["number", node]
     raise Untranslatable
