@@ -3,6 +3,7 @@ number that the next row gets."""
 
 from __future__ import annotations
 
+import json
 from contextlib import closing
 from decimal import Decimal
 from pathlib import Path
@@ -14,8 +15,10 @@ import psycopg
 import pymysql
 import pytest
 
-from penstock import CopySpec, copy
+from penstock import CopySpec, PlanningError, copy
 from penstock.events import Finished, Planned
+from penstock.model.tables import Column
+from penstock.planning.build import asked_types
 from penstock_testkit.mysql import connect_mysql
 
 FILM = """
@@ -199,3 +202,53 @@ def test_a_row_too_long_for_its_texts(source_url: str, mysql_url: str) -> None:
     assert "`c0` varchar(50)" in made
     assert "`c99` longtext" in made
     assert "`big` longtext" in made
+
+
+ARRAYS = """
+    CREATE TABLE film (
+        id int PRIMARY KEY, tags text[] DEFAULT '{}', sizes int[] NOT NULL, grid int[],
+        prices numeric(5, 2)[], seen timestamptz[], paid_at timestamp, CHECK (tags <> '{}')
+    );
+    INSERT INTO film VALUES
+        (1, ARRAY['it''s "ü"', NULL, ''], '{1,2}', '{1}', '{1.50,NULL}', '{2020-01-01 00:00:00+00}',
+         '2020-01-01'),
+        (2, NULL, '{}', NULL, NULL, NULL, NULL)
+"""
+
+
+def test_arrays_into_a_system_without(source_url: str, mysql_url: str) -> None:
+    with psycopg.connect(source_url, autocommit=True) as connection:
+        connection.execute(ARRAYS)
+    table = f"{urlsplit(mysql_url).path[1:]}.film"
+    with pytest.raises(PlanningError, match=r"tags, sizes, grid, prices, seen.*--arrays json"):
+        moved(source_url, mysql_url, table)
+    with closing(connect_mysql(mysql_url)) as connection, connection.cursor() as cursor:
+        cursor.execute("SHOW TABLES LIKE 'film'")
+        assert not cursor.fetchall(), "nothing is made"
+        planned, finished = moved(
+            source_url,
+            mysql_url,
+            table,
+            arrays="json",
+            types=("source:timestamp without time zone=datetime(3)",),
+        )
+        assert left(finished) == {"check constraints": ["film_tags_check"], "defaults": ["tags"]}
+        assert any("arrays are written as JSON" in text for text in planned.warnings)
+        cursor.execute("SELECT tags, sizes, grid, prices, seen FROM film ORDER BY id")
+        first, second = cursor.fetchall()
+        assert [json.loads(text) for text in first] == [
+            ["it's \"ü\"", None, ""], [1, 2], [1], [1.5, None], ["2020-01-01T00:00:00+00:00"],
+        ]  # fmt: skip
+        assert second == (None, "[]", None, None, None)
+        cursor.execute("SHOW COLUMNS FROM film LIKE 'paid_at'")
+        assert cursor.fetchone()[1] == "datetime(3)"
+
+
+def test_types_by_rules() -> None:
+    columns = [Column("id", "int"), Column("a", "tinyint(1)"), Column("made_at", "datetime(6)")]
+    rules = {"source:tinyint(1)": "boolean", "*_at": "timestamptz", "id": "bigint"}
+    assert asked_types(rules, columns) == {
+        "a": "boolean", "made_at": "timestamptz", "id": "bigint",
+    }  # fmt: skip
+    assert asked_types({"*": "text", "a": "boolean"}, columns)["a"] == "boolean"
+    assert asked_types({"source:DATETIME": "date", "*": "text"}, columns)["made_at"] == "date"

@@ -70,6 +70,10 @@ Sequences = Literal[
     "set",
     "keep",
 ]
+Arrays = Literal[
+    "refuse",
+    "json",
+]
 Compression = Literal[
     "zstd",
     "snappy",

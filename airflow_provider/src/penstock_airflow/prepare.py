@@ -95,6 +95,7 @@ class PrepareCopyOperator(PenstockOperator):
         allow_ddl: bool | kinds.Returned = False,
         sequences: kinds.Sequences | kinds.Text = "set",
         types: kinds.ColumnTypes | None = None,
+        arrays: kinds.Arrays | kinds.Text = "refuse",
         order_by: kinds.Names | None = None,
         partition_by: kinds.Names | None = None,
         file_size: int | kinds.Text | None = None,

@@ -76,7 +76,8 @@ def test_checks(text: str, mssql: str, postgresql: str) -> None:
     [
         "(c > 1)", "amount", "", "(state ~~ 'a\\%'::text)", "([state] like '[a-c]%')",
         "(lower(a) = 'x')", "(state + 'x' = 'y')", "(a / 2 > 1)", "(a || state = 'x')",
-        "(left(state, 1) = 'a')", "(state like a)", "(uid > uid)",
+        "(left(state, 1) = 'a')", "(state like a)", "(uid > uid)", "(day < getdate())",
+        "(at <= now())", "((a > 1) = flag)", "(a + (b > 1) > 2)",
         "(state > 'a')", "(a = 'x')", "(a > 1", "(at::date = '2020-01-01')", "(flag = 2)",
         "(tz > '2020-01-01 00:00:00+00'::timestamp with time zone)", "a > 1; x",
         "(day > '01/02/2020')", "(a = state)", "(a > (1.5)::integer)", "a > 1 -- b",
@@ -117,6 +118,9 @@ def test_a_check_that_may_mean_something_else(text: str) -> None:
         ("(sysutcdatetime())", "moment", "SYSDATETIMEOFFSET()", "CURRENT_TIMESTAMP"),
         ("(newid())", "uuid", "NEWID()", "gen_random_uuid()"),
         ("(getdate())", "text", None, None),
+        ("'0000-00-00 00:00:00'", "timestamp", None, None),
+        ("'2021-02-30'", "date", None, None),
+        ("'ab'::character varying(2)", "text", "N'ab'", "'ab'"),
         ("('x')", "integer", None, None),
         ("NULL::text", "text", None, None),
         ("(a = 1)", "boolean", None, None),
@@ -131,7 +135,7 @@ def test_defaults(text: str, kind: str, mssql: str | None, postgresql: str | Non
 
 @pytest.mark.parametrize(
     "text", ["nextval('x'::regclass)", "(NEXT VALUE FOR [s])", "(dbo.f())", "(newsequentialid())",
-             "(1.5)::integer", "'a'::varchar = 1 +", "E'a'"],
+             "(1.5)::integer", "'abc'::varchar(2)", "'a'::varchar = 1 +", "E'a'"],
 )  # fmt: skip
 def test_a_default_that_others_do_not_have(text: str) -> None:
     assert read(text) is None

@@ -59,6 +59,7 @@ _GROUPS: Mapping[str, tuple[str, ...]] = {
         "partitioning",
         "allow_ddl",
         "types",
+        "arrays",
         "order_by",
         "snapshot",
         "on_snapshot_lost",

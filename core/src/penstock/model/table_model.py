@@ -218,6 +218,8 @@ class TableDefinition:
     """For all others."""
     others: tuple[NotCopied, ...] = ()
     """What hangs on the table and has no form that other systems know: triggers, grants."""
+    arrays: str = "refuse"
+    """See `CopySpec.arrays`."""
 
 
 PRIMARY_KEYS, UNIQUE_KEYS, CHECKS, INDEXES, FOREIGN_KEYS = (

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from typing import cast
 
 from penstock.backends.api.capabilities import Capabilities, SourceCapabilities, TargetCapabilities
@@ -430,7 +431,9 @@ def _target_table(
         definition = replace(definition, model=definition.model.with_values())
     _check_types(spec, copied)
     ordered = _never_null(spec, copied)
-    made = target.defined_columns(spec.target_ref, definition, ordered, spec.column_types)
+    definition = replace(definition, arrays=spec.arrays)
+    types = asked_types(spec.column_types, copied)
+    made = target.defined_columns(spec.target_ref, definition, ordered, types)
     return _TargetTable(made, definition, made)
 
 
@@ -666,9 +669,39 @@ def match_columns(
     )
 
 
+_OF_TYPE = "source:"
+
+
+def asked_types(rules: Mapping[str, str], columns: Sequence[Column]) -> dict[str, str]:
+    """The types asked for, by column: what is said of the column itself, else the first rule that
+    it meets.
+
+    Parameters:
+        rules: see `CopySpec.column_types`.
+    """
+    found = {}
+    for column in columns:
+        names = [column.name] if column.name in rules else [r for r in rules if _meets(column, r)]
+        if names:
+            found[column.name] = rules[names[0]]
+    return found
+
+
+def _is_rule(name: str) -> bool:
+    return name.startswith(_OF_TYPE) or "*" in name
+
+
+def _meets(column: Column, rule: str) -> bool:
+    if rule.startswith(_OF_TYPE):
+        wanted, found = rule.removeprefix(_OF_TYPE).strip().lower(), column.type.lower()
+        return wanted in (found, found.partition("(")[0].strip())
+    return _is_rule(rule) and fnmatchcase(column.name, rule)
+
+
 def _check_types(spec: CopySpec, columns: Sequence[Column]) -> None:
     names = {column.name for column in columns}
-    unknown = [name for name in spec.column_types if name not in names]
+    rules = [name for name in spec.column_types if _is_rule(name)]
+    unknown = [name for name in spec.column_types if name not in names and name not in rules]
     if unknown:
         raise PlanningError(
             f"--types: expected columns that are copied, found {', '.join(map(repr, unknown))}; "

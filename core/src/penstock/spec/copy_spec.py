@@ -45,6 +45,7 @@ from penstock.spec.worker_spec import Patience
 MAPS = ("name", "position")
 INDEXES = ("keep", "defer")
 SEQUENCES = ("set", "keep")
+ARRAYS = ("refuse", "json")
 DESCENDANTS = ("include", "exclude")
 SNAPSHOTS = ("shared", "none")
 ON_SNAPSHOT_LOST = ("fail", "restart", "accept")
@@ -320,8 +321,15 @@ class CopySpec:
         None,
         "column types of a table that the copy creates between unlike systems, in the target's "
         "own notation, such as 'a=bigint, b=numeric(12,2)', for files in Arrow's, such as "
-        "'a=int64, b=decimal128(12,2)'; by default types that fit",
+        "'a=int64, b=decimal128(12,2)'; by default types that fit. A name may be a pattern "
+        "('*_at'), or 'source:' and a type of the source's ('source:tinyint(1)')",
         metavar="NAME=TYPE,...",
+    )
+    arrays: str = option(
+        "refuse",
+        "array columns of a table that the copy creates in a system without arrays: refuse: an "
+        "error before anything is made; json: write them as JSON",
+        choices=ARRAYS,
     )
     order_by: tuple[str, ...] | None = option(
         None,

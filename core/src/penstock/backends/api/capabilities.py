@@ -32,6 +32,7 @@ TARGET_OPTIONS = (
     "unlogged",
     "partitioning",
     "types",
+    "arrays",
     "order_by",
     "partition_by",
     "file_size",

@@ -43,6 +43,7 @@ TARGET = TargetCapabilities(
         # Replace finds the rows that it deletes by an index.
         "indexes": (APPEND, TRUNCATE, RECREATE, SWAP),
         "types": (*LOADING, RECREATE),
+        "arrays": (*LOADING, RECREATE),
     },
     replaces_by_condition=True,
     commits=STAGED,

@@ -28,6 +28,8 @@ _STYLE = Style(
     plus_joins=True,
     functions={"lower": LOWER, "upper": UPPER, "coalesce": "coalesce", "isnull": "coalesce"},
 )
+_MOST_EXACT = 18
+"""Digits of two numbers whose product has as many as there can be."""
 _BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
 _KINDS = {
     **dict.fromkeys(("char", "varchar", "nchar", "nvarchar", "text", "ntext"), table_model.TEXT),
@@ -46,9 +48,10 @@ _KINDS = {
 
 def model_of(written: Written, columns: Sequence[Column], keys: Sequence[UniqueKey]) -> TableModel:
     names = [column.name for column in columns]
+    exact = [column.name for column in columns if not _is_rounded(column.traits[TYPE])]
     by_name = {column.name: column for column in columns}
     return TableModel(
-        tuple(_column(each, by_name[each.name], names) for each in written.columns),
+        tuple(_column(each, by_name[each.name], exact) for each in written.columns),
         tuple(KeyModel("", key.names, key.primary) for key in keys),
         tuple(
             CheckModel(
@@ -60,7 +63,11 @@ def model_of(written: Written, columns: Sequence[Column], keys: Sequence[UniqueK
     )
 
 
-def _column(written: WrittenColumn, column: Column, names: Sequence[str]) -> ColumnModel:
+def _column(written: WrittenColumn, column: Column, exact: Sequence[str]) -> ColumnModel:
+    """
+    Parameters:
+        exact: columns from whose values others can be computed as well elsewhere.
+    """
     identity = default = generated = None
     if written.identity:
         first, step = map(int, written.identity[len("IDENTITY(") : -1].split(","))
@@ -70,7 +77,7 @@ def _column(written: WrittenColumn, column: Column, names: Sequence[str]) -> Col
     if written.computed:
         text = written.type.removeprefix("AS ").removesuffix(" PERSISTED")
         generated = Generated(
-            _expression(text, names),
+            _expression(text, exact),
             stored=written.type.endswith(" PERSISTED"),
         )
     return ColumnModel(
@@ -82,6 +89,13 @@ def _column(written: WrittenColumn, column: Column, names: Sequence[str]) -> Col
         identity=identity,
         generated=generated,
     )
+
+
+def _is_rounded(type_: MsType) -> bool:
+    """Whether the server rounds what is computed from such values, to four digits or to fewer than
+    other databases."""
+    decimal = type_.name in ("decimal", "numeric")
+    return type_.name in ("money", "smallmoney") or (decimal and type_.length > _MOST_EXACT)
 
 
 def _expression(text: str, names: Sequence[str] = ()) -> Expression:

@@ -18,7 +18,7 @@ from penstock.backends.mssql.session import MssqlSession
 from penstock.backends.mssql.source import server_of
 from penstock.backends.mssql.types import arrow_type
 from penstock.backends.mssql.written import WRITTEN, Written
-from penstock.backends.shared.arrow import TRAIT, schema_of, schema_to_text
+from penstock.backends.shared.arrow import TRAIT, is_list, schema_of, schema_to_text
 from penstock.backends.shared.arrow import arrow_type as arrow_type_of
 from penstock.backends.shared.fitting import fit_column
 from penstock.backends.shared.made_types import check_type
@@ -80,6 +80,7 @@ class MssqlTarget(SqlTarget):
                 for each in written
                 if whole or not each.computed
             }
+        unlike = {} if alike else TYPES.of_all(columns, definition, types)
         found = []
         for column in columns:
             asked = types.get(column.name, "")
@@ -88,8 +89,8 @@ class MssqlTarget(SqlTarget):
                 check_type(WRITTEN_TYPE, column.name, asked)
                 type_, text = asked.strip(), None
             elif not alike:
-                type_ = TYPES.of(arrow_type_of(column), column.name)
-                if type_ == TYPES.text:
+                type_ = unlike[column.name]
+                if type_ == TYPES.text and not is_list(arrow_type_of(column)):
                     type_ = text_type(column, definition) or type_
             plain = text or replace(column, type=type_, generated=False, traits={})
             described = self._session.type_made(

@@ -101,7 +101,7 @@ class MySqlTarget(SqlTarget):
         if alike and definition.content.get(FLAVOUR) == flavour_of(self._session):
             written = {name: type_ for name, type_, _ in definition.content["columns"]}
 
-        unlike = {} if alike else made_types(self._session, columns, definition)
+        unlike = {} if alike else made_types(self._session, columns, definition, types)
 
         def made(column: Column) -> Column:
             asked = types.get(column.name, "")

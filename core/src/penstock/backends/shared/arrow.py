@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from penstock.backends.shared.hex_values import uuid_texts, uuids_of
+from penstock.backends.shared.json_texts import json_texts
 from penstock.errors import PermanentError, PlanningError
 from penstock.model import values
 from penstock.model.tables import Column
@@ -179,6 +180,8 @@ def exactly(array: pa.Array, wanted: pa.DataType) -> pa.Array:
         return array
     if pt.is_dictionary(mine):
         return exactly(array.dictionary_decode(), wanted)
+    if is_list(mine) and is_text(wanted):
+        return json_texts(array).cast(wanted)
     if (pt.is_list(mine) or pt.is_large_list(mine)) and is_list(wanted):
         array = own(array)
         items = exactly(array.values, wanted.value_type)

@@ -11,7 +11,7 @@ import pyarrow.types as pt
 from penstock.backends.api.facts import Fit
 from penstock.backends.api.worker import ARROW
 from penstock.backends.shared import losses
-from penstock.backends.shared.arrow import arrow_type, is_list, kind_of
+from penstock.backends.shared.arrow import arrow_type, is_list, is_text, kind_of
 from penstock.model.tables import Column
 
 UNITS = ("s", "ms", "us", "ns")
@@ -57,7 +57,10 @@ def fit_column(source: Column, target: Column) -> Fit:
     """How a column goes into another one, in record batches."""
     if target.generated:
         return Fit(reason=losses.COMPUTED)
-    return carried(fit_types(arrow_type(source), arrow_type(target)))
+    mine, theirs = arrow_type(source), arrow_type(target)
+    if is_list(mine) and is_text(theirs):
+        return carried(Fit(warning=losses.AS_JSON, lossy=True))
+    return carried(fit_types(mine, theirs))
 
 
 def carried(fit: Fit) -> Fit:

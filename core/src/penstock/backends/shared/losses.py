@@ -11,6 +11,7 @@ NO_FIT = "values of the one type have no form in the other"
 NOT_UTF8 = "bytes that are not UTF-8 are rejected"
 OUT_OF_RANGE = "numbers out of the target's range are rejected"
 JSON = "white space, key order and repeated keys are lost"
+AS_JSON = "arrays are written as JSON"
 FRACTIONS = "numbers that are out of range or have a fraction are rejected"
 
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.types as pt
 
-from penstock.backends.shared.arrow import is_bytes, is_text
+from penstock.backends.shared.arrow import arrow_type, is_bytes, is_list, is_text
 from penstock.errors import PlanningError, UsageError
+from penstock.model.table_model import TableDefinition
+from penstock.model.tables import Column
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +34,33 @@ class MadeTypes:
     time: Mapping[str, str]
     timestamp: Mapping[str, str]
     zoned: Mapping[str, str]
+
+    def of_all(
+        self, columns: Sequence[Column], definition: TableDefinition, asked: Collection[str] = ()
+    ) -> dict[str, str]:
+        """The types of columns that are made like another system's, by name.
+
+        Parameters:
+            columns: with the trait `arrow`.
+            asked: columns whose types somebody has asked for; they are left out.
+
+        Raises:
+            PlanningError: the database has no type for a column.
+        """
+        left = [column for column in columns if column.name not in asked]
+        arrays = [column.name for column in left if is_list(arrow_type(column))]
+        if arrays and definition.arrays != "json":
+            raise PlanningError(
+                f"target: {self.database} has no arrays, as {', '.join(arrays)} of the source "
+                f"{'are' if len(arrays) > 1 else 'is'}; expected --arrays json, which writes them "
+                "as JSON, or --columns without them"
+            )
+        return {
+            column.name: self.json
+            if column.name in arrays
+            else self.of(arrow_type(column), column.name)
+            for column in left
+        }
 
     def of(self, kind: pa.DataType, name: str) -> str:
         """

@@ -30,6 +30,7 @@ TARGET = TargetCapabilities(
     options={
         "conflict_columns": (UPSERT,),
         "types": (*LOADING, RECREATE),
+        "arrays": (*LOADING, RECREATE),
         "file_size": WITHOUT_CHILDREN,
     },
     replaces_by_condition=True,

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 
 from penstock.backends.api.facts import Fit, LoadRequest
-from penstock.backends.shared.arrow import arrow_type, held_kinds, schema_of, schema_to_text
+from penstock.backends.shared.arrow import held_kinds, schema_of, schema_to_text
 from penstock.backends.shared.fitting import fit_column
 from penstock.backends.shared.made_types import MadeTypes, check_type, with_units
 from penstock.backends.snowflake.capabilities import TARGET
@@ -95,14 +95,17 @@ class SnowflakeTarget(SqlTarget):
         columns: Sequence[Column],
         types: Mapping[str, str],
     ) -> tuple[Column, ...]:
+        unlike: dict[str, str] = {}
+        if definition.dialect != self.tables.definitions:
+            unlike = TYPES.of_all(columns, definition, types)
         found = []
         for column in columns:
             asked, type_ = types.get(column.name, ""), column.type
             if asked:
                 check_type(_WRITTEN, column.name, asked)
                 type_ = asked.strip()
-            elif definition.dialect != self.tables.definitions:
-                type_ = TYPES.of(arrow_type(column), column.name)
+            elif column.name in unlike:
+                type_ = unlike[column.name]
             described = self._session.type_made(type_, f"column {column.name} of {table}")
             made = replace(column, type=type_, generated=False, traits={TYPE: described})
             found.append(in_arrow(made))

@@ -5,8 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
-from penstock.backends.sql.dialect import LOWER, NEW_UUID, NOW, TODAY, UPPER, UTC_NOW, Dialect
+from penstock.backends.sql.dialect import (
+    CHARACTERS,
+    LOWER,
+    NEW_UUID,
+    NOW,
+    OCTETS,
+    TODAY,
+    UPPER,
+    UTC_NOW,
+    Dialect,
+)
 from penstock.backends.sql.expressions import (
     BOOLEAN,
     BYTES,
@@ -170,8 +181,8 @@ class _Writer:
             return self.value(["concat" if TEXT in kinds else "+", *parts])
         if name in ("+", "-", "*"):
             return self._computed(name, parts)
-        if name in ("whole", "number", "as text"):
-            wanted = {"whole": (INTEGER,), "number": (INTEGER, DECIMAL), "as text": (TEXT,)}[name]
+        if name in ("integer", "number", "as text"):
+            wanted = {"integer": (INTEGER,), "number": (INTEGER, DECIMAL), "as text": (TEXT,)}[name]
             value, kind = self.value(parts[0])
             if kind not in wanted:
                 raise Untranslatable
@@ -183,7 +194,10 @@ class _Writer:
             return f"({self.dialect.joined([text for text, _ in texts])})", TEXT
         if name == "coalesce":
             return self._first(parts)
-        return self._of_text(name, parts[0])
+        if name in (CHARACTERS, OCTETS, LOWER, UPPER):
+            return self._of_text(name, parts[0])
+        # A test, or the time, which the rows of a table cannot be held to.
+        raise Untranslatable
 
     @staticmethod
     def _kind(of: str, text: str) -> str:
@@ -237,8 +251,17 @@ def _literal(node: Node, kind: str, dialect: Dialect) -> str:
     if of == TEXT and (
         kind == TEXT
         or (kind == UUID and _UUID.fullmatch(text))
-        or (kind == DATE and _DAY.fullmatch(text))
-        or (kind == TIMESTAMP and _CLOCK.fullmatch(text))
+        or (kind == DATE and _DAY.fullmatch(text) and _is_there(text))
+        or (kind == TIMESTAMP and _CLOCK.fullmatch(text) and _is_there(text))
     ):
         return dialect.literal(text)
     raise Untranslatable
+
+
+def _is_there(moment: str) -> bool:
+    """Whether all databases have it: some have zero for a year, a month or a day, too."""
+    try:
+        datetime.fromisoformat(moment)
+    except ValueError:
+        return False
+    return True

@@ -279,13 +279,11 @@ class _Reader:
             self._at += 1
             if self._takes("."):
                 words.append(".")
-        limited = self._takes("(")
-        if limited:
-            self._list(")")
-            while self._takes("without", "time", "zone") or self._takes("with", "time", "zone"):
-                pass
+        limits = self._list(")") if self._takes("(") else []
+        while self._takes("without", "time", "zone") or self._takes("with", "time", "zone"):
+            pass
         self._takes("[", "]")
-        return _cast(node, " ".join(words), limited=limited)
+        return _cast(node, " ".join(words), limits)
 
     def _plain(self) -> Node:
         kind, text = self._tokens[self._at]
@@ -383,35 +381,41 @@ def _negative(node: Node) -> Node:
     return ["-", ["value", NUMBER, "0"], node]
 
 
-def _cast(node: Node, type_: str, *, limited: bool) -> Node:
+def _cast(node: Node, type_: str, limits: Sequence[Node]) -> Node:
     """A cast that changes nothing, or a known one.
 
     Parameters:
-        limited: a length or digits are named.
+        limits: the length, or the digits, that are named.
     """
     name = type_.rpartition(" . ")[2]
     if node in (["call", NOW], ["value", TEXT, "now"]):
         known = {"date": TODAY, "timestamp without time zone": NOW, "timestamp": NOW}
-        if name in known and not limited:
+        if name in known and not limits:
             return ["call", known[name]]
         if node[0] == "call":
             raise Untranslatable
     if node[0] == "value":
         digits = str(node[2]).lstrip("-").isdigit()
         # It may be rounded, or cut.
-        if (name in _WHOLE_CASTS and not digits) or (limited and name not in _TEXT_CASTS):
+        fits = not limits or (name in _TEXT_CASTS and len(node[2]) <= _number(limits))
+        if not fits or (name in _WHOLE_CASTS and not digits):
             raise Untranslatable
         if node[1] == NUMBER and name not in (*_NUMBER_CASTS, "bit", "boolean"):
             raise Untranslatable
         if name == "regclass":
             raise Untranslatable
         return node
-    if limited:
+    if limits:
         raise Untranslatable
     if name in _TEXT_CASTS[:3]:
         return ["as text", node]
     if name in _WHOLE_CASTS:
-        return ["whole", node]
+        return ["integer", node]
     if name in ("numeric", "decimal"):
         return ["number", node]
     raise Untranslatable
+
+
+def _number(nodes: Sequence[Node]) -> int:
+    """The number that is all of them; 0 where they are something else."""
+    return int(nodes[0][2]) if len(nodes) == 1 and str(nodes[0][-1]).isdigit() else 0

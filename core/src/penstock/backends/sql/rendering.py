@@ -15,11 +15,13 @@ from penstock.backends.sql.dialect import Dialect
 from penstock.backends.sql.expression_texts import written_check, written_default, written_value
 from penstock.model.plans import Step
 from penstock.model.table_model import (
+    ARRAY,
     COMMENTS,
     DEFAULTS,
     ENUM,
     GENERATED,
     IDENTITIES,
+    JSON,
     ON_UPDATES,
     PARTITIONING,
     CheckModel,
@@ -123,6 +125,9 @@ class Rendering:
     at_once: bool = False
 
     def of(self, model: TableModel) -> Rendered:
+        return replace(self, kinds=_meant(self.kinds, model))._of(model)
+
+    def _of(self, model: TableModel) -> Rendered:
         found = Rendered()
         for column in model.columns:
             if column.name in self.kinds:
@@ -159,7 +164,8 @@ class Rendering:
             if name not in found.numbered:
                 found.left.append(left[IDENTITIES])
         elif column.default is not None:
-            default = self._default(column.default, kind)
+            # JSON is a text as far as a literal goes.
+            default = self._default(column.default, kind or "text" * (column.type.kind == JSON))
             suffix = f"DEFAULT {default}" if default else ""
             if not default:
                 remedy = self.dialect.default_set(self.table, name, column.default.text)
@@ -319,6 +325,15 @@ class Rendering:
         return called
 
 
+def _meant(kinds: Mapping[str, str], model: TableModel) -> dict[str, str]:
+    """What columns hold; empty of what is a text in the target alone, and means more."""
+    hidden = {each.name for each in model.columns if each.type.kind in (ARRAY, JSON)}
+    return {
+        name: "" if name in hidden and not kind.startswith("list") else kind
+        for name, kind in kinds.items()
+    }
+
+
 def computed_columns(
     model: TableModel, kinds: Mapping[str, str], dialect: Dialect
 ) -> dict[str, str]:
@@ -330,6 +345,7 @@ def computed_columns(
     if not dialect.generated("1"):
         return {}
     # Not from one another: few databases can do that.
+    kinds = _meant(kinds, model)
     stored = {each.name for each in model.columns if each.generated is None}
     plain = {name: kind for name, kind in kinds.items() if name in stored}
     found = {}

@@ -15,7 +15,7 @@ from penstock.model.tables import SequencePosition, TableRef
 NUMBERS = "number "
 """Begins the ids of such steps; the column's name ends them."""
 # The last one, whatever names are before it.
-_START = re.compile(r"(?s)(.*) INCREMENT (-?\d+) START \?;")
+_START = re.compile(r"(?s)(.*) INCREMENT (-?\d+) START 1;")
 
 
 def numbering_steps(request: LoadRequest, names: Sequence[str]) -> Iterator[Step]:
@@ -35,7 +35,7 @@ def numbering_steps(request: LoadRequest, names: Sequence[str]) -> Iterator[Step
         alter = f"ALTER TABLE {table} ALTER {DUCKDB.ident(name)}"
         statement = (
             f"{alter} DROP DEFAULT;\n"
-            f"CREATE OR REPLACE SEQUENCE {sequence} INCREMENT {column.identity.step} START ?;\n"
+            f"CREATE OR REPLACE SEQUENCE {sequence} INCREMENT {column.identity.step} START 1;\n"
             f"{alter} SET DEFAULT nextval({DUCKDB.literal(sequence)})"
         )
         yield Step(

@@ -20,7 +20,7 @@ from penstock.backends.mysql.dialect import MYSQL
 from penstock.backends.mysql.load.alike import made_alike
 from penstock.backends.mysql.load.rehearsal import check_makes, refused_clauses
 from penstock.backends.mysql.session import MySqlSession
-from penstock.backends.shared.arrow import arrow_type, held_kinds
+from penstock.backends.shared.arrow import held_kinds
 from penstock.backends.shared.made_types import MadeTypes, check_type, with_units
 from penstock.backends.sql.definition import Besides
 from penstock.backends.sql.expressions import UUID
@@ -92,27 +92,31 @@ _MOST_LABEL, _MOST_LABELS = 255, 65_535
 
 
 def made_types(
-    session: MySqlSession, columns: Sequence[Column], definition: TableDefinition
+    session: MySqlSession,
+    columns: Sequence[Column],
+    definition: TableDefinition,
+    asked: Collection[str],
 ) -> dict[str, str]:
     """The types of the columns of a table like another system's, by name.
 
     Parameters:
         columns: with the trait `arrow`.
+        asked: columns whose types somebody has asked for; they are left out.
     """
     model = definition.model.types
-    found = {column.name: TYPES.of(arrow_type(column), column.name) for column in columns}
+    found = TYPES.of_all(columns, definition, asked)
     lengths: dict[str, int] = {}
     for column in columns:
         type_ = model.get(column.name, ColumnType())
-        if found[column.name] != TYPES.text:
+        if found.get(column.name) != TYPES.text:
             continue
         if type_.kind == JSON:
             found[column.name] = TYPES.json
         elif type_.kind == ENUM and _are_labels(type_.labels):
             listed = ", ".join(map(session.dialect.literal, type_.labels))
             found[column.name] = f"enum({listed}) COLLATE {by_bytes(session)}"
-        elif asked := key_type(session, column, definition):
-            found[column.name] = asked
+        elif kept := key_type(session, column, definition):
+            found[column.name] = kept
         elif type_.kind == TEXT and type_.length:
             lengths[column.name] = type_.length
     others = [type_ for name, type_ in found.items() if name not in lengths]

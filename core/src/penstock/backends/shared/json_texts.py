@@ -1,0 +1,43 @@
+"""Arrays of Arrow's as JSON."""
+
+from __future__ import annotations
+
+import json
+import math
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+
+
+def json_texts(array: pa.Array) -> pa.Array:
+    """The texts of an array's values; NULL of NULL.
+
+    Parameters:
+        array: of lists.
+    """
+    return pa.array(
+        [None if value is None else _written(value) for value in array.to_pylist()],
+        pa.large_string(),
+    )
+
+
+def _written(value: Any) -> str:
+    if isinstance(value, list):
+        return f"[{', '.join(map(_written, value))}]"
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{_text(key)}: {_written(part)}' for key, part in value.items())}}}"
+    if value is None or isinstance(value, bool | int):
+        return json.dumps(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        # JSON has no such numbers.
+        return _text(json.dumps(value))
+    if isinstance(value, float | Decimal):
+        return str(value)
+    if isinstance(value, bytes):
+        return _text(f"\\x{value.hex()}")
+    return _text(value.isoformat() if hasattr(value, "isoformat") else str(value))
+
+
+def _text(value: str) -> str:
+    return json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,52 @@
+"""Types that SQL Server makes, and what is said of its own: without a server."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.backends.mssql.made import text_type
+from penstock.backends.mssql.modelled import _type
+from penstock.backends.mssql.types import type_of
+from penstock.model.table_model import (
+    BYTES,
+    DECIMAL,
+    INTEGER,
+    TEXT,
+    ColumnModel,
+    ColumnType,
+    KeyModel,
+    TableDefinition,
+    TableModel,
+)
+from penstock.model.tables import Column
+
+
+@pytest.mark.parametrize(
+    ("length", "made"), [(50, "nvarchar(100)"), (2000, "nvarchar(4000)"), (2001, ""), (None, "")]
+)
+def test_a_character_may_take_two_units(length: int | None, made: str) -> None:
+    model = TableModel((ColumnModel("a", ColumnType(TEXT, length)),))
+    assert text_type(Column("a", "text"), TableDefinition("other", {}, model)) == made
+
+
+def test_a_key_of_texts_compares_by_bytes() -> None:
+    model = TableModel((ColumnModel("a", ColumnType(TEXT, 50)),), (KeyModel("", ("a",), True),))
+    made = text_type(Column("a", "text"), TableDefinition("other", {}, model))
+    assert made == "nvarchar(50) COLLATE Latin1_General_BIN2"
+
+
+@pytest.mark.parametrize(
+    ("name", "length", "modelled"),
+    [
+        ("nvarchar", 100, ColumnType(TEXT, 50)),
+        ("varchar", 50, ColumnType(TEXT, 50)),
+        ("nvarchar", -1, ColumnType(TEXT)),
+        ("varbinary", 16, ColumnType(BYTES, 16)),
+        ("varbinary", -1, ColumnType(BYTES)),
+        ("tinyint", 1, ColumnType(INTEGER, unsigned=True, bits=8)),
+        ("bigint", 8, ColumnType(INTEGER, bits=64)),
+        ("money", 8, ColumnType(DECIMAL)),
+    ],
+)
+def test_the_model_of_its_own(name: str, length: int, modelled: ColumnType) -> None:
+    assert _type(type_of(name, length, 19, 4)) == modelled
