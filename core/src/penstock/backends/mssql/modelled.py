@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
 
 from penstock.backends.mssql.catalog import UniqueKey
 from penstock.backends.mssql.written import Written, WrittenColumn, WrittenIndex
@@ -14,6 +16,7 @@ from penstock.model.table_model import (
     ColumnModel,
     ColumnType,
     Expression,
+    ForeignKeyModel,
     Generated,
     Identity,
     IndexModel,
@@ -22,18 +25,35 @@ from penstock.model.table_model import (
 )
 from penstock.model.tables import Column
 
+_WHERE = " WHERE "
 
-def model_of(written: Written, columns: Sequence[Column], keys: Sequence[UniqueKey]) -> TableModel:
+
+def model_of(
+    written: Written,
+    columns: Sequence[Column],
+    keys: Sequence[UniqueKey],
+    foreign_keys: Sequence[ForeignKeyModel] = (),
+    comments: Mapping[str, str] = MappingProxyType({}),
+) -> TableModel:
+    """
+    Parameters:
+        comments: of columns; that of the table has no name.
+    """
     names = [column.name for column in columns]
     by_name = {column.name: column for column in columns}
     return TableModel(
-        tuple(_column(each, by_name[each.name], names) for each in written.columns),
+        tuple(
+            replace(_column(each, by_name[each.name], names), comment=comments.get(each.name, ""))
+            for each in written.columns
+        ),
         tuple(KeyModel("", key.names, key.primary) for key in keys),
         tuple(
             CheckModel(each.called, Expression(each.test, read(each.test, names)), each.enabled)
             for each in written.checks
         ),
         tuple(_indexes(written.indexes, names)),
+        tuple(foreign_keys),
+        comments.get("", ""),
     )
 
 
@@ -64,8 +84,9 @@ def _column(written: WrittenColumn, column: Column, names: Sequence[str]) -> Col
 
 def _indexes(indexes: Sequence[WrittenIndex], names: Sequence[str]) -> Iterator[IndexModel]:
     for index in indexes:
-        plain = not (index.obstacle or index.options)
-        if plain and index.unique:
+        test = index.options.removeprefix(_WHERE) if index.options.startswith(_WHERE) else ""
+        plain = not index.obstacle and " WITH (" not in index.options
+        if plain and index.unique and not test:
             continue  # a key
         yield IndexModel(
             index.name,
@@ -73,6 +94,7 @@ def _indexes(indexes: Sequence[WrittenIndex], names: Sequence[str]) -> Iterator[
             index.descending if plain else (),
             index.included if plain else (),
             index.unique,
+            Expression(test, read(test, names)) if test else None,
             method=index.obstacle,
             text=index.columns,
         )

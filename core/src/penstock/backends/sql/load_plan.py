@@ -90,7 +90,7 @@ class TargetTables:
         listed = left_unlike(dialect, definition, request.target, made.values())
         found = replace(found, left=tuple(listed))
         model = definition.model.only(list(names))
-        kinds = self.kinds(columns) if whole else {}
+        kinds = self.kinds(columns)
         if not kinds:
             return replace(found, left=(*found.left, *Rendered.nothing(model, request.target)))
         rendering = Rendering(
@@ -100,7 +100,9 @@ class TargetTables:
             kinds,
             request.siblings,
             self.unindexed(columns),
+            types={column.name: column.type for column in columns},
             at_once=not request.mode.loads_new_table,
+            bare=not whole,
         )
         return self.rendered(session, request, found, rendering.of(model))
 
@@ -113,7 +115,8 @@ class TargetTables:
             found: the keys alone.
         """
         dialect, table = session.dialect, request.target
-        steps = tuple(steps_of(rendered, table))
+        steps = tuple(steps_of(rendered, table, with_table=dialect.checks_with_table))
+        with_table = [each.inline for each in rendered.checks if dialect.checks_with_table]
         links = [
             ForeignKeyChange(table, each.name, each.definition, each.target).step(dialect)
             for each in rendered.foreign_keys
@@ -124,6 +127,7 @@ class TargetTables:
             steps = ()
         return replace(
             found,
+            constraints=(*found.constraints, *with_table),
             complete=tuple(now),
             after=steps,
             links=tuple(links),

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 
 import duckdb
 
+from penstock.backends.api.facts import LoadRequest
 from penstock.backends.duckdb.catalog.tables import (
     constraints,
     definition_of,
@@ -16,11 +18,13 @@ from penstock.backends.duckdb.catalog.tables import (
 from penstock.backends.duckdb.connection import instance
 from penstock.backends.duckdb.dialect import DUCKDB
 from penstock.backends.duckdb.errors import first_lines
+from penstock.backends.duckdb.load.numbering import numbering_steps
 from penstock.backends.shared.arrow import held_kinds
-from penstock.backends.sql.definition import listed_columns
+from penstock.backends.sql.definition import Besides, listed_columns
 from penstock.backends.sql.described import TableQuery
 from penstock.backends.sql.load_plan import TargetTables
 from penstock.backends.sql.relations import check_is_table
+from penstock.backends.sql.rendering import Rendered
 from penstock.backends.sql.session import Session
 from penstock.errors import PlanningError
 from penstock.model.tables import Column, TableRef
@@ -68,6 +72,13 @@ class DuckTables(TargetTables):
                     found[clause] = first_lines(str(error))
             scratch.execute("DROP TABLE IF EXISTS temp.made")
         return found
+
+    def rendered(
+        self, session: Session, request: LoadRequest, found: Besides, rendered: Rendered
+    ) -> Besides:
+        besides = super().rendered(session, request, found, rendered)
+        numbering = numbering_steps(session.dialect, request, rendered.sequences)
+        return replace(besides, after=(*numbering, *besides.after))
 
     def check_replaceable(
         self, session: Session, table: TableRef, needs: str, remade: Collection[TableRef] = ()

@@ -18,6 +18,7 @@ from penstock.backends.mysql.catalog.tables import (
 from penstock.backends.mysql.catalog.written import parse, read_written
 from penstock.backends.mysql.load.alike import made_alike
 from penstock.backends.mysql.load.rehearsal import check_makes, refused_clauses
+from penstock.backends.mysql.load.unlike import UTF8, made_unlike
 from penstock.backends.mysql.session import MySqlSession
 from penstock.backends.shared.arrow import held_kinds
 from penstock.backends.shared.made_types import MadeTypes, check_type, with_units
@@ -25,6 +26,7 @@ from penstock.backends.sql.definition import Besides
 from penstock.backends.sql.foreign_keys import RELINK, UNLINK, ForeignKeyChange
 from penstock.backends.sql.load_plan import TargetTables, UnLinks
 from penstock.backends.sql.relations import check_is_table
+from penstock.backends.sql.rendering import Rendered
 from penstock.backends.sql.session import Session
 from penstock.errors import PlanningError
 from penstock.model.table_model import TableDefinition
@@ -94,7 +96,6 @@ def _is_compared(column: Column) -> bool:
     )
 
 
-_UTF8 = "CHARACTER SET utf8mb4"
 _TRIGGERS = TableQuery(
     "concat('trigger ', trigger_name)",
     "triggers",
@@ -124,7 +125,7 @@ def _any_text(session: MySqlSession, table: TableRef) -> str:
             [table.schema],
         ),
     )
-    return "" if charset == "utf8mb4" else _UTF8
+    return "" if charset == "utf8mb4" else UTF8
 
 
 class MySqlTables(TargetTables):
@@ -144,12 +145,18 @@ class MySqlTables(TargetTables):
         check_makes(session, request.target, columns, found)
         return found
 
+    def rendered(
+        self, session: Session, request: LoadRequest, found: Besides, rendered: Rendered
+    ) -> Besides:
+        assert isinstance(session, MySqlSession)
+        return made_unlike(session, request, found, rendered, super().rendered)
+
     def refused(
         self, session: Session, columns: Sequence[Column], clauses: Sequence[str], *, alike: bool
     ) -> Mapping[str, str]:
         assert isinstance(session, MySqlSession)
         # A key of texts takes more bytes in utf8mb4 than in the database's character set.
-        found = dict(refused_clauses(session, columns, clauses, _UTF8))
+        found = dict(refused_clauses(session, columns, clauses, UTF8))
         # Two texts of the source may be one to the database's collation: the load would fail.
         texts = [] if alike else [each for each in columns if _is_compared(each)]
         for clause in clauses:
