@@ -54,9 +54,6 @@ class SnowflakeTables(TargetTables):
     def kinds(self, columns: Sequence[Column]) -> Mapping[str, str]:
         return held_kinds(columns)
 
-    def kinds(self, columns: Sequence[Column]) -> Mapping[str, str]:
-        return held_kinds(columns)
-
     def like(self, session: Session, table: TableRef, beside: TableRef) -> tuple[str, list[str]]:
         # The exchange takes grants along with the rows.
         new, old = session.dialect.table(beside), session.dialect.table(table)

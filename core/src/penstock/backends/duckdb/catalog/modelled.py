@@ -31,7 +31,7 @@ _COLUMNS = query("column_name, column_default, comment", "duckdb_columns()", "co
 _COMMENT = query("comment", "duckdb_tables()")
 _CONSTRAINTS = query(
     "constraint_type, expression, constraint_column_names, referenced_table,"
-    " referenced_column_names, constraint_text",
+    " referenced_column_names",
     "duckdb_constraints()",
     "constraint_index",
 )
@@ -77,7 +77,7 @@ def model_of(session: DuckSession, table: TableRef, columns: Sequence[Column]) -
     said = {name: (default, comment) for name, default, comment in session.about(_COLUMNS, table)}
     sequences = _numbering(session, table)
     keys, checks, foreign_keys = [], [], []
-    for kind, test, among, other, referenced, text in session.about(_CONSTRAINTS, table):
+    for kind, test, among, other, referenced in session.about(_CONSTRAINTS, table):
         if kind in ("PRIMARY KEY", "UNIQUE"):
             keys.append(KeyModel("", tuple(among), kind == "PRIMARY KEY"))
         elif kind == "CHECK":
@@ -85,7 +85,8 @@ def model_of(session: DuckSession, table: TableRef, columns: Sequence[Column]) -
         elif kind == "FOREIGN KEY":
             # Of another schema there is none.
             target = TableRef(table.schema, other)
-            foreign_keys.append(ForeignKeyModel(text, tuple(among), target, tuple(referenced)))
+            name = "_".join([table.name, *among, "fkey"])
+            foreign_keys.append(ForeignKeyModel(name, tuple(among), target, tuple(referenced)))
     ((comment,),) = session.about(_COMMENT, table)
     return TableModel(
         tuple(_column(each, *said[each.name], names, sequences) for each in columns),
