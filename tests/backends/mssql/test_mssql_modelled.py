@@ -94,10 +94,9 @@ def test_what_is_sent() -> None:
     step = ForeignKeyChange(TABLE, key.name, key.definition, key.target).step(MSSQL)
     assert step.statement == (
         'ALTER TABLE "dbo"."t" ADD CONSTRAINT "t_f" FOREIGN KEY ("b") REFERENCES "dbo"."others"'
-        ' ("x") ON DELETE CASCADE'
+        ' ("x") ON DELETE CASCADE ON UPDATE NO ACTION'
     )
     assert [(item.kind, item.name) for item in found.left] == [
         ("comments", "b: cut;\nhere"),
-        (ACTIONS, "f: ON UPDATE RESTRICT"),
         (ACTIONS, "f: DEFERRABLE"),
     ]

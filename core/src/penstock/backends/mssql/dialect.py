@@ -116,8 +116,8 @@ class MssqlDialect(CatalogDialect):
         return f"ALTER TABLE {self.table(table)} ADD DEFAULT {text} FOR {self.ident(column)}"
 
     def referential(self, event: str, action: str) -> str:
-        # It refuses both at the end of the statement.
-        return "" if action == "RESTRICT" else action
+        # It tests all of them at the end of the statement.
+        return "NO ACTION" if action == "RESTRICT" else action
 
     def numbered(self, first: int, step: int) -> str:
         return f"IDENTITY({first},{step})"
