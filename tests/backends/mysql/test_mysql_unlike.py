@@ -10,7 +10,10 @@ import pymysql
 import pytest
 
 from penstock import CopySpec, copy, resume
+from penstock.backends.mysql import target as mysql_target
+from penstock.backends.mysql.load import made
 from penstock.events import Finished
+from penstock_testkit import AnyMysqlServer
 
 from .mysql_pair import execute, rows
 
@@ -32,11 +35,13 @@ def ends(source_url: str, mysql_url: str) -> dict[str, Any]:
     with psycopg.connect(source_url, autocommit=True) as connection:
         for statement in THERE:
             connection.execute(statement.encode())
-    return {"source": source_url, "target": mysql_url}
+    schema = mysql_url.partition("?")[0].rpartition("/")[2]
+    return {"source": source_url, "target": mysql_url, "control_schema": schema}
 
 
 def recreated(ends: dict[str, Any]) -> Finished:
-    spec = CopySpec(**ends, table="public.t", target_table="t", mode="recreate")
+    target = f"{ends['control_schema']}.t"
+    spec = CopySpec(**ends, table="public.t", target_table=target, mode="recreate")
     *_, finished = copy(spec)
     assert isinstance(finished, Finished)
     return finished
@@ -55,7 +60,7 @@ def test_it_works_afterwards(ends: dict[str, Any], mysql_url: str) -> None:
     parts = rows(
         mysql_url,
         "SELECT column_name, sub_part FROM information_schema.statistics"
-        " WHERE table_schema = database() AND index_name = 't_by_note' ORDER BY seq_in_index",
+        " WHERE table_schema = database() AND index_name LIKE '%by_note' ORDER BY seq_in_index",
     )
     assert parts == [("note", 192), ("at", None)]
 
@@ -64,12 +69,64 @@ def test_steps_of_which_nothing_is_recorded(ends: dict[str, Any], mysql_url: str
     """As after a kill between a statement, which commits by itself, and its record."""
     finished = recreated(ends)
     run = f"WHERE run_id = '{finished.run_id}'"
-    made = {name for (name,) in rows(mysql_url, f"SELECT step_id FROM penstock.step {run}")}
+    made = {name for (name,) in rows(mysql_url, f"SELECT step_id FROM step_record {run}")}
     assert {name.split()[0] for name in made} >= {"make", "refer"}
-    execute(mysql_url, f"DELETE FROM penstock.step {run}")
-    execute(mysql_url, f"UPDATE penstock.run SET status = 'running' {run}")
+    execute(mysql_url, f"DELETE FROM step_record {run}")
+    execute(mysql_url, f"UPDATE run SET status = 'running' {run}")
     *_, again = resume(finished.run_id, **ends)
     assert isinstance(again, Finished)
     assert again.status == "done"
     assert again.not_copied == finished.not_copied
-    assert {name for (name,) in rows(mysql_url, f"SELECT step_id FROM penstock.step {run}")} == made
+    assert {name for (name,) in rows(mysql_url, f"SELECT step_id FROM step_record {run}")} == made
+
+
+OWN = """
+    CREATE TABLE t (
+        id int unsigned NOT NULL AUTO_INCREMENT PRIMARY KEY,
+        state enum('new', 'paid') NOT NULL DEFAULT 'new' COMMENT 'how far it is',
+        note varchar(20) DEFAULT 'it''s', amount decimal(4, 2) NOT NULL DEFAULT 4.99,
+        at timestamp NOT NULL DEFAULT current_timestamp() ON UPDATE current_timestamp(),
+        boss int unsigned, twice int AS (id * 2),
+        UNIQUE KEY note_once (note), KEY by_state (state, at DESC),
+        CONSTRAINT small CHECK (amount < 50), CONSTRAINT odd CHECK (length(note) > 1),
+        CONSTRAINT boss FOREIGN KEY (boss) REFERENCES t (id) ON DELETE SET NULL
+    ) COMMENT='a ''table'''
+"""
+
+
+def test_a_server_of_the_other_kind(
+    mysql_server: AnyMysqlServer, mysql_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From MySQL to MariaDB and back; here one server is taken for the other kind."""
+    monkeypatch.setattr(made, "flavour_of", lambda session: "another")
+    monkeypatch.setattr(mysql_target, "flavour_of", lambda session: "another")
+    with mysql_server.new_database() as source:
+        execute(source, OWN, "INSERT INTO t (note, boss) VALUES ('ab', NULL), ('cd', 1)")
+        mine, theirs = (url.partition("?")[0].rpartition("/")[2] for url in (source, mysql_url))
+        spec = CopySpec(
+            source=source,
+            target=mysql_url,
+            table=f"{mine}.t",
+            target_table=f"{theirs}.t",
+            control_schema=theirs,
+            mode="recreate",
+        )
+        *_, finished = copy(spec)
+    assert isinstance(finished, Finished)
+    left = [(item.kind, item.name.partition(":")[0]) for item in finished.not_copied]
+    assert sorted(left) == [("check constraints", "odd"), ("generated columns", "twice")]
+    ((_, statement),) = rows(mysql_url, "SHOW CREATE TABLE t")
+    for wanted in (
+        "`id` int(10) unsigned NOT NULL AUTO_INCREMENT",
+        "`state` enum('new','paid') NOT NULL DEFAULT 'new' COMMENT 'how far it is'",
+        "`note` varchar(20) DEFAULT 'it''s'",
+        "`amount` decimal(4,2) NOT NULL DEFAULT 4.99",
+        "DEFAULT current_timestamp() ON UPDATE current_timestamp()",
+        "PRIMARY KEY (`id`)",
+        "UNIQUE KEY",
+        "(`state`,`at` DESC)",
+        "FOREIGN KEY (`boss`) REFERENCES `t` (`id`) ON DELETE SET NULL",
+        "CHECK (`amount` < 50)",
+        "COMMENT='a ''table'''",
+    ):
+        assert wanted in statement

@@ -22,7 +22,7 @@ from penstock.backends.sql.rendering import Rendered, Rendering, steps_of
 from penstock.backends.sql.session import Session
 from penstock.backends.sql.unique_keys import PlannedKey, UniqueKey, choose_key
 from penstock.model.plans import LoadPlan, Step
-from penstock.model.table_model import KeyModel
+from penstock.model.table_model import KeyModel, TableDefinition
 from penstock.model.tables import Column, TableRef
 from penstock.spec.modes import UPSERT
 
@@ -84,7 +84,7 @@ class TargetTables:
         made = {clause: key for clause, key in keys.items() if clause not in refused}
         warnings = [f"{clause} is not made: {why}" for clause, why in refused.items()]
         found = Besides(tuple(made), keys=tuple(made.values()), warnings=tuple(warnings))
-        if alike:
+        if self.is_own(session, definition):
             left = left_alike(definition, request.source, request.target, made.values())
             return replace(found, left=left)
         listed = left_unlike(dialect, definition, request.target, made.values())
@@ -106,6 +106,10 @@ class TargetTables:
         )
         return self.rendered(session, request, found, rendering.of(model))
 
+    def is_own(self, session: Session, definition: TableDefinition) -> bool:
+        """Whether a definition's content is what the target itself would say."""
+        return definition.dialect == self.definitions
+
     def rendered(
         self, session: Session, request: LoadRequest, found: Besides, rendered: Rendered
     ) -> Besides:
@@ -117,10 +121,13 @@ class TargetTables:
         dialect, table = session.dialect, request.target
         steps = tuple(steps_of(rendered, table, with_table=dialect.checks_with_table))
         with_table = [each.inline for each in rendered.checks if dialect.checks_with_table]
-        links = [
-            ForeignKeyChange(table, each.name, each.definition, each.target).step(dialect)
-            for each in rendered.foreign_keys
-        ]
+        own: list[Step] = []
+        links: list[Step] = []
+        for each in rendered.foreign_keys:
+            change = ForeignKeyChange(table, each.name, each.definition, each.target)
+            # After the checks and indexes, with which it would be in each other's way.
+            link = replace(change.step(dialect), rank=len(steps) + 1)
+            (own if each.itself else links).append(link)
         now = list(rendered.comments)
         if not request.mode.loads_new_table:
             now += [step.statement for step in steps]
@@ -129,7 +136,7 @@ class TargetTables:
             found,
             constraints=(*found.constraints, *with_table),
             complete=tuple(now),
-            after=steps,
+            after=(*steps, *own),
             links=tuple(links),
             columns=rendered.columns,
             options=" ".join(rendered.options),

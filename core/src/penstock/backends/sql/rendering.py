@@ -7,6 +7,7 @@ Keys are not rendered here, since a mode may need one to find rows; see `TargetT
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -42,6 +43,8 @@ from penstock.model.tables import NotCopied, Relation, TableRef
 
 _SHORT = ("boolean", "integer", "decimal", "float", "date", "time", "timestamp", "moment", "uuid")
 """What any index can hold."""
+_HOLDS = re.compile(r"unsigned|\bU(?:tiny|small|big|huge)?int|^enum|^set", re.IGNORECASE)
+"""A type that refuses by itself what a check would."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,6 +216,8 @@ class Rendering:
     def _held(self, column: ColumnModel, kind: str) -> list[object] | None:
         """The tree of a check for what the source's type refuses, and the target's does not."""
         named = ["column", column.name]
+        if _HOLDS.search(self.types.get(column.name, "")):
+            return None
         if column.type.kind == ENUM and column.type.labels and kind == "text":
             return ["in", named, *(["value", "text", label] for label in column.type.labels)]
         if column.type.unsigned and kind in ("integer", "decimal", "float"):

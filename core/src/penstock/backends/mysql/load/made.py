@@ -136,7 +136,7 @@ class MySqlTables(TargetTables):
         assert isinstance(session, MySqlSession)
         assert request.definition is not None
         content = request.definition.content
-        if content.get(FLAVOUR) != flavour_of(session):
+        if not self.is_own(session, request.definition):
             found = super().besides(session, request, columns)
             options = f"{_any_text(session, request.target)} {found.options}".strip()
             found = replace(found, options=options)
@@ -144,6 +144,10 @@ class MySqlTables(TargetTables):
             found = made_alike(session, request, parse(content[WRITTEN]), columns)
         check_makes(session, request.target, columns, found)
         return found
+
+    def is_own(self, session: Session, definition: TableDefinition) -> bool:
+        assert isinstance(session, MySqlSession)
+        return definition.content.get(FLAVOUR) == flavour_of(session)
 
     def rendered(
         self, session: Session, request: LoadRequest, found: Besides, rendered: Rendered
