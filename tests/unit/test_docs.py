@@ -294,7 +294,10 @@ def test_modes() -> None:
     assert [row.split("`")[1] for row in first_column(text("docs/modes.md"))] == list(MODES)
 
 
-@pytest.mark.parametrize("script", ["capability_tables.py", "clearing_table.py", "type_tables.py"])
+@pytest.mark.parametrize(
+    "script",
+    ["capability_tables.py", "clearing_table.py", "parts_tables.py", "type_tables.py"],
+)
 def test_tables_that_a_script_writes(script: str) -> None:
     subprocess.run([sys.executable, ROOT / "scripts" / script, "--check"], check=True)
 

@@ -229,6 +229,9 @@ DEFAULTS, ON_UPDATES, IDENTITIES, GENERATED, COMMENTS, PARTITIONING = (
     "defaults", "defaults on update", "identity columns", "generated columns", "comments",
     "partitioning",
 )  # fmt: skip
+INDEX_ORDERS, INCLUDED, ACTIONS = (
+    "orders of indexes", "included columns of indexes", "referential actions",
+)  # fmt: skip
 """What parts are called, for people."""
 
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from penstock.backends.clickhouse.canonical import canonical, framed
 from penstock.backends.clickhouse.types import UTC
 from penstock.backends.sql.bounds import decimal
 from penstock.backends.sql.described import TableQuery
-from penstock.backends.sql.dialect import CatalogDialect, Type
+from penstock.backends.sql.dialect import NEW_UUID, NOW, UTC_NOW, CatalogDialect, Type
 from penstock.backends.sql.server.intervals import parse_interval
 from penstock.errors import PlanningError
 from penstock.model.extents import Bound
+from penstock.model.tables import TableRef
 
 MOST_DIGITS = 76
 OWN = "penstock_"
@@ -52,6 +53,12 @@ _ZONES = ("+00:00", "+00", "Z")
 class ClickHouseDialect(CatalogDialect):
     name = "ClickHouse"
     types = _TYPES
+    functions: Mapping[str, str] = {
+        NOW: "now64(6)", UTC_NOW: "now64(6)", NEW_UUID: "generateUUIDv4()",
+    }  # fmt: skip
+    truth = ("false", "true")
+    has_indexes = has_foreign_keys = False
+    checks_with_table = True
     # Floats hold NaN, which no comparison finds; UUIDs have an order of their own.
     ranged = ("int2", "int4", "int8", "numeric", "date", "timestamptz", "text", "bytea")
     # May be NULL: else `lag` gives 0 before the first row.
@@ -68,6 +75,21 @@ class ClickHouseDialect(CatalogDialect):
         "database",
         "table",
     )
+
+    def commented(self, text: str) -> str:
+        return f"COMMENT {self.literal(text)}"
+
+    def table_commented(self, text: str) -> str:
+        return f"COMMENT {self.literal(text)}"
+
+    def key_made(self, table: TableRef, columns: Sequence[str], *, primary: bool) -> str:
+        return ""  # none tells rows apart
+
+    def default_set(self, table: TableRef, column: str, text: str) -> str:
+        return f"ALTER TABLE {self.table(table)} MODIFY COLUMN {self.ident(column)} DEFAULT {text}"
+
+    def test(self, text: str) -> str:
+        return f"ifNull({text}, true)"
 
     def ident(self, name: str) -> str:
         return "`" + name.replace("\\", "\\\\").replace("`", "\\`") + "`"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -14,12 +15,21 @@ from penstock.backends.clickhouse.session import ClickHouseSession
 from penstock.backends.clickhouse.source import DIALECT, ORDER, PARTITION
 from penstock.backends.clickhouse.types import UTC, ChType, arrow_type
 from penstock.backends.clickhouse.writer import LEAST, MOST
-from penstock.backends.shared.arrow import TRAIT, is_bytes, is_list, kind_of, schema_to_text
+from penstock.backends.shared.arrow import (
+    TRAIT,
+    held_kinds,
+    is_bytes,
+    is_list,
+    kind_of,
+    schema_to_text,
+)
 from penstock.backends.shared.arrow import arrow_type as arrow_type_of
 from penstock.backends.shared.fitting import carried, fit_column
 from penstock.backends.shared.made_types import MadeTypes, check_type
+from penstock.backends.sql.definition import left_unlike
 from penstock.backends.sql.described import TableQuery
 from penstock.backends.sql.relations import TYPE, read_relations
+from penstock.backends.sql.rendering import Rendered, Rendering
 from penstock.errors import PlanningError, UsageError
 from penstock.model.table_model import TableDefinition
 from penstock.model.tables import Column, TableRef
@@ -98,8 +108,34 @@ def defined_columns(
     return tuple(found)
 
 
-def create_statement(session: ClickHouseSession, table: TableRef, request: LoadRequest) -> str:
+def rendered(session: ClickHouseSession, request: LoadRequest) -> Rendered:
+    """What the table gets besides its columns, and what it does not."""
+    assert request.definition is not None
+    columns, definition, target = request.made, request.definition, request.target
+    rendering = Rendering(
+        session.dialect,
+        request.source,
+        target,
+        held_kinds(columns),
+        request.siblings,
+        types={column.name: column.type for column in columns},
+        at_once=not request.mode.loads_new_table,
+    )
+    model = definition.model.only([column.name for column in columns])
+    if definition.dialect == DIALECT:
+        model = replace(model, partitioning="")  # its own is made alike
+    found = rendering.of(model)
+    found.left[:0] = left_unlike(session.dialect, definition, target, ())
+    return found
+
+
+def create_statement(
+    session: ClickHouseSession, table: TableRef, request: LoadRequest, more: Rendered
+) -> str:
     """The statement that makes a table, where there is none of the name.
+
+    Parameters:
+        more: what it gets besides its columns.
 
     Raises:
         UsageError: it is to be ordered by a column that somebody wants to hold NULL.
@@ -120,11 +156,15 @@ def create_statement(session: ClickHouseSession, table: TableRef, request: LoadR
     ]
     if by := asked or next(iter(keys), ()):
         order = ", ".join(map(dialect.ident, by))
-    listed = ", ".join(f"{dialect.ident(each.name)} {each.type}" for each in request.made)
+    parts = [
+        f"{dialect.ident(each.name)} {each.type} {more.columns.get(each.name, '')}".rstrip()
+        for each in request.made
+    ]
+    listed = ", ".join([*parts, *(check.inline for check in more.checks)])
     by = f" PARTITION BY ({partition})" if partition else ""
     return (
         f"CREATE TABLE IF NOT EXISTS {dialect.table(table)} ({listed}) ENGINE = MergeTree{by}"
-        f" ORDER BY ({order})"
+        f" ORDER BY ({order}) {' '.join(more.options)}".rstrip()
     )
 
 

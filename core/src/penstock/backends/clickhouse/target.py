@@ -24,7 +24,7 @@ from penstock.backends.sql.session import keeping
 from penstock.backends.sql.target import SqlTarget
 from penstock.model.plans import LoadPlan, Step
 from penstock.model.table_model import TableDefinition
-from penstock.model.tables import Column, Relation, TableRef
+from penstock.model.tables import Column, NotCopied, Relation, TableRef
 from penstock.spec.modes import Mode
 
 
@@ -80,6 +80,7 @@ class ClickHouseTarget(SqlTarget):
         made.check_database(session, target.schema, may_lack=request.definition is not None)
         table = target if mode.only_adds else beside(request.run_id, target)
         warnings: list[str] = []
+        left: tuple[NotCopied, ...] = ()
         steps: list[Step] = []
         if made.is_there(session, target) and not mode.recreates:
             warnings = made.check_takes_parts(session, target, mode)
@@ -87,7 +88,9 @@ class ClickHouseTarget(SqlTarget):
             columns = request.made
             schema = session.dialect.schema_made(target.schema)[0]
             steps.append(Step(SCHEMA, f"create database {target.schema}", schema))
-            create = made.create_statement(session, table, request)
+            more = made.rendered(session, request)
+            left, warnings = tuple(more.left), [*warnings, *more.warnings]
+            create = made.create_statement(session, table, request, more)
             steps.append(Step(CREATE, f"create {table}", create))
         else:
             columns = self.columns(target)
@@ -100,7 +103,13 @@ class ClickHouseTarget(SqlTarget):
             steps.append(Step(SWAP, what, SWAP, after=True, rank=1))
         steps.append(Step(CLEAN, "drop what is left over", CLEAN, after=True, rank=2))
         schema_text = made.written_schema(session, request, columns)
-        return LoadPlan(table, tuple(steps), warnings=tuple(warnings), schema=schema_text)
+        return LoadPlan(
+            table,
+            tuple(steps),
+            warnings=tuple(warnings),
+            schema=schema_text,
+            not_copied=left,
+        )
 
 
 open_target = ClickHouseTarget

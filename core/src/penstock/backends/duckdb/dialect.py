@@ -17,11 +17,14 @@ from penstock.backends.sql.dialect import (
     OCTETS,
     TODAY,
     UPPER,
+    UTC_NOW,
     CatalogDialect,
     Type,
 )
 from penstock.errors import PlanningError
 from penstock.model.extents import Bound, Extent
+from penstock.model.table_model import Identity
+from penstock.model.tables import TableRef
 
 # Rows of a row group: what a block of a table is here.
 # https://duckdb.org/docs/stable/internals/storage
@@ -75,9 +78,12 @@ _TYPES = {
 class DuckDialect(CatalogDialect):
     name = "DuckDB"
     alters = False
-    numbers_later = True
+    # An index has no order.
+    descends = False
+    checks_with_table = has_sequences = True
     functions: Mapping[str, str] = {
         NOW: "CURRENT_TIMESTAMP",
+        UTC_NOW: "(now() AT TIME ZONE 'UTC')",
         TODAY: "current_date",
         NEW_UUID: "uuid()",
     }
@@ -92,6 +98,27 @@ class DuckDialect(CatalogDialect):
         "int2", "int4", "int8", "numeric", "float4", "float8", "date", "timestamp", "timestamptz",
         "timestamp_ns", "uuid", "text",
     )  # fmt: skip
+
+    def comment_made(self, table: TableRef, column: str, text: str) -> str:
+        of = self.table(table)
+        what = f"COLUMN {of}.{self.ident(column)}" if column else f"TABLE {of}"
+        return f"COMMENT ON {what} IS {self.literal(text)}"
+
+    def identity_made(self, table: TableRef, column: str, type_: str, identity: Identity) -> str:
+        sequence = self.table(replace(table, name=f"{table.name}_{column}_seq"))
+        steps = f"START WITH {identity.first} INCREMENT BY {identity.step}"
+        if identity.step < 0:
+            # Without one it is -1, whatever it starts with.
+            steps += f" MAXVALUE {max(identity.first, -1)}"
+        default = self.default_set(table, column, f"nextval({self.literal(sequence)})")
+        return f"CREATE OR REPLACE SEQUENCE {sequence} {steps};\n{default}"
+
+    def key_made(self, table: TableRef, columns: Sequence[str], *, primary: bool) -> str:
+        if primary:
+            return super().key_made(table, columns, primary=True)
+        name = self.ident("_".join([table.name, *columns, "key"]))
+        listed = ", ".join(map(self.ident, columns))
+        return f"CREATE UNIQUE INDEX {name} ON {self.table(table)} ({listed})"
 
     def placeholder(self, number: int) -> str:
         return f"${number}"

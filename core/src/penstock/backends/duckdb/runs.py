@@ -6,20 +6,20 @@ import hashlib
 
 from penstock.backends.api.control import RunRow
 from penstock.backends.duckdb.catalog.tables import definition_of, unique_keys
-from penstock.backends.duckdb.load.numbering import NUMBERS, number
+from penstock.backends.duckdb.load.numbering import NUMBER, numbering
 from penstock.backends.sql.one_file.runs import FileRuns
 from penstock.backends.sql.relations import read_relations
 from penstock.model.plans import Step
 from penstock.model.tables import TableRef
+from penstock.spec.copy_spec import CopySpec
 
 
 class DuckRuns(FileRuns):
     def do(self, run: RunRow, step: Step) -> None:
-        if not step.id.startswith(NUMBERS):
-            super().do(run, step)
-            return
-        self.check_rows(run)
-        number(self._tables.session, step, run.plan.load.table, step.position)
+        if step.id.startswith(NUMBER):
+            target = CopySpec.from_stored(run.spec, "", "").target_ref
+            step = numbering(self._tables.session, step, target)
+        super().do(run, step)
 
     def storage(self, table: TableRef) -> str:
         # DuckDB numbers its tables anew whenever the file is opened, and notes no time: a table is

@@ -103,7 +103,22 @@ class MssqlDialect(CatalogDialect):
     def exactly(self, value: str) -> str:
         return f"{value} COLLATE {BY_BYTES}"
 
-    indexes_some = includes = True
+    indexes_some = includes = refuses_numbers = True
+
+    def comment_made(self, table: TableRef, column: str, text: str) -> str:
+        if ";\n" in text:
+            return ""  # where a script is cut into its statements
+        places = [("SCHEMA", table.schema), ("TABLE", table.name)]
+        places += [("COLUMN", column)] * bool(column)
+        listed = "".join(f", N'{kind}', {self.literal(name)}" for kind, name in places)
+        return f"EXEC sys.sp_addextendedproperty N'MS_Description', {self.literal(text)}{listed}"
+
+    def default_set(self, table: TableRef, column: str, text: str) -> str:
+        return f"ALTER TABLE {self.table(table)} ADD DEFAULT {text} FOR {self.ident(column)}"
+
+    def referential(self, event: str, action: str) -> str:
+        # It tests all of them at the end of the statement.
+        return "NO ACTION" if action == "RESTRICT" else action
 
     def numbered(self, first: int, step: int) -> str:
         return f"IDENTITY({first},{step})"

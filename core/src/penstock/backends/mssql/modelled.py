@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
 
 from penstock.backends.mssql.catalog import UniqueKey
 from penstock.backends.mssql.types import MAX, MsType
@@ -16,6 +18,7 @@ from penstock.model.table_model import (
     ColumnModel,
     ColumnType,
     Expression,
+    ForeignKeyModel,
     Generated,
     Identity,
     IndexModel,
@@ -45,13 +48,28 @@ _KINDS = {
     "image": table_model.BYTES,
 }
 
+_WHERE = " WHERE "
 
-def model_of(written: Written, columns: Sequence[Column], keys: Sequence[UniqueKey]) -> TableModel:
+
+def model_of(
+    written: Written,
+    columns: Sequence[Column],
+    keys: Sequence[UniqueKey],
+    foreign_keys: Sequence[ForeignKeyModel] = (),
+    comments: Mapping[str, str] = MappingProxyType({}),
+) -> TableModel:
+    """
+    Parameters:
+        comments: of columns; that of the table has no name.
+    """
     names = [column.name for column in columns]
     exact = [column.name for column in columns if not _is_rounded(column.traits[TYPE])]
     by_name = {column.name: column for column in columns}
     return TableModel(
-        tuple(_column(each, by_name[each.name], exact) for each in written.columns),
+        tuple(
+            replace(_column(each, by_name[each.name], exact), comment=comments.get(each.name, ""))
+            for each in written.columns
+        ),
         tuple(KeyModel("", key.names, key.primary) for key in keys),
         tuple(
             CheckModel(
@@ -60,6 +78,8 @@ def model_of(written: Written, columns: Sequence[Column], keys: Sequence[UniqueK
             for each in written.checks
         ),
         tuple(_indexes(written.indexes, names)),
+        tuple(foreign_keys),
+        comments.get("", ""),
     )
 
 
@@ -116,8 +136,9 @@ def _type(type_: MsType) -> ColumnType:
 
 def _indexes(indexes: Sequence[WrittenIndex], names: Sequence[str]) -> Iterator[IndexModel]:
     for index in indexes:
-        plain = not (index.obstacle or index.options)
-        if plain and index.unique:
+        test = index.options.removeprefix(_WHERE) if index.options.startswith(_WHERE) else ""
+        plain = not index.obstacle and " WITH (" not in index.options
+        if plain and index.unique and not test:
             continue  # a key
         yield IndexModel(
             index.name,
@@ -125,6 +146,7 @@ def _indexes(indexes: Sequence[WrittenIndex], names: Sequence[str]) -> Iterator[
             index.descending if plain else (),
             index.included if plain else (),
             index.unique,
+            Expression(test, read(test, names)) if test else None,
             method=index.obstacle,
             text=index.columns,
         )

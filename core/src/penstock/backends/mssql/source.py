@@ -20,6 +20,7 @@ from penstock.backends.mssql.catalog import (
 from penstock.backends.mssql.connection import connect
 from penstock.backends.mssql.dialect import BLOCKS, MSSQL
 from penstock.backends.mssql.histogram import read_bounds
+from penstock.backends.mssql.linked import is_modelled, read_comments, read_foreign_keys
 from penstock.backends.mssql.modelled import model_of
 from penstock.backends.mssql.partitions import (
     Part,
@@ -109,8 +110,11 @@ class MssqlSource(SqlSource):
         keys = unique_keys(self._session, relation)
         written = read_written(self._session, relation)
         own, columns = attached(self._session, relation), self.columns(relation)
-        model = model_of(written, columns, keys)
-        definition = definition_of(DIALECT, columns, model, own, own)
+        comments = read_comments(self._session, relation)
+        foreign_keys = read_foreign_keys(self._session, relation)
+        model = model_of(written, columns, keys, foreign_keys, comments)
+        others = [item for item in own if not is_modelled(item)]
+        definition = definition_of(DIALECT, columns, model, own, others)
         return replace(definition, content={**definition.content, WRITTEN: to_json(written)})
 
     def positions(self, relation: Relation) -> Mapping[str, SequencePosition]:

@@ -25,6 +25,7 @@ from penstock.backends.sql.dialect import (
 from penstock.backends.sql.server.intervals import parse_interval
 from penstock.errors import PlanningError
 from penstock.model.extents import Bound, Key
+from penstock.model.table_model import Identity
 from penstock.model.tables import TableRef
 
 _TAGS = {
@@ -74,6 +75,13 @@ _SYSTEM = "'information_schema', 'mysql', 'performance_schema', 'sys'"
 _ZONE = re.compile(r"(?:Z|[+-]00(?::?00)?)$")
 
 
+_CLOCK = re.compile(r"(?:datetime|timestamp)(\(\d\))?", re.IGNORECASE)
+_LONG = re.compile(r"(?:tiny|medium|long)?(?:text|blob)|json", re.IGNORECASE)
+_VARYING = re.compile(r"(?:var)?(?:char|binary)\((\d+)\)", re.IGNORECASE)
+LONGEST_INDEXED = 768
+"""Characters of a text that an index can hold: 3,072 bytes."""
+
+
 def order_name(flavour: str, collation: str) -> str:
     """What `Key.collation` calls a collation: MySQL's and MariaDB's of one name may differ."""
     return f"{flavour}:{collation}"
@@ -108,8 +116,9 @@ class MySqlDialect(CatalogDialect):
     )
 
     longest_name = 64
+    checks_with_table = True
     functions: Mapping[str, str] = {
-        NOW: "CURRENT_TIMESTAMP(6)",
+        NOW: "CURRENT_TIMESTAMP",
         UTC_NOW: "(utc_timestamp(6))",
         TODAY: "(curdate())",
         NEW_UUID: "(uuid())",
@@ -130,24 +139,46 @@ class MySqlDialect(CatalogDialect):
     def wide(self, value: str) -> str:
         return value  # all are
 
-    def default(self, literal: str, kind: str) -> str:
-        # MySQL has no other defaults of long texts.
-        return f"({literal})" if kind == "text" else literal
-
     def generated(self, text: str) -> str:
         return f"GENERATED ALWAYS AS ({text}) STORED"
 
     def numbered(self, first: int, step: int) -> str:
-        return "AUTO_INCREMENT"
+        # How far the numbers are apart is the server's matter.
+        return "AUTO_INCREMENT" if step == 1 else ""
+
+    def identity_made(self, table: TableRef, column: str, type_: str, identity: Identity) -> str:
+        definition = f"{self.ident(column)} {type_} NOT NULL AUTO_INCREMENT"
+        return f"ALTER TABLE {self.table(table)} MODIFY {definition}"
+
+    def fitting(self, default: str, type_: str) -> str:
+        if default == self.functions[NOW]:
+            # It has as many digits as the column.
+            of = _CLOCK.match(type_)
+            return f"{default}{of[1] or ''}" if of else "(current_date())"
+        return f"({default})" if _LONG.match(type_) and default[0] != "(" else default
 
     def set_on_update(self, moment: str) -> str:
-        return f"ON UPDATE {moment}"
+        return f"ON UPDATE {moment}" if moment[0] != "(" else ""
 
     def commented(self, text: str) -> str:
-        return f"COMMENT {self.literal(text)}"
+        return f"COMMENT {self._on_one_line(text)}"
 
     def table_commented(self, text: str) -> str:
-        return f"COMMENT={self.literal(text)}"
+        return f"COMMENT={self._on_one_line(text)}"
+
+    def comment_made(self, table: TableRef, column: str, text: str) -> str:
+        return "" if column else f"ALTER TABLE {self.table(table)} {self.table_commented(text)}"
+
+    def _on_one_line(self, text: str) -> str:
+        return self.literal(text).replace("\n", "\\n")
+
+    def index_part(self, column: str, type_: str) -> str:
+        of = _VARYING.match(type_)
+        is_long = int(of[1]) > LONGEST_INDEXED if of else _LONG.match(type_)
+        return self.ident(column) + (f"({LONGEST_INDEXED // 4})" if is_long else "")
+
+    def referential(self, event: str, action: str) -> str:
+        return "" if action == "SET DEFAULT" else action
 
     def __init__(self, *, by_bytes: bool = False, found_by: str = "") -> None:
         self._by_bytes = by_bytes

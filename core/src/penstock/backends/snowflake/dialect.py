@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from penstock.backends.snowflake.canonical import canonical
 from penstock.backends.snowflake.names import shown, swapped
 from penstock.backends.sql.bounds import TEXTS, decimal
 from penstock.backends.sql.described import TableQuery
-from penstock.backends.sql.dialect import CatalogDialect, Type
+from penstock.backends.sql.dialect import NEW_UUID, NOW, UTC_NOW, CatalogDialect, Type
 from penstock.errors import PlanningError
 from penstock.model.extents import Bound
 from penstock.model.tables import TableRef
@@ -47,8 +47,34 @@ class SnowflakeDialect(CatalogDialect):
     ranged = (
         "int2", "int4", "int8", "numeric", "date", "timestamp", "timestamptz", "text", "bytea",
     )  # fmt: skip
+    functions: Mapping[str, str] = {
+        NOW: "CURRENT_TIMESTAMP()",
+        UTC_NOW: "SYSDATE()",
+        NEW_UUID: "UUID_STRING()",
+    }
+    has_indexes = has_checks = False
     now = "CAST(SYSDATE() AS VARCHAR)"
     computed = "0"
+
+    def numbered(self, first: int, step: int) -> str:
+        return f"AUTOINCREMENT START {first} INCREMENT {step}"
+
+    def fitting(self, default: str, type_: str) -> str:
+        # A default is of the column's own type.
+        own = default in self.functions.values()
+        return f"CAST({default} AS {type_})" if own and type_ else default
+
+    def default_set(self, table: TableRef, column: str, text: str) -> str:
+        return ""
+
+    def commented(self, text: str) -> str:
+        return f"COMMENT {self._on_one_line(text)}"
+
+    def table_commented(self, text: str) -> str:
+        return f"COMMENT = {self._on_one_line(text)}"
+
+    def _on_one_line(self, text: str) -> str:
+        return self.literal(text).replace("\n", "\\n")
 
     def ident(self, name: str) -> str:
         return super().ident(swapped(name))

@@ -9,9 +9,11 @@ from penstock.backends.api.control import RunningAttempt, RunRow
 from penstock.backends.snowflake.catalog import facts_of
 from penstock.backends.snowflake.errors import translated
 from penstock.backends.snowflake.loaded_table import check_loaded
+from penstock.backends.snowflake.modelled import foreign_keys
 from penstock.backends.snowflake.records import SnowflakeRecords
 from penstock.backends.snowflake.stage import sweep
 from penstock.backends.sql.definition import SCHEMA
+from penstock.backends.sql.foreign_keys import ForeignKeyChange
 from penstock.backends.sql.load_plan import SWAP
 from penstock.backends.sql.relations import read_relations
 from penstock.backends.sql.server.runs import MOST_NAMES, ServerRuns
@@ -85,5 +87,8 @@ class SnowflakeRuns(ServerRuns):
                     [session.catalog],
                 )
             )
+        if (link := ForeignKeyChange.of(step)) is not None:
+            keys = foreign_keys(session, link.table)
+            return link.name in (key.name for key in keys)
         # The table has taken another one's place.
         return step.id == SWAP and table not in read_relations(session)

@@ -8,8 +8,9 @@ from penstock.backends.api.facts import TableStatistics
 from penstock.backends.snowflake.catalog import facts_of, in_arrow, unique_keys
 from penstock.backends.snowflake.connection import connect
 from penstock.backends.snowflake.dialect import SNOWFLAKE
+from penstock.backends.snowflake.modelled import model_of
 from penstock.backends.snowflake.session import SnowflakeSession
-from penstock.backends.sql.definition import definition_of, plain_model
+from penstock.backends.sql.definition import definition_of
 from penstock.backends.sql.dialect import Type
 from penstock.backends.sql.relations import TYPE
 from penstock.backends.sql.source import SqlSource
@@ -66,11 +67,9 @@ class SnowflakeSource(SqlSource):
             return super().definition(relation, partitioning=partitioning)
         assert isinstance(relation, TableRef)
         columns = self.columns(relation)
-        keys = [
-            ("PRIMARY KEY" if key.primary else "UNIQUE", key.names)
-            for key in unique_keys(self._session, relation)
-        ]
-        return definition_of(SNOWFLAKE.name.lower(), columns, plain_model(columns, keys))
+        keys = unique_keys(self._session, relation)
+        model = model_of(self._session, relation, columns, keys)
+        return definition_of(SNOWFLAKE.name.lower(), columns, model)
 
     def state(self, relation: Relation) -> SourceState:
         # Nothing tells for sure whether somebody has written: no moment is like another one.

@@ -44,7 +44,7 @@ class Besides:
     columns: Mapping[str, str] = field(default_factory=dict)
     """What follows the types of some columns."""
     complete: tuple[str, ...] = ()
-    """Statements for a table that is made by a mode which loads what it finds: done at once."""
+    """Statements that are done with the one that makes the table."""
     keys: tuple[KeyModel, ...] = ()
     """Those of the constraints by which mode upsert may find rows."""
 
@@ -116,7 +116,8 @@ def left_unlike(
     """The keys of another system's table that are not made, and what hangs on it."""
     for key in definition.model.keys:
         if key not in made:
-            remedy = f"ALTER TABLE {dialect.table(target)} ADD {key_clause(dialect, key)};"
+            made_later = dialect.key_made(target, key.columns, primary=key.primary)
+            remedy = f"{made_later};" if made_later else ""
             yield replace(left_key(key), remedy=remedy, table=str(target))
     for item in definition.others:
         yield replace(item, table=str(target))
@@ -158,7 +159,5 @@ def create_steps(
     ]
     if not fresh:
         return [*schemas, make_step(table, [create, *besides.complete], columns)]
-    return [
-        *schemas,
-        Step("create", f"create {table}", f"DROP TABLE IF EXISTS {name};\n{create}"),
-    ]
+    script = ";\n".join([f"DROP TABLE IF EXISTS {name}", create, *besides.complete])
+    return [*schemas, Step("create", f"create {table}", script)]

@@ -12,6 +12,7 @@ from penstock.backends.sql.described import TableQuery
 from penstock.errors import PlanningError
 from penstock.model import values
 from penstock.model.extents import Bound, Key
+from penstock.model.table_model import Identity
 from penstock.model.tables import TableRef
 
 Type = Any
@@ -93,24 +94,39 @@ class Dialect(ABC):
     """Bytes of an index's or a constraint's name."""
     constraints_by_table = False
     """A constraint's name belongs to its table; else to the schema or the database."""
+    has_checks = True
+    checks_with_table = False
+    """They are made with a table that is made to be loaded, and not afterwards."""
+    refuses_numbers = False
+    """A row that brings a number of its own is refused, where the database numbers the column."""
+    has_sequences = False
+    """A column is numbered by a sequence, which is made once the table is loaded."""
     has_indexes = True
     """They are made by CREATE INDEX."""
     indexes_some = False
     """An index may hold the rows of a condition alone."""
     includes = False
     """An index may have columns that are no part of its key."""
+    descends = True
+    """The columns of an index have an order each."""
     has_foreign_keys = True
     defers = False
     """A foreign key may be checked at the end of a transaction."""
     alters = True
-    """Constraints and defaults can be given to a table that is there."""
+    """Constraints can be given to a table that is there."""
 
     def numbered(self, first: int, step: int) -> str:
         """What follows the type of a column that the database numbers."""
         return ""
 
-    numbers_later = False
-    """A column is numbered by a sequence, which a step makes after the load."""
+    def identity_made(self, table: TableRef, column: str, type_: str, identity: Identity) -> str:
+        """The statements that have the database number a column of a table that is there."""
+        return ""
+
+    def fitting(self, default: str, type_: str) -> str:
+        """A default, or a moment that follows ON UPDATE, as a column of a type takes it; empty
+        where it takes none."""
+        return default
 
     def set_on_update(self, moment: str) -> str:
         """What follows the default of a column that gets a moment when its row is changed."""
@@ -128,10 +144,12 @@ class Dialect(ABC):
         """The statement that comments a column, or the table where none is named."""
         return ""
 
+    def index_part(self, column: str, type_: str) -> str:
+        """A column of an index, or as much of its values as it can have."""
+        return self.ident(column)
+
     def default_set(self, table: TableRef, column: str, text: str) -> str:
-        """The statement that gives a column a default."""
-        if not self.alters:
-            return ""
+        """The statement that gives a column a default; empty where only a new table takes one."""
         column = self.ident(column)
         return f"ALTER TABLE {self.table(table)} ALTER COLUMN {column} SET DEFAULT {text}"
 
@@ -151,6 +169,12 @@ class Dialect(ABC):
         made = f"{name} {type_} {self.generated(text)}"
         return f"ALTER TABLE {self.table(table)} DROP COLUMN {name}, ADD COLUMN {made}"
 
+    def key_made(self, table: TableRef, columns: Sequence[str], *, primary: bool) -> str:
+        """The statement that adds a key."""
+        kind = "PRIMARY KEY" if primary else "UNIQUE"
+        listed = ", ".join(map(self.ident, columns))
+        return f"ALTER TABLE {self.table(table)} ADD {kind} ({listed})"
+
     def check_made(self, table: TableRef, name: str, text: str) -> str:
         """The statement that adds a check.
 
@@ -158,9 +182,13 @@ class Dialect(ABC):
             name: empty: the database gives it one.
         """
         named = f"CONSTRAINT {self.ident(name)} " if name else ""
-        if not self.alters:
+        if not (self.alters and self.has_checks):
             return ""
-        return f"ALTER TABLE {self.table(table)} ADD {named}CHECK ({text})"
+        return f"ALTER TABLE {self.table(table)} ADD {named}CHECK ({self.test(text)})"
+
+    def test(self, text: str) -> str:
+        """A test that holds, too, where it is NULL."""
+        return text
 
     def foreign_key_made(self, table: TableRef, name: str, definition: str) -> str:
         """The statement that adds a foreign key."""

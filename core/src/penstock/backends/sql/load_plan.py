@@ -30,7 +30,7 @@ from penstock.spec.modes import REPLACE, UPSERT
 SWAP = SWAP_STEP
 """The id of the step that puts a table in another one's place."""
 
-_GUARDING = re.compile(r"enum\b|.*\bunsigned\b|u(tiny|small|big|huge)?int", re.IGNORECASE)
+_GUARDING = re.compile(r"(?:enum|set)\b|.*\bunsigned\b|u(tiny|small|big|huge)?int", re.IGNORECASE)
 
 UnLinks = tuple[Sequence[Step], Sequence[Step]]
 
@@ -86,16 +86,15 @@ class TargetTables:
         made = {clause: key for clause, key in keys.items() if clause not in refused}
         warnings = [f"{clause} is not made: {why}" for clause, why in refused.items()]
         found = Besides(tuple(made), keys=tuple(made.values()), warnings=tuple(warnings))
-        if alike:
+        if self.is_own(session, definition):
             left = left_alike(definition, request.source, request.target, made.values())
             return replace(found, left=left)
         listed = left_unlike(dialect, definition, request.target, made.values())
         found = replace(found, left=tuple(listed))
         model = definition.model.only(list(names))
-        kinds = self.kinds(columns) if whole else {}
+        kinds = self.kinds(columns)
         if not kinds:
             return replace(found, left=(*found.left, *Rendered.nothing(model, request.target)))
-        kinds = self.kinds(columns)
         texts = computed_columns(model, kinds, dialect)
         rendering = Rendering(
             dialect,
@@ -104,9 +103,11 @@ class TargetTables:
             kinds,
             request.siblings,
             self.unindexed(columns),
-            [column.name for column in columns if self.guards(column)],
-            {column.name: texts[column.name] for column in columns if column.generated},
+            types={column.name: column.type for column in columns},
+            guarded=[column.name for column in columns if self.guards(column)],
+            computed={column.name: texts[column.name] for column in columns if column.generated},
             at_once=not request.mode.loads_new_table,
+            bare=not whole,
         )
         return self.rendered(session, request, found, rendering.of(model))
 
@@ -120,6 +121,10 @@ class TargetTables:
         """
         return columns
 
+    def is_own(self, session: Session, definition: TableDefinition) -> bool:
+        """Whether a definition's content is what the target itself would say."""
+        return definition.dialect == self.definitions
+
     def rendered(
         self, session: Session, request: LoadRequest, found: Besides, rendered: Rendered
     ) -> Besides:
@@ -129,19 +134,24 @@ class TargetTables:
             found: the keys alone.
         """
         dialect, table = session.dialect, request.target
-        steps = tuple(steps_of(rendered, table))
-        links = [
-            ForeignKeyChange(table, each.name, each.definition, each.target).step(dialect)
-            for each in rendered.foreign_keys
-        ]
+        steps = tuple(steps_of(rendered, table, with_table=dialect.checks_with_table))
+        with_table = [each.inline for each in rendered.checks if dialect.checks_with_table]
+        own: list[Step] = []
+        links: list[Step] = []
+        for each in rendered.foreign_keys:
+            change = ForeignKeyChange(table, each.name, each.definition, each.target)
+            # After the checks and indexes, with which it would be in each other's way.
+            link = replace(change.step(dialect), rank=len(steps) + 1)
+            (own if each.itself else links).append(link)
         now = list(rendered.comments)
         if not request.mode.loads_new_table:
             now += [step.statement for step in steps]
             steps = ()
         return replace(
             found,
+            constraints=(*found.constraints, *with_table),
             complete=tuple(now),
-            after=steps,
+            after=(*steps, *own),
             links=tuple(links),
             columns=rendered.columns,
             options=" ".join(rendered.options),

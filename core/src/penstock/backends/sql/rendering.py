@@ -15,12 +15,15 @@ from penstock.backends.sql.dialect import Dialect
 from penstock.backends.sql.expression_texts import written_check, written_default, written_value
 from penstock.model.plans import Step
 from penstock.model.table_model import (
+    ACTIONS,
     ARRAY,
     COMMENTS,
     DEFAULTS,
     ENUM,
     GENERATED,
     IDENTITIES,
+    INCLUDED,
+    INDEX_ORDERS,
     JSON,
     ON_UPDATES,
     PARTITIONING,
@@ -28,6 +31,7 @@ from penstock.model.table_model import (
     ColumnModel,
     Expression,
     ForeignKeyModel,
+    Identity,
     IndexModel,
     TableModel,
     left_check,
@@ -40,6 +44,7 @@ from penstock.model.tables import NotCopied, Relation, TableRef
 
 _SHORT = ("boolean", "integer", "decimal", "float", "date", "time", "timestamp", "moment", "uuid")
 """What any index can hold."""
+"""A type that refuses by itself what a check would."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +52,15 @@ class Clause:
     """A check or an index."""
 
     name: str
+    """A check's may be its text, where the database names it."""
     text: str
     """From CHECK on; of an index from its columns on, in parentheses."""
     left: NotCopied
     """What stands for it where it is not made after all."""
     columns: tuple[str, ...] = ()
     unique: bool = False
+    inline: str = ""
+    """A check as a part of the statement that makes the table."""
 
     def step(self, kind: str, table: TableRef, rank: int) -> Step:
         """The step that makes it once the table is loaded; a run whose server refuses it is done
@@ -80,6 +88,8 @@ class Rendered:
     """What follows the types of some columns."""
     numbered: list[str] = field(default_factory=list)
     """Columns that the server numbers."""
+    sequences: dict[str, Identity] = field(default_factory=dict)
+    """Columns that a sequence will number."""
     checks: list[Clause] = field(default_factory=list)
     indexes: list[Clause] = field(default_factory=list)
     foreign_keys: list[ForeignKey] = field(default_factory=list)
@@ -108,10 +118,12 @@ class Rendering:
         kinds: what its columns hold, see `expressions`; of columns that it lacks nothing is made.
         siblings: the tables that are copied with it.
         unindexed: columns that no index can have.
-        computed: columns that the target computes, see `computed_columns`.
+        types: of the columns that are made.
         guarded: columns whose own types refuse what those of the source do.
+        computed: columns that the target computes, see `computed_columns`.
         at_once: all is made before the table is loaded, so nothing that may refuse rows which the
             source has.
+        bare: nothing is made that slows a load down: no checks, no indexes.
     """
 
     dialect: Dialect
@@ -120,9 +132,11 @@ class Rendering:
     kinds: Mapping[str, str]
     siblings: Siblings = field(default_factory=Siblings)
     unindexed: Collection[str] = ()
+    types: Mapping[str, str] = field(default_factory=dict)
     guarded: Collection[str] = ()
     computed: Mapping[str, str] = field(default_factory=dict)
     at_once: bool = False
+    bare: bool = False
 
     def of(self, model: TableModel) -> Rendered:
         return replace(self, kinds=_meant(self.kinds, model))._of(model)
@@ -156,30 +170,30 @@ class Rendering:
         name, kind = column.name, self.kinds[column.name]
         left = left_of_column(column)
         suffix = ""
+        type_ = self.types.get(name, "")
         if column.identity is not None:
-            if kind in ("integer", "decimal"):
-                suffix = self.dialect.numbered(column.identity.first, column.identity.step)
-                if suffix or self.dialect.numbers_later:
-                    found.numbered.append(name)
-            if name not in found.numbered:
-                found.left.append(left[IDENTITIES])
+            suffix = self._numbered(column, kind, left[IDENTITIES], found)
         elif column.default is not None:
             # JSON is a text as far as a literal goes.
-            default = self._default(column.default, kind or "text" * (column.type.kind == JSON))
+            held = kind or "text" * (column.type.kind == JSON)
+            default = self._default(column.default, held, type_)
             suffix = f"DEFAULT {default}" if default else ""
             if not default:
-                remedy = self.dialect.default_set(self.table, name, column.default.text)
+                text = column.default.text
+                remedy = self.dialect.default_set(self.table, name, text) or self._only_with_table(
+                    f"{self.dialect.ident(name)} {type_} DEFAULT {text}"
+                )
                 found.left.append(replace(left[DEFAULTS], remedy=_ended(remedy)))
         if column.on_update is not None:
-            moment = self._default(column.on_update, kind)
+            moment = self._default(column.on_update, kind, type_)
             more = self.dialect.set_on_update(moment) if moment else ""
             suffix = f"{suffix} {more}".strip()
             if not more:
                 found.left.append(left[ON_UPDATES])
         if column.generated is not None:
-            text = self.computed.get(name)
-            suffix = self.dialect.generated(text) if text else suffix
-            if not text:
+            computed = self.computed.get(name)
+            suffix = self.dialect.generated(computed) if computed else suffix
+            if not computed:
                 own = column.generated.expression.text
                 remedy = self.dialect.generated_made(self.table, name, column.native, own)
                 found.left.append(replace(left[GENERATED], remedy=_ended(remedy)))
@@ -193,6 +207,26 @@ class Rendering:
         if test := self._held(column, kind):
             self._check(CheckModel("", Expression("", test)), found)
 
+    def _numbered(self, column: ColumnModel, kind: str, left: NotCopied, found: Rendered) -> str:
+        name, identity, dialect = column.name, column.identity, self.dialect
+        assert identity is not None
+        suffix, number = "", kind in ("integer", "decimal")
+        if number and dialect.has_sequences and not self.at_once:
+            found.sequences[name] = identity
+        elif number and not column.nullable:
+            # Databases that number a column themselves refuse NULL there.
+            suffix = dialect.numbered(identity.first, identity.step)
+        if suffix:
+            found.numbered.append(name)
+        if suffix or name in found.sequences:
+            if identity.always and not dialect.refuses_numbers:
+                found.left.append(replace(left, name=f"{name}: ALWAYS"))
+            return suffix
+        type_ = self.types.get(name, "")
+        remedy = dialect.identity_made(self.table, name, type_, identity)
+        found.left.append(replace(left, remedy=_ended(remedy)))
+        return ""
+
     def _held(self, column: ColumnModel, kind: str) -> list[object] | None:
         """The tree of a check for what the source's type refuses, and the target's does not."""
         named = ["column", column.name]
@@ -204,10 +238,12 @@ class Rendering:
             return [">=", named, ["value", "number", "0"]]
         return None
 
-    def _default(self, expression: Expression, kind: str) -> str | None:
+    def _default(self, expression: Expression, kind: str, type_: str) -> str:
+        """Empty where the target has none that means the same."""
         if expression.meaning is None:
-            return None
-        return written_default(expression.meaning, kind, self.dialect)
+            return ""
+        written = written_default(expression.meaning, kind, self.dialect)
+        return self.dialect.fitting(written, type_) if written is not None else ""
 
     def _comment(self, column: str, text: str, left: NotCopied, found: Rendered) -> None:
         """Of the table, where no column is named."""
@@ -228,21 +264,34 @@ class Rendering:
             text = written_check(check.test.meaning, self.kinds, self.dialect)
         left = left_check(check)
         if text is None:
-            remedy = self.dialect.check_made(self.table, check.name, check.test.text)
+            remedy = self._check_made(check.name, check.test.text)
             found.left.append(replace(left, remedy=_ended(remedy)))
             return
         if not check.test.text:
             left = replace(left, name=text)
-        called = check.name
-        if called:
-            alone = self.dialect.constraints_by_table
-            called = self._called(called, text, found, alone=alone)
-        remedy = self.dialect.check_made(self.table, called, text)
-        clause = Clause(called or text, f"CHECK ({text})", self._with(left, remedy))
-        if self.at_once or not remedy:
+        name = check.name
+        if self.dialect.checks_with_table and not name:
+            name = f"{self.table.name}_check{len(found.checks) + 1}"
+        alone = self.dialect.constraints_by_table
+        called = self._called(name, text, found, alone=alone) if name else ""
+        left = self._with(left, self._check_made(called, text))
+        written = f"CHECK ({self.dialect.test(text)})"
+        inline = f"CONSTRAINT {self.dialect.ident(called)} {written}"
+        clause = Clause(called or text, written, left, inline=inline)
+        if self.at_once or self.bare or not self.dialect.has_checks:
             found.left.append(clause.left)
         else:
             found.checks.append(clause)
+
+    def _check_made(self, name: str, text: str) -> str:
+        if not self.dialect.has_checks:
+            return ""
+        made = self.dialect.check_made(self.table, name, text)
+        return made or self._only_with_table(f"CHECK ({text})")
+
+    def _only_with_table(self, clause: str) -> str:
+        """Instead of a statement, where only a new table takes it."""
+        return f"-- in CREATE TABLE {self._named}: {clause}"
 
     def _index(self, index: IndexModel, found: Rendered) -> None:
         left, dialect = left_index(index), self.dialect
@@ -257,12 +306,14 @@ class Rendering:
             remedy = f"CREATE INDEX {dialect.ident(called)} ON {self._named} {index.text}"
             found.left.append(self._with(left, remedy if dialect.has_indexes else ""))
             return
-        keys = ", ".join(
-            dialect.ident(name) + " DESC" * (name in index.descending) for name in index.columns
-        )
-        text = f"({keys})"
-        if index.included and dialect.includes:
-            text += f" INCLUDE ({', '.join(map(dialect.ident, index.included))})"
+        descending = index.descending if dialect.descends else ()
+        parts = [dialect.index_part(each, self.types.get(each, "")) for each in index.columns]
+        begins = parts != list(map(dialect.ident, index.columns))
+        orders = [" DESC" * (name in descending) for name in index.columns]
+        text = f"({', '.join(map(''.join, zip(parts, orders, strict=True)))})"
+        included = index.included if dialect.includes else ()
+        if included:
+            text += f" INCLUDE ({', '.join(map(dialect.ident, included))})"
         if test is not None:
             text += f" WHERE {test}"
         unique = "UNIQUE " * index.unique
@@ -270,10 +321,17 @@ class Rendering:
         clause = Clause(called, text, self._with(left, remedy), index.columns, index.unique)
         kept_out = set(self.unindexed) & set(index.columns)
         risky = any(self.kinds[each] not in _SHORT for each in index.columns) or index.unique
-        if kept_out or (self.at_once and risky):
+        # The beginnings of texts are equal where the texts are not.
+        if kept_out or self.bare or (self.at_once and risky) or (begins and index.unique):
             found.left.append(clause.left)
-        else:
-            found.indexes.append(clause)
+            return
+        found.indexes.append(clause)
+        for kind, wanted, made in (
+            (INDEX_ORDERS, index.descending, descending),
+            (INCLUDED, index.included, included),
+        ):
+            if len(made) < len(wanted):
+                found.left.append(NotCopied(kind, f"{index.name}: {', '.join(wanted)}"))
 
     def _foreign_key(self, foreign_key: ForeignKeyModel, found: Rendered) -> None:
         dialect, left = self.dialect, left_foreign_key(foreign_key)
@@ -283,26 +341,34 @@ class Rendering:
         others = ", ".join(map(dialect.ident, foreign_key.referenced))
         words = [f"FOREIGN KEY ({listed}) REFERENCES {dialect.table(target or foreign_key.target)}"]
         words.append(f"({others})")
+        lacks = []
         for event in ("DELETE", "UPDATE"):
             action = foreign_key.on_delete if event == "DELETE" else foreign_key.on_update
             written = dialect.referential(event, action)
             words += [f"ON {event} {written}"] * bool(written)
-            if action and not written and dialect.has_foreign_keys:
-                why = NotCopied("referential actions", f"{foreign_key.name}: ON {event} {action}")
-                found.left.append(why)
-        if foreign_key.deferrable and dialect.defers:
-            words.append("DEFERRABLE" + " INITIALLY DEFERRED" * foreign_key.deferred)
+            if action and not written:
+                lacks.append(NotCopied(ACTIONS, f"{foreign_key.name}: ON {event} {action}"))
+        if foreign_key.deferrable:
+            deferrable = "DEFERRABLE" + " INITIALLY DEFERRED" * foreign_key.deferred
+            if dialect.defers:
+                words.append(deferrable)
+            else:
+                lacks.append(NotCopied(ACTIONS, f"{foreign_key.name}: {deferrable}"))
         definition = " ".join(words)
         called = self._called(
             foreign_key.name, definition, found, alone=dialect.constraints_by_table
         )
         remedy = dialect.foreign_key_made(self.table, called, definition)
-        left = self._with(left, remedy)
+        if not remedy and dialect.has_foreign_keys:
+            left = self._with(left, self._only_with_table(definition))
+        else:
+            left = self._with(left, remedy)
         made = self.kinds.keys() >= set(foreign_key.columns) and target is not None
         if made and remedy and foreign_key.checked and not self.at_once:
             found.foreign_keys.append(
                 ForeignKey(called, foreign_key.columns, target, definition, left, itself)
             )
+            found.left += lacks
         else:
             found.left.append(left)
 
@@ -371,14 +437,17 @@ def shortened(name: str, most: int, text: str = "") -> str:
     return name.encode()[: most - len(digest)].decode(errors="ignore") + digest
 
 
-def steps_of(rendered: Rendered, table: TableRef, first: int = 0) -> Iterator[Step]:
+def steps_of(
+    rendered: Rendered, table: TableRef, first: int = 0, *, with_table: bool = False
+) -> Iterator[Step]:
     """The steps that make checks and indexes once the table is loaded.
 
     Parameters:
         first: the rank of the first one. Each has a rank of its own: they lock the table.
+        with_table: checks were made with it.
     """
     clauses: Sequence[tuple[str, Clause]] = [
-        *(("check", clause) for clause in rendered.checks),
+        *(("check", clause) for clause in rendered.checks if not with_table),
         *(("index", clause) for clause in rendered.indexes),
     ]
     for rank, (kind, clause) in enumerate(clauses, first):

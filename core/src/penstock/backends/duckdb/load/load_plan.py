@@ -76,9 +76,9 @@ class DuckTables(TargetTables):
     def rendered(
         self, session: Session, request: LoadRequest, found: Besides, rendered: Rendered
     ) -> Besides:
-        found = super().rendered(session, request, found, rendered)
-        steps = numbering_steps(request, rendered.numbered)
-        return replace(found, after=(*steps, *found.after))
+        besides = super().rendered(session, request, found, rendered)
+        numbering = numbering_steps(session.dialect, request, rendered.sequences)
+        return replace(besides, after=(*numbering, *besides.after))
 
     def check_replaceable(
         self, session: Session, table: TableRef, needs: str, remade: Collection[TableRef] = ()

@@ -1,66 +1,61 @@
-"""Columns that are numbered as they are in another system: by a sequence, made after the load."""
+"""Columns that a sequence numbers: it is made, and taken for the column's default, once the table
+is loaded, since DuckDB's sequences cannot be set."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from penstock.backends.api.facts import LoadRequest
-from penstock.backends.duckdb.dialect import DUCKDB
+from penstock.backends.sql.dialect import CatalogDialect
 from penstock.backends.sql.session import Session
 from penstock.model.plans import Step
-from penstock.model.table_model import left_of_column
-from penstock.model.tables import SequencePosition, TableRef
+from penstock.model.table_model import IDENTITIES, Identity
+from penstock.model.tables import NotCopied, TableRef
 
-NUMBERS = "number "
-"""Begins the ids of such steps; the column's name ends them."""
-# The last one, whatever names are before it.
-_START = re.compile(r"(?s)(.*) INCREMENT (-?\d+) START 1;")
+NUMBER = "number "
+"""What the ids of the steps begin with."""
 
 
-def numbering_steps(request: LoadRequest, names: Sequence[str]) -> Iterator[Step]:
+def numbering_steps(
+    dialect: CatalogDialect, request: LoadRequest, sequences: Mapping[str, Identity]
+) -> Iterator[Step]:
     """
     Parameters:
-        request: with the definition of another system's table.
-        names: of the columns.
+        sequences: the columns of the target's table, and how each is numbered.
     """
-    assert request.definition is not None
-    ref, sources = request.target, {pair.target: pair.source for pair in request.pairs}
-    table = DUCKDB.table(ref)
-    for name in names:
-        column = request.definition.model.column(name)
-        (left, *_) = left_of_column(column).values()
-        assert column.identity is not None
-        sequence = DUCKDB.table(TableRef(ref.schema, f"{ref.name}_{name}_seq"))
-        alter = f"ALTER TABLE {table} ALTER {DUCKDB.ident(name)}"
-        statement = (
-            f"{alter} DROP DEFAULT;\n"
-            f"CREATE OR REPLACE SEQUENCE {sequence} INCREMENT {column.identity.step} START 1;\n"
-            f"{alter} SET DEFAULT nextval({DUCKDB.literal(sequence)})"
-        )
+    table = request.target
+    sources = {pair.target: pair.source for pair in request.pairs}
+    for column, identity in sequences.items():
+        statement = dialect.identity_made(table, column, "", identity)
+        source = sources.get(column, "")
         yield Step(
-            f"{NUMBERS}{name}",
-            f"set the next {name} of {ref}",
+            f"{NUMBER}{column}",
+            f"number {column} of {table} by a sequence",
             statement,
             after=True,
+            # Before the indexes: a table that has some cannot be altered.
             rank=-1,
-            sequence_of=sources[name] if sources.get(name) in (request.counted or ()) else "",
-            instead=left,
+            sequence_of=source if source in (request.counted or ()) else "",
+            instead=NotCopied(IDENTITIES, column, f"{statement};", str(table)),
+            done=json.dumps([column, identity.first, identity.step]),
         )
 
 
-def number(
-    session: Session, step: Step, table: TableRef, position: SequencePosition | None
-) -> None:
-    """Have the next row of a table numbered as that of the source would be; never with a number
-    that a row of the table has."""
-    found = _START.match(step.statement)
-    assert found is not None
-    by, name = int(found[2]), DUCKDB.ident(step.id.removeprefix(NUMBERS))
-    outermost = f"{'max' if by > 0 else 'min'}({name})"
-    ((last,),) = session.fetch(f"SELECT {outermost} FROM {session.table(table)}", f"table {table}")
-    known = [] if position is None else [position.following(by)]
-    known += [] if last is None else [int(last) + by]
-    following = (max if by > 0 else min)(known, default=1)
-    end = step.statement[found.end() :]
-    session.run(f"{found[1]} INCREMENT {by} START {following};{end}")
+def numbering(session: Session, step: Step, table: TableRef) -> Step:
+    """Such a step, as it is done now: the sequence goes on where the source's is, and gives no
+    number that a row has."""
+    column, first, by = json.loads(step.done)
+    dialect = session.dialect
+    last = "max" if by > 0 else "min"
+    ((used,),) = session.fetch(
+        f"SELECT {last}({dialect.ident(column)}) FROM {session.table(table)}", f"table {table}"
+    )
+    start = first
+    if step.position is not None:
+        start = step.position.last + by * step.position.called
+    if used is not None and (start - int(used)) * by <= 0:
+        start = int(used) + by
+    made = dialect.identity_made(table, column, "", Identity(start, by))
+    return replace(step, statement=made)

@@ -75,7 +75,7 @@ def made_alike(
     later = {key.name: key.text for key in keys if key not in now}
     steps = [IndexChange(table, later, makes=True, exact=False).step(dialect)] if later else []
     links: list[Step] = []
-    taken = _names_taken(session, table)
+    taken = names_taken(session, table)
     for each in written.constraints:
         if each.kind != "FOREIGN KEY":
             continue
@@ -150,20 +150,20 @@ def _foreign_key(
     target = table if other == source else siblings.targets.get(other)
     head, rest = constraint.body[: found.start(2) - 1], constraint.body[found.start(4) - 1 :]
     definition = f"FOREIGN KEY {head}{dialect.table(target or other)} {rest}"
-    called = _free(constraint.name, table, taken)
+    called = free_name(constraint.name, table, taken)
     return ForeignKeyChange(table, called, definition, target=target)
 
 
 def _renamed(check: Written, table: TableRef, taken: set[str]) -> Written:
-    name = _free(check.name, table, taken)
+    name = free_name(check.name, table, taken)
     return replace(check, text=f"CONSTRAINT `{name.replace('`', '``')}` {check.alone}")
 
 
-def _free(name: str, table: TableRef, taken: set[str]) -> str:
+def free_name(name: str, table: TableRef, taken: set[str]) -> str:
     return name if name not in taken else f"{table.name}_{name}"[:LONGEST_NAME]
 
 
-def _names_taken(session: MySqlSession, table: TableRef) -> set[str]:
+def names_taken(session: MySqlSession, table: TableRef) -> set[str]:
     """Constraints of other tables: a name stands for one of them in a database."""
 
     def ask() -> list[tuple[str, str]]:

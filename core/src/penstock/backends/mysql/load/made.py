@@ -19,6 +19,7 @@ from penstock.backends.mysql.catalog.written import parse, read_written
 from penstock.backends.mysql.dialect import MYSQL
 from penstock.backends.mysql.load.alike import made_alike
 from penstock.backends.mysql.load.rehearsal import check_makes, refused_clauses
+from penstock.backends.mysql.load.unlike import UTF8, made_unlike
 from penstock.backends.mysql.session import MySqlSession
 from penstock.backends.shared.arrow import held_kinds
 from penstock.backends.shared.made_types import MadeTypes, check_type, with_units
@@ -27,7 +28,7 @@ from penstock.backends.sql.expressions import UUID
 from penstock.backends.sql.foreign_keys import RELINK, UNLINK, ForeignKeyChange
 from penstock.backends.sql.load_plan import TargetTables, UnLinks
 from penstock.backends.sql.relations import check_is_table
-from penstock.backends.sql.rendering import computed_columns
+from penstock.backends.sql.rendering import Rendered, computed_columns
 from penstock.backends.sql.session import Session
 from penstock.errors import PlanningError
 from penstock.model.table_model import ENUM, JSON, TEXT, ColumnType, TableDefinition
@@ -167,7 +168,6 @@ def _is_compared(column: Column) -> bool:
     )
 
 
-_UTF8 = "CHARACTER SET utf8mb4"
 _TRIGGERS = TableQuery(
     "concat('trigger ', trigger_name)",
     "triggers",
@@ -210,7 +210,7 @@ def _any_text(session: MySqlSession, table: TableRef) -> str:
             [table.schema],
         ),
     )
-    return "" if charset == "utf8mb4" else _UTF8
+    return "" if charset == "utf8mb4" else UTF8
 
 
 class MySqlTables(TargetTables):
@@ -221,7 +221,7 @@ class MySqlTables(TargetTables):
         assert isinstance(session, MySqlSession)
         assert request.definition is not None
         content = request.definition.content
-        if content.get(FLAVOUR) != flavour_of(session):
+        if not self.is_own(session, request.definition):
             found = super().besides(session, request, columns)
             options = " ".join(
                 filter(None, (_any_text(session, request.target), found.options, _next(request)))
@@ -248,12 +248,22 @@ class MySqlTables(TargetTables):
         made = {column.name for column in columns if column.type == TYPES.uuid}
         return {**held_kinds(columns), **dict.fromkeys(made, UUID)}
 
+    def is_own(self, session: Session, definition: TableDefinition) -> bool:
+        assert isinstance(session, MySqlSession)
+        return definition.content.get(FLAVOUR) == flavour_of(session)
+
+    def rendered(
+        self, session: Session, request: LoadRequest, found: Besides, rendered: Rendered
+    ) -> Besides:
+        assert isinstance(session, MySqlSession)
+        return made_unlike(session, request, found, rendered, super().rendered)
+
     def refused(
         self, session: Session, columns: Sequence[Column], clauses: Sequence[str], *, alike: bool
     ) -> Mapping[str, str]:
         assert isinstance(session, MySqlSession)
         # A key of texts takes more bytes in utf8mb4 than in the database's character set.
-        found = dict(refused_clauses(session, columns, clauses, _UTF8))
+        found = dict(refused_clauses(session, columns, clauses, UTF8))
         # Two texts of the source may be one to the database's collation: the load would fail.
         texts = [] if alike else [each for each in columns if _is_compared(each)]
         for clause in clauses:

@@ -52,15 +52,48 @@ def check_makes(
     """
     # Some servers want the names of constraints for themselves.
     keys = [each for each in besides.constraints if not each.startswith("CONSTRAINT ")]
-    made = [
-        replace(each, type=f"{each.type} {besides.columns[each.name]}") if each.generated else each
-        for each in columns
-    ]
-    _make(session, made, keys, besides.options, f"{table}")
+    _make(session, columns, keys, besides.options, f"{table}", besides.columns)
 
 
-def _body(session: MySqlSession, columns: Sequence[Column], clauses: Sequence[str]) -> str:
-    return ", ".join([*listed_columns(session.dialect, columns), *clauses])
+def refused_columns(
+    session: MySqlSession,
+    columns: Sequence[Column],
+    more: Mapping[str, str],
+    keys: Sequence[str],
+    options: str,
+) -> Mapping[str, str]:
+    """The columns that cannot have what is to follow their types, and what the server says.
+
+    Parameters:
+        more: what follows the types of some columns.
+        keys: of the table.
+    """
+    if not more:
+        return {}
+    with suppress(PlanningError):
+        _make(session, columns, keys, options, more=more)
+        return {}
+    found = {}
+    for column in columns:
+        if text := more.get(column.name):
+            key = f"KEY ({session.dialect.ident(column.name)})"
+            try:
+                _make(session, [column], [key] * (AUTOMATIC in text), "", more={column.name: text})
+            except PlanningError as error:
+                found[column.name] = error.message
+    return found
+
+
+AUTOMATIC = "AUTO_INCREMENT"
+
+
+def _body(
+    session: MySqlSession,
+    columns: Sequence[Column],
+    clauses: Sequence[str],
+    more: Mapping[str, str] | None = None,
+) -> str:
+    return ", ".join([*listed_columns(session.dialect, columns, more), *clauses])
 
 
 def _make(
@@ -69,19 +102,25 @@ def _make(
     clauses: Sequence[str],
     options: str,
     subject: str = MADE,
+    more: Mapping[str, str] | None = None,
 ) -> None:
     """Once for each such table, within `describing`."""
-    taken = _taken(session, columns, options)
+    taken = _taken(session, columns, options, more)
     if "" in taken and taken.issuperset(clauses):
         return  # one with more was made
-    with _made(session, _body(session, columns, clauses), options, subject):
+    with _made(session, _body(session, columns, clauses, more), options, subject):
         taken.update(("", *clauses))
 
 
-def _taken(session: MySqlSession, columns: Sequence[Column], options: str) -> set[str]:
+def _taken(
+    session: MySqlSession,
+    columns: Sequence[Column],
+    options: str,
+    more: Mapping[str, str] | None = None,
+) -> set[str]:
     """The clauses that the server takes for a table of such columns, and the empty text, if it has
     made one."""
-    return session.kept(("rehearsed", _body(session, columns, ()), options), set)
+    return session.kept(("rehearsed", _body(session, columns, (), more), options), set)
 
 
 def rehearse_all(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 
 import pyarrow as pa
 
@@ -31,7 +32,7 @@ from penstock.backends.shared.arrow import (
 )
 from penstock.errors import PlanningError, TargetBusy
 from penstock.model.plans import LoadPlan
-from penstock.model.tables import Column
+from penstock.model.tables import Column, NotCopied
 
 
 def columns_of(schema: pa.Schema) -> tuple[Column, ...]:
@@ -87,7 +88,20 @@ def plan_load(storage: Storage, request: LoadRequest) -> LoadPlan:
         plan_steps(request.mode, str(storage), leaving),
         warnings=tuple(warnings),
         schema=schema_to_text(schema),
+        not_copied=tuple(_not_copied(request)),
     )
+
+
+def _not_copied(request: LoadRequest) -> Iterator[NotCopied]:
+    """In one line: files have columns alone."""
+    if request.definition is None:
+        return
+    names = [column.name for column in request.made]
+    items = [*request.definition.model.only(names).unmade(), *request.definition.others]
+    counted = Counter(item.kind for item in items)
+    if counted:
+        listed = ", ".join(f"{kind} ({count:,})" for kind, count in counted.items())
+        yield NotCopied("parts that files do not have", listed, table=str(request.target))
 
 
 def check_writable(storage: Storage) -> None:

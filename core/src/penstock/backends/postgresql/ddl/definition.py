@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from psycopg import Cursor, errors, sql
@@ -107,6 +108,7 @@ def definitions_of(
             if table["kind"] in _WHOLE
         }
         needs = read_needs(connection, needed)
+    cuts = {oid: tables[0]["partition_key"] or "" for oid, tables in whole.items()}
     for tables in whole.values():
         root = tables[0]
         if root["oid"] not in parts:
@@ -114,13 +116,21 @@ def definitions_of(
         root["bound"] = root["parent"] = None
         for table in tables:
             table["needs"] = needs.get(table["oid"], [])
-    return {oid: _definition(tables, types[oid]) for oid, tables in whole.items()}
+    return {oid: _definition(tables, types[oid], cuts[oid]) for oid, tables in whole.items()}
 
 
-def _definition(tables: Sequence[Json], types: Sequence[Any]) -> TableDefinition:
+def _definition(
+    tables: Sequence[Json], types: Sequence[Any], partition_key: str = ""
+) -> TableDefinition:
+    """
+    Parameters:
+        partition_key: by which the source cuts the table, also where the target is not to.
+    """
     root = tables[0]
     found = {"tables": tables, "types": types, "warnings": _make_readable(root)}
-    return TableDefinition(DIALECT, found, model_of(root, types), others_of(root))
+    cut = f"PARTITION BY {partition_key}" if partition_key else ""
+    model = replace(model_of(root, types), partitioning=cut)
+    return TableDefinition(DIALECT, found, model, others_of(root))
 
 
 def plain_table(

@@ -74,7 +74,6 @@ def model_of(table: Json, types: Sequence[Json]) -> TableModel:
         tuple(indexes),
         tuple(_foreign_keys(table)),
         table["comment"] or "",
-        f"PARTITION BY {table['partition_key']}" if table["partition_key"] else "",
     )
 
 

@@ -1,0 +1,119 @@
+"""The model of a table, from what the catalog lists of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from penstock.backends.snowflake.catalog import UniqueKey
+from penstock.backends.snowflake.names import shown, swapped
+from penstock.backends.snowflake.session import SnowflakeSession
+from penstock.backends.sql.described import TableQuery
+from penstock.backends.sql.expressions import read
+from penstock.model.table_model import (
+    ColumnModel,
+    Expression,
+    ForeignKeyModel,
+    Identity,
+    KeyModel,
+    TableModel,
+)
+from penstock.model.tables import Column, TableRef
+
+_COLUMNS = TableQuery(
+    f"{shown('column_name')}, column_default, comment, is_identity, identity_start,"
+    " identity_increment",
+    "information_schema.columns",
+    "table_schema",
+    "table_name",
+    "table_catalog = {catalog}",
+)
+_COMMENT = TableQuery(
+    "comment",
+    "information_schema.tables",
+    "table_schema",
+    "table_name",
+    "table_catalog = {catalog}",
+)
+# Columns of what SHOW lists of a foreign key.
+_OTHER_SCHEMA, _OTHER, _OTHERS, _SCHEMA, _TABLE, _COLUMN = 2, 3, 4, 6, 7, 8
+_PLACE, _ON_UPDATE, _ON_DELETE, _NAME = 9, 10, 11, 12
+
+
+def model_of(
+    session: SnowflakeSession,
+    table: TableRef,
+    columns: Sequence[Column],
+    keys: Sequence[UniqueKey],
+) -> TableModel:
+    said = {name: facts for name, *facts in session.about(_COLUMNS, table)}
+    comments = [comment for (comment,) in session.about(_COMMENT, table)]
+    return TableModel(
+        tuple(_column(each, *said.get(each.name, (None,) * 5)) for each in columns),
+        tuple(KeyModel("", key.names, key.primary) for key in keys),
+        foreign_keys=foreign_keys(session, table),
+        comment=next(iter(comments), "") or "",
+    )
+
+
+def _column(
+    column: Column,
+    default: str | None,
+    comment: str | None,
+    numbered: str | None,
+    first: str | None,
+    step: str | None,
+) -> ColumnModel:
+    identity = Identity(int(first or 1), int(step or 1)) if numbered == "YES" else None
+    return ColumnModel(
+        column.name,
+        native=column.type,
+        nullable=column.nullable,
+        default=Expression(default, read(default)) if default and identity is None else None,
+        identity=identity,
+        comment=comment or "",
+    )
+
+
+def foreign_keys(session: SnowflakeSession, table: TableRef) -> tuple[ForeignKeyModel, ...]:
+    """Those that are declared: Snowflake lets any rows in."""
+    if session.known is not None:
+        return session.known.about("foreign keys", table, partial(_of_many, session))
+    return _listed(session, f"TABLE {session.dialect.table(table)}", f"{table}").get(table, ())
+
+
+def _of_many(
+    session: SnowflakeSession, tables: Sequence[TableRef]
+) -> dict[TableRef, tuple[ForeignKeyModel, ...]]:
+    found: dict[TableRef, tuple[ForeignKeyModel, ...]] = {}
+    for schema in {table.schema for table in tables}:
+        found |= _listed(session, f"SCHEMA {session.dialect.ident(schema)}", f"schema {schema}")
+    return {table: found.get(table, ()) for table in tables}
+
+
+def _listed(
+    session: SnowflakeSession, place: str, subject: str
+) -> dict[TableRef, tuple[ForeignKeyModel, ...]]:
+    rows = session.fetch(f"SHOW IMPORTED KEYS IN {place}", subject)
+    keys: dict[tuple[TableRef, str], ForeignKeyModel] = {}
+    # An emulator lists primary keys among them, which refer to no table.
+    for row in sorted((row for row in rows if row[_OTHER]), key=lambda row: int(row[_PLACE])):
+        of = TableRef(swapped(row[_SCHEMA]), swapped(row[_TABLE])), row[_NAME]
+        before = keys.get(of)
+        keys[of] = ForeignKeyModel(
+            swapped(row[_NAME]),
+            (*(before.columns if before else ()), swapped(row[_COLUMN])),
+            TableRef(swapped(row[_OTHER_SCHEMA]), swapped(row[_OTHER])),
+            (*(before.referenced if before else ()), swapped(row[_OTHERS])),
+            _action(row[_ON_DELETE]),
+            _action(row[_ON_UPDATE]),
+            checked=False,
+        )
+    found: dict[TableRef, tuple[ForeignKeyModel, ...]] = {}
+    for (table, _), key in keys.items():
+        found[table] = (*found.get(table, ()), key)
+    return found
+
+
+def _action(said: str) -> str:
+    return "" if said == "NO ACTION" else said

@@ -1,0 +1,153 @@
+"""Write the table of which parts of a definition are made in which pair into the page on moving a
+database: what is rendered, and what the tests find in the sources' catalogs.
+
+Usage: ``.venv/bin/python scripts/parts_tables.py [--check]``
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+# A script finds only what is in its own folder, and what is installed.
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from scripts.marked_tables import main, markdown
+from tests.backends.sql.known_parts import KNOWN
+
+from penstock.backends.api.facts import Siblings
+from penstock.backends.clickhouse.dialect import CLICKHOUSE
+from penstock.backends.duckdb.dialect import DUCKDB
+from penstock.backends.mssql.dialect import MSSQL
+from penstock.backends.mysql.dialect import MySqlDialect
+from penstock.backends.postgresql.compare.conditions import DIALECT
+from penstock.backends.snowflake.dialect import SNOWFLAKE
+from penstock.backends.sql.dialect import NOW, Dialect
+from penstock.backends.sql.rendering import Rendering
+from penstock.model.table_model import (
+    CHECKS,
+    COMMENTS,
+    DEFAULTS,
+    FOREIGN_KEYS,
+    GENERATED,
+    IDENTITIES,
+    INDEXES,
+    ON_UPDATES,
+    PARTITIONING,
+    PRIMARY_KEYS,
+    UNIQUE_KEYS,
+    CheckModel,
+    ColumnModel,
+    ColumnType,
+    Expression,
+    ForeignKeyModel,
+    Generated,
+    Identity,
+    IndexModel,
+    TableModel,
+)
+from penstock.model.tables import TableRef
+
+MADE, STATEMENT, LISTED = "made", "statement", "listed"
+TARGETS: Mapping[str, Dialect | None] = {
+    "PostgreSQL": DIALECT,
+    "MySQL, MariaDB": MySqlDialect(),
+    "SQL Server": MSSQL,
+    "DuckDB": DUCKDB,
+    "Snowflake": SNOWFLAKE,
+    "ClickHouse": CLICKHOUSE,
+    "Parquet": None,
+}
+SOURCES = ("postgresql", "mysql", "mssql", "duckdb", "snowflake", "clickhouse")
+NAMES = dict(zip(SOURCES, TARGETS, strict=False))
+TABLE, OTHER = TableRef("s", "t"), TableRef("s", "other")
+KINDS = {"a": "integer", "b": "text", "at": "timestamp"}
+NUMBER = ColumnModel("a", nullable=False)
+POSITIVE = Expression("a > 0", [">", ["column", "a"], ["value", "number", "0"]])
+ODD = Expression("a % 2 = 1")
+KEY = ForeignKeyModel("f", ("a",), OTHER, ("id",))
+
+
+def _column(**parts: object) -> TableModel:
+    return TableModel((replace(NUMBER, **parts),))  # type: ignore[arg-type]
+
+
+def _now(name: str) -> TableModel:
+    expression = Expression("now()", ["call", NOW])
+    return TableModel((replace(ColumnModel("at"), **{name: expression}),))  # type: ignore[arg-type]
+
+
+ONE = Expression("1", ["value", "number", "1"])
+# The part, the kind under which it is listed, and a table that has it.
+PARTS: tuple[tuple[str, str, TableModel], ...] = (
+    ("primary keys", PRIMARY_KEYS, TableModel()),
+    ("unique constraints", UNIQUE_KEYS, TableModel()),
+    ("identity columns", IDENTITIES, _column(identity=Identity())),
+    ("identity columns in larger steps", IDENTITIES, _column(identity=Identity(1, 5))),
+    ("defaults that are values", DEFAULTS, _column(default=ONE)),
+    ("defaults that are the time now", DEFAULTS, _now("default")),
+    ("other defaults", DEFAULTS, _column(default=Expression("abs(-1)"))),
+    ("defaults on update", ON_UPDATES, _now("on_update")),
+    ("generated columns", GENERATED, _column(generated=Generated(Expression("b + b")))),
+    ("checks that translate", CHECKS, TableModel(checks=(CheckModel("c", POSITIVE),))),
+    ("other checks", CHECKS, TableModel(checks=(CheckModel("c", ODD),))),
+    (
+        "the labels of enum types, as a check",
+        CHECKS,
+        TableModel((ColumnModel("b", ColumnType("enum", labels=("x", "y"))),)),
+    ),
+    ("indexes of columns", INDEXES, TableModel(indexes=(IndexModel("i", ("a",)),))),
+    ("their orders", INDEXES, TableModel(indexes=(IndexModel("i", ("a",), ("a",)),))),
+    (
+        "their included columns",
+        INDEXES,
+        TableModel(indexes=(IndexModel("i", ("a",), included=("at",)),)),
+    ),
+    (
+        "indexes of some rows",
+        INDEXES,
+        TableModel(indexes=(IndexModel("i", ("a",), predicate=POSITIVE),)),
+    ),
+    (
+        "indexes of expressions, and of methods that one system has",
+        INDEXES,
+        TableModel(indexes=(IndexModel("i", text="(abs(a))"),)),
+    ),
+    ("foreign keys within the batch", FOREIGN_KEYS, TableModel(foreign_keys=(KEY,))),
+    (
+        "their deferred checks",
+        FOREIGN_KEYS,
+        TableModel(foreign_keys=(replace(KEY, deferrable=True),)),
+    ),
+    ("comments of tables", COMMENTS, TableModel(comment="x")),
+    ("comments of columns", COMMENTS, _column(comment="x")),
+    ("partitioning", PARTITIONING, TableModel(partitioning="BY a")),
+)
+
+
+def cell(kind: str, model: TableModel, dialect: Dialect | None) -> str:
+    if dialect is None:
+        return LISTED
+    if kind in (PRIMARY_KEYS, UNIQUE_KEYS):
+        primary = kind == PRIMARY_KEYS
+        return MADE if dialect.key_made(TABLE, ["a"], primary=primary) else LISTED
+    siblings = Siblings({OTHER: TableRef("s", "other")})
+    types = {"a": "int", "b": "varchar(20)", "at": "timestamp"}
+    found = Rendering(dialect, TABLE, TABLE, KINDS, siblings, types=types).of(model)
+    if not found.left:
+        return MADE
+    return STATEMENT if all(item.remedy for item in found.left) else LISTED
+
+
+def rows() -> Iterator[list[str]]:
+    for name, kind, model in PARTS:
+        sources = [NAMES[source] for source in SOURCES if kind in KNOWN[source]]
+        read = "all" if len(sources) == len(SOURCES) else "; ".join(sources)
+        yield [name, read, *(cell(kind, model, dialect) for dialect in TARGETS.values())]
+
+
+if __name__ == "__main__":
+    table = markdown(["part", "read from", *(f"into {name}" for name in TARGETS)], rows())
+    sys.exit(main({"docs/moving-a-database.md": {"parts": table}}))

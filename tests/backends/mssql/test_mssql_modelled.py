@@ -1,0 +1,102 @@
+"""Foreign keys, comments and filtered indexes: what is sent to SQL Server, and what is made of what
+its catalog says. No server is needed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from penstock.backends.api.facts import Siblings
+from penstock.backends.mssql.dialect import MSSQL
+from penstock.backends.mssql.linked import is_modelled, read_comments, read_foreign_keys
+from penstock.backends.mssql.modelled import model_of
+from penstock.backends.mssql.written import Written, WrittenIndex
+from penstock.backends.sql.foreign_keys import ForeignKeyChange
+from penstock.backends.sql.rendering import Rendering
+from penstock.model.table_model import (
+    ACTIONS,
+    ColumnModel,
+    Expression,
+    ForeignKeyModel,
+    Identity,
+    TableModel,
+)
+from penstock.model.tables import NotCopied, TableRef
+
+TABLE, OTHER = TableRef("dbo", "t"), TableRef("dbo", "other")
+
+
+class Catalog:
+    """A session whose server says this, whatever it is asked."""
+
+    def __init__(self, *rows: tuple[Any, ...]) -> None:
+        self._rows = rows
+
+    def facts(self, query: str, table: TableRef) -> list[tuple[Any, ...]]:
+        return list(self._rows)
+
+
+def test_foreign_keys() -> None:
+    catalog: Any = Catalog(
+        ("f", "dbo", "other", "NO_ACTION", "CASCADE", 0, 0, "a", "x"),
+        ("f", "dbo", "other", "NO_ACTION", "CASCADE", 0, 0, "b", "y"),
+        ("g", "dbo", "other", "SET_NULL", "NO_ACTION", 0, 1, "a", "x"),
+    )
+    assert read_foreign_keys(catalog, TABLE) == (
+        ForeignKeyModel("f", ("a", "b"), OTHER, ("x", "y"), "", "CASCADE"),
+        ForeignKeyModel("g", ("a",), OTHER, ("x",), "SET NULL", "", checked=False),
+    )
+
+
+def test_comments() -> None:
+    catalog: Any = Catalog((None, "of the table"), ("a", "of a"), ("b", ""))
+    assert read_comments(catalog, TABLE) == {"": "of the table", "a": "of a"}
+    assert is_modelled(NotCopied("comments", "MS_Description"))
+    assert not is_modelled(NotCopied("comments", "Classification"))
+
+
+def test_a_filtered_index() -> None:
+    def index(options: str, *, unique: bool = False) -> WrittenIndex:
+        return WrittenIndex(
+            "i", "", True, unique, "NONCLUSTERED", ("a",), ("a",), ("b",), options, ""
+        )
+
+    options = (" WHERE ([a]>(0))", " WITH (IGNORE_DUP_KEY = ON)", " WHERE ([a] IS NOT NULL)")
+    written = Written((), (), tuple(index(text, unique=True) for text in options))
+    some, ignoring, known = model_of(written, (), ()).indexes
+    assert some.columns == some.descending == ("a",)
+    assert some.included == ("b",)
+    assert some.predicate == Expression("([a]>(0))", None)  # of columns that are not there
+    assert ignoring.columns == ()
+    assert known.predicate is not None
+
+
+def test_what_is_sent() -> None:
+    model = TableModel(
+        (
+            ColumnModel("a", nullable=False, identity=Identity(5, 2, always=True), comment="it's"),
+            ColumnModel("b", comment="cut;\nhere"),
+        ),
+        foreign_keys=(
+            ForeignKeyModel("f", ("b",), OTHER, ("x",), "CASCADE", "RESTRICT", deferrable=True),
+        ),
+        comment="t's",
+    )
+    siblings = Siblings({OTHER: TableRef("dbo", "others")})
+    kinds = {"a": "integer", "b": "integer"}
+    found = Rendering(MSSQL, TABLE, TABLE, kinds, siblings).of(model)
+    assert found.columns == {"a": "IDENTITY(5,2)"}
+    say = "EXEC sys.sp_addextendedproperty N'MS_Description'"
+    assert found.comments == [
+        f"{say}, N'it''s', N'SCHEMA', N'dbo', N'TABLE', N't', N'COLUMN', N'a'",
+        f"{say}, N't''s', N'SCHEMA', N'dbo', N'TABLE', N't'",
+    ]
+    (key,) = found.foreign_keys
+    step = ForeignKeyChange(TABLE, key.name, key.definition, key.target).step(MSSQL)
+    assert step.statement == (
+        'ALTER TABLE "dbo"."t" ADD CONSTRAINT "t_f" FOREIGN KEY ("b") REFERENCES "dbo"."others"'
+        ' ("x") ON DELETE CASCADE ON UPDATE NO ACTION'
+    )
+    assert [(item.kind, item.name) for item in found.left] == [
+        ("comments", "b: cut;\nhere"),
+        (ACTIONS, "f: DEFERRABLE"),
+    ]
