@@ -13,6 +13,7 @@ from penstock.backends.sql.described import TableQuery
 from penstock.backends.sql.dialect import NEW_UUID, NOW, UTC_NOW, CatalogDialect, Type
 from penstock.errors import PlanningError
 from penstock.model.extents import Bound
+from penstock.model.table_model import Identity
 from penstock.model.tables import TableRef
 
 _TAGS = {
@@ -56,8 +57,11 @@ class SnowflakeDialect(CatalogDialect):
     now = "CAST(SYSDATE() AS VARCHAR)"
     computed = "0"
 
-    def numbered(self, first: int, step: int) -> str:
-        return f"AUTOINCREMENT START {first} INCREMENT {step}"
+    def identity_made(self, table: TableRef, column: str, type_: str, identity: Identity) -> str:
+        # Where its numbers begin is said with the table, before it is known where the source's are
+        # when all rows are there; and no key refuses a number that a row has.
+        numbers = f"AUTOINCREMENT START {identity.first} INCREMENT {identity.step}"
+        return f"-- in CREATE TABLE {self.table(table)}: {self.ident(column)} {type_} {numbers}"
 
     def fitting(self, default: str, type_: str) -> str:
         # A default is of the column's own type.
