@@ -120,10 +120,10 @@ class LoadRecords(SqlRecords):
         no obstacle, a column is."""
         return [each for each in statements if not (each.startswith("ALTER") and self._has_spent())]
 
-    def read(self, kind: Kind, where: Row, columns: Sequence[str]) -> list[Row]:
+    def _select(self, kind: Kind, where: Row, columns: Sequence[str], more: str = "") -> list[Row]:
         if kind is Kind.WATERMARK and not (self.keeps_nights and self.keeps_figures):
             return []
-        return super().read(kind, where, columns)
+        return super()._select(kind, where, columns, more)
 
     def latest_watermarks(self, names: Sequence[str], columns: Sequence[str]) -> list[Row]:
         if not (self.keeps_nights and self.keeps_figures):
