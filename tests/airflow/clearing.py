@@ -26,7 +26,8 @@ PLANNING = "while `prepare` plans"
 COPYING = "while two of four copy"
 FAILED = "after a copy has failed"
 DONE = "after the end"
-MOMENTS = (BEFORE, PLANNING, COPYING, FAILED, DONE)
+NIGHT = "after a night has merged"
+MOMENTS = (BEFORE, PLANNING, COPYING, FAILED, DONE, NIGHT)
 
 # From now on every copy fails.
 REFUSE_ROWS = "the target refuses all rows"
@@ -214,6 +215,12 @@ ROWS = (
     Row(DONE, (CLEAR_PLAN_DOWN,), _groups(GREEN)),
     Row(DONE, (CLEAR_RELEASE,), _groups(GREEN, UNSHARED)),
     Row(DONE, (MARK_VERIFY_FAILED, CLEAR_RUN_FAILED), _groups(GREEN)),
+    # Nights
+    Row(NIGHT, (CLEAR_RUN,), {**_groups(GREEN), ONE_TASK: GREEN}),
+    Row(NIGHT, (CLEAR_COPY_DOWN,), {**_groups(GREEN), ONE_TASK: GREEN}, usual=(GROUP,)),
+    Row(NIGHT, (CLEAR_COPIES,), _groups(GREEN)),
+    Row(NIGHT, (CLEAR_VERIFY_DOWN,), _groups(GREEN)),
+    Row(NIGHT, (CLEAR_PREPARE_DOWN,), _groups(GREEN)),
 )
 CELLS = sorted(
     (cell for row in ROWS for cell in row.cells()), key=lambda cell: FORMS.index(cell.form)

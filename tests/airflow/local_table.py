@@ -14,6 +14,7 @@ from penstock_testkit.airflow import AirflowStack, Run, until
 from ..side_by_side import SideBySide, side_by_side
 from . import clearing as c
 from .lines import PATIENCE, Gate, Lines, ask, connect, digest, execute
+from .local_nights import NIGHT_KEY
 
 # `all` tries every cell; a regular expression, those whose names match it.
 WANTED = os.environ.get("PENSTOCK_AIRFLOW_MATRIX", "")
@@ -67,6 +68,11 @@ with DAG("clearing_one_task", schedule=None):
     CopyTableOperator(
         task_id="lines", mode="truncate", degree={DEGREE}, **ENDS, **WHAT, **RETRIES
     )
+NIGHT = dict(mode="upsert", incremental="xmin", deletes="hard")
+with DAG("clearing_night_group", schedule=None):
+    copy_table(**NIGHT, **GROUP)
+with DAG("clearing_night_one_task", schedule=None):
+    CopyTableOperator(task_id="lines", degree={DEGREE}, **NIGHT, **ENDS, **WHAT, **RETRIES)
 # A pool that counts deferred tasks, too.
 with DAG("clearing_one_slot", schedule=None, default_args=dict(pool="one_slot")):
     copy_table(mode="truncate", **GROUP)
@@ -126,7 +132,7 @@ def prepare(stack: AirflowStack) -> None:
     pool = {"name": "one_slot", "slots": 1, "include_deferred": True}
     stack.rest.call("POST", "/pools", pool)
     stack.add_dag(DAGS, "clearing_group")
-    for name in (*DAG_IDS.values(), "one_slot"):
+    for name in (*DAG_IDS.values(), "one_slot", "night_group", "night_one_task"):
         stack.unpause(f"clearing_{name}")
 
 
@@ -229,12 +235,22 @@ def _done(lines: Lines, cell: c.Cell) -> Moment:
     return run, lambda: None
 
 
+def _night(lines: Lines, cell: c.Cell) -> Moment:
+    for url in (lines.source, lines.target):
+        execute(url, NIGHT_KEY)
+    for _ in range(2):
+        run = _run(lines, f"night_{DAG_IDS[cell.form]}")
+        run.succeeded(timeout=LONG)
+    return run, lambda: None
+
+
 MOMENTS = {
     c.BEFORE: _before,
     c.PLANNING: _planning,
     c.COPYING: _copying,
     c.FAILED: _failed,
     c.DONE: _done,
+    c.NIGHT: _night,
 }
 
 Act = Callable[[Run, c.Cell], None]
