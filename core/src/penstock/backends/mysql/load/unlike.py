@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from penstock.backends.api.facts import LoadRequest
@@ -21,6 +22,7 @@ from penstock.model.table_model import (
 )
 
 UTF8 = "CHARACTER SET utf8mb4"
+_CHANGES = re.compile(r" ON (?:UPDATE|DELETE) (?:CASCADE|SET NULL|SET DEFAULT)")
 Rendering = Callable[[Session, LoadRequest, Besides, Rendered], Besides]
 
 
@@ -51,6 +53,7 @@ def made_unlike(
     automatic = [name for name, text in rendered.columns.items() if AUTOMATIC in text]
     if not automatic:
         keys = list(found.constraints)
+    _leave_checks(session, rendered, automatic)
     _try_clauses(session, request, rendered)
     _name_constraints(session, request, rendered)
     indexes = {each.name: _index(session, each) for each in rendered.indexes}
@@ -80,6 +83,19 @@ def _leave(session: MySqlSession, request: LoadRequest, rendered: Rendered, name
         rendered.columns[name] = session.dialect.commented(model.comment)
     else:
         rendered.columns.pop(name, None)
+
+
+def _leave_checks(session: MySqlSession, rendered: Rendered, automatic: Sequence[str]) -> None:
+    """Neither an automatic column nor one that a foreign key changes may be in a check. MySQL:
+    https://dev.mysql.com/doc/refman/8.4/en/create-table-check-constraints.html"""
+    barred = set(automatic)
+    for key in rendered.foreign_keys:
+        if _CHANGES.search(key.definition):
+            barred.update(key.columns)
+    named = [session.dialect.ident(name) for name in barred]
+    gone = [check for check in rendered.checks if any(name in check.text for name in named)]
+    rendered.left += (check.left for check in gone)
+    rendered.checks[:] = [check for check in rendered.checks if check not in gone]
 
 
 def _try_clauses(session: MySqlSession, request: LoadRequest, rendered: Rendered) -> None:
