@@ -6,6 +6,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -95,6 +96,7 @@ class PostgresTarget(Target):
         self.run(
             f"CREATE TABLE items (id int PRIMARY KEY, email text, n bigint, big text{mark}{also})"
         )
+        self._is_made = True
 
 
 class MariaTarget(Target):
@@ -123,12 +125,16 @@ class MariaTarget(Target):
 class DuckTarget(Target):
     shared = False
     table = "main.items"
+    _is_made = False
 
     def open(self) -> Any:
+        path = Path(self.url.removeprefix("duckdb:///"))
+        if self._is_made and not path.exists():  # an empty one would pass for a lost table
+            raise AssertionError(f"somebody has removed {path}")
         deadline = time.monotonic() + PATIENCE
         while True:
             try:
-                return duckdb.connect(self.url.removeprefix("duckdb:///"))
+                return duckdb.connect(path)
             except duckdb.IOException:  # a process that was killed lets go of it in a moment
                 if time.monotonic() > deadline:
                     raise
@@ -140,3 +146,4 @@ class DuckTarget(Target):
         self.run(
             f"CREATE TABLE items (id int PRIMARY KEY, email text, n bigint, big text{mark}{also})"
         )
+        self._is_made = True
