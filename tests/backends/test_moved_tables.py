@@ -289,3 +289,29 @@ def test_the_next_number_after_a_resume(
         with closing(connect_mysql(url)) as target, target.cursor() as cursor:
             cursor.execute("INSERT INTO film (title) VALUES ('C 3')")
             assert cursor.lastrowid == 41
+
+
+def test_from_duckdb_into_postgresql(tmp_path: Path, target_url: str) -> None:
+    path = tmp_path / "source.duckdb"
+    with duckdb.connect(str(path)) as made:
+        made.execute("CREATE SEQUENCE numbers START 5 INCREMENT 2")
+        made.execute('CREATE SEQUENCE "q\'s"')
+        made.execute(
+            "CREATE TABLE film (film_id INTEGER DEFAULT nextval('numbers') PRIMARY KEY,"
+            " other BIGINT DEFAULT nextval('\"q''s\"'), title VARCHAR DEFAULT 'it''s',"
+            " made_on DATE DEFAULT current_date, count INTEGER DEFAULT (1 + 2),"
+            " rating ENUM('G', 'PG') DEFAULT 'G', attrs JSON, tags VARCHAR[],"
+            " CHECK (count > 0 AND (title LIKE 'i%' OR length(title) < 5)),"
+            " twice INTEGER GENERATED ALWAYS AS (count * 2))"
+        )
+        made.execute("INSERT INTO film (count, tags) VALUES (1, ['a']), (2, NULL)")
+    _, finished = moved(f"duckdb:///{path}", target_url, "public.film")
+    assert left(finished) == {}
+    with psycopg.connect(target_url, autocommit=True) as connection:
+        row = connection.execute("INSERT INTO film DEFAULT VALUES RETURNING *")
+        found = row.fetchone()
+        assert found is not None
+        assert (*found[:3], *found[4:]) == (9, 3, "it's", 3, "G", None, None, 6)
+        for refused in ("(rating) VALUES ('R')", "(count) VALUES (0)", "(title) VALUES ('other')"):
+            with pytest.raises(psycopg.errors.CheckViolation):
+                connection.execute(f"INSERT INTO film {refused}")

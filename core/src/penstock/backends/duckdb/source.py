@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from penstock.backends.api.facts import TableStatistics
 from penstock.backends.duckdb.catalog.definition import read_definition, read_others
 from penstock.backends.duckdb.catalog.facts import DuckCatalog
+from penstock.backends.duckdb.catalog.modelled import numbered_columns
 from penstock.backends.duckdb.catalog.queries import subselect
 from penstock.backends.duckdb.catalog.tables import unique_keys
 from penstock.backends.duckdb.connection import connect_to_read
@@ -19,7 +20,7 @@ from penstock.errors import PlanningError
 from penstock.model.extents import Key, Whole
 from penstock.model.snapshots import Snapshot, SourceState
 from penstock.model.table_model import TableDefinition
-from penstock.model.tables import Column, NotCopied, Query, Relation, TableRef
+from penstock.model.tables import Column, NotCopied, Query, Relation, SequencePosition, TableRef
 
 SAMPLE_ROWS = 200_000
 # Operators without input that read what is in the database, or nothing.
@@ -60,6 +61,12 @@ class DuckSource(DuckCatalog):
             assert isinstance(relation, TableRef)
             return read_definition(self._session, relation, self.columns(relation))
         return super().definition(relation, partitioning=partitioning)
+
+    def positions(self, relation: Relation) -> Mapping[str, SequencePosition]:
+        if not (isinstance(relation, TableRef) and self.is_table(relation)):
+            return {}
+        found = numbered_columns(self._session, relation)
+        return {name: numbering.position for name, numbering in found.items()}
 
     def others(self, include: Sequence[str], exclude: Sequence[str]) -> tuple[NotCopied, ...]:
         return read_others(self._session, include, exclude)

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 
 import duckdb
 
+from penstock.backends.duckdb.catalog.modelled import model_of
 from penstock.backends.duckdb.catalog.tables import constraints, index_definitions
 from penstock.backends.duckdb.connection import instance
 from penstock.backends.duckdb.errors import first_lines
 from penstock.backends.duckdb.session import DuckSession
-from penstock.backends.sql.definition import KEYS, KINDS, definition_of, plain_model
+from penstock.backends.sql.definition import KEYS, KINDS, definition_of
 from penstock.backends.sql.relations import matching
 from penstock.errors import PlanningError
 from penstock.model.table_model import TableDefinition
@@ -22,16 +23,15 @@ DIALECT = "duckdb"
 def read_definition(
     session: DuckSession, table: TableRef, columns: Sequence[Column]
 ) -> TableDefinition:
-    keys: list[tuple[str, Sequence[str]]] = []
-    left: list[NotCopied] = []
-    for constraint in constraints(session, table):
-        if constraint.kind in KEYS:
-            keys.append((constraint.kind, constraint.names))
-        elif constraint.kind != "NOT NULL":
-            left.append(NotCopied(KINDS[constraint.kind], constraint.text))
+    left = [
+        NotCopied(KINDS[each.kind], each.text)
+        for each in constraints(session, table)
+        if each.kind not in (*KEYS, "NOT NULL")
+    ]
     left += [NotCopied("indexes", *index) for index in index_definitions(session, table)]
+    others = [item for item in left if item.kind in (KINDS["FOREIGN KEY"], "indexes")]
     left += [NotCopied("defaults", column.name) for column in columns if column.has_default]
-    return definition_of(DIALECT, columns, plain_model(columns, keys), left, left)
+    return definition_of(DIALECT, columns, model_of(session, table, columns), left, others)
 
 
 def read_others(
