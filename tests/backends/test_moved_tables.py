@@ -282,8 +282,8 @@ def test_the_next_number_after_a_resume(
     path = tmp_path / "target.duckdb"
     interrupted(source_url, f"duckdb:///{path}", "main.film")
     with duckdb.connect(str(path)) as made:
-        row = made.execute("INSERT INTO film (title) VALUES ('C 3') RETURNING film_id")
-        assert row.fetchone() == (41,)
+        inserted = made.execute("INSERT INTO film (title) VALUES ('C 3') RETURNING film_id")
+        assert inserted.fetchone() == (41,)
     with mysql_server.new_database() as url:
         interrupted(source_url, url, f"{urlsplit(url).path[1:]}.film")
         with closing(connect_mysql(url)) as target, target.cursor() as cursor:

@@ -62,9 +62,9 @@ class Numbering:
 
     @property
     def position(self) -> SequencePosition:
-        return SequencePosition(
-            self.first if self.last is None else self.last, self.last is not None
-        )
+        if self.last is None:
+            return SequencePosition(self.first, called=False)
+        return SequencePosition(self.last, called=True)
 
 
 def model_of(session: DuckSession, table: TableRef, columns: Sequence[Column]) -> TableModel:
@@ -75,9 +75,7 @@ def model_of(session: DuckSession, table: TableRef, columns: Sequence[Column]) -
     names = [column.name for column in columns]
     found = constraints(session, table)
     keys = [each for each in found if each.kind in KEYS]
-    written = {
-        name: (default, comment) for name, default, comment in session.about(_COLUMNS, table)
-    }
+    written = {name: words for name, *words in session.about(_COLUMNS, table)}
     numbered = numbered_columns(session, table)
     return TableModel(
         tuple(_column(each, *written[each.name], names, numbered) for each in columns),
