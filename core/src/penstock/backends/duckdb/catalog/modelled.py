@@ -78,7 +78,7 @@ def model_of(session: DuckSession, table: TableRef, columns: Sequence[Column]) -
     written = {name: words for name, *words in session.about(_COLUMNS, table)}
     numbered = numbered_columns(session, table)
     return TableModel(
-        tuple(_column(each, *written[each.name], names, numbered) for each in columns),
+        tuple(_column(each, written[each.name], names, numbered) for each in columns),
         tuple(KeyModel("", each.names, each.primary) for each in sorted(keys, key=_rank)),
         tuple(_checks(found, names)),
     )
@@ -109,11 +109,15 @@ def _rank(key: Constraint) -> bool:
 
 def _column(
     column: Column,
-    default: str | None,
-    comment: str | None,
+    written: Sequence[str | None],
     names: Sequence[str],
     numbered: Mapping[str, Numbering],
 ) -> ColumnModel:
+    """
+    Parameters:
+        written: the default, and the comment.
+    """
+    default, comment = written
     found = ColumnModel(
         column.name, _type(column), column.type, column.nullable, comment=comment or ""
     )
