@@ -16,9 +16,10 @@ import pymysql
 import pytest
 
 from penstock import CopySpec, PlanningError, copy
-from penstock.events import Finished, Planned
+from penstock.events import Committed, Finished, Planned
 from penstock.model.tables import Column
 from penstock.planning.build import asked_types
+from penstock_testkit import AnyMysqlServer
 from penstock_testkit.mysql import connect_mysql
 
 FILM = """
@@ -252,3 +253,65 @@ def test_types_by_rules() -> None:
     }  # fmt: skip
     assert asked_types({"*": "text", "a": "boolean"}, columns)["a"] == "boolean"
     assert asked_types({"source:DATETIME": "date", "*": "text"}, columns)["made_at"] == "date"
+
+
+def interrupted(source: str, target: str, table: str) -> None:
+    """A run that ends when its rows are there, and is continued."""
+    spec = CopySpec(
+        source=source, target=target, table="film", target_table=table, mode="recreate",
+        run_id="resumed", on_snapshot_lost="accept",
+    )  # fmt: skip
+    events = copy(spec)
+    while not isinstance(next(events), Committed):
+        pass
+    events.close()
+    finished = list(copy(spec))[-1]
+    assert isinstance(finished, Finished)
+    assert finished.status == "done"
+
+
+def test_the_next_number_after_a_resume(
+    films: str, source_url: str, target_url: str, tmp_path: Path, mysql_server: AnyMysqlServer
+) -> None:
+    interrupted(films, target_url, "public.film")
+    with psycopg.connect(target_url, autocommit=True) as connection:
+        row = connection.execute("INSERT INTO film (title) VALUES ('C 3') RETURNING film_id")
+        assert row.fetchone() == (41,)
+    with psycopg.connect(source_url, autocommit=True) as connection:
+        connection.execute(PAGILA)
+    path = tmp_path / "target.duckdb"
+    interrupted(source_url, f"duckdb:///{path}", "main.film")
+    with duckdb.connect(str(path)) as made:
+        inserted = made.execute("INSERT INTO film (title) VALUES ('C 3') RETURNING film_id")
+        assert inserted.fetchone() == (41,)
+    with mysql_server.new_database() as url:
+        interrupted(source_url, url, f"{urlsplit(url).path[1:]}.film")
+        with closing(connect_mysql(url)) as target, target.cursor() as cursor:
+            cursor.execute("INSERT INTO film (title) VALUES ('C 3')")
+            assert cursor.lastrowid == 41
+
+
+def test_from_duckdb_into_postgresql(tmp_path: Path, target_url: str) -> None:
+    path = tmp_path / "source.duckdb"
+    with duckdb.connect(str(path)) as made:
+        made.execute("CREATE SEQUENCE numbers START 5 INCREMENT 2")
+        made.execute('CREATE SEQUENCE "q\'s"')
+        made.execute(
+            "CREATE TABLE film (film_id INTEGER DEFAULT nextval('numbers') PRIMARY KEY,"
+            " other BIGINT DEFAULT nextval('\"q''s\"'), title VARCHAR DEFAULT 'it''s',"
+            " made_on DATE DEFAULT current_date, count INTEGER DEFAULT (1 + 2),"
+            " rating ENUM('G', 'PG') DEFAULT 'G', attrs JSON, tags VARCHAR[],"
+            " CHECK (count > 0 AND (title LIKE 'i%' OR length(title) < 5)),"
+            " twice INTEGER GENERATED ALWAYS AS (count * 2))"
+        )
+        made.execute("INSERT INTO film (count, tags) VALUES (1, ['a']), (2, NULL)")
+    _, finished = moved(f"duckdb:///{path}", target_url, "public.film")
+    assert left(finished) == {}
+    with psycopg.connect(target_url, autocommit=True) as connection:
+        row = connection.execute("INSERT INTO film DEFAULT VALUES RETURNING *")
+        found = row.fetchone()
+        assert found is not None
+        assert (*found[:3], *found[4:]) == (9, 3, "it's", 3, "G", None, None, 6)
+        for refused in ("(rating) VALUES ('R')", "(count) VALUES (0)", "(title) VALUES ('other')"):
+            with pytest.raises(psycopg.errors.CheckViolation):
+                connection.execute(f"INSERT INTO film {refused}")
