@@ -25,7 +25,7 @@ from penstock.backends.mysql.dialect import MySqlDialect
 from penstock.backends.postgresql.compare.conditions import DIALECT
 from penstock.backends.snowflake.dialect import SNOWFLAKE
 from penstock.backends.sql.dialect import NOW, Dialect
-from penstock.backends.sql.rendering import Rendering
+from penstock.backends.sql.rendering import Rendering, computed_columns
 from penstock.model.table_model import (
     CHECKS,
     COMMENTS,
@@ -63,9 +63,10 @@ TARGETS: Mapping[str, Dialect | None] = {
 SOURCES = ("postgresql", "mysql", "mssql", "duckdb", "snowflake", "clickhouse")
 NAMES = dict(zip(SOURCES, TARGETS, strict=False))
 TABLE, OTHER = TableRef("s", "t"), TableRef("s", "other")
-KINDS = {"a": "integer", "b": "text", "at": "timestamp"}
+KINDS = {"a": "integer", "b": "text", "at": "timestamp", "sum": "integer"}
 NUMBER = ColumnModel("a", nullable=False)
 POSITIVE = Expression("a > 0", [">", ["column", "a"], ["value", "number", "0"]])
+SUM = Expression("a + 1", ["+", ["column", "a"], ["value", "number", "1"]])
 ODD = Expression("a % 2 = 1")
 KEY = ForeignKeyModel("f", ("a",), OTHER, ("id",))
 
@@ -90,7 +91,12 @@ PARTS: tuple[tuple[str, str, TableModel], ...] = (
     ("defaults that are the time now", DEFAULTS, _now("default")),
     ("other defaults", DEFAULTS, _column(default=Expression("abs(-1)"))),
     ("defaults on update", ON_UPDATES, _now("on_update")),
-    ("generated columns", GENERATED, _column(generated=Generated(Expression("b + b")))),
+    (
+        "generated columns that translate",
+        GENERATED,
+        TableModel((NUMBER, ColumnModel("sum", generated=Generated(SUM)))),
+    ),
+    ("other generated columns", GENERATED, _column(generated=Generated(Expression("b + b")))),
     ("checks that translate", CHECKS, TableModel(checks=(CheckModel("c", POSITIVE),))),
     ("other checks", CHECKS, TableModel(checks=(CheckModel("c", ODD),))),
     (
@@ -134,8 +140,10 @@ def cell(kind: str, model: TableModel, dialect: Dialect | None) -> str:
         primary = kind == PRIMARY_KEYS
         return MADE if dialect.key_made(TABLE, ["a"], primary=primary) else LISTED
     siblings = Siblings({OTHER: TableRef("s", "other")})
-    types = {"a": "int", "b": "varchar(20)", "at": "timestamp"}
-    found = Rendering(dialect, TABLE, TABLE, KINDS, siblings, types=types).of(model)
+    types = {"a": "int", "b": "varchar(20)", "at": "timestamp", "sum": "int"}
+    computed = computed_columns(model, KINDS, dialect)
+    rendering = Rendering(dialect, TABLE, TABLE, KINDS, siblings, types=types, computed=computed)
+    found = rendering.of(model)
     if not found.left:
         return MADE
     return STATEMENT if all(item.remedy for item in found.left) else LISTED

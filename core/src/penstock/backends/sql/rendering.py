@@ -7,6 +7,7 @@ Keys are not rendered here, since a mode may need one to find rows; see `TargetT
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -381,7 +382,8 @@ class Rendering:
         Parameters:
             alone: it belongs to the table, so the table's name need not be a part of it.
         """
-        if self.table.name not in name and not alone:
+        word = rf"(?<![a-z0-9]){re.escape(self.table.name)}(?![a-z0-9])"
+        if not alone and not re.search(word, name):
             name = f"{self.table.name}_{name}"
         called = shortened(name, self.dialect.longest_name, text)
         if called != name:
