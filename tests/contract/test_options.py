@@ -32,6 +32,7 @@ VALUES: dict[str, Any] = {
     "max_lag": "30s",
     "give_way_after": "30s",
     "incremental": "xmin",
+    "arrays": "json",
 }
 # Whatever the system is.
 GOES_WITH = {"conflict_columns": "upsert", "unlogged": "truncate", "partitioning": "recreate"}

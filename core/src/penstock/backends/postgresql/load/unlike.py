@@ -180,8 +180,12 @@ def read_unlike(
         if name in rendering.computed:
             column["generated"], column["default"] = "s", rendering.computed[name]
         elif name in rendered.numbered and found.identity is not None:
-            column["identity"] = "d"
-            sequences.append(_sequence(ref, column, found.identity.first, found.identity.step))
+            sequence = _sequence(ref, column, found.identity.first, found.identity.step)
+            sequences.append(sequence)
+            if sequence["identity"]:
+                column["identity"] = "d"
+            else:
+                column["default"] = f"nextval({sequence['written']})"
         elif name in rendered.columns:
             column["default"] = rendered.columns[name].removeprefix("DEFAULT ")
     content = {
@@ -216,15 +220,18 @@ def _foreign_key(key: ForeignKey, model: TableModel, request: LoadRequest) -> Js
 
 
 _BITS = {"smallint": 15, "integer": 31}
+_WHOLE = (*_BITS, "bigint")
 
 
 def _sequence(ref: TableRef, column: Json, first: int, step: int) -> Json:
-    """That of an identity column, as if it had been read."""
+    """That of an identity column, as if it had been read; of a column of another type, which can be
+    none (unsigned numbers of 64 bits are decimals here), that of its default."""
     most = (1 << _BITS.get(column["type"], 63)) - 1
     name = shortened(ref.name, f"_{column['name']}_seq")
     low, high = (1, most) if step > 0 else (-most - 1, -1)
     return {
-        "schema": "", "name": name, "written": "\0", "column": column["name"], "identity": True,
+        "schema": "", "name": name, "written": "\0", "column": column["name"],
+        "identity": column["type"] in _WHOLE,
         "persistence": "p", "type": column["type"] if column["type"] in _BITS else "bigint",
         "start": first, "increment": step, "min": min(first, low), "max": max(first, high),
         "cache": 1, "cycle": False, "readable": True, "comment": None, "value": None,
