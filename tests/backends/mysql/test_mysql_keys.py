@@ -151,4 +151,4 @@ def test_to_duckdb_and_back(mysql_url: str, file: Path) -> None:
         source=f"duckdb:///{file}", target=mysql_url, table="main.item",
         target_table=within(mysql_url), types=("code=varchar(100) COLLATE utf8mb4_bin",),
     )  # fmt: skip
-    assert [columns for _, columns in rows(mysql_url, KEYS)] == ["id", "code,n"]
+    assert [columns for _, columns in rows(mysql_url, KEYS)] == ["id", "code,n", "n"]
