@@ -19,6 +19,7 @@ from penstock.backends.api.facts import Siblings
 from penstock.backends.postgresql.source import PostgresSource
 from penstock.backends.postgresql.target import PostgresTarget
 from penstock.planning.build import build_plan, expect_tables
+from penstock.planning.nights_before import NightsBefore
 from penstock.planning.steps_left import StepsLeft
 from penstock.run.connections import connect
 from penstock.workers.degree import streams_of
@@ -130,7 +131,7 @@ class Plans:
             stack.enter_context(describing(source, [spec.relation for spec in specs]))
             stack.enter_context(describing(target, [spec.target_ref for spec in specs]))
             expect_tables(specs, source, target)
-            steps_left = StepsLeft(target, specs)
+            steps_left, nights = StepsLeft(target, specs), NightsBefore(target, specs)
             for spec in specs:
                 try:
                     self.plans[spec.source_name] = build_plan(
@@ -142,6 +143,7 @@ class Plans:
                         ends.capabilities,
                         siblings=siblings,
                         steps_left=steps_left,
+                        nights=nights,
                     )
                 except PenstockError as error:
                     self.errors[spec.source_name] = error
