@@ -110,6 +110,8 @@ class Dialect(ABC):
     descends = True
     """The columns of an index have an order each."""
     has_foreign_keys = True
+    numbers_nullable = False
+    """A column that is numbered may be NULL."""
     defers = False
     """A foreign key may be checked at the end of a transaction."""
     alters = True

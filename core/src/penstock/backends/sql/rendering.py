@@ -214,8 +214,8 @@ class Rendering:
         suffix, number = "", kind in ("integer", "decimal")
         if number and dialect.has_sequences and not self.at_once:
             found.sequences[name] = identity
-        elif number and not column.nullable:
-            # Databases that number a column themselves refuse NULL there.
+        elif number and (not column.nullable or dialect.numbers_nullable):
+            # Most databases that number a column themselves refuse NULL there.
             suffix = dialect.numbered(identity.first, identity.step)
         if suffix:
             found.numbered.append(name)

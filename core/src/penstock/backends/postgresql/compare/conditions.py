@@ -62,7 +62,7 @@ class PostgresDialect(Dialect):
         return sql.Literal(text).as_string(None)
 
     longest_name = 63
-    constraints_by_table = True
+    constraints_by_table = numbers_nullable = True
     indexes_some = includes = defers = True
 
     def binary(self, digits: str) -> str:

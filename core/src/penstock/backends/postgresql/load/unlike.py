@@ -224,14 +224,14 @@ _WHOLE = (*_BITS, "bigint")
 
 
 def _sequence(ref: TableRef, column: Json, first: int, step: int) -> Json:
-    """That of an identity column, as if it had been read; of a column of another type, which can be
-    none (unsigned numbers of 64 bits are decimals here), that of its default."""
+    """That of an identity column, as if it had been read; of a column that can be none, that of its
+    default: one that may be NULL, or an unsigned number of 64 bits, which is a decimal here."""
     most = (1 << _BITS.get(column["type"], 63)) - 1
     name = shortened(ref.name, f"_{column['name']}_seq")
     low, high = (1, most) if step > 0 else (-most - 1, -1)
     return {
         "schema": "", "name": name, "written": "\0", "column": column["name"],
-        "identity": column["type"] in _WHOLE,
+        "identity": column["type"] in _WHOLE and column["not_null"],
         "persistence": "p", "type": column["type"] if column["type"] in _BITS else "bigint",
         "start": first, "increment": step, "min": min(first, low), "max": max(first, high),
         "cache": 1, "cycle": False, "readable": True, "comment": None, "value": None,
