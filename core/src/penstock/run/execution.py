@@ -325,10 +325,12 @@ class Execution:
 
     def _replace_views(self, error: SnapshotLost) -> Iterator[Event]:
         """Let the policy of each incomplete run decide how it continues without the snapshot."""
+        # Whoever held it may have let go of it because another execution has committed the rest.
+        load_records(self.working(), self._link)
         reading = [run for run in self.working() if run.reads_snapshot and run.works()]
         # A snapshot that an earlier execution's run adopted from another holder is lost alone.
         lost = [run for run in reading if not run.view.holds_alive()] or reading
-        yield from self._find_views(lost, error, all_lost=len(lost) == len(reading))
+        yield from self._find_views(lost, error, all_lost=0 < len(lost) == len(reading))
 
     def _find_views(
         self, lost: Sequence[RunState], error: SnapshotLost, *, all_lost: bool
