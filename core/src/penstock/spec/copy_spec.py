@@ -507,10 +507,6 @@ class CopySpec:
         return self.on_snapshot_lost or ("restart" if self.load_mode.merges_at_end else "fail")
 
     @property
-    def sets_sequences(self) -> bool:
-        return self.sequences == "set" and not self.schema_only
-
-    @property
     def gone(self) -> Deletes:
         """What `deletes` says."""
         return parse_deletes(self.deletes)

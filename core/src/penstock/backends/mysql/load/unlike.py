@@ -1,4 +1,4 @@
-"""What a table gets of another system's, as far as this server takes it."""
+"""A table like another system's, as far as this server takes it."""
 
 from __future__ import annotations
 
