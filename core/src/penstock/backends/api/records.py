@@ -143,7 +143,7 @@ class RecordStore(ABC):
         return {run_id: self.read(kind, {"run_id": run_id}, columns) for run_id in run_ids}
 
     def latest_watermarks(self, names: Sequence[str], columns: Sequence[str]) -> list[Row]:
-        """Of each name the record with the highest epoch; `columns` has both."""
+        """The record with the highest epoch for each name; `columns` has both."""
         latest: dict[str, Row] = {}
         for row in self.read(Kind.WATERMARK, {"name": tuple(names)}, columns) if names else ():
             known = latest.get(row["name"])

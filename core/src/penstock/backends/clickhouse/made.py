@@ -109,7 +109,7 @@ def defined_columns(
 
 
 def rendered(session: ClickHouseSession, request: LoadRequest) -> Rendered:
-    """What the table gets besides its columns, and what it does not."""
+    """The parts of the source's table that are made besides columns, and those left out."""
     assert request.definition is not None
     columns, definition, target = request.made, request.definition, request.target
     rendering = Rendering(

@@ -118,8 +118,7 @@ def _checks(made: str, names: Sequence[str]) -> Iterator[CheckModel]:
 
 
 def _until_comma(text: str, start: int) -> str:
-    """What is between a place and the next comma or closing parenthesis that belongs to what is
-    around it."""
+    """The text from an index up to the next comma or closing parenthesis of the same level."""
     depth, quote, place = 0, "", start
     while place < len(text):
         character = text[place]

@@ -27,7 +27,7 @@ from penstock.model.tables import Column, NotCopied, TableRef
 MOST_KEPT = 400
 """Characters of a text that a key can hold: 900 bytes, less those of other columns."""
 MOST_UNITS = 4000
-"""Of UTF-16, that a text in its row can have."""
+"""UTF-16 code units that a text can have within its row."""
 _FRACTIONS = {"s": "(0)", "ms": "(3)", "us": "(6)", "ns": "(6)"}
 TYPES = MadeTypes(
     database="SQL Server",

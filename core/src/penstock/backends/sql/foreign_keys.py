@@ -12,7 +12,7 @@ from penstock.model.plans import Step
 from penstock.model.tables import NotCopied, TableRef
 
 REFER, UNLINK, RELINK = "refer ", "unlink ", "link again "
-"""What the ids of the steps begin with."""
+"""Prefixes of step ids."""
 
 
 @dataclass(frozen=True, slots=True)

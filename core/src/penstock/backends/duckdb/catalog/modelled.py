@@ -83,7 +83,7 @@ def model_of(session: DuckSession, table: TableRef, columns: Sequence[Column]) -
         elif kind == "CHECK":
             checks.append(CheckModel("", Expression(test, read(test, names))))
         elif kind == "FOREIGN KEY":
-            # Of another schema there is none.
+            # DuckDB has no foreign keys across schemas.
             target = TableRef(table.schema, other)
             name = "_".join([table.name, *among, "fkey"])
             foreign_keys.append(ForeignKeyModel(name, tuple(among), target, tuple(referenced)))

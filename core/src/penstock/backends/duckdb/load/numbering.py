@@ -15,7 +15,7 @@ from penstock.model.table_model import IDENTITIES, Identity
 from penstock.model.tables import NotCopied, TableRef
 
 NUMBER = "number "
-"""What the ids of the steps begin with."""
+"""Prefix of step ids."""
 
 
 def numbering_steps(

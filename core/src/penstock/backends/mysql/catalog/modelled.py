@@ -67,7 +67,7 @@ _FUNCTIONS = {
 }
 _STYLE = Style(escapes=True, functions=_FUNCTIONS)
 _OF_UTF8 = Style(escapes=True, functions={**_FUNCTIONS, "length": OCTETS, "octet_length": OCTETS})
-"""Of a table whose texts are all in UTF-8."""
+"""The style of a table whose texts are all in UTF-8."""
 Reads = Callable[[str], Expression]
 
 
@@ -246,7 +246,7 @@ def _foreign_keys(constraints: Sequence[Written], table: TableRef) -> Iterator[F
 
 
 def _balanced(text: str, start: int) -> str:
-    """What is in parentheses from a place on, with them."""
+    """The parenthesized text that starts at an index, with its parentheses."""
     depth, quote = 0, ""
     place = start
     while place < len(text):

@@ -207,7 +207,7 @@ def unique_keys(session: MySqlSession, table: TableRef) -> tuple[UniqueKey, ...]
 
 
 def numbered_column(session: MySqlSession, table: TableRef) -> str:
-    """The column that the server numbers; empty where there is none."""
+    """The AUTO_INCREMENT column; empty if the table has none."""
     rows = session.information(COLUMNS, table)
     return next((str(name) for name, *_, extra, _, _ in rows if "auto_increment" in extra), "")
 

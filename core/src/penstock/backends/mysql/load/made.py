@@ -80,7 +80,7 @@ def by_bytes(session: MySqlSession) -> str:
     return "utf8mb4_nopad_bin" if session.connection.is_mariadb else "utf8mb4_0900_bin"
 
 
-# A row has so many bytes at most without what is stored apart, and so many of them in its page.
+# The most bytes of a row, and of its part within the page; long values are stored apart.
 # https://dev.mysql.com/doc/refman/8.4/en/column-count-limit.html
 _MOST_ROW, _MOST_PAGE = 65_000, 8_000
 _APART = 42
@@ -135,7 +135,7 @@ def made_types(
 
 
 def _bytes(type_: str) -> int:
-    """Of a row."""
+    """The bytes that a value takes in its row."""
     if type_ == TYPES.uuid:
         return _UUID
     found = re.match(r"varchar\((\d+)\)", type_)

@@ -37,9 +37,8 @@ BY_INDEX = (
     "SELECT pg_catalog.set_config('enable_hashjoin', 'off', true),"
     " pg_catalog.set_config('enable_mergejoin', 'off', true)"
 )
-"""Until the end of the transaction, or `ANY_WAY`: the server looks for keys in the index. Of a
-table that nobody has analyzed since it was loaded it would think that many rows have the same key,
-and read it all."""
+"""Makes the server look keys up in the index until the transaction ends, or until `ANY_WAY`. For a
+table not analyzed since it was loaded, it would assume that many rows share a key, and scan it."""
 ANY_WAY = (
     "SELECT pg_catalog.set_config(name, reset_val, true) FROM pg_catalog.pg_settings"
     " WHERE name IN ('enable_hashjoin', 'enable_mergejoin')"
