@@ -82,8 +82,11 @@ def test_a_table_without_a_schema_is_in_the_database_of_the_url() -> None:
 
 def test_a_place_knows_whether_it_is_one_of_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LAKE", "s3://lake/orders/*.parquet?secret_access_key=x")
-    assert place_of("env:LAKE") == Place("s3", "lake", None, "orders", located=True)
-    assert place_of("postgresql://me@h/db") == Place("postgres", "h", 5432, "db")
+    kinds = ("parquet", "s3")
+    assert place_of("env:LAKE") == Place("s3", "lake", None, "orders", located=True, kinds=kinds)
+    assert place_of("postgresql://me@h/db") == Place(
+        "postgres", "h", 5432, "db", kinds=("postgres",)
+    )
 
 
 @pytest.mark.parametrize(

@@ -1,18 +1,24 @@
-"""Shared code names no database, and uses no word that is one database's own."""
+"""Shared code and orchestrators name no database, and use no word that is one database's own."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
 
-PACKAGE = Path(__file__).resolve().parents[2] / "core" / "src" / "penstock"
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = ROOT / "core" / "src" / "penstock"
+ORCHESTRATORS = (
+    ROOT / "airflow_provider" / "src" / "penstock_airflow",
+    ROOT / "dagster_plugin" / "src" / "dagster_penstock",
+)
 # What backends share is in folders of its own.
 SHARED_FOLDERS = ("api", "shared", "sql", "roll_forward")
-WORDS = re.compile(
-    r"postgres|duckdb|parquet|mysql|mariadb|sqlserver|sql server|mssql|oracle|snowflake|clickhouse"
-    r"|ctid|vacuum|analyze|sqlstate|psycopg|boto3|pg_",
-    re.IGNORECASE,
+NAMES = (
+    "postgres|duckdb|parquet|mysql|mariadb|sqlserver|sql server|mssql|oracle|snowflake|clickhouse"
 )
+WORDS = re.compile(f"{NAMES}|ctid|vacuum|analyze|sqlstate|psycopg|boto3|pg_", re.IGNORECASE)
 # A strategy's name that users know.
 ALLOWED = {("spec/strategies.py", 'ALIASES: Mapping[str, Strategy] = {"ctid": BLOCKS}')}
 
@@ -35,3 +41,16 @@ def test_no_database_is_named() -> None:
     assert len({name for name, _ in lines}) > 60
     found = [(name, line) for name, line in lines if WORDS.search(line)]
     assert set(found) == ALLOWED
+
+
+@pytest.mark.parametrize("package", ORCHESTRATORS, ids=lambda path: path.name)
+def test_an_orchestrator_forwards_to_whatever_backends_there_are(package: Path) -> None:
+    paths = sorted(package.rglob("*.py"))
+    assert len(paths) > 20
+    found = [
+        (path.name, line.strip())
+        for path in paths
+        for line in path.read_text(encoding="utf-8").splitlines()
+        if re.search(NAMES, line, re.IGNORECASE)
+    ]
+    assert found == []

@@ -25,7 +25,7 @@ def alias_of(target: End, target_table: str | None) -> AssetAlias:
 
 
 def uri_of(target: str, status: RunStatus) -> str:
-    """Where a run writes: `postgres://host:port/database/schema/table`, or the folder,
+    """Where a run writes: `scheme://host:port/database/schema/table`, or the folder,
     `s3://bucket/folder`.
 
     Parameters:

@@ -12,6 +12,8 @@ TYPE_CHECKING = False  # `typing` itself takes some milliseconds
 if TYPE_CHECKING:
     from typing import Any
 
+    from penstock.backends.api.connection_fields import ConnectionFields
+    from penstock.backends.api.registry import connection_types, url_of_connection
     from penstock.errors import (
         Interrupted,
         MissingTarget,
@@ -114,6 +116,7 @@ __all__ = [
     "Bound",
     "CommitRecord",
     "Committed",
+    "ConnectionFields",
     "CopySpec",
     "Crossing",
     "Event",
@@ -164,6 +167,7 @@ __all__ = [
     "check_request",
     "combined_report",
     "committed_in_series",
+    "connection_types",
     "control_ddl",
     "copy",
     "copy_all",
@@ -195,6 +199,7 @@ __all__ = [
     "stream_count",
     "to_json",
     "tune",
+    "url_of_connection",
     "verify",
     "watermark_history",
     "watermarks",
@@ -202,6 +207,8 @@ __all__ = [
 ]
 
 _HOMES = {
+    "backends.api.connection_fields": ("ConnectionFields",),
+    "backends.api.registry": ("connection_types", "url_of_connection"),
     "events": (
         "BatchFinished",
         "BatchTable",

@@ -10,18 +10,6 @@ import dagster as dg
 from dagster_penstock.naming import known_place, source_name, source_path
 from penstock import CopySpec, UsageError, place_of
 
-# As Dagster names them, which has an icon for each, by the scheme of a URL.
-_KINDS = {
-    "postgres": ("postgres",),
-    "mysql": ("mysql",),
-    "mssql": ("sqlserver",),
-    "snowflake": ("snowflake",),
-    "clickhouse": ("clickhouse",),
-    "duckdb": ("duckdb",),
-    "file": ("parquet",),
-    "s3": ("parquet", "s3"),
-}
-
 
 def kinds_of(connection: str) -> set[str]:
     """The kinds of what a connection leads to; none if its environment variable is not set here.
@@ -32,7 +20,7 @@ def kinds_of(connection: str) -> set[str]:
     if name != connection and name not in os.environ:
         return set()
     try:
-        return {*_KINDS.get(place_of(connection).scheme, ())}
+        return {*place_of(connection).kinds}
     except UsageError:
         return set()  # the step will say what is wrong with it
 

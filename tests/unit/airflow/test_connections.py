@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from importlib import import_module
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from hypothesis import given
@@ -150,29 +151,22 @@ def test_both_names_of_the_type_will_do(kind: str) -> None:
     assert url_of(conn_type=kind, host="h") == "postgresql://h/"
 
 
-@pytest.mark.parametrize("kind", ["oracle", "http", "generic", ""])
+@pytest.mark.parametrize("kind", ["oracle", "redshift", "http", "generic", ""])
 def test_another_type_is_refused_without_its_secrets(kind: str) -> None:
     with pytest.raises(UsageError) as raised:
         url_of(conn_type=kind, host="h", login="me", password=SECRET, extra={"token": SECRET})
     assert raised.value.message == (
         "connection 'pg': expected one of the types clickhouse, duckdb, file, gcpcloudsql, "
         "mariadb, mssql, mysql, odbc, postgres, postgresql, s3, snowflake; found "
-        f"{kind or 'none'!r}; if it leads to PostgreSQL, set its field Connection Type to "
-        "postgres, and Host, Port, Login, Password and Schema (the database's name) as for psql"
+        f"{kind or 'none'!r}; if it leads to one of these systems, set its field Connection Type "
+        "to that; else copy to or from files on S3, and let the other system load or unload them"
     )
     assert "pa55" not in repr(raised.value)
 
 
-def test_what_takes_no_streams_is_refused_with_another_way() -> None:
-    with pytest.raises(
-        UsageError, match="'redshift', which does not support COPY streams: copy to or"
-    ):
-        url_of(conn_type="redshift", host="h", login="me", password=SECRET)
-
-
 def test_a_type_whose_hook_is_one_of_postgresql_will_do() -> None:
-    theirs = type("PostgresHook", (), {"__module__": "airflow.providers.postgres.hooks.postgres"})
-    hook = type("CrateHook", (theirs,), {})
+    theirs = type("PostgresHook", (), {"conn_type": "postgres"})
+    hook = type("CrateHook", (theirs,), {"conn_type": "crate"})
     found = connection(conn_type="crate", host="h", password=SECRET, schema="db")
     kind = type("WithHook", (type(found),), {"get_hook": lambda *_, **__: hook()})
     made = kind(conn_id="pg", conn_type="crate", host="h", password=SECRET, schema="db")
@@ -506,3 +500,35 @@ def test_odbc_that_is_refused(fields: dict[str, Any], said: str) -> None:
     with pytest.raises(UsageError, match=said) as raised:
         odbc_url(**fields)
     assert "pa55" not in repr(raised.value)
+
+
+class ThirdParty:
+    """A backend that is installed beside Penstock: its entry points."""
+
+    name = "exasol"
+    module = "penstock_exasol"
+
+    @staticmethod
+    def load() -> Any:
+        def url_of_fields(fields: Any) -> str:
+            if "cluster" not in fields.extra:
+                raise UsageError("expected cluster in its field Extra; found none")
+            return str(fields.url("exasol", {"cluster": fields.extra["cluster"]}))
+
+        return url_of_fields
+
+
+def test_a_backend_of_another_package_writes_its_own_urls(monkeypatch: pytest.MonkeyPatch) -> None:
+    registry = import_module("penstock.backends.api.registry")
+    before = registry._entry_points
+
+    def with_another(group: str = registry.ENTRY_POINTS) -> Any:
+        more = [ThirdParty] if group == registry.CONNECTION_TYPES else []
+        return [*before(group), *more]
+
+    monkeypatch.setattr(registry, "_entry_points", with_another)
+    fields = {"conn_type": "exasol", "host": "db", "login": "me", "password": SECRET}
+    url = url_of(**fields, extra={"cluster": "a b"})
+    assert url == f"exasol://me:{quote(SECRET, safe='')}@db/?cluster=a%20b"
+    with pytest.raises(UsageError, match="connection 'pg': expected cluster in its field Extra"):
+        url_of(**fields)

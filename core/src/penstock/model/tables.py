@@ -173,6 +173,8 @@ class Place:
     """It leads to the rows themselves, so no table is named."""
     schemas_are_databases: bool = False
     """A table's schema is its database, whatever the URL names."""
+    kinds: tuple[str, ...] = ()
+    """How catalogs of data assets name the system."""
 
     @property
     def authority(self) -> str:

@@ -195,7 +195,7 @@ def place_of(reference: str) -> Place:
     """
     url = resolve_reference(reference, os.environ, "connection")
     backend, _ = find_backend(url, "connection")
-    return replace(backend.place(url), located=backend.located)
+    return replace(backend.place(url), located=backend.located, kinds=backend.kinds)
 
 
 def holds_secret(reference: str) -> bool:

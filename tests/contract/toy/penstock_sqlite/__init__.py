@@ -24,5 +24,7 @@ TARGET = TargetCapabilities(
     control_ddl=False,
     tells_rows_apart=False,
 )
-backend = FileBackend(__name__, FileUrls("sqlite"), SOURCE, TARGET, rewrites="a change of its rows")
+backend = FileBackend(
+    __name__, FileUrls("sqlite"), SOURCE, TARGET, kinds=("sqlite",), rewrites="a change of its rows"
+)
 """The object that the entry point names."""

@@ -31,6 +31,8 @@ class Backend(Protocol):
     """What it can do as a target."""
     located: bool
     """Its URLs lead to rows; else to a database, in which a table or a query must be named."""
+    kinds: tuple[str, ...]
+    """How catalogs of data assets, Dagster's for instance, name the system."""
     rewrites: str
     """What moves a table's rows to other blocks or files, for people: statements, for instance."""
     snapshot_burden: str

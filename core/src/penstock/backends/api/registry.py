@@ -1,4 +1,7 @@
-"""How a backend is found: by URL scheme, through the entry point group `penstock.backends`."""
+"""How a backend is found: by URL scheme, or by the type of a stored connection.
+
+Both are entry points, of the groups `penstock.backends` and `penstock.connections`.
+"""
 
 from __future__ import annotations
 
@@ -6,28 +9,30 @@ import sys
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from penstock.errors import PermanentError, UsageError
 
 if TYPE_CHECKING:
-    from importlib.metadata import EntryPoints
+    from importlib.metadata import EntryPoint, EntryPoints
 
     from penstock.backends.api.backend import Backend
+    from penstock.backends.api.connection_fields import ConnectionFields
 
 ENTRY_POINTS = "penstock.backends"
+CONNECTION_TYPES = "penstock.connections"
 
 
-def _entry_points() -> EntryPoints:
-    return _entry_points_on(tuple(sys.path))
+def _entry_points(group: str = ENTRY_POINTS) -> EntryPoints:
+    return _entry_points_on(tuple(sys.path), group)
 
 
 @cache
-def _entry_points_on(path: tuple[str, ...]) -> EntryPoints:
+def _entry_points_on(path: tuple[str, ...], group: str) -> EntryPoints:
     """Asked for once: the search reads the metadata of every distribution that is on the path."""
     from importlib.metadata import entry_points  # noqa: PLC0415 - workers never search
 
-    return entry_points(group=ENTRY_POINTS)
+    return entry_points(group=group)
 
 
 @cache
@@ -57,16 +62,50 @@ def find_backend(url: str, flag: str) -> tuple[Backend, str]:
             f"found {scheme!r}"
         )
     entry = known[scheme]
+    return cast("Backend", _loaded(entry, flag)), entry.value
+
+
+def _loaded(entry: EntryPoint, flag: str) -> Any:
     try:
-        return cast("Backend", entry.load()), entry.value
+        return entry.load()
     except ModuleNotFoundError as error:
-        extra = entry.value.partition(":")[0].rpartition(".")[2]
+        # penstock.backends.NAME, and modules within it
+        extra = (*entry.module.split("."), "", "")[2]
         raise UsageError(
-            f"{flag}: {scheme} needs the module {error.name!r}; "
+            f"{flag}: {entry.name} needs the module {error.name!r}; "
             f"install it with: pip install 'penstock[{extra}]'"
         ) from error
     except ImportError as error:  # the module is there, a library that it loads is not
-        raise UsageError(f"{flag}: the driver of {scheme} cannot be loaded: {error}") from error
+        raise UsageError(f"{flag}: the driver of {entry.name} cannot be loaded: {error}") from error
+
+
+def connection_types() -> list[str]:
+    """The types of stored connections that a backend writes a URL of: those that it declares in
+    the entry point group ``penstock.connections``, and the schemes of URLs."""
+    schemes = (entry.name for entry in _entry_points() if "+" not in entry.name)
+    return sorted({*schemes, *(entry.name for entry in _entry_points(CONNECTION_TYPES))})
+
+
+def url_of_connection(fields: ConnectionFields) -> str:
+    """The URL that leads where a stored connection leads, with its secrets.
+
+    A type that is a URL's scheme alone has no fields of its own: its extra fields are parameters.
+
+    Raises:
+        UsageError: no backend knows the type, its driver is not installed, or a field asks for what
+            Penstock cannot do; says fields by their names in an orchestrator, and no secret.
+    """
+    for entry in _entry_points(CONNECTION_TYPES):
+        if entry.name == fields.kind:
+            return str(_loaded(entry, "connection")(fields))
+    known = connection_types()
+    if fields.kind in known:
+        return fields.url(fields.kind, fields.extra_texts())
+    raise UsageError(
+        f"expected one of the types {', '.join(known)}; found {fields.kind or 'none'!r}; if it "
+        "leads to one of these systems, set its field Connection Type to that; else copy to or "
+        "from files on S3, and let the other system load or unload them"
+    )
 
 
 def url_examples() -> str:

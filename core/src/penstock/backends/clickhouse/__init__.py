@@ -10,6 +10,12 @@ from penstock.backends.sql.backend import ModularBackend
 check_installed("clickhouse_connect", "pyarrow")
 
 backend = ModularBackend(
-    __name__, URLS, SOURCE, TARGET, rewrites="merges and mutations", snapshot_burden="held nothing"
+    __name__,
+    URLS,
+    SOURCE,
+    TARGET,
+    kinds=("clickhouse",),
+    rewrites="merges and mutations",
+    snapshot_burden="held nothing",
 )
 """The object that the entry point names."""

@@ -14,6 +14,7 @@ backend = FileBackend(
     URLS,
     SOURCE,
     TARGET,
+    kinds=("duckdb",),
     rewrites="a change of its rows, or a table of the same name in its place",
 )
 """The backend object that the entry point names."""

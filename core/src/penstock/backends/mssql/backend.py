@@ -22,6 +22,7 @@ class MssqlBackend:
     source_capabilities = SOURCE
     target_capabilities = TARGET
     located = False
+    kinds: tuple[str, ...] = ("sqlserver",)
     rewrites = "ALTER TABLE, TRUNCATE or a rebuilt index"
     snapshot_burden = "kept old pages of the source's database"
     environment: tuple[str, ...] = ()

@@ -14,6 +14,7 @@ backend = ModularBackend(
     URLS,
     SOURCE,
     TARGET,
+    kinds=("mysql",),
     rewrites="ALTER TABLE or TRUNCATE",
     snapshot_burden="kept old versions of rows on the source",
 )

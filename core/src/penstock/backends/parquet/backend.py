@@ -25,6 +25,7 @@ class ParquetBackend:
 
     def __init__(self, *, remote: bool) -> None:
         self._remote = remote
+        self.kinds: tuple[str, ...] = ("parquet", "s3") if remote else ("parquet",)
 
     source_capabilities = SOURCE
     target_capabilities = TARGET

@@ -14,6 +14,7 @@ backend = ModularBackend(
     URLS,
     SOURCE,
     TARGET,
+    kinds=("snowflake",),
     rewrites="DROP TABLE or CREATE OR REPLACE TABLE",
     snapshot_burden="relied on the source's time travel",
 )

@@ -32,7 +32,7 @@ class ModularBackend:
             `reader`, with `open_reader`, `writer`, with `open_writer`; and where it has the
             capability, `snapshot`, with `hold_snapshot`, `records`, with `ddl`, and `scratch`, with
             `open_scratch`. Each of these takes what the method of this class takes.
-        rewrites, snapshot_burden: see `Backend`.
+        kinds, rewrites, snapshot_burden: see `Backend`.
     """
 
     located = False
@@ -44,6 +44,7 @@ class ModularBackend:
         urls: Urls,
         source: SourceCapabilities,
         target: TargetCapabilities,
+        kinds: tuple[str, ...],
         rewrites: str,
         snapshot_burden: str,
     ) -> None:
@@ -51,6 +52,7 @@ class ModularBackend:
         self._urls = urls
         self.source_capabilities = source
         self.target_capabilities = target
+        self.kinds = kinds
         self.rewrites = rewrites
         self.snapshot_burden = snapshot_burden
 

@@ -14,7 +14,7 @@ class FileBackend(ModularBackend):
     Parameters:
         package: what its modules have takes the file's path first (None: in memory), and then what
             the method takes besides the URL.
-        rewrites: see `Backend`.
+        kinds, rewrites: see `Backend`.
     """
 
     _urls: FileUrls
@@ -25,10 +25,11 @@ class FileBackend(ModularBackend):
         urls: FileUrls,
         source: SourceCapabilities,
         target: TargetCapabilities,
+        kinds: tuple[str, ...],
         rewrites: str,
     ) -> None:
         burden = "kept others from writing to the source"
-        super().__init__(package, urls, source, target, rewrites, burden)
+        super().__init__(package, urls, source, target, kinds, rewrites, burden)
 
     def _opened(self, url: str) -> str | None:
         return self._urls.path(url)

@@ -1,0 +1,69 @@
+"""The fields of a connection that an orchestrator stores, from which a backend writes its URL."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import quote, urlencode
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionFields:
+    """Fields as people fill them in; empty where one is not given.
+
+    The password and the extra fields, which may hold secrets, are in no `repr`.
+    """
+
+    kind: str
+    """The connection's type, in lower case: a name of the entry point group
+    ``penstock.connections``."""
+    host: str = ""
+    port: str = ""
+    login: str = ""
+    password: str = field(default="", repr=False)
+    schema: str = ""
+    """The database, in most systems."""
+    extra: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+    def extra_texts(self, without: frozenset[str] = frozenset()) -> dict[str, str]:
+        """The extra fields that are filled in, as parameters of a URL.
+
+        Parameters:
+            without: names to leave out.
+        """
+        return {
+            name: str(value)
+            for name, value in self.extra.items()
+            if name not in without and value not in (None, "")
+        }
+
+    def url(
+        self,
+        scheme: str,
+        parameters: Mapping[str, str],
+        *,
+        host: str | None = None,
+        port: str | None = None,
+        path: str | None = None,
+    ) -> str:
+        """A URL with this login and password, everything percent-encoded as RFC 3986 has it.
+
+        Parameters:
+            host, port, path: replace the fields `host`, `port` and `schema`.
+        """
+        host = self.host if host is None else host
+        port = self.port if port is None else port
+        user = quote(self.login, safe="")
+        if self.password:
+            user += f":{quote(self.password, safe='')}"
+        place = f"[{host}]" if ":" in host else quote(host, safe="")
+        place += f":{port}" if port else ""
+        named = quote(self.schema if path is None else path, safe="")
+        query = f"?{urlencode(parameters, quote_via=quote)}" if parameters else ""
+        return f"{scheme}://{user}{'@' if user else ''}{place}/{named}{query}"
+
+
+def is_on(value: Any) -> bool:
+    """Whether an extra field says yes, as a checkbox or as a text."""
+    return str(value).lower() in ("true", "1", "yes")

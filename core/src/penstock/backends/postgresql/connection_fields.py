@@ -1,0 +1,80 @@
+"""A stored connection's fields as the URL that libpq reads."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from penstock.backends.api.connection_fields import ConnectionFields, is_on
+from penstock.errors import UsageError
+
+# Extras of Airflow's PostgreSQL hook that libpq does not know.
+_NOT_FOR_LIBPQ = frozenset(
+    {
+        "aws_conn_id",
+        "azure_oauth_scope",
+        "client_encoding",
+        "cluster-identifier",
+        "cursor",
+        "enable_log_db_messages",
+        "sqlalchemy_query",
+        "sqlalchemy_scheme",
+        "workgroup-name",
+    }
+)
+# Extras that stand for a token that a cloud's library must fetch.
+_TOKENS = ("iam", "azure_conn_id", "redshift", "redshift-serverless")
+# Extras of a Google Cloud SQL connection: the instance, and how its hook connects.
+_OF_CLOUD_SQL = frozenset(
+    {"database_type", "project_id", "location", "instance", "use_proxy", "use_ssl"}
+    | {"use_iam", "sql_proxy_use_tcp", "sql_proxy_version", "sql_proxy_binary_path"}
+)
+# Hosts that can stand in a URL as they are; an IPv6 address needs brackets there.
+_NAME = re.compile(r"[A-Za-z0-9._-]+")
+_IPV6 = re.compile(r"[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*")
+
+
+def url_of_fields(fields: ConnectionFields) -> str:
+    """
+    Raises:
+        UsageError: an extra stands for a token that would have to be fetched.
+    """
+    for name in _TOKENS:
+        if fields.extra.get(name):
+            raise UsageError(
+                "expected a password in its field Password, or a passfile, or sslcert and sslkey "
+                f"in its field Extra; found {name!r} in Extra, whose token Penstock cannot fetch"
+            )
+    parameters = fields.extra_texts(_NOT_FOR_LIBPQ.union(_TOKENS))
+    host = fields.host
+    if _NAME.fullmatch(host) or _IPV6.fullmatch(host):
+        return fields.url("postgresql", parameters)
+    # The folder of a Unix socket; several hosts, all with this port; no host.
+    bracketed = host.startswith("[") and host.endswith("]")
+    given = {"host": host[1:-1] if bracketed else host, "port": fields.port}
+    parameters = {**{name: value for name, value in given.items() if value}, **parameters}
+    return fields.url("postgresql", parameters, host="", port="")
+
+
+def cloud_sql_url_of_fields(fields: ConnectionFields) -> str:
+    """
+    Raises:
+        UsageError: the instance is not PostgreSQL, or is reached through a proxy program.
+    """
+    database = fields.extra.get("database_type")
+    if database not in ("postgres", "postgresql"):
+        raise UsageError(
+            f"expected postgres as database_type in its field Extra; found {database!r}"
+        )
+    for name in ("use_proxy", "use_iam"):
+        if is_on(fields.extra.get(name)):
+            raise UsageError(
+                "expected the instance's address in its field Host, and no "
+                f"{name} in its field Extra, since Penstock starts no proxy and fetches no tokens; "
+                "to use a running proxy, create a connection of type postgres with the proxy's "
+                "Host and Port"
+            )
+    known = {name: value for name, value in fields.extra.items() if name not in _OF_CLOUD_SQL}
+    if is_on(fields.extra.get("use_ssl")):
+        known.setdefault("sslmode", "verify-ca")
+    return url_of_fields(replace(fields, extra=known))
