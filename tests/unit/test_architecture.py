@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from graphlib import TopologicalSorter
 from importlib import import_module
 from pathlib import Path
 
+import grimp
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -34,3 +36,13 @@ def test_imports_keep_their_contracts() -> None:
         [program, "--no-cache"], cwd=ROOT, capture_output=True, text=True, check=False
     )
     assert lint.returncode == 0, lint.stdout + lint.stderr
+
+
+def test_backends_have_no_circles_of_imports() -> None:
+    graph = grimp.build_graph("penstock")
+    mine = {name for name in graph.modules if name.startswith("penstock.backends.")}
+    imported = {
+        name: graph.find_modules_directly_imported_by(name) & mine - {name} for name in mine
+    }
+    assert len(mine) > 300
+    TopologicalSorter(imported).prepare()  # raises CycleError, which names the circle

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
-
-if TYPE_CHECKING:
-    from penstock.backends.api.worker import Wait
-    from penstock.model.plans import Partition
+from typing import Protocol
 
 
 class Mover(Protocol):
@@ -57,24 +53,4 @@ class Pump(Mover, Protocol):
     @property
     def bytes(self) -> int:
         """Moved so far."""
-        ...
-
-
-@runtime_checkable
-class Pumped(Protocol):
-    """A `Writer` whose target something else than `write` may load."""
-
-    sink: object
-    """The open stream, for readers that know what it is; None where there is none."""
-
-
-@runtime_checkable
-class Pumping(Protocol):
-    """A `Reader` that knows a faster way into some sinks than blocks."""
-
-    def pump(self, partition: Partition, sink: object, wait: Wait) -> Pump | None:
-        """Begin to read a partition's stream; None where it does not know the sink.
-
-        `Reader.rows` is exact once the pump is done.
-        """
         ...

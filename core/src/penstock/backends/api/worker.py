@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
-    from penstock.backends.api.mover import Mover
+    from penstock.backends.api.mover import Mover, Pump
     from penstock.model.plans import Partition
     from penstock.model.records import Spent
     from penstock.model.tables import ColumnPair
@@ -150,4 +150,24 @@ class Writer(Protocol):
 
     def abandon(self) -> None:
         """As for `Reader`; everything since `begin` is rolled back."""
+        ...
+
+
+@runtime_checkable
+class Pumped(Protocol):
+    """A `Writer` whose target something else than `write` may load."""
+
+    sink: object
+    """The open stream, for readers that know what it is; None where there is none."""
+
+
+@runtime_checkable
+class Pumping(Protocol):
+    """A `Reader` that knows a faster way into some sinks than blocks."""
+
+    def pump(self, partition: Partition, sink: object, wait: Wait) -> Pump | None:
+        """Begin to read a partition's stream; None where it does not know the sink.
+
+        `Reader.rows` is exact once the pump is done.
+        """
         ...

@@ -18,8 +18,8 @@ from penstock.backends.clickhouse.steps import CREATE, SWAP
 from penstock.backends.clickhouse.types import arrow_type
 from penstock.backends.shared.arrow import TRAIT
 from penstock.backends.sql.definition import SCHEMA
-from penstock.backends.sql.load_plan import TargetTables, beside
-from penstock.backends.sql.relations import TYPE, read_columns
+from penstock.backends.sql.load_plan import TargetTables
+from penstock.backends.sql.relations import TYPE, beside, read_columns
 from penstock.backends.sql.session import keeping
 from penstock.backends.sql.target import SqlTarget
 from penstock.model.plans import LoadPlan, Step

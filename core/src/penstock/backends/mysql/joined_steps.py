@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from penstock.backends.api.control import RunRow
 from penstock.backends.api.records import NOW, Hold, Kind, Row
@@ -30,11 +30,25 @@ from penstock.model.plans import LoadPlan, Step
 from penstock.model.tables import TableRef
 from penstock.spec.modes import MODES
 
-if TYPE_CHECKING:
-    from penstock.backends.mysql.runs import MySqlRuns
+
+class Runs(Protocol):
+    """The part of the control store that is asked here."""
+
+    @property
+    def tables(self) -> MySqlRecords: ...
+
+    def load_runs(self, run_ids: Sequence[str]) -> Mapping[str, RunRow]: ...
+
+    def steps_done_of(self, run_ids: Sequence[str]) -> Mapping[str, frozenset[str]]: ...
+
+    def doubtful(self, run_ids: Sequence[str]) -> set[str]: ...
+
+    def is_done(self, run: RunRow, step: Step) -> bool: ...
+
+    def do(self, run: RunRow, step: Step) -> object: ...
 
 
-def prepare_together(runs: MySqlRuns, loads: Mapping[str, LoadPlan]) -> frozenset[str]:
+def prepare_together(runs: Runs, loads: Mapping[str, LoadPlan]) -> frozenset[str]:
     """The steps before the first partition, of runs that are not prepared.
 
     Returns: ids of those that are prepared by it.
@@ -52,7 +66,7 @@ def prepare_together(runs: MySqlRuns, loads: Mapping[str, LoadPlan]) -> frozense
         return _note_prepared(runs, due, loads) if due else frozenset()
 
 
-def _make_schemas(runs: MySqlRuns, due: dict[str, RunRow], steps: dict[str, list[Step]]) -> None:
+def _make_schemas(runs: Runs, due: dict[str, RunRow], steps: dict[str, list[Step]]) -> None:
     """One for all tables in it."""
     known: dict[str, bool] = {}
     for run_id, run in list(due.items()):
@@ -65,7 +79,7 @@ def _make_schemas(runs: MySqlRuns, due: dict[str, RunRow], steps: dict[str, list
                 break
 
 
-def _refused(runs: MySqlRuns, due: Mapping[str, RunRow], steps: Mapping[str, Step]) -> list[str]:
+def _refused(runs: Runs, due: Mapping[str, RunRow], steps: Mapping[str, Step]) -> list[str]:
     """Do a step of each run. Returns the ids of those whose step is not done."""
     refused, together = [], {}
     for run_id, step in steps.items():
@@ -94,7 +108,7 @@ def _refused_statements(records: MySqlRecords, scripts: Mapping[str, str]) -> li
     )
 
 
-def _do(runs: MySqlRuns, run: RunRow, step: Step) -> None:
+def _do(runs: Runs, run: RunRow, step: Step) -> None:
     if not runs.is_done(run, step):
         runs.do(run, step)
 
@@ -110,7 +124,7 @@ def _tried(call: Callable[[], None]) -> bool:
 
 
 def _note_prepared(
-    runs: MySqlRuns, due: Mapping[str, RunRow], loads: Mapping[str, LoadPlan]
+    runs: Runs, due: Mapping[str, RunRow], loads: Mapping[str, LoadPlan]
 ) -> frozenset[str]:
     records = runs.tables
 
@@ -206,7 +220,7 @@ class _Indexed:
         return self.run.plan.load.table
 
 
-def finish_together(runs: MySqlRuns, steps: Mapping[str, Sequence[Step]]) -> frozenset[str]:
+def finish_together(runs: Runs, steps: Mapping[str, Sequence[Step]]) -> frozenset[str]:
     """Steps that make indexes; runs with others are left.
 
     Returns: ids of the runs whose steps are done, and recorded.
@@ -246,7 +260,7 @@ def finish_together(runs: MySqlRuns, steps: Mapping[str, Sequence[Step]]) -> fro
 
 
 def _due(
-    runs: MySqlRuns, run_ids: Sequence[str], steps: Mapping[str, Sequence[Step]]
+    runs: Runs, run_ids: Sequence[str], steps: Mapping[str, Sequence[Step]]
 ) -> dict[str, _Indexed]:
     """Runs that have committed all partitions and done none of the steps, and whose tables are as
     they have left them."""

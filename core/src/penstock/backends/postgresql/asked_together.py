@@ -10,7 +10,7 @@ import psycopg
 from penstock.errors import Interrupted, PenstockError
 
 if TYPE_CHECKING:
-    from penstock.backends.postgresql.connection import Connection
+    from psycopg.abc import AdaptContext
 
 Question = tuple[Any, ...]
 """The arguments of `execute`."""
@@ -40,8 +40,8 @@ class AskedTogether:
     has questions that depend on an answer.
     """
 
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
+    def __init__(self, context: AdaptContext) -> None:
+        self._context = context
         self._asked: dict[_Key, Question] = {}
         self._answers: dict[_Key, psycopg.Cursor[Any]] = {}
         self._waits = False
@@ -103,7 +103,7 @@ class AskedTogether:
 
     def _key(self, query: Any, values: Any = None) -> _Key:
         if isinstance(query, psycopg.sql.Composable):
-            text = query.as_bytes(self._connection)
+            text = query.as_bytes(self._context)
         else:
             text = query if isinstance(query, bytes) else query.encode()
         return text, repr(values), self.full_names

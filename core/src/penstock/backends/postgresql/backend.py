@@ -63,9 +63,9 @@ class PostgresBackend:
         return self.snapshot_session(url).hold(relations)
 
     def snapshot_session(self, url: str) -> SnapshotSession:
-        from penstock.backends.postgresql import snapshot  # noqa: PLC0415
+        from penstock.backends.postgresql.snapshot import held  # noqa: PLC0415
 
-        return snapshot.SnapshotSession(url)
+        return held.SnapshotSession(url)
 
     def target(self, url: str, control_schema: str) -> TargetCatalog:
         with _opening(url, "target", CONTROL) as opening:

@@ -6,7 +6,7 @@ import contextlib
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import psycopg
 from psycopg import conninfo, sql
@@ -19,8 +19,6 @@ from penstock.errors import Interrupted, PenstockError
 
 if TYPE_CHECKING:
     from psycopg.abc import PQGen
-
-    from penstock.backends.postgresql.attempt.older_sessions import Guard
 
 T = TypeVar("T")
 
@@ -155,6 +153,15 @@ def _settings(version: int, side: str) -> dict[str, str]:
     return settings
 
 
+class Watch(Protocol):
+    """Watches a session's statements; see `Guard`."""
+
+    run_id: str
+    find: Callable[[Connection], int | None] | None
+
+    def watching(self, connection: Connection) -> AbstractContextManager[None]: ...
+
+
 class Connection(psycopg.Connection[tuple[Any, ...]]):
     """A connection that keeps its settings behind a pooler too.
 
@@ -167,7 +174,7 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
 
     side = ""
     """Where it is set, a lost connection is a `TransientError`, whatever was asked."""
-    guard: Guard | None = None
+    guard: Watch | None = None
     """Watches the statements that are executed from now on."""
     _set: Mapping[str, str]
     _is_set = True

@@ -27,11 +27,8 @@ from penstock.backends.postgresql.native import (
     lines,
     pump,
 )
-from penstock.backends.postgresql.snapshot import (
-    import_locked,
-    import_snapshot,
-    join_locks,
-)
+from penstock.backends.postgresql.snapshot.importing import import_locked, import_snapshot
+from penstock.backends.postgresql.snapshot.locks import join_locks
 from penstock.backends.postgresql.statements import copy_format, selected, statement
 from penstock.backends.shared.opening import Opening
 from penstock.model.plans import Partition

@@ -65,15 +65,10 @@ from penstock.backends.postgresql.compare.gone import (
 )
 from penstock.backends.postgresql.connection import PLAN, Connection, abandon, connect
 from penstock.backends.postgresql.errors import planning, translated
-from penstock.backends.postgresql.snapshot import (
-    AT_ONCE,
-    REACHED,
-    import_locked,
-    import_snapshot,
-    join_locks,
-    watcher,
-)
+from penstock.backends.postgresql.snapshot.importing import REACHED, import_locked, import_snapshot
+from penstock.backends.postgresql.snapshot.locks import AT_ONCE, join_locks
 from penstock.backends.postgresql.statements import column_list
+from penstock.backends.postgresql.waiting import watcher
 from penstock.errors import PenstockError
 from penstock.model.extents import Bound, Extent, Key, Whole
 from penstock.model.nights import Horizon, SourceVersions

@@ -119,7 +119,9 @@ class PostgresTarget:
             if definition.dialect == DIALECT
         }
         if self._known is not None and contents:
-            self._known.rehearsals.expect(contents)
+            from penstock.backends.postgresql.load.rehearsal import Rehearsals  # noqa: PLC0415 - seldom
+
+            self._known.kept(Rehearsals).expect(contents)
 
     def _facts(self, table: TableRef) -> TargetFacts:
         """Those that hold for now."""

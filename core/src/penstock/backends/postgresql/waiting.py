@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from penstock.backends.api.source import Waiting
+from penstock.backends.postgresql.connection import LOOK_LOCK, Connection, connect
 from penstock.backends.postgresql.statements import for_server, statement
 from penstock.backends.shared.statement_kind import statement_kind
-
-if TYPE_CHECKING:
-    from penstock.backends.postgresql.connection import Connection
 
 SNAPSHOT = "penstock:snapshot"
 """The `application_name` of a session that holds a snapshot."""
@@ -77,3 +75,8 @@ def waiting_for(connection: Connection, pid: int | None = None) -> list[Waiting]
         found = connection.execute(for_server(connection, "waiting"), {"pid": pid})
     sessions = [Session(*row) for row in found.fetchall()]
     return [Waiting(str(each.pid), str(each), each.seconds or 0.0) for each in sessions]
+
+
+def watcher(url: str) -> Connection:
+    """A session that looks at what others wait for."""
+    return connect(url, "source", "penstock:watch", lock_seconds=LOOK_LOCK)

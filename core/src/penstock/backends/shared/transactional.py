@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from penstock.backends.api.attempt import Attempt, TransactionalHooks, Write
-from penstock.backends.api.mover import Pumped
-from penstock.backends.api.worker import Loaded, Wait
+from penstock.backends.api.worker import Loaded, Pumped, Wait
 from penstock.backends.shared.older_attempts import await_older
 from penstock.backends.shared.refusals import check_standing, not_replaced, record_gone
 from penstock.model.plans import Partition

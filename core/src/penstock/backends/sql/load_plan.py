@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -18,7 +17,7 @@ from penstock.backends.sql.definition import (
 from penstock.backends.sql.foreign_keys import ForeignKeyChange
 from penstock.backends.sql.index_changes import IndexChange
 from penstock.backends.sql.making import check_not_asked
-from penstock.backends.sql.relations import check_is_table, read_relations
+from penstock.backends.sql.relations import beside, check_is_table, read_relations
 from penstock.backends.sql.rendering import Rendered, Rendering, computed_columns, steps_of
 from penstock.backends.sql.session import Session
 from penstock.backends.sql.unique_keys import PlannedKey, UniqueKey, choose_key
@@ -316,10 +315,6 @@ def _defer(
         return []
     changes = (IndexChange(table, deferred, makes) for makes in (False, True))
     return [change.step(session.dialect) for change in changes]
-
-
-def beside(run_id: str, table: TableRef) -> TableRef:
-    return TableRef(table.schema, f"{table.name}~{hashlib.sha256(run_id.encode()).hexdigest()[:8]}")
 
 
 def _swap(

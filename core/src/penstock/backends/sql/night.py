@@ -10,8 +10,8 @@ from penstock.backends.api.facts import LoadRequest
 from penstock.backends.shared.refusals import OF_ANOTHER_ROW
 from penstock.backends.shared.step_records import Merged
 from penstock.backends.sql.dialect import CatalogDialect
-from penstock.backends.sql.load_plan import beside
 from penstock.backends.sql.merging import Merging
+from penstock.backends.sql.relations import beside
 from penstock.backends.sql.session import Session
 from penstock.errors import PlanningError
 from penstock.model.plans import GONE_STEP, MERGE_STEP, LoadPlan, Step

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Collection, Sequence
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
@@ -91,3 +92,8 @@ def no_such(table: TableRef, known: Collection[TableRef], side: str) -> Planning
     if not near and names:
         found = f"; there are {', '.join(names[:5])}" + (" and more" if len(names) > 5 else "")
     return PlanningError(f"{side}: expected table {table}, found no such table{found}")
+
+
+def beside(run_id: str, table: TableRef) -> TableRef:
+    """The name of a table that a run builds in the place of another, in the same schema."""
+    return TableRef(table.schema, f"{table.name}~{hashlib.sha256(run_id.encode()).hexdigest()[:8]}")

@@ -23,7 +23,7 @@ from penstock.backends.postgresql.ddl.types import create_type
 from penstock.backends.postgresql.errors import planning
 from penstock.backends.postgresql.load.conflict_key import conflict_columns
 from penstock.backends.postgresql.load.recreate import advanced, creation, names_for, schema_steps
-from penstock.backends.postgresql.load.rehearsal import NEEDS, rehearsed
+from penstock.backends.postgresql.load.rehearsal import NEEDS, Rehearsals, rehearsed
 from penstock.backends.postgresql.load.target_facts import TargetFacts
 from penstock.backends.postgresql.statements import ident, literal, name, statement
 from penstock.backends.sql.definition import KINDS
@@ -54,7 +54,7 @@ def plan_missing(
     (table,) = made
     warnings = list(content["warnings"])
     with planning("target", f"{NEEDS}: {ref}"):
-        missing = facts.rehearsals.missing(ref, content)
+        missing = facts.kept(Rehearsals).missing(ref, content)
         with rehearsed(facts, ref, content) as rehearsal:
             key, remarks = conflict_columns(facts, request, rehearsal)
             parts = connection.execute(_parts(rehearsal)).fetchall()
@@ -110,7 +110,7 @@ def plan_missing_beside(
     (table,) = made
     warnings = list(content["warnings"])
     with planning("target", f"{NEEDS}: {ref}"):
-        missing = facts.rehearsals.missing(ref, content)
+        missing = facts.kept(Rehearsals).missing(ref, content)
         names = names_for(facts, ref, made, [], warnings)
     own = _beside(request.run_id, names, table)
     new = own.table(table)

@@ -21,6 +21,7 @@ from penstock.backends.postgresql.ddl.text import Json, Names, shortened
 from penstock.backends.postgresql.ddl.types import create_type
 from penstock.backends.postgresql.errors import planning
 from penstock.backends.postgresql.load.rehearsal import NEEDS as MAKING
+from penstock.backends.postgresql.load.rehearsal import Rehearsals
 from penstock.backends.postgresql.load.sequences import advance_steps
 from penstock.backends.postgresql.load.target_facts import WHOLE_NUMBERS, TargetFacts, check_place
 from penstock.backends.postgresql.statements import ident, name
@@ -50,7 +51,7 @@ def plan_recreate(
     made: Sequence[Json] = content["tables"]
     old, linked = _check_droppable(facts, ref, request.siblings.remade)
     with planning("target", f"{NEEDS}: {ref}"):
-        missing = facts.rehearsals.missing(ref, content)
+        missing = facts.kept(Rehearsals).missing(ref, content)
         warnings = [*content["warnings"], *_owner_warnings(facts.connection, old)]
         names = names_for(facts, ref, made, old, warnings)
         links = links_of(made, names, request.siblings)

@@ -63,7 +63,7 @@ def defined_columns(
     """
     check_place(facts, ref, NEEDS)
     with planning("target", f"{NEEDS}: {ref}"):
-        return facts.rehearsals.columns(ref, content)
+        return facts.kept(Rehearsals).columns(ref, content)
 
 
 @contextmanager
@@ -71,9 +71,9 @@ def rehearsed(facts: TargetFacts, ref: TableRef, content: Mapping[str, Any]) -> 
     """A table made from a definition, in a transaction that is rolled back."""
     connection = facts.connection
     with planning("target", f"{NEEDS}: {ref}"):
-        missing = facts.rehearsals.missing(ref, content)
+        missing = facts.kept(Rehearsals).missing(ref, content)
         made = TableRef(ref.schema, beside("rehearsal", ref.name))
-        lines = facts.rehearsals.making(ref, missing, made)
+        lines = facts.kept(Rehearsals).making(ref, missing, made)
         with connection.transaction(force_rollback=True):
             connection.execute(";\n".join(lines).encode())
             yield made

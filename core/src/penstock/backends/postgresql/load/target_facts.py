@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from penstock.backends.postgresql.answers import Answers
 from penstock.backends.postgresql.catalog import existing
@@ -41,7 +41,8 @@ from penstock.spec.modes import Mode
 
 if TYPE_CHECKING:
     from penstock.backends.postgresql.ddl.text import Json
-    from penstock.backends.postgresql.load.rehearsal import Rehearsals
+
+T = TypeVar("T")
 
 WHOLE_NUMBERS = ("smallint", "integer", "bigint")
 
@@ -85,6 +86,7 @@ class TargetFacts:
         self._definitions = Answers(refs, self._read_definitions)
         self._sequences = Answers((), partial(existing.read_sequences, connection))
         self._writable = False
+        self._kept: dict[type[Any], Any] = {}
 
     def questions(self, *, making: bool) -> list[Callable[[], object]]:
         """Calls that ask what most modes ask about each of the tables.
@@ -266,11 +268,15 @@ class TargetFacts:
         """Sequences that it will be asked about."""
         self._sequences.expect(refs)
 
-    @cached_property
-    def rehearsals(self) -> Rehearsals:
-        from penstock.backends.postgresql.load.rehearsal import Rehearsals  # noqa: PLC0415 - seldom
+    def kept(self, make: type[T]) -> T:
+        """What is computed from these facts: made once, and kept with them.
 
-        return Rehearsals(self)
+        Parameters:
+            make: a class that takes these facts.
+        """
+        if make not in self._kept:
+            self._kept[make] = cast("Callable[[TargetFacts], T]", make)(self)
+        return cast("T", self._kept[make])
 
     def _known_trees(self, refs: Sequence[TableRef]) -> dict[TableRef, list[existing.Relation]]:
         """Of those that can be looked at."""

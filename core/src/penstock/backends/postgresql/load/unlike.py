@@ -17,7 +17,7 @@ from penstock.backends.postgresql.ddl.steps import LAST
 from penstock.backends.postgresql.ddl.text import Json, beside, shortened
 from penstock.backends.postgresql.errors import planning
 from penstock.backends.postgresql.load.plain_tables import can_be_key
-from penstock.backends.postgresql.load.rehearsal import NEEDS, read_made
+from penstock.backends.postgresql.load.rehearsal import NEEDS, Rehearsals, read_made
 from penstock.backends.postgresql.load.target_facts import TargetFacts, check_place
 from penstock.backends.postgresql.statements import ident, name
 from penstock.backends.shared.arrow import arrow_type, held_kind
@@ -71,7 +71,9 @@ def made_columns(
     check_place(facts, ref, NEEDS)
     if not asked:
         with planning("target", f"{NEEDS}: {ref}"):
-            return facts.rehearsals.written([(c.name, types[c.name], c.nullable) for c in columns])
+            return facts.kept(Rehearsals).written(
+                [(c.name, types[c.name], c.nullable) for c in columns]
+            )
     for column, wanted in asked.items():
         _check_type(facts.connection, column, wanted)
     with made_for_columns(facts, ref, columns, types) as made:

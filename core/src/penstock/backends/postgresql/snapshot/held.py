@@ -1,0 +1,202 @@
+"""Export a snapshot, and hold it.
+
+https://www.postgresql.org/docs/current/functions-admin.html#FUNCTIONS-SNAPSHOT-SYNCHRONIZATION
+"""
+
+from __future__ import annotations
+
+import select
+import threading
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+import psycopg
+
+from penstock.backends.postgresql.attempt.older_sessions import Guard
+from penstock.backends.postgresql.connection import Connection, connect
+from penstock.backends.postgresql.errors import planning
+from penstock.backends.postgresql.snapshot.importing import ONE_MOMENT, REACHED
+from penstock.backends.postgresql.snapshot.locks import (
+    AT_ONCE,
+    check_room,
+    lock_against_rewrites,
+    locks_at_once,
+    too_many_locks,
+)
+from penstock.backends.postgresql.waiting import (
+    SNAPSHOT,
+    waiting_for,
+    watcher,
+)
+from penstock.errors import PenstockError
+from penstock.model.snapshots import Snapshot
+from penstock.model.tables import Relation, TableRef
+from penstock.spec.worker_spec import Patience
+
+if TYPE_CHECKING:
+    from penstock.backends.api.source import SourceCatalog, Waiting
+
+# Seconds between two looks at who waits, for all runs of a batch together.
+LOOK_SECONDS = 1.0
+# What a standby has received may be replayed before it says so.
+EXPORT = """
+    SELECT pg_catalog.pg_export_snapshot(), clock_timestamp()::text,
+        pg_catalog.concat_ws(
+            ':', pg_catalog.txid_snapshot_xmin(s), pg_catalog.txid_snapshot_xmax(s), {reached},
+            coalesce(pg_catalog.pg_wal_lsn_diff(
+                CASE WHEN pg_catalog.pg_is_in_recovery()
+                    THEN greatest(
+                        pg_catalog.pg_last_wal_receive_lsn(), pg_catalog.pg_last_wal_replay_lsn()
+                    )
+                    ELSE pg_catalog.pg_current_wal_insert_lsn()
+                END,
+                '0/0'
+            ), 0)
+        ),
+        pg_catalog.pg_is_in_recovery()
+    FROM pg_catalog.txid_current_snapshot() AS s
+"""
+
+
+def _export_query(reached: int) -> str:
+    return EXPORT.replace("{reached}", str(reached))
+
+
+class SnapshotSession:
+    """A session that is to hold a snapshot, opened before it is known of what."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._connection = connect(url, "source", SNAPSHOT, set_up=False)
+
+    def hold(self, relations: Sequence[Relation]) -> ExportedSnapshot:
+        """Take the snapshot, once. The session is the snapshot's from now on."""
+        return ExportedSnapshot(self._connection, self._url, relations)
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+class ExportedSnapshot:
+    """A session that keeps an exported snapshot alive.
+
+    It also locks the table against rewrites (VACUUM FULL, CLUSTER, TRUNCATE): those move rows to
+    other blocks, or away, behind a snapshot's back. Reads and writes are not held up, unless
+    somebody waits to rewrite the table: who comes then, waits behind.
+    """
+
+    def __init__(self, connection: Connection, url: str, relations: Sequence[Relation]) -> None:
+        self._connection = connection
+        connection.side = "source"  # for all that is asked in it: it may be lost at any time
+        self._looker = partial(watcher, url)
+        self._waiting: Sequence[Waiting] = ()
+        self._look: threading.Thread | None = None
+        self._looked = 0.0
+        try:
+            self.snapshot = self._export_at_once(relations) or self._export(relations)
+        except BaseException:
+            self._connection.close()
+            raise
+
+    def _export_at_once(self, relations: Sequence[Relation]) -> Snapshot | None:
+        """In one round trip, where nobody is in the way of the locks; else None."""
+        locks = locks_at_once(relations)
+        if not locks:
+            return None
+        try:
+            # A lock comes before the snapshot that sees what is locked: to lock takes none.
+            cursor = self._connection.begin(ONE_MOMENT, f"{locks}; {_export_query(0)}")
+            while cursor.nextset():
+                pass
+            token, moment, horizon, standby = cursor.fetchall()[0]
+            if not standby:
+                return Snapshot(token, moment, horizon)
+            # Its position is asked before the snapshot is taken.
+            self._connection.execute("ROLLBACK")
+            return None
+        except psycopg.Error:
+            if not self._connection.closed:
+                self._connection.execute("ROLLBACK")
+            return None
+
+    def _export(self, relations: Sequence[Relation]) -> Snapshot:
+        connection = self._connection
+        with planning("source", "snapshot"):
+            # Before the snapshot is taken: it sees all of that.
+            reached = int(connection.value(REACHED) or 0)
+            connection.begin(ONE_MOMENT)
+        connection.guard = Guard("", Patience(), self._looker, side="source", what="the snapshot")
+        tables = [read for read in relations if isinstance(read, TableRef)]
+        if len(tables) > AT_ONCE:
+            check_room(connection, tables)
+        for first in range(0, len(relations), AT_ONCE):
+            some = relations[first : first + AT_ONCE]
+            try:
+                lock_against_rewrites(connection, some, Patience().stall_timeout)
+            except psycopg.errors.OutOfMemory as error:
+                found = f"it for fewer than {first + AT_ONCE:,}: {str(error).splitlines()[0]}"
+                raise too_many_locks(len(relations), found, error.sqlstate or "") from error
+        connection.guard = None
+        with planning("source", "snapshot"):
+            token, moment, horizon, _ = connection.first(_export_query(reached))
+            return Snapshot(token, moment, horizon)
+
+    def alive(self) -> bool:
+        """A server that goes away closes the socket, which then reads as ready."""
+        if self._connection.closed:
+            return False
+        if self._is_asked():
+            return True  # what can be read is its answer
+        try:
+            if self._has_input():
+                self._connection.pgconn.consume_input()
+                if self._has_input():
+                    self._connection.execute("SELECT 1")
+        except (psycopg.Error, PenstockError):
+            self._connection.close()
+            return False
+        return True
+
+    def _has_input(self) -> bool:
+        ready, _, _ = select.select([self._connection.fileno()], [], [], 0)
+        return bool(ready)
+
+    def waiting(self) -> Sequence[Waiting]:
+        """Those that waited when the server last answered, seconds ago at most.
+
+        It is asked on a thread: over a network that has gone silent there is no answer, and streams
+        that stall have to be noticed all the same.
+        """
+        now = time.monotonic()
+        if not self._is_asked() and now - self._looked >= LOOK_SECONDS:
+            self._looked = now
+            self._look = threading.Thread(target=self._ask, name="penstock-waiting", daemon=True)
+            self._look.start()
+        return self._waiting
+
+    def _ask(self) -> None:
+        try:
+            self._waiting = waiting_for(self._connection)
+        except (psycopg.Error, PenstockError):
+            self._waiting = ()  # its session is lost: that shows elsewhere
+
+    def _is_asked(self) -> bool:
+        return self._look is not None and self._look.is_alive()
+
+    def catalog(self, look: Callable[[Sequence[Waiting]], None]) -> SourceCatalog:
+        from penstock.backends.postgresql.source import HolderSource  # noqa: PLC0415 - most do not verify
+
+        guard = Guard(
+            "",
+            Patience(),
+            self._looker,
+            look=lambda looker: look(waiting_for(looker, self._connection.server_pid)),
+            side="source",
+            what="verification",
+        )
+        return HolderSource(self._connection, self.snapshot, guard)
+
+    def close(self) -> None:
+        self._connection.close()

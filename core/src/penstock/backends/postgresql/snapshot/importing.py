@@ -1,0 +1,87 @@
+"""Import a snapshot, which another session holds, into a transaction.
+
+https://www.postgresql.org/docs/current/functions-admin.html#FUNCTIONS-SNAPSHOT-SYNCHRONIZATION
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import psycopg
+
+from penstock.backends.postgresql.connection import Connection
+from penstock.backends.postgresql.errors import from_driver, translated
+from penstock.backends.postgresql.snapshot.locks import lock_patience, locks_at_once
+from penstock.backends.postgresql.statements import literal, name
+from penstock.errors import SnapshotLost
+from penstock.model.tables import Relation, TableRef
+
+if TYPE_CHECKING:
+    pass
+
+# "invalid snapshot identifier", "snapshot does not exist", and, where the exporter is gone in
+# between, "object not in prerequisite state".
+SNAPSHOT_GONE = {"22023", "42704", "55000"}
+# A standby's position in the log. A primary's snapshots are told apart by their transactions.
+REACHED = (
+    "SELECT CASE WHEN pg_catalog.pg_is_in_recovery()"
+    " THEN pg_catalog.pg_wal_lsn_diff(pg_catalog.pg_last_wal_replay_lsn(), '0/0') ELSE 0 END"
+)
+ONE_MOMENT = "ISOLATION LEVEL REPEATABLE READ READ ONLY"
+
+
+def import_locked(
+    connection: Connection, token: str, tables: Sequence[Relation], seconds: float
+) -> Mapping[TableRef, int] | None:
+    """`import_snapshot` and `join_locks` in one round trip.
+
+    Returns: the tables' object ids. None where it is not possible: no transaction is begun then.
+    """
+    locks = locks_at_once(tables)
+    if not locks:
+        return None
+    refs = [read for read in tables if isinstance(read, TableRef)]
+    oids = ", ".join(f"{literal(name(ref))}::regclass::oid::bigint" for ref in refs)
+    try:
+        cursor = connection.begin(
+            ONE_MOMENT,
+            f"{_importing(token)}; {locks}; {lock_patience(seconds)}; SELECT ARRAY[{oids}]",
+        )
+        while cursor.nextset():
+            pass
+        ((found,),) = cursor.fetchall()
+    except psycopg.Error:
+        if connection.closed:
+            raise
+        connection.execute("ROLLBACK")
+        return None
+    connection.note_pid()
+    return dict(zip(refs, found, strict=True))
+
+
+def _importing(token: str) -> str:
+    return f"SET TRANSACTION SNAPSHOT {literal(token)}"
+
+
+def import_snapshot(connection: Connection, token: str) -> None:
+    """Begin a transaction that sees what the snapshot sees.
+
+    Raises:
+        SnapshotLost: its holder is gone.
+    """
+    try:
+        connection.begin(ONE_MOMENT, _importing(token))
+    except psycopg.Error as error:
+        with contextlib.suppress(psycopg.Error):
+            connection.execute("ROLLBACK")
+        ours = from_driver(error, "source")
+        if error.sqlstate not in SNAPSHOT_GONE:
+            raise ours from error
+        raise SnapshotLost(
+            f"source: snapshot {token} can no longer be imported: its holder is gone",
+            ours.diagnosis,
+        ) from error
+    with translated("source"):
+        connection.note_pid()

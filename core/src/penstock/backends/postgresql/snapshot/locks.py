@@ -1,0 +1,204 @@
+"""The locks of a snapshot: tables that are read are not rewritten, and nobody waits in a circle."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import psycopg
+from psycopg import sql
+
+from penstock.backends.postgresql.connection import Connection
+from penstock.backends.postgresql.errors import planning, translated
+from penstock.backends.postgresql.statements import name, quoted, relation, statement
+from penstock.backends.postgresql.waiting import (
+    Session,
+    listed,
+    rewriters,
+)
+from penstock.errors import Blocked, Diagnosis, PlanningError
+from penstock.model.tables import Relation, TableRef
+
+if TYPE_CHECKING:
+    from penstock.backends.postgresql.asked_together import Question
+
+# Seconds for a lock that somebody waits for who waits for the run's snapshot.
+JOIN_SECONDS = 5.0
+# Tables that are locked by one statement.
+AT_ONCE = 100
+# What is no table; what may be read in part; and, before PostgreSQL 13, partitions that may be read
+# as parts of their table alone.
+UNLOCKABLE = (psycopg.errors.WrongObjectType, psycopg.errors.InsufficientPrivilege)
+
+
+def check_room(connection: Connection, tables: Sequence[TableRef]) -> None:
+    """
+    Raises:
+        PlanningError: the locks would leave none for others, before the first of them is taken.
+    """
+    asked = {"schemas": [ref.schema for ref in tables], "names": [ref.name for ref in tables]}
+    with planning("source", "snapshot"):
+        count, each, sessions, prepared = connection.first(statement("lock_room"), asked)
+    room = each * (sessions + prepared)
+    if count > room:
+        found = (
+            f"{room:,} for all sessions together: max_locks_per_transaction {each:,} x "
+            f"(max_connections {sessions:,} + max_prepared_transactions {prepared:,})"
+        )
+        raise too_many_locks(count, found)
+
+
+def too_many_locks(wanted: int, found: str, code: str = "") -> PlanningError:
+    return PlanningError(
+        f"source: the snapshot locks each table until all are copied: expected room for {wanted:,} "
+        f"locks, found {found}; raise max_locks_per_transaction on the source (it has to be "
+        "restarted), or copy in several batches",
+        Diagnosis(side="source", code=code),
+    )
+
+
+def lock_against_rewrites(
+    connection: Connection, relations: Sequence[Relation], seconds: float
+) -> None:
+    """Lock what is read as a reader does, until the transaction ends.
+
+    Parameters:
+        seconds: for each statement; 0: for ever.
+
+    Raises:
+        Blocked: a session waits to rewrite a table, which would wait for the snapshot's holder, or
+            holds it locked for too long.
+    """
+    with planning("source", "snapshot"):
+        connection.execute(f"SET LOCAL lock_timeout = {round(seconds * 1000)}")
+    tables = [read for read in relations if isinstance(read, TableRef)]
+    queries = [read for read in relations if not isinstance(read, TableRef)]
+    _lock_tables(connection, tables, seconds)
+    for read in queries:
+        # To read is to lock.
+        query = sql.SQL("SELECT FROM {} LIMIT 0").format(relation(read))
+        _lock(connection, query, [read], seconds)
+
+
+def _lock_tables(connection: Connection, tables: Sequence[TableRef], seconds: float) -> None:
+    """All but those that cannot be locked."""
+    if not _try_lock(connection, tables, seconds) and len(tables) > 1:
+        half = len(tables) // 2
+        _lock_tables(connection, tables[:half], seconds)
+        _lock_tables(connection, tables[half:], seconds)
+
+
+def _try_lock(connection: Connection, tables: Sequence[TableRef], seconds: float) -> bool:
+    """False where one of them cannot be locked, so that none is."""
+    if not tables:
+        return True
+    names = sql.SQL(", ").join(map(quoted, tables))
+    try:
+        query = sql.SQL("LOCK TABLE {} IN ACCESS SHARE MODE").format(names)
+        _lock(connection, query, tables, seconds)
+    except UNLOCKABLE:
+        return False
+    return True
+
+
+def _lock(
+    connection: Connection, query: sql.Composable, relations: Sequence[Relation], seconds: float
+) -> None:
+    subject = f"snapshot of {', '.join(map(str, relations[:3]))}"
+    subject += ", ..." if len(relations) > 3 else ""
+    try:
+        with connection.transaction():
+            connection.execute(query)
+    except (*UNLOCKABLE, psycopg.errors.OutOfMemory):
+        raise
+    except psycopg.errors.LockNotAvailable as error:
+        raise _blocked(connection, relations, seconds) from error
+    except psycopg.Error as error:
+        with planning("source", subject):
+            raise error
+
+
+def _blocked(connection: Connection, relations: Sequence[Relation], seconds: float) -> Blocked:
+    found: list[Session] = []
+    what = ""
+    for read in relations:
+        known = isinstance(read, TableRef)
+        sessions = rewriters(connection, name(read) if isinstance(read, TableRef) else None)
+        found += [each for each in sessions if each not in found]
+        what = what or (str(read) if sessions or not known or len(relations) == 1 else "")
+    return Blocked(
+        f"source: {what or 'a table'}: expected a lock within {seconds:g} s, as every reader takes "
+        f"it; found it held, or waited for in line by {listed(found)}. Who waits to change a table "
+        "(ALTER TABLE, DROP, TRUNCATE, VACUUM FULL) waits for this run's snapshot, too; let it end "
+        "first, or cancel it, and try again",
+        Diagnosis(side="source", code="55P03"),
+    )
+
+
+def locks_at_once(relations: Sequence[Relation]) -> str:
+    """Statements that lock tables which nobody keeps locked, and fail otherwise; empty where that
+    cannot be done."""
+    refs = [quoted(read).as_string(None) for read in relations if isinstance(read, TableRef)]
+    if not refs or len(refs) < len(relations) or len(refs) > AT_ONCE:
+        return ""
+    return f"LOCK TABLE {', '.join(refs)} IN ACCESS SHARE MODE NOWAIT"
+
+
+def join_locks(
+    connection: Connection,
+    tables: Sequence[Relation],
+    seconds: float,
+    before: Sequence[Question] = (),
+) -> None:
+    """Take the snapshot holder's locks in another transaction.
+
+    Parameters:
+        seconds: for each lock that is needed later; 0: for ever.
+        before: other statements of that transaction, in the same round trip where that is possible.
+
+    Raises:
+        Blocked: a session waits to rewrite a table. It waits for the snapshot's holder, which waits
+            for the workers: waiting behind it would be a deadlock that no server sees.
+    """
+    if not tables:
+        return
+    patience = lock_patience(seconds)
+    with translated("source"):
+        if not _lock_at_once(connection, tables, patience, before):
+            for statement in before:
+                connection.execute(*statement)
+            lock_against_rewrites(connection, tables, JOIN_SECONDS)
+            connection.execute(patience)
+
+
+def lock_patience(seconds: float) -> str:
+    return f"SET LOCAL lock_timeout = {round(seconds * 1000)}"
+
+
+def _lock_at_once(
+    connection: Connection, tables: Sequence[Relation], then: str, before: Sequence[Question]
+) -> bool:
+    """Lock tables that nobody keeps locked, in one round trip.
+
+    Parameters:
+        then: a statement that follows.
+
+    Returns: False where that is not possible; then nothing is locked, and nothing done.
+    """
+    locks = locks_at_once(tables)
+    if not locks:
+        return False
+    try:
+        with connection.together():
+            connection.execute("SAVEPOINT unlocked")
+            for statement in before:
+                connection.execute(*statement)
+            connection.execute(locks.encode())
+            connection.execute("RELEASE unlocked")
+            connection.execute(then.encode())
+    except psycopg.Error:
+        if connection.closed:
+            raise
+        connection.execute("ROLLBACK TO unlocked; RELEASE unlocked")
+        return False
+    return True
