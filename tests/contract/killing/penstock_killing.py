@@ -14,8 +14,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
-from penstock.backends.api.mover import Pumping
 from penstock.backends.api.registry import find_backend
+from penstock.backends.api.worker import Pumping
 
 FOLDER = "PENSTOCK_KILLING"
 PREFIX = "dying+"

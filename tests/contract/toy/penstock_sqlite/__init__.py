@@ -16,13 +16,9 @@ TARGET = TargetCapabilities(
     system="SQLite",
     formats=(ARROW,),
     modes=(APPEND, TRUNCATE, REPLACE),
-    makes_missing=(),
-    options={},
     replaces_by_condition=True,
     commits=STAGED,
     steps_with_records=True,
-    control_ddl=False,
-    tells_rows_apart=False,
 )
 backend = FileBackend(
     __name__, FileUrls("sqlite"), SOURCE, TARGET, kinds=("sqlite",), rewrites="a change of its rows"

@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
-import struct
 from collections.abc import Sequence
-from dataclasses import replace
-from datetime import date
-from typing import Any
 
 import pyarrow as pa
 
-from penstock.backends.shared.arrow import TRAIT
-from penstock.backends.sql.bounds import decimal
 from penstock.backends.sql.described import TableQuery
 from penstock.backends.sql.dialect import CatalogDialect, Type
-from penstock.errors import PlanningError
-from penstock.model.extents import Bound
-from penstock.model.tables import Column, TableRef
+from penstock.model.tables import TableRef
 
 ARROW_TYPES = {
     "INTEGER": pa.int64(),
@@ -34,21 +25,6 @@ _TYPES = {
     **dict.fromkeys(("text", "varchar", "bpchar", "date"), "TEXT"),
     "float8": "REAL",
 }
-
-
-def with_arrow(columns: Sequence[Column], side: str) -> tuple[Column, ...]:
-    """The columns with the types in which their values travel.
-
-    Raises:
-        PlanningError: there is no such type for one.
-    """
-    for column in columns:
-        if column.type not in ARROW_TYPES:
-            raise PlanningError(
-                f"{side}: column {column.name!r}: expected one of the types "
-                f"{', '.join(ARROW_TYPES)}; found {column.type!r}"
-            )
-    return tuple(replace(c, traits={**c.traits, TRAIT: ARROW_TYPES[c.type]}) for c in columns)
 
 
 class SqliteDialect(CatalogDialect):
@@ -83,22 +59,13 @@ class SqliteDialect(CatalogDialect):
     def tag_of(self, type_: Type) -> str:
         return _TAGS.get(type_, str(type_).lower())
 
-    def number(self, bound: Bound) -> str:
-        return decimal(bound)[0]
-
-    def binary(self, digits: str) -> str:
-        return f"X'{digits}'"
-
     def bound_text(self, tag: str, value: str) -> str:
         return f"'\\x' || lower(hex({value}))" if tag == "bytea" else self.text(value)
-
-    def hashed(self, value: str) -> str:
-        return self.digest(self.text(value))
 
     def beginning(self, text: str, length: int) -> str:
         return f"substr({text}, 1, {length})"
 
-    # What SQL alone cannot say is a function of ours: see `FUNCTIONS`.
+    # What SQL alone cannot say is a function of Python: see `FUNCTIONS`.
 
     def canonical(self, value: str, type_: Type, kind: str) -> str:
         return f"penstock_canonical({value}, {self.literal(kind)})"
@@ -113,36 +80,4 @@ class SqliteDialect(CatalogDialect):
         return f"coalesce(penstock_total({digest}), '0')"
 
 
-def canonical(value: Any, kind: str) -> str | None:
-    match kind:
-        case _ if value is None:
-            return None
-        case "float":
-            return f"{int.from_bytes(struct.pack('>d', value)):064b}"
-        case "bytes":
-            return bytes(value).hex()
-        case "date":
-            return str((date.fromisoformat(value) - date(1970, 1, 1)).days)
-        case _:
-            return str(value)
-
-
-def digest(text: str | None) -> int | None:
-    return None if text is None else int(hashlib.md5(text.encode()).hexdigest()[:15], 16)
-
-
-class Total:
-    """A sum of whole numbers, of any size."""
-
-    def __init__(self) -> None:
-        self._sum = 0
-
-    def step(self, number: int) -> None:
-        self._sum += number
-
-    def finalize(self) -> str:
-        return str(self._sum)
-
-
-FUNCTIONS = (("penstock_canonical", 2, canonical), ("penstock_digest", 1, digest))
 SQLITE = SqliteDialect()

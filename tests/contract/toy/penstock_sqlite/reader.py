@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from datetime import date
-from typing import Any
 
 import pyarrow as pa
 
+from penstock.backends.shared.row_batches import RowBatches
 from penstock.backends.sql.conditions import condition
 from penstock.backends.sql.one_file.reader import FileReader
-from penstock.errors import PermanentError
 from penstock.model.plans import Partition
 
 from .dialect import ARROW_TYPES, SQLITE
 from .session import SqliteSession, connect, translated
-from .snapshot import check_version
+from .snapshot import VERSIONS
 
 BATCH_ROWS = 1000
-_PYTHON: dict[pa.DataType, tuple[type, ...]] = {
-    pa.int64(): (int,),
-    pa.float64(): (float, int),
-    pa.string(): (str,),
-    pa.binary(): (bytes,),
-    pa.date32(): (str,),
-}
+# SQLite keeps dates as texts.
+DATES = {pa.date32(): date.fromisoformat}
 
 
 class SqliteReader(FileReader[SqliteSession]):
@@ -39,36 +33,15 @@ class SqliteReader(FileReader[SqliteSession]):
         schema = pa.schema([(pair.target, ARROW_TYPES[types[pair.source]]) for pair in pairs])
         listed = ", ".join(SQLITE.ident(pair.source) for pair in pairs)
         chosen = condition(SQLITE, self.spec.where, partition.extent)
+        batches = RowBatches(schema, f"source: {subject}", DATES)
         with translated("source", subject):
             cursor = session.connection.execute(f"SELECT {listed} FROM {rows} WHERE {chosen}")
             # Now that it reads, nobody writes until it is through; before, somebody may have.
             if self.path is not None and self.spec.snapshot is not None:
-                check_version(self.path, self.spec.snapshot)
-            passed = 0
-            while (found := cursor.fetchmany(BATCH_ROWS)) or not passed:
-                columns = zip(*found, strict=True) if found else [()] * len(pairs)
-                arrays = [
-                    _array(values, field, f"source: {subject}", passed)
-                    for values, field in zip(columns, schema, strict=True)
-                ]
-                yield pa.RecordBatch.from_arrays(arrays, schema=schema)
-                passed += len(found) or 1
-
-
-def _array(values: Sequence[Any], field: pa.Field, subject: str, passed: int) -> pa.Array:
-    """
-    Raises:
-        PermanentError: a value is of another type than its column, which SQLite allows.
-    """
-    for row, value in enumerate(values, passed + 1):
-        if value is not None and not isinstance(value, _PYTHON[field.type]):
-            raise PermanentError(
-                f"{subject}: column {field.name!r}, row {row:,}: expected a value of {field.type}, "
-                f"found {value!r}"
-            )
-    if field.type == pa.date32():
-        values = [None if value is None else date.fromisoformat(value) for value in values]
-    return pa.array(values, field.type)
+                VERSIONS.check(self.path, self.spec.snapshot)
+            yield batches.batch([])
+            while found := cursor.fetchmany(BATCH_ROWS):
+                yield batches.batch(found)
 
 
 open_reader = SqliteReader

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager
 from urllib.parse import quote
 
 from penstock.backends.sql.described import TableQuery
 from penstock.backends.sql.dialect import Type
+from penstock.backends.sql.one_file.database import OneFile
+from penstock.backends.sql.one_file.functions import FUNCTIONS, Total
 from penstock.backends.sql.one_file.session import DriverSession
-from penstock.backends.sql.session import Row
 from penstock.errors import Diagnosis, PermanentError, PlanningError, TransientError
 from penstock.model.tables import TableRef
 
-from .dialect import FUNCTIONS, SQLITE, Total
+from .dialect import SQLITE
 
 _TYPES = TableQuery(
     "x.name, x.type",
@@ -78,17 +79,8 @@ class SqliteSession(DriverSession):
     def search_path(self) -> tuple[str, ...]:
         return ("main",)
 
-    def run(self, statements: str) -> int:
-        with translated(self.side, "statement"):
-            return self.connection.execute(statements).rowcount
-
-    def run_many(self, statement: str, rows: Iterable[Row]) -> int:
-        with translated(self.side, "statement"):
-            return self.connection.executemany(statement, rows).rowcount
-
-    def stream(self, query: str, subject: str) -> Iterator[Row]:
-        with translated(self.side, subject, PlanningError):
-            yield from self.connection.execute(query)
+    def translated(self, subject: str) -> AbstractContextManager[None]:
+        return translated(self.side, subject)
 
     def describe_all(
         self, tables: Sequence[TableRef]
@@ -114,6 +106,28 @@ class SqliteSession(DriverSession):
         query = f"SELECT upper(typeof({column})) FROM temp.penstock_described"
         found = self.fetch(f"{query} WHERE {column} IS NOT NULL LIMIT 1", subject)
         return str(found[0][0]) if found else "TEXT"
+
+
+class SqliteFile(OneFile):
+    """A file as a target: opened for a moment at a time."""
+
+    dialect = SQLITE
+
+    def control_table(self, schema: str, name: str) -> TableRef:
+        return TableRef("main", f"{schema}.{name}")
+
+    @contextmanager
+    def _opened(self, mode: str, begin: str) -> Iterator[SqliteSession]:
+        opening = connect(self.path, "target", mode, self.patience)
+        with closing(opening) as session, self.interruptible(session.connection):
+            session.run(begin)
+            yield session  # without a commit, closing it undoes everything
+
+    def reading(self) -> AbstractContextManager[SqliteSession]:
+        return self._opened("ro", "BEGIN")
+
+    def writing(self) -> AbstractContextManager[SqliteSession]:
+        return self._opened("rw", "BEGIN IMMEDIATE")
 
 
 def _known(declared: str) -> str:

@@ -4,25 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from penstock.backends.shared import database_file
-from penstock.backends.shared.database_file import HeldFile
-from penstock.errors import PlanningError, SnapshotLost
+from penstock.backends.shared.database_file import FileVersions, HeldFile
+from penstock.errors import PlanningError
 from penstock.model.tables import Relation
 
 from .session import connect
 
-
-def version(path: str) -> str:
-    return database_file.version(path, f"{path}-wal")
-
-
-def check_version(path: str, token: str) -> None:
-    """
-    Raises:
-        SnapshotLost: somebody has written to the file since.
-    """
-    if version(path) != token:
-        raise SnapshotLost(f"source: {path} was written to since the snapshot was taken")
+VERSIONS = FileVersions("sqlite", "-wal")
 
 
 def hold_snapshot(path: str, relations: Sequence[Relation]) -> HeldFile:
@@ -35,4 +23,4 @@ def hold_snapshot(path: str, relations: Sequence[Relation]) -> HeldFile:
         )
     session.run("BEGIN")
     session.fetch("SELECT count(*) FROM sqlite_master", path)
-    return HeldFile(session, lambda: version(path))
+    return HeldFile(session, lambda: VERSIONS.version(path))

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.backends.shared.file_stage import FileStage
 from penstock.backends.shared.staged import StagedWriter
-from penstock.backends.sql.loading import SqlLoading
+from penstock.backends.sql.one_file.loading import RowLoading
 from penstock.backends.sql.one_file.writer import FileHooks
 from penstock.errors import PermanentError
 from penstock.spec.worker_spec import WorkerSpec
 
-from .database import SqliteFile
-from .session import SqliteSession
+from .session import SqliteFile
 
 
 def open_writer(path: str, spec: WorkerSpec) -> StagedWriter:
@@ -36,18 +33,5 @@ class SqliteStage(FileStage):
                 )
 
 
-class Loading(SqlLoading[FileStage]):
-    def insert_staged(self, stage: FileStage, table: str) -> int:
-        assert isinstance(self._session, SqliteSession)
-        places = ", ".join("?" for _ in self._names)
-        insert = f"INSERT INTO {table} ({self._listed}) VALUES ({places})"
-        return sum(
-            self._session.run_many(insert, zip(*map(_values, batch.columns), strict=True))
-            for batch in stage.batches()
-        )
-
-
-def _values(column: pa.Array) -> list[Any]:
-    if column.type == pa.date32():
-        column = column.cast(pa.string())
-    return list(column.to_pylist())
+class Loading(RowLoading):
+    as_texts = (pa.date32(),)

@@ -8,7 +8,7 @@ no capability: the backend says it where it looks at them.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from penstock.spec.modes import MODES, Mode
 from penstock.spec.strategies import Strategy
@@ -70,9 +70,9 @@ class TargetCapabilities:
     formats: tuple[str, ...]
     """The stream formats that its writers speak, best first."""
     modes: tuple[Mode, ...]
-    makes_missing: tuple[Mode, ...]
+    makes_missing: tuple[Mode, ...] = ()
     """The modes that make a table which is not there; the others expect one."""
-    options: Mapping[str, tuple[Mode, ...]]
+    options: Mapping[str, tuple[Mode, ...]] = field(default_factory=dict)
     """Of `TARGET_OPTIONS`, with the modes that each of them goes with."""
     from_unlike_only: frozenset[str] = frozenset()
     """Those of the options that go with a source of another system alone."""
@@ -84,9 +84,9 @@ class TargetCapabilities:
     steps_with_records: bool
     """A step around the load and its record are one transaction. Not where DDL commits by itself:
     there an interrupted step is done again."""
-    control_ddl: bool
+    control_ddl: bool = False
     """An administrator may make its control tables, with statements."""
-    tells_rows_apart: bool
+    tells_rows_apart: bool = False
     """It tells which rows a partition of a run has loaded, whatever other rows are there."""
     shows_waits: bool = False
     """As of a source."""

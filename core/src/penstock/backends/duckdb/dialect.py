@@ -178,9 +178,6 @@ class DuckDialect(CatalogDialect):
         parts = [f"rowid >= {lower * GROUP_ROWS}"]
         return parts if upper is None else [*parts, f"rowid < {upper * GROUP_ROWS}"]
 
-    def hashed(self, value: str) -> str:
-        return self.digest(self.text(value))  # DuckDB's own `hash` may change with its version
-
     def canonical(self, value: str, type_: Type, kind: str) -> str:
         return canonical(value, type_, kind)
 

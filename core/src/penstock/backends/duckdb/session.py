@@ -35,6 +35,9 @@ class DuckSession(DriverSession):
     def planning(self, subject: str) -> AbstractContextManager[None]:
         return planning(self.side, subject)
 
+    def translated(self, subject: str) -> AbstractContextManager[None]:
+        return translated(self.side, subject)
+
     def parenthesized(self, query: str) -> str:
         return subselect(query)
 

@@ -13,29 +13,19 @@ from duckdb import DuckDBPyConnection
 
 from penstock.backends.duckdb.connection import connect_to_read
 from penstock.backends.duckdb.location import SCHEME
-from penstock.backends.shared import database_file
-from penstock.backends.shared.database_file import HeldFile
+from penstock.backends.shared.database_file import FileVersions, HeldFile
 from penstock.errors import SnapshotLost
 from penstock.model.tables import Relation
 
 # Of queries in memory over files, which nobody can hold: known to this process alone.
 _MOMENTS: set[str] = set()
-
-
-def identity(path: str) -> str:
-    """Equal: the same file, whatever it holds. Empty where there is none."""
-    return database_file.identity(SCHEME, path)
-
-
-def version(path: str) -> str:
-    """Equal: nobody has written to the file, or to its write-ahead log."""
-    return database_file.version(path, f"{path}.wal")
+VERSIONS = FileVersions(SCHEME, ".wal")
 
 
 def hold_snapshot(path: str | None, relations: Sequence[Relation]) -> HeldFile:
     connection = connect_to_read(path, "source")
     if path is not None:
-        return HeldFile(connection, lambda: f"{path}:{version(path)}")
+        return HeldFile(connection, lambda: f"{path}:{VERSIONS.version(path)}")
     token = f"memory:{secrets.token_hex(8)}"
     return HeldMoment(connection, lambda: token)
 
@@ -57,6 +47,6 @@ def check(path: str | None, token: str) -> None:
     Raises:
         SnapshotLost: the file is another one by now, or files that a query reads may be.
     """
-    if not (token in _MOMENTS if path is None else token == f"{path}:{version(path)}"):
+    if not (token in _MOMENTS if path is None else token == f"{path}:{VERSIONS.version(path)}"):
         what = f"{path} was written to, or replaced" if path else "files may have been written to"
         raise SnapshotLost(f"source: {what} since the snapshot was taken; expected it as it was")

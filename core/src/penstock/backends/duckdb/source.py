@@ -13,7 +13,7 @@ from penstock.backends.duckdb.catalog.tables import unique_keys
 from penstock.backends.duckdb.connection import connect_to_read
 from penstock.backends.duckdb.dialect import DUCKDB, GROUP_ROWS, condition
 from penstock.backends.duckdb.session import DuckSession
-from penstock.backends.duckdb.snapshot import check, identity, version
+from penstock.backends.duckdb.snapshot import VERSIONS, check
 from penstock.backends.shared.database_file import now
 from penstock.backends.sql.relations import TYPE, read_relations
 from penstock.errors import PlanningError
@@ -77,10 +77,10 @@ class DuckSource(DuckCatalog):
     def state(self, relation: Relation) -> SourceState:
         if self._path is None or self._reads_elsewhere(relation):
             # Nobody says who writes to files: no moment is ever equal to another.
-            name = identity(self._path) if self._path else ""
+            name = VERSIONS.identity(self._path) if self._path else ""
             return SourceState(name, "", now(), "")
-        seen = version(self._path)
-        return SourceState(identity(self._path), seen, seen, seen)
+        seen = VERSIONS.version(self._path)
+        return SourceState(VERSIONS.identity(self._path), seen, seen, seen)
 
     def _reads_elsewhere(self, relation: Relation) -> bool:
         if self.is_table(relation):

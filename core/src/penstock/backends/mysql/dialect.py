@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from penstock.backends.mysql.catalog.canonical import canonical
-from penstock.backends.sql.bounds import TEXTS, decimal
+from penstock.backends.sql.bounds import TEXTS
 from penstock.backends.sql.dialect import (
     BYTES,
     CHARACTERS,
@@ -342,12 +342,6 @@ class MySqlDialect(CatalogDialect):
                 raise PlanningError(f"expected a time in UTC, found {bound.text!r}")
             bound = Bound("timestamp", _ZONE.sub("", bound.text))
         return super().bound(bound)
-
-    def number(self, bound: Bound) -> str:
-        return decimal(bound)[0]
-
-    def binary(self, digits: str) -> str:
-        return f"X'{digits}'"
 
     def bound_text(self, tag: str, value: str) -> str:
         if tag == "bytea":

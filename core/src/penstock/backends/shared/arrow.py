@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -32,6 +33,26 @@ def arrow_type(column: Column) -> pa.DataType:
             "the column out with --columns"
         )
     return found
+
+
+def in_arrow(
+    columns: Sequence[Column], types: Mapping[str, pa.DataType], side: str
+) -> tuple[Column, ...]:
+    """Columns with the types in which their values travel, as a trait.
+
+    Parameters:
+        types: by the types of columns that can be copied.
+
+    Raises:
+        PlanningError: there is no such type for one.
+    """
+    for column in columns:
+        if column.type not in types:
+            raise PlanningError(
+                f"{side}: column {column.name!r}: expected one of the types {', '.join(types)}; "
+                f"found {column.type!r}"
+            )
+    return tuple(replace(c, traits={**c.traits, TRAIT: types[c.type]}) for c in columns)
 
 
 def has_empty_struct(kind: pa.DataType) -> bool:

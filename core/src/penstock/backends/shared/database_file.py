@@ -8,11 +8,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import SplitResult, quote, unquote, urlsplit
 
-from penstock.errors import UsageError
+from penstock.errors import SnapshotLost, UsageError
 from penstock.model.snapshots import Snapshot
 from penstock.model.tables import Place
 
@@ -78,18 +79,40 @@ def identity(scheme: str, path: str) -> str:
     return ""
 
 
-def version(*paths: str) -> str:
-    """Equal: nobody has written to any of these files.
+@dataclass(frozen=True, slots=True)
+class FileVersions:
+    """Tells whether a database file is still the one that it was."""
 
-    Parameters:
-        paths: the database's, and those of the logs beside it.
-    """
-    parts = []
-    for path in paths:
-        with suppress(OSError):  # not there
-            found = os.stat(path)
-            parts.append(f"{found.st_ino}-{found.st_size}-{found.st_mtime_ns}")
-    return "+".join(parts)
+    scheme: str
+    log: str
+    """What the name of the log beside it has after the file's."""
+
+    def identity(self, path: str) -> str:
+        """See above."""
+        return identity(self.scheme, path)
+
+    def version(self, path: str) -> str:
+        """Equal: nobody has written to the file, or to its log, or put another one in its place."""
+        parts = []
+        for each in (path, path + self.log):
+            with suppress(OSError):  # not there
+                found = os.stat(each)
+                parts.append(f"{found.st_ino}-{found.st_size}-{found.st_mtime_ns}")
+        return "+".join(parts)
+
+    def check(self, path: str, token: str) -> None:
+        """
+        Parameters:
+            token: the version that is expected.
+
+        Raises:
+            SnapshotLost: it is another one by now.
+        """
+        if self.version(path) != token:
+            raise SnapshotLost(
+                f"source: {path} was written to, or replaced, since the snapshot was taken; "
+                "expected it as it was"
+            )
 
 
 class HeldFile:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from string import whitespace
 from typing import Any
 
-from penstock.backends.sql.bounds import WHOLE_NUMBERS, check_whole, hexadecimal
+from penstock.backends.sql.bounds import WHOLE_NUMBERS, check_whole, decimal, hexadecimal
 from penstock.backends.sql.described import TableQuery
 from penstock.errors import PlanningError
 from penstock.model import values
@@ -84,9 +84,9 @@ class Dialect(ABC):
     def joined(self, texts: Sequence[str]) -> str:
         return " || ".join(texts)
 
-    @abstractmethod
     def binary(self, digits: str) -> str:
         """Bytes by their hexadecimal digits."""
+        return f"X'{digits}'"
 
     # What a table is made with that another system's has; empty where the database has no such.
 
@@ -446,9 +446,13 @@ class CatalogDialect(Dialect):
             check_whole(bound)
         return self.cast(self.literal(bound.text), self.type_of(bound.type))
 
-    @abstractmethod
     def number(self, bound: Bound) -> str:
         """A bound that is a decimal number, exactly."""
+        return decimal(bound)[0]
+
+    def hashed(self, value: str) -> str:
+        # A database's own hash function may change with its version.
+        return self.digest(self.text(value))
 
     def bound_text(self, tag: str, value: str) -> str:
         """A value as the text of a bound, the same in every database."""

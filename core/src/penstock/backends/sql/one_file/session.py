@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -22,8 +22,29 @@ class DriverSession(NamedRelations, ABC):
         self._closed = False
 
     @abstractmethod
+    def search_path(self) -> tuple[str, ...]: ...
+
+    @abstractmethod
     def planning(self, subject: str) -> AbstractContextManager[None]:
         """Raises the driver's errors as those that a `Session` raises."""
+
+    @abstractmethod
+    def translated(self, subject: str) -> AbstractContextManager[None]:
+        """The same for statements that change something."""
+
+    def run(self, statements: str) -> int:
+        with self.translated("statement"), self.in_use:
+            return int(self.connection.execute(statements).rowcount)
+
+    def run_many(self, statement: str, rows: Iterable[Row]) -> int:
+        """Execute a statement once for the values of each row. Returns: how many rows it has
+        changed."""
+        with self.translated("statement"), self.in_use:
+            return int(self.connection.executemany(statement, rows).rowcount)
+
+    def stream(self, query: str, subject: str) -> Iterator[Row]:
+        with self.planning(subject):
+            yield from self.connection.execute(query)
 
     def fetch(self, query: str, subject: str, values: Sequence[Any] = ()) -> list[Row]:
         with self.planning(subject), self.in_use:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from typing import Any
 
 from penstock.backends.api.facts import Fit, LoadRequest
 from penstock.backends.shared import database_file
-from penstock.backends.shared.arrow import schema_of, schema_to_text
+from penstock.backends.shared.arrow import in_arrow, schema_of, schema_to_text
 from penstock.backends.shared.fitting import fit_column
 from penstock.backends.sql.described import Known
 from penstock.backends.sql.load_plan import plan_load
@@ -24,17 +24,19 @@ from penstock.model.tables import Column, Relation, TableRef
 
 class FileTarget(SqlTarget):
     runs: type[FileRuns] = FileRuns
+    arrow_types: Mapping[str, Any]
+    """See `FileSource`."""
 
     def __init__(self, database: OneFile, control_schema: str) -> None:
         self._database = database
         self._known: Known | None = None
         self.control: FileRuns = self.runs(database, control_schema)
 
-    @abstractmethod
     def in_arrow(
         self, session: Session, rows: str, columns: Sequence[Column]
     ) -> tuple[Column, ...]:
         """The columns of an item of FROM, each with the trait `arrow`."""
+        return in_arrow(columns, self.arrow_types, "target")
 
     def close(self) -> None:
         self._database.interrupt()

@@ -1,0 +1,83 @@
+"""Rows of a driver, as tuples of Python's values, in record batches, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from penstock.errors import Diagnosis, PermanentError
+from penstock.model import values
+
+Row = tuple[Any, ...]
+_PYTHON: Mapping[pa.DataType, tuple[type, ...]] = {
+    pa.int64(): (int,),
+    pa.float64(): (float, int),
+    pa.string(): (str,),
+    pa.binary(): (bytes, memoryview),
+}
+"""The types that stand for a value of one of Arrow's. Arrow itself would take more."""
+
+
+class RowBatches:
+    """
+    Parameters:
+        schema: of the batches.
+        subject: what is read, for errors.
+        converted: functions that make a value of Python's that Arrow takes, by the types of columns
+            whose values a driver has in another form; NULL is not asked about.
+    """
+
+    def __init__(
+        self,
+        schema: pa.Schema,
+        subject: str,
+        converted: Mapping[pa.DataType, Callable[[Any], Any]] | None = None,
+    ) -> None:
+        self._schema = schema
+        self._subject = subject
+        self._converted = converted or {}
+        self._passed = 0
+
+    def batch(self, rows: Sequence[Row]) -> pa.RecordBatch:
+        """
+        Raises:
+            PermanentError: a value is not of its column's type; names the column, and the row,
+                counted from 1 in all batches.
+        """
+        columns = zip(*rows, strict=True) if rows else [()] * len(self._schema)
+        arrays = [
+            self._array(list(column), field)
+            for column, field in zip(columns, self._schema, strict=True)
+        ]
+        self._passed += len(rows)
+        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+    def _array(self, column: list[Any], field: pa.Field) -> pa.Array:
+        convert, known = self._converted.get(field.type), _PYTHON.get(field.type)
+        for place, found in enumerate(column):
+            if found is None:
+                continue
+            try:
+                if known is not None and not isinstance(found, known):
+                    raise TypeError
+                if convert is not None:
+                    column[place] = convert(found)
+            except (TypeError, ValueError):
+                raise PermanentError(
+                    f"{self._subject}: column {field.name!r}, row {self._passed + place + 1:,}: "
+                    f"expected a value of {field.type}, found {values.value(repr(found))}",
+                    Diagnosis(side="source"),
+                ) from None
+        return pa.array(column, field.type)
+
+
+def rows_of(batch: pa.RecordBatch, texts: Sequence[pa.DataType] = ()) -> list[Row]:
+    """The rows of a batch.
+
+    Parameters:
+        texts: types whose values a driver takes as texts.
+    """
+    columns = [array.cast(pa.string()) if array.type in texts else array for array in batch.columns]
+    return list(zip(*(array.to_pylist() for array in columns), strict=True))

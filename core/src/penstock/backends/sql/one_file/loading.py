@@ -1,0 +1,25 @@
+"""How staged rows come into a table, for drivers that take rows one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from penstock.backends.shared.file_stage import FileStage
+from penstock.backends.shared.row_batches import rows_of
+from penstock.backends.sql.loading import SqlLoading
+from penstock.backends.sql.one_file.session import DriverSession
+
+
+class RowLoading(SqlLoading[FileStage]):
+    as_texts: Sequence[Any] = ()
+    """Arrow's types whose values the driver takes as texts."""
+
+    def insert_staged(self, stage: FileStage, table: str) -> int:
+        assert isinstance(self._session, DriverSession)
+        places = ", ".join(map(self._dialect.placeholder, range(1, len(self._names) + 1)))
+        insert = f"INSERT INTO {table} ({self._listed}) VALUES ({places})"
+        return sum(
+            self._session.run_many(insert, rows_of(batch, self.as_texts))
+            for batch in stage.batches()
+        )

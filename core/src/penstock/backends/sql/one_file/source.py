@@ -1,0 +1,57 @@
+"""Tables, views and queries of a database file, as a source: what its file alone tells."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from penstock.backends.api.facts import TableStatistics
+from penstock.backends.shared.arrow import in_arrow
+from penstock.backends.shared.database_file import FileVersions
+from penstock.backends.sql.one_file.session import DriverSession
+from penstock.backends.sql.source import SqlSource
+from penstock.model.snapshots import Snapshot, SourceState
+from penstock.model.tables import Column, Relation
+
+
+class FileSource(SqlSource):
+    """
+    Parameters:
+        session: reads the file.
+    """
+
+    # A write shows in the file at once.
+    settle_seconds = 0.0
+    versions: FileVersions
+    arrow_types: Mapping[str, Any]
+    """Those of Arrow, by the types of columns that can be copied."""
+
+    def __init__(self, path: str, session: DriverSession) -> None:
+        self._path = path
+        self.close = session.close
+        super().__init__(session, session.rows_of)
+
+    def in_arrow(self, relation: Relation, columns: Sequence[Column]) -> tuple[Column, ...]:
+        return in_arrow(columns, self.arrow_types, "source")
+
+    def state(self, relation: Relation) -> SourceState:
+        seen = self.versions.version(self._path)
+        return SourceState(self.versions.identity(self._path), seen, seen, seen)
+
+    def adopt(self, snapshot: Snapshot) -> None:
+        self.versions.check(self._path, snapshot.token)
+
+    def statistics(self, relation: Relation, where: str | None) -> TableStatistics:
+        """The size of the whole file: no database need say more."""
+        self.check_where(relation, where)
+        size = os.path.getsize(self._path)
+        return TableStatistics(
+            rows=None,
+            bytes=size,
+            selected=1.0,
+            blocks=None,
+            storage=f"in a file of {size / 1e6:,.1f} MB",
+            default_key=None,
+            sampled=False,
+        )
