@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from penstock.backends.mssql.catalog import CODE_PAGE
-from penstock.backends.mssql.exact import check_exact, unknown
+from penstock.backends.mssql.catalog.tables import CODE_PAGE
+from penstock.backends.mssql.load.guards import check_exact, unknown
 from penstock.backends.mssql.types import MAX, MsType, arrow_type
 from penstock.backends.sql.relations import TYPE
 from penstock.errors import PermanentError

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.backends.mssql.made import text_type
-from penstock.backends.mssql.modelled import _type
+from penstock.backends.mssql.catalog.table_model import _type
+from penstock.backends.mssql.load.tables import text_type
 from penstock.backends.mssql.types import type_of
 from penstock.model.table_model import (
     BYTES,

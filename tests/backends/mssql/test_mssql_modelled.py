@@ -6,10 +6,10 @@ from __future__ import annotations
 from typing import Any
 
 from penstock.backends.api.facts import Siblings
+from penstock.backends.mssql.catalog.links import is_modelled, read_comments, read_foreign_keys
+from penstock.backends.mssql.catalog.script import Written, WrittenIndex
+from penstock.backends.mssql.catalog.table_model import model_of
 from penstock.backends.mssql.dialect import MSSQL
-from penstock.backends.mssql.linked import is_modelled, read_comments, read_foreign_keys
-from penstock.backends.mssql.modelled import model_of
-from penstock.backends.mssql.written import Written, WrittenIndex
 from penstock.backends.sql.foreign_keys import ForeignKeyChange
 from penstock.backends.sql.rendering import Rendering
 from penstock.model.table_model import (

@@ -116,7 +116,7 @@ def test_both_ways_to_load(
 ) -> None:
     """Of JSON, Babelfish reads what has no escapes, and no bytes."""
     url = over_odbc(mssql_url)
-    from penstock.backends.mssql.odbc import OdbcDriver  # noqa: PLC0415 - it needs unixODBC
+    from penstock.backends.mssql.drivers.odbc import OdbcDriver  # noqa: PLC0415 - it needs unixODBC
 
     odbc = OdbcDriver(url)
     if not is_babelfish(mssql_url):

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from penstock.backends.mssql.made import TYPES
+from penstock.backends.mssql.load.tables import TYPES
 from penstock.backends.mssql.source import MssqlSource
 from penstock.backends.mssql.types import MAX, MsType, arrow_type, finer, travelling, type_of
 from penstock.backends.shared.arrow import arrow_type as arrow_of

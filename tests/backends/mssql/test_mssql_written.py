@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.backends.mssql.alike import (
+from penstock.backends.mssql.catalog.script import WrittenCheck, WrittenColumn, WrittenIndex
+from penstock.backends.mssql.dialect import MSSQL
+from penstock.backends.mssql.load.likeness import (
     always,
     check_statement,
     check_text,
@@ -13,8 +15,6 @@ from penstock.backends.mssql.alike import (
     key_text,
     unnamed,
 )
-from penstock.backends.mssql.dialect import MSSQL
-from penstock.backends.mssql.written import WrittenCheck, WrittenColumn, WrittenIndex
 from penstock.backends.sql.index_changes import IndexChange
 from penstock.model.tables import TableRef
 

@@ -11,9 +11,9 @@ import psycopg
 
 from penstock import CopySpec, copy
 from penstock.backends.api.facts import Siblings
-from penstock.backends.snowflake.catalog import UniqueKey
+from penstock.backends.snowflake.catalog.table_model import model_of
+from penstock.backends.snowflake.catalog.tables import UniqueKey
 from penstock.backends.snowflake.dialect import SNOWFLAKE
-from penstock.backends.snowflake.modelled import model_of
 from penstock.backends.sql.dialect import NOW
 from penstock.backends.sql.foreign_keys import ForeignKeyChange
 from penstock.backends.sql.rendering import Rendering

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 
-from penstock.backends.mssql.canonical import TEXT, UTF8, canonical
+from penstock.backends.mssql.catalog.canonical import TEXT, UTF8, canonical
 from penstock.backends.sql.bounds import TEXTS, decimal
 from penstock.backends.sql.dialect import BYTES, NEW_UUID, NOW, TODAY, UTC_NOW, CatalogDialect, Type
 from penstock.backends.sql.server.intervals import parse_interval

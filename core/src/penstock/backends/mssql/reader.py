@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator, Sequence
 
 import pyarrow as pa
 
+from penstock.backends.mssql.catalog.partitions import tested, within
 from penstock.backends.mssql.connection import connect
 from penstock.backends.mssql.dialect import MSSQL
 from penstock.backends.mssql.errors import translated
-from penstock.backends.mssql.partitions import tested, within
 from penstock.backends.mssql.session import MssqlSession
 from penstock.backends.mssql.snapshot import enter
 from penstock.backends.mssql.types import MsType, arrow_type, finer
@@ -79,6 +79,9 @@ class MssqlReader(BatchReader):
             if ahead is not None:
                 ahead.leave(session.connection.interrupt)
             session.connection.close()
+
+
+open_reader = MssqlReader
 
 
 def as_promised(names: Sequence[str], types: Sequence[MsType], subject: str) -> Passing[MsType]:

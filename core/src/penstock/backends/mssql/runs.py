@@ -4,12 +4,12 @@ loaded."""
 from __future__ import annotations
 
 from penstock.backends.api.control import RunningAttempt, RunRow
-from penstock.backends.mssql.alike import set_identity
-from penstock.backends.mssql.catalog import enabled_indexes, made_at
+from penstock.backends.mssql.catalog.tables import enabled_indexes, made_at
 from penstock.backends.mssql.errors import translated
-from penstock.backends.mssql.loaded_table import check_loaded
+from penstock.backends.mssql.load.likeness import set_identity
+from penstock.backends.mssql.load.loaded_table import check_loaded
+from penstock.backends.mssql.load.stage import sweep
 from penstock.backends.mssql.records import MssqlRecords
-from penstock.backends.mssql.stage import sweep
 from penstock.backends.sql.definition import SCHEMA
 from penstock.backends.sql.index_changes import IndexChange
 from penstock.backends.sql.server.runs import ServerRuns

@@ -6,7 +6,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from penstock.backends.api.facts import ChildTable, KeyStatistics, TableStatistics
-from penstock.backends.mssql.catalog import (
+from penstock.backends.mssql.catalog.histogram import read_bounds
+from penstock.backends.mssql.catalog.links import is_modelled, read_comments, read_foreign_keys
+from penstock.backends.mssql.catalog.partitions import (
+    Part,
+    child_of,
+    partitioning,
+    parts_of,
+    tested,
+    within,
+)
+from penstock.backends.mssql.catalog.script import WRITTEN, attached, read_written
+from penstock.backends.mssql.catalog.table_model import model_of
+from penstock.backends.mssql.catalog.tables import (
     COLLATION,
     DIALECT,
     indexed,
@@ -19,21 +31,9 @@ from penstock.backends.mssql.catalog import (
 )
 from penstock.backends.mssql.connection import connect
 from penstock.backends.mssql.dialect import BLOCKS, MSSQL
-from penstock.backends.mssql.histogram import read_bounds
-from penstock.backends.mssql.linked import is_modelled, read_comments, read_foreign_keys
-from penstock.backends.mssql.modelled import model_of
-from penstock.backends.mssql.partitions import (
-    Part,
-    child_of,
-    partitioning,
-    parts_of,
-    tested,
-    within,
-)
 from penstock.backends.mssql.session import MssqlSession
 from penstock.backends.mssql.snapshot import enter
 from penstock.backends.mssql.types import arrow_type
-from penstock.backends.mssql.written import WRITTEN, attached, read_written
 from penstock.backends.shared.arrow import TRAIT
 from penstock.backends.sql.definition import definition_of
 from penstock.backends.sql.dialect import Type
@@ -249,3 +249,6 @@ class MssqlSource(SqlSource):
                 "cut by another column, or load in another mode"
             )
         return ""
+
+
+open_source = MssqlSource

@@ -7,17 +7,17 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 
 from penstock.backends.api.facts import Fit, LoadRequest
-from penstock.backends.mssql.alike import column_text, identity_steps, names_free
 from penstock.backends.mssql.capabilities import TARGET
-from penstock.backends.mssql.catalog import DIALECT, IDENTITY, table_columns
+from penstock.backends.mssql.catalog.script import WRITTEN, Written
+from penstock.backends.mssql.catalog.tables import DIALECT, IDENTITY, table_columns
 from penstock.backends.mssql.connection import connect
-from penstock.backends.mssql.made import TYPES, WRITTEN_TYPE, MssqlTables, text_type
+from penstock.backends.mssql.load.likeness import column_text, identity_steps, names_free
+from penstock.backends.mssql.load.tables import TYPES, WRITTEN_TYPE, MssqlTables, text_type
 from penstock.backends.mssql.records import MssqlRecords
 from penstock.backends.mssql.runs import MssqlRuns
 from penstock.backends.mssql.session import MssqlSession
 from penstock.backends.mssql.source import server_of
 from penstock.backends.mssql.types import arrow_type
-from penstock.backends.mssql.written import WRITTEN, Written
 from penstock.backends.shared.arrow import TRAIT, is_list, schema_of, schema_to_text
 from penstock.backends.shared.arrow import arrow_type as arrow_type_of
 from penstock.backends.shared.fitting import fit_column
@@ -119,6 +119,9 @@ class MssqlTarget(SqlTarget):
             plan = replace(plan, steps=(*plan.steps, *identity_steps(request, numbered)))
         notes = (f"loaded {note}" for note in self._session.connection.driver.notes)
         return replace(plan, warnings=(*plan.warnings, *notes))
+
+
+open_target = MssqlTarget
 
 
 def _in_arrow(column: Column) -> Column:

@@ -9,15 +9,15 @@ from typing import TypeVar
 
 from penstock.backends.api.attempt import Attempt
 from penstock.backends.api.worker import Loaded, Wait
-from penstock.backends.mssql.catalog import COLLATION, IDENTITY, table_columns
+from penstock.backends.mssql.catalog.tables import COLLATION, IDENTITY, table_columns
 from penstock.backends.mssql.connection import connect
 from penstock.backends.mssql.dialect import MssqlDialect
 from penstock.backends.mssql.errors import translated
-from penstock.backends.mssql.loaded_table import check_loaded
+from penstock.backends.mssql.load.loaded_table import check_loaded
+from penstock.backends.mssql.load.stage import BulkStage, sweep
 from penstock.backends.mssql.locks import SESSION, SHARED, release, try_lock
 from penstock.backends.mssql.records import MssqlRecords
 from penstock.backends.mssql.session import MssqlSession
-from penstock.backends.mssql.stage import BulkStage, sweep
 from penstock.backends.shared.background import compute
 from penstock.backends.shared.refusals import check_standing
 from penstock.backends.shared.staged import StagedWriter
@@ -29,7 +29,7 @@ from penstock.spec.worker_spec import WorkerSpec
 T = TypeVar("T")
 
 
-def mssql_writer(spec: WorkerSpec) -> StagedWriter:
+def open_writer(spec: WorkerSpec) -> StagedWriter:
     return StagedWriter(spec, Hooks())
 
 

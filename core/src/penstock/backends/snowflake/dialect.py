@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from penstock.backends.snowflake.canonical import canonical
-from penstock.backends.snowflake.names import shown, swapped
+from penstock.backends.snowflake.catalog.canonical import canonical
+from penstock.backends.snowflake.catalog.names import shown, swapped
 from penstock.backends.sql.bounds import TEXTS, decimal
 from penstock.backends.sql.described import TableQuery
 from penstock.backends.sql.dialect import NEW_UUID, NOW, UTC_NOW, CatalogDialect, Type

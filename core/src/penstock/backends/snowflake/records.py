@@ -15,11 +15,11 @@ from importlib.resources import files
 from typing import Any, TypeVar
 
 from penstock.backends.api.records import Hold, Kind, Row
+from penstock.backends.snowflake.catalog.names import shown
 from penstock.backends.snowflake.connection import Connection, Error
 from penstock.backends.snowflake.dialect import SNOWFLAKE
 from penstock.backends.snowflake.errors import translated
 from penstock.backends.snowflake.leases import BEATEN, LAPSE_SECONDS, Leases, is_gone
-from penstock.backends.snowflake.names import shown
 from penstock.backends.snowflake.session import SnowflakeSession
 from penstock.backends.sql.server.records import CONTROL, ServerRecords
 from penstock.errors import Diagnosis, StallError, TransientError

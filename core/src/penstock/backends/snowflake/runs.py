@@ -6,12 +6,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from penstock.backends.api.control import RunningAttempt, RunRow
-from penstock.backends.snowflake.catalog import facts_of
+from penstock.backends.snowflake.catalog.table_model import foreign_keys
+from penstock.backends.snowflake.catalog.tables import facts_of
 from penstock.backends.snowflake.errors import translated
-from penstock.backends.snowflake.loaded_table import check_loaded
-from penstock.backends.snowflake.modelled import foreign_keys
+from penstock.backends.snowflake.load.loaded_table import check_loaded
+from penstock.backends.snowflake.load.stage import sweep
 from penstock.backends.snowflake.records import SnowflakeRecords
-from penstock.backends.snowflake.stage import sweep
 from penstock.backends.sql.definition import SCHEMA
 from penstock.backends.sql.foreign_keys import ForeignKeyChange
 from penstock.backends.sql.load_plan import SWAP

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager
 
 from penstock.backends.shared.refusals import as_planning
+from penstock.backends.snowflake.catalog.names import swapped
 from penstock.backends.snowflake.connection import Connection
 from penstock.backends.snowflake.dialect import SNOWFLAKE
 from penstock.backends.snowflake.errors import translated
-from penstock.backends.snowflake.names import swapped
 from penstock.backends.snowflake.types import type_of
 from penstock.backends.sql.dialect import Type
 from penstock.backends.sql.server.session import ServerSession

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from penstock.backends.api.facts import TableStatistics
-from penstock.backends.snowflake.catalog import facts_of, in_arrow, unique_keys
+from penstock.backends.snowflake.catalog.table_model import model_of
+from penstock.backends.snowflake.catalog.tables import facts_of, in_arrow, unique_keys
 from penstock.backends.snowflake.connection import connect
 from penstock.backends.snowflake.dialect import SNOWFLAKE
-from penstock.backends.snowflake.modelled import model_of
 from penstock.backends.snowflake.session import SnowflakeSession
 from penstock.backends.sql.definition import definition_of
 from penstock.backends.sql.dialect import Type

@@ -12,7 +12,7 @@ from penstock.backends.shared.arrow import held_kinds, schema_of, schema_to_text
 from penstock.backends.shared.fitting import fit_column
 from penstock.backends.shared.made_types import MadeTypes, check_type, with_units
 from penstock.backends.snowflake.capabilities import TARGET
-from penstock.backends.snowflake.catalog import in_arrow, unique_keys
+from penstock.backends.snowflake.catalog.tables import in_arrow, unique_keys
 from penstock.backends.snowflake.connection import connect
 from penstock.backends.snowflake.dialect import SNOWFLAKE
 from penstock.backends.snowflake.records import SnowflakeRecords

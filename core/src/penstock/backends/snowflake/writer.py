@@ -17,10 +17,10 @@ from penstock.backends.shared.staged import StagedWriter
 from penstock.backends.snowflake.connection import connect
 from penstock.backends.snowflake.errors import translated
 from penstock.backends.snowflake.leases import this_process
-from penstock.backends.snowflake.loaded_table import check_loaded
+from penstock.backends.snowflake.load.loaded_table import check_loaded
+from penstock.backends.snowflake.load.stage import FileStage, sweep
 from penstock.backends.snowflake.records import SnowflakeRecords
 from penstock.backends.snowflake.session import SnowflakeSession
-from penstock.backends.snowflake.stage import FileStage, sweep
 from penstock.backends.sql.loading import SqlLoading
 from penstock.spec.worker_spec import WorkerSpec
 

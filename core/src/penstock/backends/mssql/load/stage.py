@@ -13,10 +13,10 @@ import pyarrow as pa
 
 from penstock.backends.api.attempt import Attempt
 from penstock.backends.api.worker import Block, Wait
-from penstock.backends.mssql.catalog import COLLATION
+from penstock.backends.mssql.catalog.tables import COLLATION
 from penstock.backends.mssql.connection import LOCK_TIMEOUT, Connection
 from penstock.backends.mssql.errors import DriverError, from_driver, translated
-from penstock.backends.mssql.exact import check_exact
+from penstock.backends.mssql.load.guards import check_exact
 from penstock.backends.mssql.records import MssqlRecords
 from penstock.backends.mssql.types import MsType
 from penstock.backends.shared.arrow import Caster, schema_from_text

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from penstock.backends.shared.arrow import TRAIT
-from penstock.backends.snowflake.names import swapped
+from penstock.backends.snowflake.catalog.names import swapped
 from penstock.backends.snowflake.session import SnowflakeSession
 from penstock.backends.snowflake.types import arrow_type
 from penstock.backends.sql.described import TableQuery

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.backends.mssql.catalog import COLLATION, of_table, table_columns
+from penstock.backends.mssql.catalog.tables import COLLATION, of_table, table_columns
 from penstock.backends.mssql.dialect import MSSQL
 from penstock.backends.mssql.session import MssqlSession
 from penstock.errors import PlanningError

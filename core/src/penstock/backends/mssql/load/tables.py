@@ -7,12 +7,12 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from penstock.backends.api.facts import LoadRequest
-from penstock.backends.mssql.alike import identity_steps, made_alike
-from penstock.backends.mssql.catalog import enabled_indexes, of_table, unique_keys
+from penstock.backends.mssql.catalog.script import COMMENTS, GRANTS, WRITTEN, Written, attached
+from penstock.backends.mssql.catalog.tables import enabled_indexes, of_table, unique_keys
 from penstock.backends.mssql.dialect import BY_BYTES
+from penstock.backends.mssql.load.exchange import like
+from penstock.backends.mssql.load.likeness import identity_steps, made_alike
 from penstock.backends.mssql.session import MssqlSession
-from penstock.backends.mssql.swap import like
-from penstock.backends.mssql.written import COMMENTS, GRANTS, WRITTEN, Written, attached
 from penstock.backends.shared.arrow import held_kinds
 from penstock.backends.shared.made_types import MadeTypes, with_units
 from penstock.backends.sql.definition import Besides

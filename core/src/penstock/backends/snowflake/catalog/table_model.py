@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from penstock.backends.snowflake.catalog import UniqueKey
-from penstock.backends.snowflake.names import shown, swapped
+from penstock.backends.snowflake.catalog.names import shown, swapped
+from penstock.backends.snowflake.catalog.tables import UniqueKey
 from penstock.backends.snowflake.session import SnowflakeSession
 from penstock.backends.sql.described import TableQuery
 from penstock.backends.sql.expressions import read

@@ -24,10 +24,10 @@ from penstock.backends.shared.hex_values import uuid_texts
 from penstock.backends.shared.refusals import attempt_ended
 from penstock.backends.shared.row_groups import COMPRESSION, RowGroups
 from penstock.backends.shared.transfer import Transfer
+from penstock.backends.snowflake.catalog.names import swapped
 from penstock.backends.snowflake.connection import Error
 from penstock.backends.snowflake.errors import translated
 from penstock.backends.snowflake.leases import is_gone, this_process
-from penstock.backends.snowflake.names import swapped
 from penstock.backends.snowflake.records import SnowflakeRecords
 from penstock.errors import Diagnosis, PermanentError
 from penstock.model.tables import TableRef

@@ -10,7 +10,7 @@ from datetime import date
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.backends.mssql.catalog import CODE_PAGE
+from penstock.backends.mssql.catalog.tables import CODE_PAGE
 from penstock.backends.mssql.types import FRACTIONS, MAX, MICROS, MsType
 from penstock.backends.shared.arrow import shown
 from penstock.backends.sql.relations import TYPE

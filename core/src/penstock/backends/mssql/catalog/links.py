@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from penstock.backends.mssql.catalog import of_table
+from penstock.backends.mssql.catalog.script import COMMENTS
+from penstock.backends.mssql.catalog.tables import of_table
 from penstock.backends.mssql.session import MssqlSession
-from penstock.backends.mssql.written import COMMENTS
 from penstock.model.table_model import FOREIGN_KEYS, ForeignKeyModel
 from penstock.model.tables import NotCopied, TableRef
 

@@ -7,11 +7,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from penstock.backends.api.facts import LoadRequest
-from penstock.backends.mssql.catalog import last_numbers
+from penstock.backends.mssql.catalog.script import (
+    Written,
+    WrittenCheck,
+    WrittenColumn,
+    WrittenIndex,
+)
+from penstock.backends.mssql.catalog.tables import last_numbers
 from penstock.backends.mssql.dialect import MSSQL
 from penstock.backends.mssql.errors import planning
 from penstock.backends.mssql.session import MssqlSession
-from penstock.backends.mssql.written import Written, WrittenCheck, WrittenColumn, WrittenIndex
 from penstock.backends.sql.definition import KINDS, Besides, listed_columns
 from penstock.errors import PlanningError
 from penstock.model.plans import Step

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.backends.api.records import Kind
-from penstock.backends.mssql.catalog import made_at
+from penstock.backends.mssql.catalog.tables import made_at
 from penstock.backends.mssql.records import MssqlRecords
 from penstock.backends.sql.loaded_table import LoadedTable
 from penstock.errors import Diagnosis, TargetChanged

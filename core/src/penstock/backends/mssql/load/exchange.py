@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from penstock.backends.mssql.alike import (
+from penstock.backends.mssql.catalog.script import DISABLED, read_written
+from penstock.backends.mssql.catalog.tables import of_table
+from penstock.backends.mssql.dialect import MSSQL
+from penstock.backends.mssql.load.likeness import (
     LONGEST_NAME,
     always,
     check_text,
@@ -11,10 +14,7 @@ from penstock.backends.mssql.alike import (
     key_text,
     unnamed,
 )
-from penstock.backends.mssql.catalog import of_table
-from penstock.backends.mssql.dialect import MSSQL
 from penstock.backends.mssql.session import MssqlSession
-from penstock.backends.mssql.written import DISABLED, read_written
 from penstock.errors import PlanningError
 from penstock.model.tables import TableRef
 

@@ -19,9 +19,9 @@ import pyarrow.types as pt
 import pyodbc
 
 from penstock.backends.mssql import types
-from penstock.backends.mssql.as_text import READS_JSON, inserts
-from penstock.backends.mssql.canonical import counted
-from penstock.backends.mssql.driver import CLOSE_SECONDS
+from penstock.backends.mssql.catalog.canonical import counted
+from penstock.backends.mssql.drivers.driver import CLOSE_SECONDS
+from penstock.backends.mssql.drivers.row_texts import READS_JSON, inserts
 from penstock.backends.mssql.errors import DriverError
 from penstock.backends.mssql.location import CONNECT_SECONDS, ODBC_URLS, odbc_string
 from penstock.backends.mssql.types import MsType

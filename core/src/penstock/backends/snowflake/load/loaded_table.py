@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.backends.api.records import Kind
-from penstock.backends.snowflake.catalog import facts_of
+from penstock.backends.snowflake.catalog.tables import facts_of
 from penstock.backends.snowflake.records import SnowflakeRecords
 from penstock.backends.sql.loaded_table import LoadedTable
 from penstock.errors import Diagnosis, TargetChanged

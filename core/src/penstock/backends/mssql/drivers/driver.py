@@ -70,10 +70,10 @@ def open_driver(url: str, side: str) -> Driver:
     scheme = urls_of(url).scheme
     try:
         if urls_of(url) is ODBC_URLS:
-            from penstock.backends.mssql.odbc import OdbcDriver  # noqa: PLC0415
+            from penstock.backends.mssql.drivers.odbc import OdbcDriver  # noqa: PLC0415
 
             return OdbcDriver(url)
-        from penstock.backends.mssql.native import NativeDriver  # noqa: PLC0415
+        from penstock.backends.mssql.drivers.native import NativeDriver  # noqa: PLC0415
 
         return NativeDriver(url)
     except ModuleNotFoundError as error:

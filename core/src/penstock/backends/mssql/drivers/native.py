@@ -11,7 +11,7 @@ import mssql_python
 import pyarrow as pa
 from mssql_python.exceptions import Exception as NativeError
 
-from penstock.backends.mssql.driver import CLOSE_SECONDS
+from penstock.backends.mssql.drivers.driver import CLOSE_SECONDS
 from penstock.backends.mssql.errors import INTEGRITY, DriverError
 from penstock.backends.mssql.location import CONNECT_SECONDS, URLS, connection_string
 from penstock.backends.mssql.types import MsType, travelling

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
-from penstock.backends.mssql.catalog import UniqueKey
+from penstock.backends.mssql.catalog.script import Written, WrittenColumn, WrittenIndex
+from penstock.backends.mssql.catalog.tables import UniqueKey
 from penstock.backends.mssql.types import MAX, MsType
-from penstock.backends.mssql.written import Written, WrittenColumn, WrittenIndex
 from penstock.backends.sql.dialect import LOWER, UPPER
 from penstock.backends.sql.expressions import Style, read
 from penstock.backends.sql.relations import TYPE
