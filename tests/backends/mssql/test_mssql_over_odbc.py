@@ -18,7 +18,7 @@ import pytest
 
 import penstock
 from penstock import CopySpec
-from penstock.backends.mssql.types import arrow_type, type_of
+from penstock.backends.mssql.types import TYPES, type_of
 from penstock.events import Failed, Opened
 from penstock_testkit import TcpProxy
 
@@ -137,7 +137,7 @@ def test_both_ways_to_load(
         ["🚰'é", "", "long " * 10_000],
         [identity.bytes, None, identity.bytes],
     ]
-    kinds = map(arrow_type, types)
+    kinds = map(TYPES.arrow_type, types)
     batch = pa.RecordBatch.from_arrays(
         [pa.array(column, kind) for column, kind in zip(values, kinds, strict=True)],
         listed_names(6),

@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 
 from penstock.backends.mssql.catalog.canonical import TEXT, UTF8, canonical
+from penstock.backends.mssql.types import TYPES
 from penstock.backends.sql.bounds import TEXTS, decimal
 from penstock.backends.sql.dialect import BYTES, NEW_UUID, NOW, TODAY, UTC_NOW, CatalogDialect, Type
 from penstock.backends.sql.server.intervals import parse_interval
@@ -13,33 +14,6 @@ from penstock.errors import PlanningError
 from penstock.model.extents import Bound, Key
 from penstock.model.tables import TableRef
 
-_TAGS = {
-    "bit": "bool",
-    "tinyint": "int2",
-    "smallint": "int2",
-    "int": "int4",
-    "bigint": "int8",
-    "decimal": "numeric",
-    "numeric": "numeric",
-    "money": "numeric",
-    "smallmoney": "numeric",
-    "real": "float4",
-    "float": "float8",
-    "date": "date",
-    "time": "time",
-    "datetime": "timestamp",
-    "datetime2": "timestamp",
-    "smalldatetime": "timestamp",
-    "datetimeoffset": "timestamptz",
-    "char": "varchar",
-    "varchar": "varchar",
-    "nchar": "text",
-    "nvarchar": "text",
-    "binary": "bytea",
-    "varbinary": "bytea",
-    "timestamp": "bytea",
-    "rowversion": "bytea",
-}
 _TYPES = {
     "bool": "bit",
     "int2": "smallint",
@@ -240,7 +214,7 @@ class MssqlDialect(CatalogDialect):
         return f"{self._bytes(self.text(value))} + CHAR(0)"
 
     def tag_of(self, type_: Type) -> str:
-        return _TAGS.get(type_.name, str(type_.name))
+        return TYPES.tag(type_)
 
     def bound(self, bound: Bound) -> str:
         if bound.type in ("text", "varchar", "bpchar"):

@@ -33,8 +33,7 @@ from penstock.backends.mssql.connection import connect
 from penstock.backends.mssql.dialect import BLOCKS, MSSQL
 from penstock.backends.mssql.session import MssqlSession
 from penstock.backends.mssql.snapshot import enter
-from penstock.backends.mssql.types import arrow_type
-from penstock.backends.shared.arrow import TRAIT
+from penstock.backends.mssql.types import TYPES
 from penstock.backends.sql.definition import definition_of
 from penstock.backends.sql.dialect import Type
 from penstock.backends.sql.relations import TYPE
@@ -98,10 +97,7 @@ class MssqlSource(SqlSource):
         return tuple(Column(name, str(type_), traits={TYPE: type_}) for name, type_ in found)
 
     def in_arrow(self, relation: Relation, columns: Sequence[Column]) -> tuple[Column, ...]:
-        return tuple(
-            replace(column, traits={**column.traits, TRAIT: arrow_type(column.traits[TYPE])})
-            for column in columns
-        )
+        return tuple(TYPES.in_arrow(column, column.traits[TYPE]) for column in columns)
 
     def definition(self, relation: Relation, *, partitioning: bool) -> TableDefinition:
         if not self.is_table(relation):

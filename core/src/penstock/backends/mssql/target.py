@@ -12,16 +12,15 @@ from penstock.backends.mssql.catalog.script import WRITTEN, Written
 from penstock.backends.mssql.catalog.tables import DIALECT, IDENTITY, table_columns
 from penstock.backends.mssql.connection import connect
 from penstock.backends.mssql.load.likeness import column_text, identity_steps, names_free
-from penstock.backends.mssql.load.tables import TYPES, WRITTEN_TYPE, MssqlTables, text_type
+from penstock.backends.mssql.load.tables import MssqlTables, text_type
 from penstock.backends.mssql.records import MssqlRecords
 from penstock.backends.mssql.runs import MssqlRuns
 from penstock.backends.mssql.session import MssqlSession
 from penstock.backends.mssql.source import server_of
-from penstock.backends.mssql.types import arrow_type
-from penstock.backends.shared.arrow import TRAIT, is_list, schema_of, schema_to_text
+from penstock.backends.mssql.types import TYPES
 from penstock.backends.shared.arrow import arrow_type as arrow_type_of
+from penstock.backends.shared.arrow import is_list, schema_of, schema_to_text
 from penstock.backends.shared.fitting import fit_column
-from penstock.backends.shared.made_types import check_type
 from penstock.backends.sql.load_plan import plan_load
 from penstock.backends.sql.relations import TYPE
 from penstock.backends.sql.session import keeping
@@ -80,17 +79,16 @@ class MssqlTarget(SqlTarget):
                 for each in written
                 if whole or not each.computed
             }
-        unlike = {} if alike else TYPES.of_all(columns, definition, types)
+        unlike = {} if alike else TYPES.made.of_all(columns, definition, types)
         found = []
         for column in columns:
             asked = types.get(column.name, "")
             type_, text = column.type, texts.get(column.name)
             if asked:
-                check_type(WRITTEN_TYPE, column.name, asked)
-                type_, text = asked.strip(), None
+                type_, text = TYPES.asked(column.name, asked), None
             elif not alike:
                 type_ = unlike[column.name]
-                if type_ == TYPES.text and not is_list(arrow_type_of(column)):
+                if type_ == TYPES.made.text and not is_list(arrow_type_of(column)):
                     type_ = text_type(column, definition) or type_
             plain = text or replace(column, type=type_, generated=False, traits={})
             described = self._session.type_made(
@@ -125,5 +123,4 @@ open_target = MssqlTarget
 
 
 def _in_arrow(column: Column) -> Column:
-    kind = arrow_type(column.traits[TYPE])
-    return replace(column, traits={**column.traits, TRAIT: kind})
+    return TYPES.in_arrow(column, column.traits[TYPE])

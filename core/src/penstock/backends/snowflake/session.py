@@ -12,14 +12,14 @@ from penstock.backends.snowflake.dialect import SNOWFLAKE
 from penstock.backends.snowflake.errors import translated
 from penstock.backends.snowflake.types import type_of
 from penstock.backends.sql.dialect import Type
-from penstock.backends.sql.server.session import ServerSession
+from penstock.backends.sql.server.session import InterruptibleSession
 from penstock.backends.sql.session import Row
 from penstock.model.tables import TableRef
 
 BATCH = 1000
 
 
-class SnowflakeSession(ServerSession):
+class SnowflakeSession(InterruptibleSession):
     """See `Session`."""
 
     connection: Connection

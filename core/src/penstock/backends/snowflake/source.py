@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 from penstock.backends.api.facts import TableStatistics
 from penstock.backends.snowflake.catalog.table_model import model_of
-from penstock.backends.snowflake.catalog.tables import facts_of, in_arrow, unique_keys
+from penstock.backends.snowflake.catalog.tables import facts_of, unique_keys
 from penstock.backends.snowflake.connection import connect
 from penstock.backends.snowflake.dialect import SNOWFLAKE
 from penstock.backends.snowflake.session import SnowflakeSession
+from penstock.backends.snowflake.types import TYPES
 from penstock.backends.sql.definition import definition_of
 from penstock.backends.sql.dialect import Type
 from penstock.backends.sql.relations import TYPE
@@ -60,7 +61,7 @@ class SnowflakeSource(SqlSource):
         return super().described(relation)
 
     def in_arrow(self, relation: Relation, columns: Sequence[Column]) -> tuple[Column, ...]:
-        return tuple(map(in_arrow, columns))
+        return tuple(TYPES.in_arrow(column, column.traits[TYPE]) for column in columns)
 
     def definition(self, relation: Relation, *, partitioning: bool) -> TableDefinition:
         if not self.is_table(relation):

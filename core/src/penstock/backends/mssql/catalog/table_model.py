@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from penstock.backends.mssql.catalog.script import Written, WrittenColumn, WrittenIndex
 from penstock.backends.mssql.catalog.tables import UniqueKey
-from penstock.backends.mssql.types import MAX, MsType
+from penstock.backends.mssql.types import MAX, TYPES, MsType
 from penstock.backends.sql.dialect import LOWER, UPPER
 from penstock.backends.sql.expressions import Style, read
 from penstock.backends.sql.relations import TYPE
@@ -34,19 +34,6 @@ _STYLE = Style(
 _MOST_EXACT = 18
 """Digits of two numbers whose product has as many as there can be."""
 _BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
-_KINDS = {
-    **dict.fromkeys(("char", "varchar", "nchar", "nvarchar", "text", "ntext"), table_model.TEXT),
-    **dict.fromkeys(("decimal", "numeric", "money", "smallmoney"), table_model.DECIMAL),
-    **dict.fromkeys(("real", "float"), table_model.FLOAT),
-    **dict.fromkeys(("datetime", "datetime2", "smalldatetime"), table_model.TIMESTAMP),
-    "datetimeoffset": table_model.MOMENT,
-    "date": table_model.DATE,
-    "time": table_model.TIME,
-    "bit": table_model.BOOLEAN,
-    "uniqueidentifier": table_model.UUID,
-    "json": table_model.JSON,
-    "image": table_model.BYTES,
-}
 
 _WHERE = " WHERE "
 
@@ -126,12 +113,9 @@ def _type(type_: MsType) -> ColumnType:
     if type_.name in _BITS:
         unsigned = type_.name == "tinyint"
         return ColumnType(table_model.INTEGER, unsigned=unsigned, bits=_BITS[type_.name])
-    length = None if type_.length == MAX else type_.length
-    if type_.name in ("binary", "varbinary"):
-        return ColumnType(table_model.BYTES, length)
-    return ColumnType(
-        _KINDS.get(type_.name, table_model.OTHER), length if type_.is_short_text else None
-    )
+    kind = TYPES.line(type_).kind
+    has_length = type_.is_short_text or type_.name in ("binary", "varbinary")
+    return ColumnType(kind, type_.length if has_length and type_.length != MAX else None)
 
 
 def _indexes(indexes: Sequence[WrittenIndex], names: Sequence[str]) -> Iterator[IndexModel]:

@@ -16,11 +16,12 @@ from penstock.backends.api.worker import Block, Wait
 from penstock.backends.mssql.catalog.tables import COLLATION
 from penstock.backends.mssql.connection import LOCK_TIMEOUT, Connection
 from penstock.backends.mssql.errors import DriverError, from_driver, translated
-from penstock.backends.mssql.load.guards import check_exact
+from penstock.backends.mssql.load.code_pages import guards_of
 from penstock.backends.mssql.records import MssqlRecords
 from penstock.backends.mssql.types import MsType
 from penstock.backends.shared.arrow import Caster, schema_from_text
 from penstock.backends.shared.background import computing
+from penstock.backends.shared.guards import check_values
 from penstock.backends.shared.hex_values import uuid_texts
 from penstock.backends.shared.refusals import attempt_ended
 from penstock.backends.sql.relations import TYPE
@@ -67,6 +68,7 @@ class BulkStage:
         self._columns = list(columns)
         self.texts = [column.name for column in columns if column.traits[COLLATION]]
         """Names of those whose values are texts."""
+        self._guards = [list(guards_of(column)) for column in columns]
         self._subject = f"target: partition {attempt.partition.id}"
         self._caster = Caster(schema_from_text(attempt.spec.schema), self._subject)
         connection = records.connection
@@ -118,7 +120,7 @@ class BulkStage:
 
     def write(self, block: Block, wait: Wait) -> None:
         batch = self._caster.cast(block)
-        check_exact(batch, self._columns, self._subject, self._passed)
+        check_values(batch, self._guards, self._subject, self._passed)
         self._wait_for_room(wait)
         self._passed += batch.num_rows
         self._batches.put(_as_loaded(batch))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
@@ -14,7 +13,6 @@ from penstock.backends.mssql.load.exchange import like
 from penstock.backends.mssql.load.likeness import identity_steps, made_alike
 from penstock.backends.mssql.session import MssqlSession
 from penstock.backends.shared.arrow import held_kinds
-from penstock.backends.shared.made_types import MadeTypes, with_units
 from penstock.backends.sql.definition import Besides
 from penstock.backends.sql.load_plan import TargetTables
 from penstock.backends.sql.relations import check_is_table
@@ -28,26 +26,6 @@ MOST_KEPT = 400
 """Characters of a text that a key can hold: 900 bytes, less those of other columns."""
 MOST_UNITS = 4000
 """UTF-16 code units that a text can have within its row."""
-_FRACTIONS = {"s": "(0)", "ms": "(3)", "us": "(6)", "ns": "(6)"}
-TYPES = MadeTypes(
-    database="SQL Server",
-    boolean="bit",
-    signed={8: "smallint", 16: "smallint", 32: "int", 64: "bigint"},
-    unsigned={8: "tinyint", 16: "int", 32: "bigint", 64: "decimal(20,0)"},
-    floats={32: "real", 64: "float"},
-    digits=(38, 38),
-    text="nvarchar(max)",
-    bytes="varbinary(max)",
-    uuid="uniqueidentifier",
-    json="nvarchar(max)",
-    time=with_units("time", _FRACTIONS),
-    timestamp=with_units("datetime2", _FRACTIONS),
-    zoned=with_units("datetimeoffset", _FRACTIONS),
-)
-# A type that somebody has asked for stands in our statement: words, and what is in parentheses.
-WRITTEN_TYPE = re.compile(
-    r"\s*[A-Za-z]\w*\s*(?:\((?:\d+|max)(?:\s*,\s*\d+)?\))?(?:\s+COLLATE\s+\w+)?\s*", re.I
-)
 
 
 def text_type(column: Column, definition: TableDefinition) -> str:

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
-from penstock.backends.shared.arrow import TRAIT
 from penstock.backends.snowflake.catalog.names import swapped
 from penstock.backends.snowflake.session import SnowflakeSession
-from penstock.backends.snowflake.types import arrow_type
 from penstock.backends.sql.described import TableQuery
-from penstock.backends.sql.relations import TYPE
-from penstock.errors import PlanningError
-from penstock.model.tables import Column, TableRef
+from penstock.model.tables import TableRef
 
 # Columns of what SHOW lists of a key.
 _SCHEMA, _TABLE, _COLUMN, _PLACE, _NAME = 2, 3, 4, 5, 6
@@ -76,18 +72,3 @@ def facts_of(session: SnowflakeSession, table: TableRef) -> tuple[str, int, int]
     is none."""
     rows = session.about(_FACTS, table)
     return (str(rows[0][0]), int(rows[0][1] or 0), int(rows[0][2] or 0)) if rows else None
-
-
-def in_arrow(column: Column) -> Column:
-    """With the type of its values in record batches.
-
-    Raises:
-        PlanningError: there is none.
-    """
-    kind = arrow_type(column.traits[TYPE])
-    if kind is None:
-        raise PlanningError(
-            f"column {column.name}: values of type {column.type} do not travel; leave the column "
-            "out with --columns, or write it as text with --query"
-        )
-    return replace(column, traits={**column.traits, TRAIT: kind})
