@@ -34,6 +34,14 @@ class MssqlSession(InterruptibleSession):
     def catalog(self) -> str:
         return self.connection.inside or self.connection.home
 
+    @property
+    def server(self) -> str:
+        ((name,),) = self.once("SELECT @@SERVERNAME", "server")
+        return f"{name}/{self.connection.home}"
+
+    def type_made(self, written: str, subject: str) -> Type:
+        return super().type_made(written.partition(" COLLATE")[0], subject)
+
     def facts(self, query: str, table: TableRef) -> list[Row]:
         """The query's value is the table's number."""
         if self.known is not None and ONE_TABLE in query:

@@ -35,6 +35,11 @@ class SnowflakeSession(InterruptibleSession):
     def catalog(self) -> str:
         return self.connection.database
 
+    @property
+    def server(self) -> str:
+        account = self.connection.host.partition(".")[0].lower()
+        return f"{account}/{self.catalog}"
+
     def table(self, table: TableRef) -> str:
         name = self.dialect.table(table)
         if not self.moment:

@@ -7,11 +7,11 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from penstock.backends.mssql.catalog.script import Written, WrittenColumn, WrittenIndex
-from penstock.backends.mssql.catalog.tables import UniqueKey
 from penstock.backends.mssql.types import MAX, TYPES, MsType
 from penstock.backends.sql.dialect import LOWER, UPPER
 from penstock.backends.sql.expressions import Style, read
 from penstock.backends.sql.relations import TYPE
+from penstock.backends.sql.unique_keys import DeclaredKey
 from penstock.model import table_model
 from penstock.model.table_model import (
     CheckModel,
@@ -41,7 +41,7 @@ _WHERE = " WHERE "
 def model_of(
     written: Written,
     columns: Sequence[Column],
-    keys: Sequence[UniqueKey],
+    keys: Sequence[DeclaredKey],
     foreign_keys: Sequence[ForeignKeyModel] = (),
     comments: Mapping[str, str] = MappingProxyType({}),
 ) -> TableModel:

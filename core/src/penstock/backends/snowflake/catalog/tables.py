@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 
 from penstock.backends.snowflake.catalog.names import swapped
 from penstock.backends.snowflake.session import SnowflakeSession
 from penstock.backends.sql.described import TableQuery
+from penstock.backends.sql.unique_keys import DeclaredKey
 from penstock.model.tables import TableRef
 
 # Columns of what SHOW lists of a key.
@@ -22,20 +22,7 @@ _FACTS = TableQuery(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class UniqueKey:
-    """A primary key or unique constraint, which Snowflake does not enforce. Its text is for
-    people."""
-
-    names: tuple[str, ...]
-    primary: bool
-    obstacle: str = ""
-
-    def __str__(self) -> str:
-        return f"{'primary key' if self.primary else 'unique key'} ({', '.join(self.names)})"
-
-
-def unique_keys(session: SnowflakeSession, table: TableRef) -> tuple[UniqueKey, ...]:
+def unique_keys(session: SnowflakeSession, table: TableRef) -> tuple[DeclaredKey, ...]:
     """Those that are declared, the primary key first."""
     if session.known is not None:
         return session.known.about("unique keys", table, partial(_keys_of_many, session))
@@ -44,8 +31,8 @@ def unique_keys(session: SnowflakeSession, table: TableRef) -> tuple[UniqueKey, 
 
 def _keys_of_many(
     session: SnowflakeSession, tables: Sequence[TableRef]
-) -> dict[TableRef, tuple[UniqueKey, ...]]:
-    found: dict[TableRef, tuple[UniqueKey, ...]] = {}
+) -> dict[TableRef, tuple[DeclaredKey, ...]]:
+    found: dict[TableRef, tuple[DeclaredKey, ...]] = {}
     for schema in {table.schema for table in tables}:
         found |= _keys(session, f"SCHEMA {session.dialect.ident(schema)}", f"schema {schema}")
     return {table: found.get(table, ()) for table in tables}
@@ -53,8 +40,8 @@ def _keys_of_many(
 
 def _keys(
     session: SnowflakeSession, place: str, subject: str
-) -> dict[TableRef, tuple[UniqueKey, ...]]:
-    found: dict[TableRef, tuple[UniqueKey, ...]] = {}
+) -> dict[TableRef, tuple[DeclaredKey, ...]]:
+    found: dict[TableRef, tuple[DeclaredKey, ...]] = {}
     for kind in ("PRIMARY", "UNIQUE"):
         rows = session.fetch(f"SHOW {kind} KEYS IN {place}", subject)
         keys: dict[tuple[TableRef, str], list[str]] = {}
@@ -62,7 +49,7 @@ def _keys(
             table = TableRef(swapped(row[_SCHEMA]), swapped(row[_TABLE]))
             keys.setdefault((table, row[_NAME]), []).append(swapped(row[_COLUMN]))
         for (table, _), names in keys.items():
-            key = UniqueKey(tuple(names), kind == "PRIMARY")
+            key = DeclaredKey(tuple(names), kind == "PRIMARY")
             found[table] = (*found.get(table, ()), key)
     return found
 

@@ -79,3 +79,8 @@ class InterruptibleSession(ServerSession):
     """One whose statements another thread can end."""
 
     connection: InterruptibleConnection
+
+    @property
+    @abstractmethod
+    def server(self) -> str:
+        """What tells the server's database from others."""
