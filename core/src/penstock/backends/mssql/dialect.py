@@ -36,6 +36,8 @@ BLOCKS = 1 << 16
 """By the two lowest bytes of their pages' numbers."""
 BY_BYTES = "Latin1_General_BIN2"
 """The collation that tells all texts apart, but for blanks at their ends."""
+DESCRIPTION = "MS_Description"
+"""The extended property that tools show as a comment."""
 _ISO = 121
 """The style of dates and times: yyyy-mm-dd hh:mi:ss.nnnnnnn."""
 _ZONE = re.compile(r"(?:Z|[+-]00(?::?00)?)$")
@@ -82,10 +84,18 @@ class MssqlDialect(CatalogDialect):
     def comment_made(self, table: TableRef, column: str, text: str) -> str:
         if ";\n" in text:
             return ""  # where a script is cut into its statements
+        return self.property_made(table, column, DESCRIPTION, self.literal(text))
+
+    def property_made(self, table: TableRef, column: str, name: str, value: str) -> str:
+        """The statement that gives a table, or a column where one is named, an extended property.
+
+        Parameters:
+            value: a literal.
+        """
         places = [("SCHEMA", table.schema), ("TABLE", table.name)]
         places += [("COLUMN", column)] * bool(column)
-        listed = "".join(f", N'{kind}', {self.literal(name)}" for kind, name in places)
-        return f"EXEC sys.sp_addextendedproperty N'MS_Description', {self.literal(text)}{listed}"
+        listed = "".join(f", N'{kind}', {self.literal(of)}" for kind, of in places)
+        return f"EXEC sys.sp_addextendedproperty {self.literal(name)}, {value}{listed}"
 
     def default_set(self, table: TableRef, column: str, text: str) -> str:
         return f"ALTER TABLE {self.table(table)} ADD DEFAULT {text} FOR {self.ident(column)}"

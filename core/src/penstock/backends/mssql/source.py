@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from penstock.backends.api.facts import ChildTable, KeyStatistics, TableStatistics
 from penstock.backends.mssql.catalog.histogram import read_bounds
-from penstock.backends.mssql.catalog.links import is_modelled, read_comments, read_foreign_keys
+from penstock.backends.mssql.catalog.links import is_modelled
+from penstock.backends.mssql.catalog.own_parts import OWN, attached
 from penstock.backends.mssql.catalog.partitions import (
     child_of,
     partitioning,
@@ -15,7 +16,6 @@ from penstock.backends.mssql.catalog.partitions import (
     tested,
     within,
 )
-from penstock.backends.mssql.catalog.script import WRITTEN, attached, read_written
 from penstock.backends.mssql.catalog.table_model import model_of
 from penstock.backends.mssql.catalog.tables import (
     COLLATION,
@@ -26,7 +26,6 @@ from penstock.backends.mssql.catalog.tables import (
     last_numbers,
     stored,
     table_columns,
-    unique_keys,
 )
 from penstock.backends.mssql.connection import connect
 from penstock.backends.mssql.dialect import BLOCKS
@@ -79,15 +78,11 @@ class MssqlSource(ServerSource[MssqlSession]):
         return self._session.describe(query.text, "--query")
 
     def table_definition(self, table: TableRef) -> TableDefinition:
-        keys = unique_keys(self._session, table)
-        written = read_written(self._session, table)
-        own, columns = attached(self._session, table), self.columns(table)
-        comments = read_comments(self._session, table)
-        foreign_keys = read_foreign_keys(self._session, table)
-        model = model_of(written, columns, keys, foreign_keys, comments)
-        others = [item for item in own if not is_modelled(item)]
-        definition = definition_of(DIALECT, columns, model, own, others)
-        return replace(definition, content={**definition.content, WRITTEN: to_json(written)})
+        model, own = model_of(self._session, table)
+        hanging = attached(self._session, table)
+        others = [item for item in hanging if not is_modelled(item)]
+        found = definition_of(DIALECT, self.columns(table), model, hanging, others)
+        return replace(found, content={**found.content, OWN: to_json(own)})
 
     def positions(self, relation: Relation) -> Mapping[str, SequencePosition]:
         found = isinstance(relation, TableRef) and last_numbers(self._session, relation)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from penstock.backends.api.facts import LoadRequest
 from penstock.backends.mssql.capabilities import TARGET
-from penstock.backends.mssql.catalog.script import WRITTEN, Written
+from penstock.backends.mssql.catalog.own_parts import OWN, OwnParts
 from penstock.backends.mssql.catalog.tables import DIALECT, IDENTITY, table_columns
 from penstock.backends.mssql.connection import connect
 from penstock.backends.mssql.load.likeness import column_text, identity_steps, names_free
@@ -43,18 +43,22 @@ class MssqlTarget(ServerTarget[MssqlSession]):
     def alike(
         self, table: TableRef, definition: TableDefinition, columns: Sequence[Column]
     ) -> Mapping[str, Column]:
-        if WRITTEN not in definition.content:
+        if OWN not in definition.content:
             return {}
         named = names_free(self._session, table)
-        written = from_json(Written, definition.content[WRITTEN]).columns
+        own = from_json(OwnParts, definition.content[OWN])
+        there = definition.model.columns
         # Of some columns each is one that is written.
-        whole = {each.name for each in written} == {column.name for column in columns}
+        whole = {each.name for each in there} == {column.name for column in columns}
         return {
             each.name: Column(
-                each.name, column_text(each, named), each.nullable, generated=each.computed
+                each.name,
+                column_text(each, own, named),
+                each.nullable,
+                generated=each.generated is not None,
             )
-            for each in written
-            if whole or not each.computed
+            for each in there
+            if whole or each.generated is None
         }
 
     def unlike(self, column: Column, definition: TableDefinition, type_: str) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from penstock.backends.api.facts import LoadRequest
-from penstock.backends.mssql.catalog.script import COMMENTS, GRANTS, WRITTEN, Written, attached
+from penstock.backends.mssql.catalog.own_parts import COMMENTS, GRANTS, OWN, OwnParts, attached
 from penstock.backends.mssql.catalog.tables import enabled_indexes, of_table, unique_keys
 from penstock.backends.mssql.dialect import BY_BYTES
 from penstock.backends.mssql.load.exchange import like
@@ -56,8 +56,8 @@ class MssqlTables(TargetTables):
         assert isinstance(session, MssqlSession)
         assert request.definition is not None
         content = request.definition.content
-        if WRITTEN in content:
-            found = made_alike(session, request, from_json(Written, content[WRITTEN]), columns)
+        if OWN in content:
+            found = made_alike(session, request, from_json(OwnParts, content[OWN]), columns)
             hanging = from_json(tuple[NotCopied, ...], content["left"])
         else:
             definition = _keys_of_values(request.definition, columns)
