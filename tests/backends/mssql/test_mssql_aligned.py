@@ -7,7 +7,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from penstock.backends.mssql.stage import ALIGNMENT, aligned
+from penstock.backends.mssql.load.stage import ALIGNMENT, aligned
 
 DECIMALS = pa.array([Decimal("1.25"), None, Decimal("-9.75"), Decimal(0)], pa.decimal128(9, 2))
 TEXTS = pa.array(["a", None, "ccc", ""])

@@ -13,8 +13,8 @@ from mssql_python.exceptions import (
 )
 from mssql_python.exceptions import Exception as DriverError
 
+from penstock.backends.mssql.drivers.native import told
 from penstock.backends.mssql.errors import from_driver, planning, translated
-from penstock.backends.mssql.native import told
 from penstock.errors import PermanentError, PlanningError, TransientError
 
 SERVER = "[Microsoft][ODBC Driver 18 for SQL Server][SQL Server]"

@@ -8,9 +8,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from penstock.backends.mssql.catalog import CODE_PAGE
-from penstock.backends.mssql.exact import check_exact, unknown
-from penstock.backends.mssql.types import MAX, MsType, arrow_type
+from penstock.backends.mssql.catalog.tables import CODE_PAGE
+from penstock.backends.mssql.load.code_pages import guards_of, unknown
+from penstock.backends.mssql.types import MAX, TYPES, MsType
+from penstock.backends.shared.guards import check_values
 from penstock.backends.sql.relations import TYPE
 from penstock.errors import PermanentError
 from penstock.model.tables import Column
@@ -83,8 +84,9 @@ def test_values(type_: MsType, same: list[Any], changed: Any) -> None:
     columns = [Column("c", str(type_), traits={TYPE: type_, CODE_PAGE: 0})]
 
     def check(values: list[Any]) -> None:
-        array = pa.array(values, arrow_type(type_))
-        check_exact(pa.RecordBatch.from_arrays([array], ["c"]), columns, "target", 10)
+        array = pa.array(values, TYPES.arrow_type(type_))
+        batch = pa.RecordBatch.from_arrays([array], ["c"])
+        check_values(batch, [guards_of(each) for each in columns], "target", 10)
 
     check(same)
     if changed is not None:

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.backends.api.facts import KeyStatistics
+from penstock.backends.mssql.catalog.histogram import Step, bounds_of, read_bounds
 from penstock.backends.mssql.dialect import MSSQL
-from penstock.backends.mssql.histogram import Step, bounds_of, read_bounds
 from penstock.backends.mssql.session import MssqlSession
 from penstock.backends.mssql.types import MsType
 from penstock.errors import PlanningError

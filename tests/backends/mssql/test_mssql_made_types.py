@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.backends.mssql.made import text_type
-from penstock.backends.mssql.modelled import _type
+from penstock.backends.mssql.catalog.table_model import type_model
+from penstock.backends.mssql.load.tables import text_type
 from penstock.backends.mssql.types import type_of
 from penstock.model.table_model import (
     BYTES,
@@ -49,4 +49,4 @@ def test_a_key_of_texts_compares_by_bytes() -> None:
     ],
 )
 def test_the_model_of_its_own(name: str, length: int, modelled: ColumnType) -> None:
-    assert _type(type_of(name, length, 19, 4)) == modelled
+    assert type_model(type_of(name, length, 19, 4)) == modelled

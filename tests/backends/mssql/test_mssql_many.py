@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from penstock.backends.api.records import NOW, Kind
-from penstock.backends.mssql.catalog import of_table, stored
+from penstock.backends.mssql.catalog.tables import of_table, stored
 from penstock.backends.mssql.dialect import MSSQL
 from penstock.backends.mssql.records import MOST_VALUES, MssqlRecords
 from penstock.backends.mssql.session import MssqlSession, of_many

@@ -20,7 +20,7 @@ NATIVE = "mssql://me:Zz9@127.0.0.1/s"
     ("url", "module", "extra"), [(NATIVE, "native", "mssql"), (ODBC, "odbc", "mssql-odbc")]
 )
 def test_a_module(monkeypatch: pytest.MonkeyPatch, url: str, module: str, extra: str) -> None:
-    monkeypatch.setitem(sys.modules, f"penstock.backends.mssql.{module}", None)
+    monkeypatch.setitem(sys.modules, f"penstock.backends.mssql.drivers.{module}", None)
     with pytest.raises(UsageError, match=rf"pip install 'penstock\[{extra}\]'"):
         connect(url, "source")
 

@@ -6,10 +6,10 @@ from __future__ import annotations
 from typing import Any
 
 from penstock.backends.api.facts import Siblings
+from penstock.backends.mssql.catalog.links import is_modelled, read_comments, read_foreign_keys
+from penstock.backends.mssql.catalog.own_parts import OwnIndex
+from penstock.backends.mssql.catalog.table_model import indexes_of
 from penstock.backends.mssql.dialect import MSSQL
-from penstock.backends.mssql.linked import is_modelled, read_comments, read_foreign_keys
-from penstock.backends.mssql.modelled import model_of
-from penstock.backends.mssql.written import Written, WrittenIndex
 from penstock.backends.sql.foreign_keys import ForeignKeyChange
 from penstock.backends.sql.rendering import Rendering
 from penstock.model.table_model import (
@@ -55,14 +55,11 @@ def test_comments() -> None:
 
 
 def test_a_filtered_index() -> None:
-    def index(options: str, *, unique: bool = False) -> WrittenIndex:
-        return WrittenIndex(
-            "i", "", True, unique, "NONCLUSTERED", ("a",), ("a",), ("b",), options, ""
-        )
+    def index(options: str, *, unique: bool = False) -> OwnIndex:
+        return OwnIndex("i", "", True, unique, "NONCLUSTERED", ("a",), ("a",), ("b",), options, "")
 
     options = (" WHERE ([a]>(0))", " WITH (IGNORE_DUP_KEY = ON)", " WHERE ([a] IS NOT NULL)")
-    written = Written((), (), tuple(index(text, unique=True) for text in options))
-    some, ignoring, known = model_of(written, (), ()).indexes
+    some, ignoring, known = indexes_of([index(text, unique=True) for text in options], ())
     assert some.columns == some.descending == ("a",)
     assert some.included == ("b",)
     assert some.predicate == Expression("([a]>(0))", None)  # of columns that are not there

@@ -20,8 +20,14 @@ import pytest
 
 from penstock.backends.api.registry import find_backend
 from penstock.backends.mssql import backend
-from penstock.backends.mssql.as_text import JSON_ROWS, LITERAL_ROWS, READS_JSON, inserts, parts
 from penstock.backends.mssql.connection import connect
+from penstock.backends.mssql.drivers.row_texts import (
+    JSON_ROWS,
+    LITERAL_ROWS,
+    READS_JSON,
+    inserts,
+    parts,
+)
 from penstock.backends.mssql.errors import DriverError, from_driver
 from penstock.backends.mssql.location import ODBC_URLS, odbc_string, urls_of
 from penstock.backends.mssql.types import MAX, MsType
@@ -30,7 +36,7 @@ from penstock.errors import PermanentError, TransientError, UsageError
 from .mssql_tables import NO_PYODBC, freetds_missing
 
 pyodbc = pytest.importorskip("pyodbc", reason=NO_PYODBC, exc_type=ImportError)
-odbc = importlib.import_module("penstock.backends.mssql.odbc")
+odbc = importlib.import_module("penstock.backends.mssql.drivers.odbc")
 
 MARK = "Zz9"
 MICROSOFT = "ODBC Driver 18 for SQL Server"

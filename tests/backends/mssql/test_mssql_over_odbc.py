@@ -18,7 +18,7 @@ import pytest
 
 import penstock
 from penstock import CopySpec
-from penstock.backends.mssql.types import arrow_type, type_of
+from penstock.backends.mssql.types import TYPES, type_of
 from penstock.events import Failed, Opened
 from penstock_testkit import TcpProxy
 
@@ -116,7 +116,7 @@ def test_both_ways_to_load(
 ) -> None:
     """Of JSON, Babelfish reads what has no escapes, and no bytes."""
     url = over_odbc(mssql_url)
-    from penstock.backends.mssql.odbc import OdbcDriver  # noqa: PLC0415 - it needs unixODBC
+    from penstock.backends.mssql.drivers.odbc import OdbcDriver  # noqa: PLC0415 - it needs unixODBC
 
     odbc = OdbcDriver(url)
     if not is_babelfish(mssql_url):
@@ -137,7 +137,7 @@ def test_both_ways_to_load(
         ["🚰'é", "", "long " * 10_000],
         [identity.bytes, None, identity.bytes],
     ]
-    kinds = map(arrow_type, types)
+    kinds = map(TYPES.arrow_type, types)
     batch = pa.RecordBatch.from_arrays(
         [pa.array(column, kind) for column, kind in zip(values, kinds, strict=True)],
         listed_names(6),

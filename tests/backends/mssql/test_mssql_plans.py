@@ -11,9 +11,9 @@ import pytest
 import penstock
 from penstock import CopySpec
 from penstock.backends.mssql import backend
+from penstock.backends.mssql.catalog.partitions import child_of, parts_of
+from penstock.backends.mssql.catalog.partitions import tested as condition_of
 from penstock.backends.mssql.connection import connect
-from penstock.backends.mssql.partitions import child_of, parts_of
-from penstock.backends.mssql.partitions import tested as condition_of
 from penstock.backends.mssql.session import MssqlSession
 from penstock.errors import PermanentError
 from penstock.events import Committed

@@ -11,18 +11,18 @@ import pyarrow as pa
 import pytest
 
 from penstock.backends.mssql.connection import Connection
-from penstock.backends.mssql.reader import BATCH_BYTES, BATCH_ROWS, as_promised
-from penstock.backends.mssql.types import MsType
-from penstock.backends.shared.passing import Passing
+from penstock.backends.mssql.reader import BATCH_BYTES
+from penstock.backends.mssql.types import TYPES, MsType
+from penstock.backends.shared.promised_types import PromisedTypes
+from penstock.backends.sql.server.reader import BATCH_ROWS
 from penstock.errors import PermanentError
 
 TEXT = "6F9619FF-8B86-D011-B42D-00C04FC964FF"
 
 
-def passing(*types: MsType) -> Passing[MsType]:
-    return as_promised(
-        [f"c{number}" for number in range(len(types))], list(types), "source: dbo.t, p1"
-    )
+def passing(*types: MsType) -> PromisedTypes[MsType]:
+    names = [f"c{number}" for number in range(len(types))]
+    return PromisedTypes(names, list(types), TYPES, "source: dbo.t, p1")
 
 
 def batch(*columns: tuple[list[Any], pa.DataType]) -> pa.RecordBatch:

@@ -11,8 +11,7 @@ import pytest
 
 import penstock
 from penstock import CopySpec
-from penstock.backends.mssql import snapshot
-from penstock.backends.mssql.backend import MssqlBackend
+from penstock.backends.mssql import MssqlBackend, backend, snapshot
 from penstock.backends.mssql.connection import Connection
 from penstock.backends.mssql.errors import DriverError
 from penstock.backends.mssql.snapshot import HeldDatabase, enter, lock_of, made
@@ -245,7 +244,7 @@ def test_all_sessions_read_in_it(mssql_url: str, tmp_path: Path, held: list[Held
     (name,) = (each.snapshot.token for each in held)
     assert rows(mssql_url, f"SELECT DB_ID('{name}')") == [(None,)]
     with (
-        closing(MssqlBackend().source(mssql_url)) as source,
+        closing(backend.source(mssql_url)) as source,
         pytest.raises(SnapshotLost, match="source: snapshot: "),
     ):
         source.adopt(held[0].snapshot)

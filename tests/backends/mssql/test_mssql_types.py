@@ -6,9 +6,8 @@ import re
 
 import pytest
 
-from penstock.backends.mssql.made import TYPES
 from penstock.backends.mssql.source import MssqlSource
-from penstock.backends.mssql.types import MAX, MsType, arrow_type, finer, travelling, type_of
+from penstock.backends.mssql.types import MAX, TYPES, MsType, type_of
 from penstock.backends.shared.arrow import arrow_type as arrow_of
 from penstock.backends.shared.arrow import kind_of
 from penstock.errors import PlanningError
@@ -39,7 +38,7 @@ def in_catalog(written: str) -> tuple[str, int, int, int]:
 @pytest.mark.parametrize(("mine", "theirs", "kind"), LINES)
 def test_from_mssql(mine: str, theirs: str, kind: str) -> None:
     found = type_of(*in_catalog(mine))
-    assert (str(arrow_type(found)), kind_of(arrow_type(found))) == (theirs, kind)
+    assert (str(TYPES.arrow_type(found)), kind_of(TYPES.arrow_type(found))) == (theirs, kind)
     assert str(found) == ("real" if mine == "float(24)" else mine)
 
 
@@ -56,7 +55,7 @@ def test_from_a_server(mssql_module: str, mine: str, theirs: str, kind: str) -> 
     finally:
         source.close()
     assert (str(arrow_of(column)), kind_of(arrow_of(column))) == (theirs, kind)
-    assert str(arrow_type(queried)) == theirs
+    assert str(TYPES.arrow_type(queried)) == theirs
 
 
 @pytest.mark.parametrize(
@@ -74,24 +73,24 @@ def test_from_a_server(mssql_module: str, mine: str, theirs: str, kind: str) -> 
     ],
 )
 def test_what_is_selected(type_: MsType, selected: str) -> None:
-    assert travelling('"c"', type_) == selected
+    assert TYPES.travelling('"c"', type_) == selected
 
 
 @pytest.mark.parametrize("name", ["datetime2", "datetimeoffset", "time"])
 def test_what_may_be_finer_than_a_microsecond(name: str) -> None:
-    assert finer('"c"', MsType(name, 7)) == 'DATEPART(nanosecond, "c") % 1000 <> 0'
-    assert not finer('"c"', MsType(name, 6))
+    assert TYPES.finer('"c"', MsType(name, 7)) == 'DATEPART(nanosecond, "c") % 1000 <> 0'
+    assert not TYPES.finer('"c"', MsType(name, 6))
 
 
 def test_the_rest_is_never_finer() -> None:
     for name in ("datetime", "smalldatetime", "int"):
-        assert not finer('"c"', MsType(name, 7))
+        assert not TYPES.finer('"c"', MsType(name, 7))
 
 
 @pytest.mark.parametrize(("mine", "theirs"), lines("mssql/made"))
 def test_into_mssql(mine: str, theirs: str) -> None:
     try:
-        found = TYPES.of(ARROW_TYPES[mine], "c")
+        found = TYPES.made.of(ARROW_TYPES[mine], "c")
     except PlanningError:
         found = "refused"
     assert found == theirs

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.backends.mssql.alike import (
+from penstock.backends.mssql.catalog.own_parts import OwnIndex, OwnParts
+from penstock.backends.mssql.dialect import MSSQL
+from penstock.backends.mssql.load.likeness import (
     always,
     check_statement,
     check_text,
@@ -12,10 +14,16 @@ from penstock.backends.mssql.alike import (
     index_statement,
     key_text,
     unnamed,
+    with_name,
 )
-from penstock.backends.mssql.dialect import MSSQL
-from penstock.backends.mssql.written import WrittenCheck, WrittenColumn, WrittenIndex
 from penstock.backends.sql.index_changes import IndexChange
+from penstock.model.table_model import (
+    CheckModel,
+    ColumnModel,
+    Expression,
+    Generated,
+    Identity,
+)
 from penstock.model.tables import TableRef
 
 TABLE = TableRef("dbo", "t")
@@ -24,29 +32,36 @@ TABLE = TableRef("dbo", "t")
 @pytest.mark.parametrize(
     ("column", "text"),
     [
-        (WrittenColumn("a", "bigint", False, identity="IDENTITY(5,-2)"), "bigint IDENTITY(5,-2)"),
+        (ColumnModel("a", native="bigint", identity=Identity(5, -2)), "bigint IDENTITY(5,-2)"),
         (
-            WrittenColumn("a", "varchar(9) COLLATE Latin1_General_BIN2", True, default="('x')"),
+            ColumnModel(
+                "a", native="varchar(9) COLLATE Latin1_General_BIN2", default=Expression("('x')")
+            ),
             "varchar(9) COLLATE Latin1_General_BIN2 DEFAULT ('x')",
         ),
         (
-            WrittenColumn("a", "int SPARSE", True, default="((0))", called="df"),
+            ColumnModel("named", native="int SPARSE", default=Expression("((0))")),
             'int SPARSE CONSTRAINT "df" DEFAULT ((0))',
         ),
-        (WrittenColumn("a", "AS ([b]*(2)) PERSISTED", False, computed=True),
-         "AS ([b]*(2)) PERSISTED"),
+        (
+            ColumnModel(
+                "a", native="AS ([b]*(2)) PERSISTED", generated=Generated(Expression("([b]*(2))"))
+            ),
+            "AS ([b]*(2)) PERSISTED",
+        ),
     ],
-)  # fmt: skip
-def test_columns(column: WrittenColumn, text: str) -> None:
-    assert column_text(column, always if column.called else unnamed) == text
+)
+def test_columns(column: ColumnModel, text: str) -> None:
+    own = OwnParts({"named": "df"}, (), ())
+    assert column_text(column, own, always if column.name == "named" else unnamed) == text
 
 
-def index(**facts: object) -> WrittenIndex:
+def index(**facts: object) -> OwnIndex:
     usual = {
         "name": "i]x", "constraint": "", "called": True, "unique": False, "kind": "NONCLUSTERED",
         "keys": ("a", "b"), "descending": (), "included": (), "options": "", "obstacle": "",
     }  # fmt: skip
-    return WrittenIndex(**{**usual, **facts})  # type: ignore[arg-type]
+    return OwnIndex(**{**usual, **facts})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -64,7 +79,7 @@ def index(**facts: object) -> WrittenIndex:
         ),
     ],
 )
-def test_indexes(made: WrittenIndex, text: str) -> None:
+def test_indexes(made: OwnIndex, text: str) -> None:
     assert index_statement(made, TABLE) == text
 
 
@@ -76,14 +91,22 @@ def test_keys() -> None:
 
 
 def test_checks() -> None:
-    check = WrittenCheck("c", "([a]>(0))", trusted=True, enabled=True)
+    check = CheckModel("c", Expression("([a]>(0))"))
     assert check_text(check, always) == 'CONSTRAINT "c" CHECK ([a]>(0))'
     assert check_statement(check, TABLE, always) == (
         'ALTER TABLE "dbo"."t" WITH NOCHECK ADD CONSTRAINT "c" CHECK ([a]>(0))'
     )
-    off = WrittenCheck("c", "([a]>(0))", trusted=False, enabled=False)
+    off = CheckModel("c", Expression("([a]>(0))"), enforced=False)
     assert check_statement(off, TABLE, always).endswith(
         ';\nALTER TABLE "dbo"."t" NOCHECK CONSTRAINT "c"'
+    )
+
+
+def test_a_check_that_is_off_gets_a_name() -> None:
+    off = with_name(CheckModel("", Expression("([a]>(0))"), enforced=False), TABLE)
+    assert check_statement(off, TABLE, always) == (
+        'ALTER TABLE "dbo"."t" WITH NOCHECK ADD CONSTRAINT "t_check" CHECK ([a]>(0));\n'
+        'ALTER TABLE "dbo"."t" NOCHECK CONSTRAINT "t_check"'
     )
 
 

@@ -16,15 +16,14 @@ from snowflake.connector.errors import ProgrammingError
 
 from penstock import CopySpec, copy, plan
 from penstock.backends.shared.arrow import kind_of
+from penstock.backends.snowflake.catalog.names import swapped
 from penstock.backends.snowflake.connection import connect
 from penstock.backends.snowflake.errors import from_driver
 from penstock.backends.snowflake.leases import is_gone, this_process
+from penstock.backends.snowflake.load.stage import new_folder
 from penstock.backends.snowflake.location import URLS, login, place
-from penstock.backends.snowflake.names import swapped
 from penstock.backends.snowflake.session import SnowflakeSession
-from penstock.backends.snowflake.stage import new_folder
-from penstock.backends.snowflake.target import TYPES
-from penstock.backends.snowflake.types import SnowType, arrow_type
+from penstock.backends.snowflake.types import TYPES, SnowType
 from penstock.errors import (
     PermanentError,
     PlanningError,
@@ -53,7 +52,7 @@ def described(written: str) -> SnowType:
 @pytest.mark.parametrize(("mine", "theirs", "kind"), lines("snowflake/from"))
 def test_types_from_it(mine: str, theirs: str, kind: str) -> None:
     type_ = described(mine)
-    found = arrow_type(type_)
+    found = TYPES.arrow_type(type_)
     assert str(type_) == mine
     assert ("refused" if found is None else str(found)) == theirs
     assert ("refused" if found is None else kind_of(found)) == kind
@@ -63,9 +62,9 @@ def test_types_from_it(mine: str, theirs: str, kind: str) -> None:
 def test_types_into_it(mine: str, theirs: str) -> None:
     if theirs == "refused":
         with pytest.raises(PlanningError):
-            TYPES.of(ARROW_TYPES[mine], "c")
+            TYPES.made.of(ARROW_TYPES[mine], "c")
     else:
-        assert TYPES.of(ARROW_TYPES[mine], "c") == theirs
+        assert TYPES.made.of(ARROW_TYPES[mine], "c") == theirs
 
 
 @pytest.mark.parametrize(

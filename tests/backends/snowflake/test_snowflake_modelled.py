@@ -11,12 +11,12 @@ import psycopg
 
 from penstock import CopySpec, copy
 from penstock.backends.api.facts import Siblings
-from penstock.backends.snowflake.catalog import UniqueKey
+from penstock.backends.snowflake.catalog.table_model import model_of
 from penstock.backends.snowflake.dialect import SNOWFLAKE
-from penstock.backends.snowflake.modelled import model_of
 from penstock.backends.sql.dialect import NOW
 from penstock.backends.sql.foreign_keys import ForeignKeyChange
 from penstock.backends.sql.rendering import Rendering
+from penstock.backends.sql.unique_keys import DeclaredKey
 from penstock.events import Finished
 from penstock.model.table_model import (
     CheckModel,
@@ -59,7 +59,7 @@ class Catalog:
 def test_what_is_read() -> None:
     catalog: Any = Catalog()
     columns = (Column("id", "number(38,0)", nullable=False), Column("word", "varchar"))
-    assert model_of(catalog, TABLE, columns, [UniqueKey(("id",), primary=True)]) == TableModel(
+    assert model_of(catalog, TABLE, columns, [DeclaredKey(("id",), primary=True)]) == TableModel(
         (
             ColumnModel(
                 "id", native="number(38,0)", nullable=False, identity=Identity(5, 2),

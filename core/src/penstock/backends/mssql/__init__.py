@@ -2,11 +2,31 @@
 
 from __future__ import annotations
 
-from penstock.backends.mssql.backend import MssqlBackend
+from contextlib import suppress
+
+from penstock.backends.mssql.capabilities import SOURCE, TARGET
+from penstock.backends.mssql.location import AnyUrls
 from penstock.backends.shared.installed import check_installed
+from penstock.backends.sql.backend import ModularBackend
 
 # Which driver there is shows when it connects.
 check_installed("pyarrow")
 
-backend = MssqlBackend()
+
+class MssqlBackend(ModularBackend):
+    def preload(self) -> None:
+        super().preload()
+        with suppress(ModuleNotFoundError):  # there may be another driver
+            self._module("drivers.native")
+
+
+backend = MssqlBackend(
+    __name__,
+    AnyUrls(),
+    SOURCE,
+    TARGET,
+    kinds=("sqlserver",),
+    rewrites="ALTER TABLE, TRUNCATE or a rebuilt index",
+    snapshot_burden="kept old pages of the source's database",
+)
 """The object that the entry point names."""

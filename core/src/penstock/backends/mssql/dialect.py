@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 
-from penstock.backends.mssql.canonical import TEXT, UTF8, canonical
+from penstock.backends.mssql.catalog.canonical import TEXT, UTF8, canonical
+from penstock.backends.mssql.types import TYPES
 from penstock.backends.sql.bounds import TEXTS, decimal
 from penstock.backends.sql.dialect import BYTES, NEW_UUID, NOW, TODAY, UTC_NOW, CatalogDialect, Type
 from penstock.backends.sql.server.intervals import parse_interval
@@ -13,33 +14,6 @@ from penstock.errors import PlanningError
 from penstock.model.extents import Bound, Key
 from penstock.model.tables import TableRef
 
-_TAGS = {
-    "bit": "bool",
-    "tinyint": "int2",
-    "smallint": "int2",
-    "int": "int4",
-    "bigint": "int8",
-    "decimal": "numeric",
-    "numeric": "numeric",
-    "money": "numeric",
-    "smallmoney": "numeric",
-    "real": "float4",
-    "float": "float8",
-    "date": "date",
-    "time": "time",
-    "datetime": "timestamp",
-    "datetime2": "timestamp",
-    "smalldatetime": "timestamp",
-    "datetimeoffset": "timestamptz",
-    "char": "varchar",
-    "varchar": "varchar",
-    "nchar": "text",
-    "nvarchar": "text",
-    "binary": "bytea",
-    "varbinary": "bytea",
-    "timestamp": "bytea",
-    "rowversion": "bytea",
-}
 _TYPES = {
     "bool": "bit",
     "int2": "smallint",
@@ -62,6 +36,8 @@ BLOCKS = 1 << 16
 """By the two lowest bytes of their pages' numbers."""
 BY_BYTES = "Latin1_General_BIN2"
 """The collation that tells all texts apart, but for blanks at their ends."""
+DESCRIPTION = "MS_Description"
+"""The extended property that tools show as a comment."""
 _ISO = 121
 """The style of dates and times: yyyy-mm-dd hh:mi:ss.nnnnnnn."""
 _ZONE = re.compile(r"(?:Z|[+-]00(?::?00)?)$")
@@ -108,10 +84,18 @@ class MssqlDialect(CatalogDialect):
     def comment_made(self, table: TableRef, column: str, text: str) -> str:
         if ";\n" in text:
             return ""  # where a script is cut into its statements
+        return self.property_made(table, column, DESCRIPTION, self.literal(text))
+
+    def property_made(self, table: TableRef, column: str, name: str, value: str) -> str:
+        """The statement that gives a table, or a column where one is named, an extended property.
+
+        Parameters:
+            value: a literal.
+        """
         places = [("SCHEMA", table.schema), ("TABLE", table.name)]
         places += [("COLUMN", column)] * bool(column)
-        listed = "".join(f", N'{kind}', {self.literal(name)}" for kind, name in places)
-        return f"EXEC sys.sp_addextendedproperty N'MS_Description', {self.literal(text)}{listed}"
+        listed = "".join(f", N'{kind}', {self.literal(of)}" for kind, of in places)
+        return f"EXEC sys.sp_addextendedproperty {self.literal(name)}, {value}{listed}"
 
     def default_set(self, table: TableRef, column: str, text: str) -> str:
         return f"ALTER TABLE {self.table(table)} ADD DEFAULT {text} FOR {self.ident(column)}"
@@ -240,7 +224,7 @@ class MssqlDialect(CatalogDialect):
         return f"{self._bytes(self.text(value))} + CHAR(0)"
 
     def tag_of(self, type_: Type) -> str:
-        return _TAGS.get(type_.name, str(type_.name))
+        return TYPES.tag(type_)
 
     def bound(self, bound: Bound) -> str:
         if bound.type in ("text", "varchar", "bpchar"):

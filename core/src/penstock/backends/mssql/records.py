@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from importlib.resources import files
 from typing import Any, TypeVar
 
 from penstock.backends.api.records import Hold, Kind, Row
+from penstock.backends.mssql.catalog.tables import made_at
 from penstock.backends.mssql.connection import LOCK_TIMEOUT, Connection
 from penstock.backends.mssql.dialect import MSSQL
 from penstock.backends.mssql.errors import INTEGRITY, DriverError, translated
@@ -17,67 +17,48 @@ from penstock.backends.mssql.locks import (
     SESSION,
     SHARED,
     are_free,
+    release,
     try_lock,
     wait_for,
 )
 from penstock.backends.mssql.session import MssqlSession
-from penstock.backends.sql.server.records import CONTROL, ServerRecords
+from penstock.backends.sql.server.records import CONTROL, KEYS, ControlScripts
+from penstock.backends.sql.server.stages import StageRecords, StageRow
 from penstock.errors import Diagnosis, TransientError
 from penstock.model.tables import TableRef
 
 # What a session waits for a lock on the target, while others wait for it.
 LOCK_MS = 5_000
 T = TypeVar("T")
-_KEYS = {
-    Kind.RUN: ("run_id",),
-    Kind.COMMIT: ("run_id", "partition_id"),
-    Kind.STEP: ("run_id", "step_id"),
-    Kind.RECOPY: ("run_id", "partition_id", "request"),
-    Kind.JOURNAL: ("run_id", "execution_id"),
-}
 LOOK_EVERY = 0.2
 # Of one statement; the server takes 2,100.
 MOST_VALUES = 2_000
 MAKING_SECONDS = 60
-_EXACT = "COLLATE Latin1_General_BIN2"
 
 
-def ddl(schema: str) -> str:
-    """The statements that create the control tables."""
-    return f"{_script('control.sql', schema)};\n{_script('figures.sql', schema)}"
-
-
-def _script(script: str, schema: str) -> str:
-    text = files(__package__).joinpath(script).read_text(encoding="utf-8").rstrip()
+def _named(schema: str) -> dict[str, str]:
     name = MSSQL.ident(schema)
-    return text.format(
-        schema=name,
-        text=MSSQL.literal(schema),
-        journal=MSSQL.literal(f"{name}.journal"),
-        make=MSSQL.literal(f"CREATE SCHEMA {name}"),
-        name="nvarchar",
-        long="nvarchar(max)",
-        exact=_EXACT,
-    )
+    return {
+        "journal": MSSQL.literal(f"{name}.journal"),
+        "make": MSSQL.literal(f"CREATE SCHEMA {name}"),
+    }
 
 
-class MssqlRecords(ServerRecords):
+SCRIPTS = ControlScripts(__package__, MSSQL, _named)
+ddl = SCRIPTS.control
+
+
+class MssqlRecords(StageRecords[MssqlSession]):
     steps_with_records = True
     scheme = "mssql"
     kept_in = "schema"
     listing = "SELECT name FROM sys.tables WHERE schema_id = SCHEMA_ID(?)"
-    besides = ("stage",)
+    scripts = SCRIPTS
 
     def __init__(self, session: MssqlSession, schema: str, *, loading: bool = False) -> None:
         super().__init__(session, schema, loading=loading)
-        self._session = session
-        self._open = False
         self.now = "CONVERT(nvarchar(40), SYSUTCDATETIME(), 121) + '+00:00'"
         self.text = "nvarchar(40)"
-
-    @property
-    def session(self) -> MssqlSession:
-        return self._session
 
     @property
     def connection(self) -> Connection:
@@ -104,12 +85,6 @@ class MssqlRecords(ServerRecords):
         with self.transaction():
             wait_for(self.connection, self.lock("penstock:control"), MAKING_SECONDS, CONTROL)
             yield
-
-    def ddl(self) -> str:
-        return ddl(self._schema)
-
-    def figures_ddl(self) -> str:
-        return _script("figures.sql", self._schema)
 
     @contextmanager
     def hurried(self) -> Iterator[None]:
@@ -144,7 +119,7 @@ class MssqlRecords(ServerRecords):
         )
         listed = ", ".join(map(self.ident, rows[0]))
         table = self.named(kind.value)
-        test = " AND ".join(f"o.{self.ident(name)} = v.{self.ident(name)}" for name in _KEYS[kind])
+        test = " AND ".join(f"o.{self.ident(name)} = v.{self.ident(name)}" for name in KEYS[kind])
         with translated("target", CONTROL):
             return self.connection.change(
                 f"INSERT INTO {table} ({listed}) SELECT {listed} FROM (VALUES {tuples})"
@@ -177,7 +152,7 @@ class MssqlRecords(ServerRecords):
             row = {**row, "series_key": row["series"] or f"run {row['run_id']}"}
         values: list[Any] = []
         listed = [self._value(name, value, values) for name, value in row.items()]
-        keys: list[tuple[str, ...]] = [_KEYS[kind]]
+        keys: list[tuple[str, ...]] = [KEYS[kind]]
         if kind is Kind.COMMIT:
             keys.append(("series_key", "partition_id"))
         tests = [
@@ -202,15 +177,11 @@ class MssqlRecords(ServerRecords):
 
     # Transactions
 
-    @contextmanager
-    def transaction(self) -> Iterator[None]:
+    def begin(self) -> None:
         self.connection.change("BEGIN TRANSACTION")
-        try:
-            yield
-            self.connection.change("COMMIT TRANSACTION")
-        except BaseException:
-            self.roll_back()
-            raise
+
+    def commit(self) -> None:
+        self.connection.change("COMMIT TRANSACTION")
 
     def roll_back(self) -> None:
         with suppress(DriverError):  # of a session that has ended
@@ -229,9 +200,7 @@ class MssqlRecords(ServerRecords):
             self._hold_for(run_id, hold)
             if hold is Hold.ALONE:
                 # What the run's open attempts do is void from here on.
-                self.connection.change(
-                    f"UPDATE {self.named('stage')} SET owner = 0 WHERE run_id = ?", [run_id]
-                )
+                self.void({"run_id": run_id})
             return body()
 
     def hold_run(self, run_id: str, mode: str) -> None:
@@ -257,7 +226,7 @@ class MssqlRecords(ServerRecords):
         until = time.monotonic() + patience
         for partition_id in partition_ids:
             self.guard_partition(run_id, partition_id)
-            while self.owner(run_id, partition_id) is not None:
+            while self.owners({"run_id": run_id, "partition_id": partition_id}):
                 if time.monotonic() >= until:
                     raise TransientError(
                         f"target: run {run_id}: an attempt of partition {partition_id} is open "
@@ -266,27 +235,56 @@ class MssqlRecords(ServerRecords):
                     )
                 time.sleep(LOOK_EVERY)
 
-    # Attempts: each has a row in `stage`, and a lock by its token's name as long as it lives.
+    # Attempts: each has a lock by its token's name as long as it lives
+
+    def new_token(self, before: str) -> str:
+        if before:
+            release(self.connection, self.lock(before))
+        token = super().new_token(before)
+        return token if try_lock(self.connection, self.lock(token), owner=SESSION) else ""
+
+    @contextmanager
+    def guarding(self, run_id: str, partition_id: str) -> Iterator[None]:
+        with self.transaction():
+            self.guard_partition(run_id, partition_id)
+            yield
 
     def guard_partition(self, run_id: str, partition_id: str) -> None:
         """Keep others from looking whose a partition is, until the transaction ends."""
         name = self.lock(f"penstock:{run_id}:{partition_id}")
         self._wait(name, f"partition {partition_id} of run {run_id}", EXCLUSIVE)
 
-    def owner(self, run_id: str, partition_id: str) -> tuple[str, int] | None:
-        """The token of the attempt that owns a partition and lives, and how far it has come."""
-        found = self.connection.rows(
-            f"SELECT token, beats FROM {self.named('stage')}"
-            " WHERE run_id = ? AND partition_id = ? AND owner = 1",
-            [run_id, partition_id],
-        )
-        for token, beats in found:
-            if self.is_alive(token):
-                return str(token), int(beats)
-        return None
+    def is_alive(self, stage: StageRow) -> bool:
+        return not are_free(self.connection, [self.lock(stage.token)])
 
-    def is_alive(self, token: str) -> bool:
-        return not are_free(self.connection, [self.lock(token)])
+    def holds(self, token: str) -> bool:
+        return (
+            self.connection.change(
+                f"UPDATE {self.named('stage')} SET {self.sign} WHERE token = ? AND owner = 1",
+                [token],
+            )
+            == 1
+        )
+
+    def stage_table(self, token: str) -> str:
+        return self.session.table(TableRef(self.schema, f"stage {token}"))
+
+    def drop_stage(self, token: str) -> None:
+        """One that is still locked stays for the next sweep."""
+        self.connection.change("SET LOCK_TIMEOUT 500")
+        try:
+            self.connection.change(f"DROP TABLE IF EXISTS {self.stage_table(token)}")
+            self.connection.change(f"DELETE FROM {self.named('stage')} WHERE token = ?", [token])
+        finally:
+            self.connection.change(LOCK_TIMEOUT)
+
+    # The table that is loaded
+
+    def made_at(self, table: TableRef) -> str:
+        return made_at(self.session, table)
+
+    def when_made(self, made: str) -> str:
+        return made.partition(":")[2]
 
     @contextmanager
     def alone(self, run_id: str, step_id: str = "") -> Iterator[None]:

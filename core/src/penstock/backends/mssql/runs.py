@@ -3,47 +3,21 @@ loaded."""
 
 from __future__ import annotations
 
-from penstock.backends.api.control import RunningAttempt, RunRow
-from penstock.backends.mssql.alike import set_identity
-from penstock.backends.mssql.catalog import enabled_indexes, made_at
-from penstock.backends.mssql.errors import translated
-from penstock.backends.mssql.loaded_table import check_loaded
+from penstock.backends.api.control import RunRow
+from penstock.backends.mssql.catalog.tables import enabled_indexes
+from penstock.backends.mssql.load.likeness import set_identity
 from penstock.backends.mssql.records import MssqlRecords
-from penstock.backends.mssql.stage import sweep
 from penstock.backends.sql.definition import SCHEMA
 from penstock.backends.sql.index_changes import IndexChange
-from penstock.backends.sql.server.runs import ServerRuns
+from penstock.backends.sql.server.runs import StagedRuns
 from penstock.model.plans import Step
 from penstock.model.tables import TableRef
 
 
-class MssqlRuns(ServerRuns):
+class MssqlRuns(StagedRuns):
     def __init__(self, records: MssqlRecords) -> None:
         super().__init__(records)
         self._tables: MssqlRecords = records
-
-    def made_at(self, table: TableRef) -> str | None:
-        return made_at(self._tables.session, table)
-
-    def check_loaded(self, run_id: str, table: TableRef, mode: str) -> None:
-        check_loaded(self._tables, run_id, table, mode)
-
-    def running(self, run_id: str) -> tuple[RunningAttempt, ...]:
-        records = self._tables
-        with translated("target", f"run {run_id}"):
-            found = records.connection.rows(
-                f"SELECT partition_id, attempt, token FROM {records.named('stage')}"
-                " WHERE run_id = ? AND owner = 1 ORDER BY partition_id",
-                [run_id],
-            )
-            return tuple(
-                RunningAttempt(partition_id, int(number), "loading", "", None)
-                for partition_id, number, token in found
-                if records.is_alive(token)
-            )
-
-    def sweep(self) -> None:
-        sweep(self._tables)
 
     # Steps
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 
 from penstock.backends.api.scratch import PREFIX
+from penstock.backends.mssql.catalog.own_parts import COMMENTS, GRANTS, attached
 from penstock.backends.mssql.connection import Connection, connect
 from penstock.backends.mssql.dialect import MSSQL
 from penstock.backends.mssql.errors import planning, translated
+from penstock.backends.mssql.load.exchange import like as statements_like
 from penstock.backends.mssql.locks import SESSION, release, try_lock
 from penstock.backends.mssql.session import MssqlSession
-from penstock.backends.mssql.swap import like as statements_like
-from penstock.backends.mssql.written import COMMENTS, GRANTS, attached
 from penstock.backends.shared.scratch_schema import LOCK_SECONDS, NEEDED_BY, ScratchSchema
 from penstock.backends.sql.relations import check_is_table, read_relations
 from penstock.errors import PlanningError
@@ -72,6 +72,9 @@ class MssqlScratch(ScratchSchema[Connection]):
         for (table,) in connection.rows(tables, [name]):
             connection.change(f"DROP TABLE {MSSQL.table(TableRef(name, table))}")
         connection.change(f"DROP SCHEMA IF EXISTS {MSSQL.ident(name)}")
+
+
+open_scratch = MssqlScratch
 
 
 def _lock_of(name: str) -> str:

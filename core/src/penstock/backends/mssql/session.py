@@ -11,7 +11,7 @@ from penstock.backends.mssql.dialect import MSSQL, OLDER
 from penstock.backends.mssql.errors import planning, translated
 from penstock.backends.mssql.types import type_of
 from penstock.backends.sql.dialect import Type
-from penstock.backends.sql.server.session import ServerSession
+from penstock.backends.sql.server.session import InterruptibleSession
 from penstock.backends.sql.session import Row
 from penstock.model.tables import TableRef
 
@@ -20,7 +20,7 @@ ONE_TABLE = "FROM (SELECT CAST(? AS int) AS object_id) AS o"
 """In a query for `facts`: the table that is asked about."""
 
 
-class MssqlSession(ServerSession):
+class MssqlSession(InterruptibleSession):
     """See `Session`."""
 
     connection: Connection
@@ -33,6 +33,14 @@ class MssqlSession(ServerSession):
     @property
     def catalog(self) -> str:
         return self.connection.inside or self.connection.home
+
+    @property
+    def server(self) -> str:
+        ((name,),) = self.once("SELECT @@SERVERNAME", "server")
+        return f"{name}/{self.connection.home}"
+
+    def type_made(self, written: str, subject: str) -> Type:
+        return super().type_made(written.partition(" COLLATE")[0], subject)
 
     def facts(self, query: str, table: TableRef) -> list[Row]:
         """The query's value is the table's number."""

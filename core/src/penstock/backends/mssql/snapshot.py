@@ -19,6 +19,7 @@ from penstock.backends.mssql.locks import SESSION, SHARED, release, try_lock
 from penstock.backends.sql.server.records import lock_name
 from penstock.errors import Diagnosis, PenstockError, PlanningError, SnapshotLost
 from penstock.model.snapshots import Snapshot
+from penstock.model.tables import Relation
 
 MARK = "penstock_snapshot_"
 # Younger ones are left to whoever resumes the run of a holder that was killed.
@@ -130,6 +131,11 @@ class HeldDatabase:
                 drop(self._connection, self._name)
         self._closed = True
         self._connection.close()
+
+
+def hold_snapshot(url: str, relations: Sequence[Relation]) -> HeldDatabase:
+    """All relations: whatever is in the database."""
+    return HeldDatabase(url)
 
 
 def _check_edition(connection: Connection) -> None:

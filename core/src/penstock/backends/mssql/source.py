@@ -6,7 +6,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from penstock.backends.api.facts import ChildTable, KeyStatistics, TableStatistics
-from penstock.backends.mssql.catalog import (
+from penstock.backends.mssql.catalog.histogram import read_bounds
+from penstock.backends.mssql.catalog.links import is_modelled
+from penstock.backends.mssql.catalog.own_parts import OWN, attached
+from penstock.backends.mssql.catalog.partitions import (
+    child_of,
+    partitioning,
+    parts_of,
+    tested,
+    within,
+)
+from penstock.backends.mssql.catalog.table_model import model_of
+from penstock.backends.mssql.catalog.tables import (
     COLLATION,
     DIALECT,
     indexed,
@@ -15,34 +26,19 @@ from penstock.backends.mssql.catalog import (
     last_numbers,
     stored,
     table_columns,
-    unique_keys,
 )
 from penstock.backends.mssql.connection import connect
-from penstock.backends.mssql.dialect import BLOCKS, MSSQL
-from penstock.backends.mssql.histogram import read_bounds
-from penstock.backends.mssql.linked import is_modelled, read_comments, read_foreign_keys
-from penstock.backends.mssql.modelled import model_of
-from penstock.backends.mssql.partitions import (
-    Part,
-    child_of,
-    partitioning,
-    parts_of,
-    tested,
-    within,
-)
+from penstock.backends.mssql.dialect import BLOCKS
 from penstock.backends.mssql.session import MssqlSession
 from penstock.backends.mssql.snapshot import enter
-from penstock.backends.mssql.types import arrow_type
-from penstock.backends.mssql.written import WRITTEN, attached, read_written
-from penstock.backends.shared.arrow import TRAIT
+from penstock.backends.mssql.types import TYPES
 from penstock.backends.sql.definition import definition_of
 from penstock.backends.sql.dialect import Type
-from penstock.backends.sql.relations import TYPE
-from penstock.backends.sql.source import SqlSource
+from penstock.backends.sql.server.source import ServerSource
 from penstock.errors import PlanningError
 from penstock.model.codec import to_json
 from penstock.model.extents import Extent, Key
-from penstock.model.snapshots import Snapshot, SourceState
+from penstock.model.snapshots import Snapshot
 from penstock.model.table_model import TableDefinition
 from penstock.model.tables import Column, Query, Relation, SequencePosition, TableRef
 
@@ -60,22 +56,12 @@ _UNLIKE = {
 ROW_BYTES = 100
 
 
-def server_of(session: MssqlSession) -> str:
-    """What tells a server's database from others."""
-    ((server,),) = session.once("SELECT @@SERVERNAME", "server")
-    return f"{server}/{session.connection.home}"
-
-
-class MssqlSource(SqlSource):
-    settle_seconds = 0.0
-    _session: MssqlSession
+class MssqlSource(ServerSource[MssqlSession]):
+    types = TYPES
+    moment = "SELECT CONVERT(varchar(40), SYSUTCDATETIME(), 126)"
 
     def __init__(self, url: str) -> None:
-        session = MssqlSession(connect(url, "source"))
-        super().__init__(session, session.rows_of)
-
-    def close(self) -> None:
-        self._session.connection.close()
+        super().__init__(MssqlSession(connect(url, "source")))
 
     def adopt(self, snapshot: Snapshot) -> None:
         connection = self._session.connection
@@ -85,37 +71,18 @@ class MssqlSource(SqlSource):
 
     # Columns
 
-    def described(self, relation: Relation) -> dict[str, Type]:
-        if isinstance(relation, TableRef):
-            return {column.name: column.traits[TYPE] for column in self.columns(relation)}
-        return super().described(relation)
+    def table_columns(self, table: TableRef) -> tuple[Column, ...]:
+        return table_columns(self._session, table)
 
-    def columns(self, relation: Relation) -> tuple[Column, ...]:
-        if isinstance(relation, TableRef):
-            return table_columns(self._session, relation)
-        assert isinstance(relation, Query)
-        found = self._session.describe(relation.text, "--query")
-        return tuple(Column(name, str(type_), traits={TYPE: type_}) for name, type_ in found)
+    def query_columns(self, query: Query) -> Sequence[tuple[str, Type]]:
+        return self._session.describe(query.text, "--query")
 
-    def in_arrow(self, relation: Relation, columns: Sequence[Column]) -> tuple[Column, ...]:
-        return tuple(
-            replace(column, traits={**column.traits, TRAIT: arrow_type(column.traits[TYPE])})
-            for column in columns
-        )
-
-    def definition(self, relation: Relation, *, partitioning: bool) -> TableDefinition:
-        if not self.is_table(relation):
-            return super().definition(relation, partitioning=partitioning)
-        assert isinstance(relation, TableRef)
-        keys = unique_keys(self._session, relation)
-        written = read_written(self._session, relation)
-        own, columns = attached(self._session, relation), self.columns(relation)
-        comments = read_comments(self._session, relation)
-        foreign_keys = read_foreign_keys(self._session, relation)
-        model = model_of(written, columns, keys, foreign_keys, comments)
-        others = [item for item in own if not is_modelled(item)]
-        definition = definition_of(DIALECT, columns, model, own, others)
-        return replace(definition, content={**definition.content, WRITTEN: to_json(written)})
+    def table_definition(self, table: TableRef) -> TableDefinition:
+        model, own = model_of(self._session, table)
+        hanging = attached(self._session, table)
+        others = [item for item in hanging if not is_modelled(item)]
+        found = definition_of(DIALECT, self.columns(table), model, hanging, others)
+        return replace(found, content={**found.content, OWN: to_json(own)})
 
     def positions(self, relation: Relation) -> Mapping[str, SequencePosition]:
         found = isinstance(relation, TableRef) and last_numbers(self._session, relation)
@@ -124,27 +91,9 @@ class MssqlSource(SqlSource):
         name, first, _, last = found
         return {name: SequencePosition(first if last is None else last, last is not None)}
 
-    def state(self, relation: Relation) -> SourceState:
-        # Nothing tells for sure whether somebody has written: no moment is like another one.
-        ((now,),) = self._session.fetch(
-            "SELECT CONVERT(varchar(40), SYSUTCDATETIME(), 126)", "state"
-        )
-        server = server_of(self._session)
-        if not isinstance(relation, TableRef):
-            return SourceState(server, "", now, "")
-        parts = partitioning(self._session, relation)
-        return SourceState(
-            f"{server}:{relation}", laid_out(self._session, relation), now, "", parts
-        )
-
-    def may_have_moved(
-        self,
-        relation: Relation,
-        where: str | None,
-        extents: Sequence[tuple[Extent, int | None]],
-        since: SourceState,
-    ) -> bool:
-        return True  # nothing tells
+    def layout(self, table: TableRef) -> tuple[str, str]:
+        partitions = partitioning(self._session, table)
+        return laid_out(self._session, table), partitions
 
     def rows_of(self, relation: Relation, extent: Extent) -> str:
         return within(self._rows(relation), extent)
@@ -155,19 +104,11 @@ class MssqlSource(SqlSource):
 
     # Sizes
 
-    def statistics(self, relation: Relation, where: str | None) -> TableStatistics:
-        self.check_where(relation, where)
-        known = self.is_table(relation)
-        rows: int | None = None
-        size, what, paged = 0, "a query or a view", False
-        parts: list[Part] = []
-        if known:
-            assert isinstance(relation, TableRef)
-            rows, size = stored(self._session, relation)
-            size = size or rows * ROW_BYTES
-            what, paged = kept_as(self._session, relation)
-            parts = parts_of(self._session, relation)
-        about = f"of about {rows:,} rows" if rows is not None else "of unknown size"
+    def stored(self, table: TableRef) -> TableStatistics:
+        rows, size = stored(self._session, table)
+        size = size or rows * ROW_BYTES
+        what, paged = kept_as(self._session, table)
+        parts = parts_of(self._session, table)
         if parts:
             what += f" in {len(parts)} partition{'s' * (len(parts) > 1)}"
         share = size / max(1, sum(part.rows for part in parts))
@@ -177,26 +118,21 @@ class MssqlSource(SqlSource):
             selected=1.0,
             blocks=BLOCKS if paged else None,
             blocks_scan=paged,
-            storage=f"{what} {about}, {size / 1e6:,.1f} MB" if known else f"{what} {about}",
-            default_key=self._default_key(relation),
+            storage=f"{what} of about {rows:,} rows, {size / 1e6:,.1f} MB",
+            default_key=None,
             children=tuple(
-                ChildTable(child_of(relation, part), part.rows, round(part.rows * share), None)
+                ChildTable(child_of(table, part), part.rows, round(part.rows * share), None)
                 for part in parts
-                if isinstance(relation, TableRef)
             ),
-            sampled=known,
-            rows_hint=f"UPDATE STATISTICS {self._rows(relation)}" if known else "",
-            notes=tuple(f"read {note}" for note in self._session.connection.driver.notes),
+            rows_hint=f"UPDATE STATISTICS {self._rows(table)}",
         )
 
-    def _default_key(self, relation: Relation) -> str | None:
-        if not self.is_table(relation):
-            return None
-        assert isinstance(relation, TableRef)
-        for name in indexed(self._session, relation)[:1]:
-            if self.key_type(relation, Key(name)) in MSSQL.ranged:
-                return name
-        return None
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return tuple(f"read {note}" for note in self._session.connection.driver.notes)
+
+    def leading(self, table: TableRef) -> Sequence[str]:
+        return indexed(self._session, table)
 
     # Keys
 
@@ -249,3 +185,6 @@ class MssqlSource(SqlSource):
                 "cut by another column, or load in another mode"
             )
         return ""
+
+
+open_source = MssqlSource

@@ -2,118 +2,73 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from penstock.backends.api.facts import Fit, LoadRequest
-from penstock.backends.mssql.alike import column_text, identity_steps, names_free
+from penstock.backends.api.facts import LoadRequest
 from penstock.backends.mssql.capabilities import TARGET
-from penstock.backends.mssql.catalog import DIALECT, IDENTITY, table_columns
+from penstock.backends.mssql.catalog.own_parts import OWN, OwnParts
+from penstock.backends.mssql.catalog.tables import DIALECT, IDENTITY, table_columns
 from penstock.backends.mssql.connection import connect
-from penstock.backends.mssql.made import TYPES, WRITTEN_TYPE, MssqlTables, text_type
+from penstock.backends.mssql.load.likeness import column_text, identity_steps, names_free
+from penstock.backends.mssql.load.tables import MssqlTables, text_type
 from penstock.backends.mssql.records import MssqlRecords
 from penstock.backends.mssql.runs import MssqlRuns
 from penstock.backends.mssql.session import MssqlSession
-from penstock.backends.mssql.source import server_of
-from penstock.backends.mssql.types import arrow_type
-from penstock.backends.mssql.written import WRITTEN, Written
-from penstock.backends.shared.arrow import TRAIT, is_list, schema_of, schema_to_text
-from penstock.backends.shared.arrow import arrow_type as arrow_type_of
-from penstock.backends.shared.fitting import fit_column
-from penstock.backends.shared.made_types import check_type
-from penstock.backends.sql.load_plan import plan_load
-from penstock.backends.sql.relations import TYPE
-from penstock.backends.sql.session import keeping
-from penstock.backends.sql.target import SqlTarget, no_rows
+from penstock.backends.mssql.types import TYPES
+from penstock.backends.shared.arrow import arrow_type, is_list
+from penstock.backends.sql.server.target import ServerTarget
 from penstock.model.codec import from_json
 from penstock.model.plans import LoadPlan
 from penstock.model.table_model import TableDefinition
-from penstock.model.tables import Column, Relation, TableRef
+from penstock.model.tables import Column, TableRef
 
 
-class MssqlTarget(SqlTarget):
+class MssqlTarget(ServerTarget[MssqlSession]):
     capabilities = TARGET
     tables = MssqlTables(DIALECT)
+    types = TYPES
 
     def __init__(self, url: str, control_schema: str) -> None:
-        self._session = MssqlSession(connect(url, "target"))
-        self._defined: tuple[Column, ...] = ()
+        super().__init__(MssqlSession(connect(url, "target")))
         self.control = MssqlRuns(MssqlRecords(self._session, control_schema))
 
     def close(self) -> None:
         self._session.connection.interrupt()
-        self._session.connection.close()
+        super().close()
 
-    def describing(self, relations: Sequence[Relation]) -> AbstractContextManager[None]:
-        return keeping(self._session, relations)
+    def table_columns(self, table: TableRef) -> tuple[Column, ...]:
+        return table_columns(self._session, table)
 
-    @contextmanager
-    def _reading(self) -> Iterator[MssqlSession]:
-        yield self._session
-
-    @contextmanager
-    def _rows_made(self) -> Iterator[tuple[MssqlSession, str]]:
-        yield self._session, no_rows(self._session, self._defined)
-
-    def columns(self, table: TableRef) -> tuple[Column, ...]:
-        return tuple(map(_in_arrow, table_columns(self._session, table)))
-
-    def defined_columns(
-        self,
-        table: TableRef,
-        definition: TableDefinition,
-        columns: Sequence[Column],
-        types: Mapping[str, str],
-    ) -> tuple[Column, ...]:
-        alike = definition.dialect == DIALECT
-        texts: dict[str, Column] = {}
-        if WRITTEN in definition.content:
-            named = names_free(self._session, table)
-            written = from_json(Written, definition.content[WRITTEN]).columns
-            # Of some columns each is one that is written.
-            whole = {each.name for each in written} == {column.name for column in columns}
-            texts = {
-                each.name: Column(
-                    each.name, column_text(each, named), each.nullable, generated=each.computed
-                )
-                for each in written
-                if whole or not each.computed
-            }
-        unlike = {} if alike else TYPES.of_all(columns, definition, types)
-        found = []
-        for column in columns:
-            asked = types.get(column.name, "")
-            type_, text = column.type, texts.get(column.name)
-            if asked:
-                check_type(WRITTEN_TYPE, column.name, asked)
-                type_, text = asked.strip(), None
-            elif not alike:
-                type_ = unlike[column.name]
-                if type_ == TYPES.text and not is_list(arrow_type_of(column)):
-                    type_ = text_type(column, definition) or type_
-            plain = text or replace(column, type=type_, generated=False, traits={})
-            described = self._session.type_made(
-                type_.partition(" COLLATE")[0], f"column {column.name} of {table}"
+    def alike(
+        self, table: TableRef, definition: TableDefinition, columns: Sequence[Column]
+    ) -> Mapping[str, Column]:
+        if OWN not in definition.content:
+            return {}
+        named = names_free(self._session, table)
+        own = from_json(OwnParts, definition.content[OWN])
+        there = definition.model.columns
+        # Of some columns each is one that is written.
+        whole = {each.name for each in there} == {column.name for column in columns}
+        return {
+            each.name: Column(
+                each.name,
+                column_text(each, own, named),
+                each.nullable,
+                generated=each.generated is not None,
             )
-            found.append(_in_arrow(replace(plain, traits={TYPE: described})))
-        self._defined = tuple(found)
-        return self._defined
+            for each in there
+            if whole or each.generated is None
+        }
 
-    def identity(self, table: TableRef) -> str:
-        return f"{server_of(self._session)}:{table}"
-
-    def fit(self, source: Sequence[Column], target: Sequence[Column]) -> list[Fit]:
-        return [
-            Fit("the server computes it") if theirs.generated else fit_column(mine, theirs)
-            for mine, theirs in zip(source, target, strict=True)
-        ]
+    def unlike(self, column: Column, definition: TableDefinition, type_: str) -> str:
+        if type_ != TYPES.made.text or is_list(arrow_type(column)):
+            return type_
+        return text_type(column, definition) or type_
 
     def plan_load(self, request: LoadRequest) -> LoadPlan:
+        plan = super().plan_load(request)
         columns = request.made or self.columns(request.target)
-        by_name = {column.name: column for column in columns}
-        written = schema_to_text(schema_of(by_name[pair.target] for pair in request.pairs))
-        plan = plan_load(self._session, self.tables, request, columns, written)
         numbered = [column.name for column in columns if column.traits.get(IDENTITY)]
         if request.mode.builds_beside and numbered:
             plan = replace(plan, steps=(*plan.steps, *identity_steps(request, numbered)))
@@ -121,6 +76,4 @@ class MssqlTarget(SqlTarget):
         return replace(plan, warnings=(*plan.warnings, *notes))
 
 
-def _in_arrow(column: Column) -> Column:
-    kind = arrow_type(column.traits[TYPE])
-    return replace(column, traits={**column.traits, TRAIT: kind})
+open_target = MssqlTarget

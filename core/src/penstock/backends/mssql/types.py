@@ -1,10 +1,20 @@
-"""The types of columns, of tables and of queries alike, and in what form their values travel."""
+"""The types of columns, of tables and of queries alike, and what is known of each."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import date
 
 import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.backends.shared import guards
+from penstock.backends.shared.guards import Guard
+from penstock.backends.shared.made_types import MadeTypes, with_units
+from penstock.backends.shared.type_table import TypeLine, TypeTable
+from penstock.model import table_model as model
 
 MAX = -1
 """The length of what is stored apart from the row."""
@@ -15,25 +25,6 @@ MICROS = 6
 _WIDE = ("nchar", "nvarchar")
 """Of two bytes for each character."""
 _WITH_LENGTH = ("char", "varchar", *_WIDE, "binary", "varbinary")
-_ARROW = {
-    "bit": pa.bool_(),
-    "tinyint": pa.uint8(),
-    "smallint": pa.int16(),
-    "int": pa.int32(),
-    "bigint": pa.int64(),
-    "real": pa.float32(),
-    "float": pa.float64(),
-    "money": pa.decimal128(19, 4),
-    "smallmoney": pa.decimal128(10, 4),
-    "date": pa.date32(),
-    "time": pa.time64("us"),
-    "datetime": pa.timestamp("us"),
-    "datetime2": pa.timestamp("us"),
-    "smalldatetime": pa.timestamp("us"),
-    "uniqueidentifier": pa.uuid(),
-    "geometry": pa.binary(),
-    "geography": pa.binary(),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,38 +65,129 @@ def type_of(name: str, length: int, precision: int, scale: int) -> MsType:
     return MsType(name)
 
 
-def arrow_type(of: MsType) -> pa.DataType:
-    """In what type the values of a column travel."""
-    if of.name in ("decimal", "numeric"):
-        return pa.decimal128(of.length, of.scale)
-    if of.name == "datetimeoffset":
-        return pa.timestamp("us", "UTC")
-    if of.name in BYTES:
-        return pa.binary()
-    return _ARROW.get(of.name, pa.string())
+def _decimal(of: MsType) -> pa.DataType:
+    return pa.decimal128(of.length, of.scale)
 
 
-def travelling(value: str, of: MsType) -> str:
-    """What is selected, so that the driver has a value that can be one of a record batch."""
-    match of.name:
-        case "hierarchyid":
-            return f"{value}.ToString()"
-        case "geometry" | "geography":
-            return f"{value}.STAsBinary()"
-        case "sql_variant":
-            return f"CAST({value} AS nvarchar(4000))"
-        case "xml" | "ntext" | "text":
-            return f"CAST({value} AS nvarchar(max))"
-        case "image":
-            return f"CAST({value} AS varbinary(max))"
-        case "timestamp" | "rowversion":
-            return f"CAST({value} AS binary(8))"
-    return value
-
-
-def finer(value: str, of: MsType) -> str:
-    """A test for what would be cut off without a word: less than a microsecond. Empty where none
-    can be."""
+def _finer(value: str, of: MsType) -> str:
     if of.name in FRACTIONS and of.length > MICROS:
         return f"DATEPART(nanosecond, {value}) % 1000 <> 0"
     return ""
+
+
+# What columns would change
+
+_MINUTE = 60_000_000
+# A tick is a third of a hundredth of a second, written with three digits.
+_TICKS = pa.array([0, 3, 7, -3, -7], pa.int64())
+
+
+def _texts(of: MsType) -> Iterator[Guard]:
+    if of.length != MAX:
+        yield guards.characters(of.length, of)
+
+
+def _octets(of: MsType) -> Iterator[Guard]:
+    if of.length != MAX:
+        yield guards.octets(of.length, of)
+
+
+def _all_octets(of: MsType) -> Iterator[Guard]:
+    yield guards.all_octets(of.length, of)
+
+
+# The first and the last day of a type, see
+# https://learn.microsoft.com/en-us/sql/t-sql/data-types/date-and-time-types
+def _ticks(of: MsType) -> Iterator[Guard]:
+    yield guards.days(date(1753, 1, 1), date(9999, 12, 31), of)
+    yield Guard("a time in its ticks (.000, .003, .007 s), or a column of datetime2", _off_tick)
+
+
+def _minutes(of: MsType) -> Iterator[Guard]:
+    yield guards.days(date(1900, 1, 1), date(2079, 6, 6), of)
+    yield guards.steps(_MINUTE, of)
+
+
+def _fractions(of: MsType) -> Iterator[Guard]:
+    if of.length < MICROS:
+        yield guards.steps(int(10 ** (MICROS - of.length)), of)
+
+
+def _off_tick(array: pa.Array) -> pa.Array:
+    micros = array.cast(pa.int64())
+    millis = pc.divide(micros, 1000)
+    last = pc.subtract(millis, pc.multiply(pc.divide(millis, 10), 10))
+    off_tick = pc.and_(pc.invert(pc.is_in(last, _TICKS)), pc.is_valid(array))
+    return pc.or_(guards.remains(micros, 1000), off_tick)
+
+
+_AS_TEXT = "CAST({} AS nvarchar(max))"
+_VERSION = TypeLine[MsType](pa.binary(), "bytea", travels="CAST({} AS binary(8))")
+_SHAPE = TypeLine[MsType](pa.binary(), travels="{}.STAsBinary()")
+_DIGITS = {"s": "(0)", "ms": "(3)", "us": "(6)", "ns": "(6)"}
+TYPES: TypeTable[MsType] = TypeTable(
+    {
+        "bit": TypeLine(pa.bool_(), "bool", model.BOOLEAN),
+        "tinyint": TypeLine(pa.uint8(), "int2", model.INTEGER),
+        "smallint": TypeLine(pa.int16(), "int2", model.INTEGER),
+        "int": TypeLine(pa.int32(), "int4", model.INTEGER),
+        "bigint": TypeLine(pa.int64(), "int8", model.INTEGER),
+        "decimal": TypeLine(_decimal, "numeric", model.DECIMAL),
+        "numeric": TypeLine(_decimal, "numeric", model.DECIMAL),
+        "money": TypeLine(pa.decimal128(19, 4), "numeric", model.DECIMAL),
+        "smallmoney": TypeLine(pa.decimal128(10, 4), "numeric", model.DECIMAL),
+        "real": TypeLine(pa.float32(), "float4", model.FLOAT),
+        "float": TypeLine(pa.float64(), "float8", model.FLOAT),
+        "date": TypeLine(pa.date32(), "date", model.DATE),
+        "time": TypeLine(pa.time64("us"), "time", model.TIME, guards=_fractions),
+        "datetime": TypeLine(pa.timestamp("us"), "timestamp", model.TIMESTAMP, guards=_ticks),
+        "datetime2": TypeLine(pa.timestamp("us"), "timestamp", model.TIMESTAMP, guards=_fractions),
+        "smalldatetime": TypeLine(
+            pa.timestamp("us"), "timestamp", model.TIMESTAMP, guards=_minutes
+        ),
+        "datetimeoffset": TypeLine(
+            pa.timestamp("us", "UTC"), "timestamptz", model.MOMENT, guards=_fractions
+        ),
+        "char": TypeLine(pa.string(), "varchar", model.TEXT, guards=_texts),
+        "varchar": TypeLine(pa.string(), "varchar", model.TEXT, guards=_texts),
+        "nchar": TypeLine(pa.string(), "text", model.TEXT, guards=_texts),
+        "nvarchar": TypeLine(pa.string(), "text", model.TEXT, guards=_texts),
+        "text": TypeLine(pa.string(), kind=model.TEXT, travels=_AS_TEXT),
+        "ntext": TypeLine(pa.string(), kind=model.TEXT, travels=_AS_TEXT),
+        "xml": TypeLine(pa.string(), travels=_AS_TEXT),
+        "json": TypeLine(pa.string(), kind=model.JSON),
+        "binary": TypeLine(pa.binary(), "bytea", model.BYTES, guards=_all_octets),
+        "varbinary": TypeLine(pa.binary(), "bytea", model.BYTES, guards=_octets),
+        "image": TypeLine(pa.binary(), kind=model.BYTES, travels="CAST({} AS varbinary(max))"),
+        "timestamp": _VERSION,
+        "rowversion": _VERSION,
+        "uniqueidentifier": TypeLine(pa.uuid(), kind=model.UUID),
+        "geometry": _SHAPE,
+        "geography": _SHAPE,
+        "hierarchyid": TypeLine(pa.string(), travels="{}.ToString()"),
+        "sql_variant": TypeLine(pa.string(), travels="CAST({} AS nvarchar(4000))"),
+    },
+    other=TypeLine(pa.string()),
+    finer=_finer,
+    too_fine="a time of 100 nanoseconds, which record batches would lose; use --query with "
+    "CAST(... AS datetime2(6)), or datetimeoffset(6) or time(6), which rounds it",
+    made=MadeTypes(
+        database="SQL Server",
+        boolean="bit",
+        signed={8: "smallint", 16: "smallint", 32: "int", 64: "bigint"},
+        unsigned={8: "tinyint", 16: "int", 32: "bigint", 64: "decimal(20,0)"},
+        floats={32: "real", 64: "float"},
+        digits=(38, 38),
+        text="nvarchar(max)",
+        bytes="varbinary(max)",
+        uuid="uniqueidentifier",
+        json="nvarchar(max)",
+        time=with_units("time", _DIGITS),
+        timestamp=with_units("datetime2", _DIGITS),
+        zoned=with_units("datetimeoffset", _DIGITS),
+    ),
+    # It stands in our statement: words, and what is in parentheses.
+    written=re.compile(
+        r"\s*[A-Za-z]\w*\s*(?:\((?:\d+|max)(?:\s*,\s*\d+)?\))?(?:\s+COLLATE\s+\w+)?\s*", re.I
+    ),
+)

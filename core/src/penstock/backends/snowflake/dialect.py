@@ -6,9 +6,10 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from penstock.backends.snowflake.canonical import canonical
-from penstock.backends.snowflake.names import shown, swapped
-from penstock.backends.sql.bounds import TEXTS, decimal
+from penstock.backends.snowflake.catalog.canonical import canonical
+from penstock.backends.snowflake.catalog.names import shown, swapped
+from penstock.backends.snowflake.types import TYPES
+from penstock.backends.sql.bounds import TEXTS
 from penstock.backends.sql.described import TableQuery
 from penstock.backends.sql.dialect import NEW_UUID, NOW, UTC_NOW, CatalogDialect, Type
 from penstock.errors import PlanningError
@@ -16,17 +17,6 @@ from penstock.model.extents import Bound
 from penstock.model.table_model import Identity
 from penstock.model.tables import TableRef
 
-_TAGS = {
-    "float": "float8",
-    "varchar": "text",
-    "boolean": "bool",
-    "date": "date",
-    "time": "time",
-    "timestamp_ntz": "timestamp",
-    "timestamp_ltz": "timestamptz",
-    "timestamp_tz": "timestamptz",
-    "binary": "bytea",
-}
 _TYPES = {
     "bool": "BOOLEAN",
     **dict.fromkeys(("int2", "int4", "int8"), "NUMBER(38,0)"),
@@ -38,7 +28,6 @@ _TYPES = {
     "timestamptz": "TIMESTAMP_LTZ",
     "bytea": "BINARY",
 }
-_WHOLE = ((4, "int2"), (9, "int4"), (19, "int8"))
 _ZONE = re.compile(r"(?:Z|[+-]00(?::?00)?)$")
 
 
@@ -112,9 +101,7 @@ class SnowflakeDialect(CatalogDialect):
     # Bounds
 
     def tag_of(self, type_: Type) -> str:
-        if type_.name == "number" and not type_.scale:
-            return next((tag for most, tag in _WHOLE if type_.precision <= most), "numeric")
-        return "numeric" if type_.name == "number" else _TAGS.get(type_.name, str(type_.name))
+        return TYPES.tag(type_)
 
     def bound(self, bound: Bound) -> str:
         if bound.type in ("timestamp", "timestamptz"):
@@ -123,9 +110,6 @@ class SnowflakeDialect(CatalogDialect):
             # The session's zone is UTC.
             bound = replace(bound, text=_ZONE.sub("", bound.text))
         return super().bound(bound)
-
-    def number(self, bound: Bound) -> str:
-        return decimal(bound)[0]
 
     def binary(self, digits: str) -> str:
         return f"TO_BINARY('{digits}', 'HEX')"
@@ -137,9 +121,6 @@ class SnowflakeDialect(CatalogDialect):
             stamp = f"CAST(CAST({value} AS TIMESTAMP_LTZ) AS TIMESTAMP_NTZ)"
             return f"{self.text(stamp)} || '+00'"
         return self.text(value)
-
-    def hashed(self, value: str) -> str:
-        return self.digest(self.text(value))
 
     # Checksums
 

@@ -9,13 +9,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from penstock.backends.snowflake.connection import Connection, Error, connect
 from penstock.errors import PenstockError
-
-if TYPE_CHECKING:
-    from penstock.backends.snowflake.records import SnowflakeRecords
 
 BEAT_SECONDS = 5.0
 LAPSE_SECONDS = 30
@@ -69,12 +65,14 @@ class Leases:
     """Names that this process has taken, and keeps by signs of life.
 
     Parameters:
+        table: the control table of leases, as statements have it.
+        url: of the target, for a connection of its own.
         token: tells them from those of others.
     """
 
-    def __init__(self, records: SnowflakeRecords, url: str, token: str) -> None:
-        self._records = records
-        self._table = records.named("lease")
+    def __init__(self, connection: Connection, table: str, url: str, token: str) -> None:
+        self._connection = connection
+        self._table = table
         self._url = url
         self._token = token
         self._left = threading.Event()
@@ -84,12 +82,12 @@ class Leases:
         """By anybody who lives."""
         places = ", ".join("?" * len(names))
         query = f"SELECT process FROM {self._table} WHERE {BEATEN} AND name IN ({places})"
-        rows = self._records.connection.rows(query, names)
+        rows = self._connection.rows(query, names)
         return any(not is_gone(process) for (process,) in rows)
 
     def is_mine(self, name: str) -> bool:
         query = f"SELECT 1 FROM {self._table} WHERE name = ? AND token = ?"
-        return bool(self._records.connection.rows(query, [name, self._token]))
+        return bool(self._connection.rows(query, [name, self._token]))
 
     def take(self, name: str) -> bool:
         """In a transaction that keeps others from it. Returns: whether nobody has it."""
@@ -99,7 +97,7 @@ class Leases:
         """The same of several: all of them, or none."""
         if self.is_held(names):
             return False
-        connection = self._records.connection
+        connection = self._connection
         places = ", ".join("?" * len(names))
         connection.change(f"DELETE FROM {self._table} WHERE name IN ({places})", names)
         row = "SELECT ?, ?, ?, SYSDATE()"
@@ -113,7 +111,7 @@ class Leases:
         return True
 
     def release(self, name: str) -> None:
-        self._records.connection.change(
+        self._connection.change(
             f"DELETE FROM {self._table} WHERE name = ? AND token = ?", [name, self._token]
         )
 
@@ -139,6 +137,4 @@ class Leases:
             return
         self._left.set()
         with suppress(Error, PenstockError):
-            self._records.connection.change(
-                f"DELETE FROM {self._table} WHERE token = ?", [self._token]
-            )
+            self._connection.change(f"DELETE FROM {self._table} WHERE token = ?", [self._token])

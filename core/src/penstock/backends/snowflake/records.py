@@ -11,44 +11,36 @@ import secrets
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from importlib.resources import files
 from typing import Any, TypeVar
 
 from penstock.backends.api.records import Hold, Kind, Row
+from penstock.backends.snowflake.catalog.names import shown
+from penstock.backends.snowflake.catalog.tables import facts_of
 from penstock.backends.snowflake.connection import Connection, Error
 from penstock.backends.snowflake.dialect import SNOWFLAKE
 from penstock.backends.snowflake.errors import translated
-from penstock.backends.snowflake.leases import BEATEN, LAPSE_SECONDS, Leases, is_gone
-from penstock.backends.snowflake.names import shown
+from penstock.backends.snowflake.leases import BEATEN, LAPSE_SECONDS, Leases, is_gone, this_process
 from penstock.backends.snowflake.session import SnowflakeSession
-from penstock.backends.sql.server.records import CONTROL, ServerRecords
+from penstock.backends.sql.server.records import CONTROL, KEYS, ControlScripts
+from penstock.backends.sql.server.stages import StageRecords, StageRow, table_changed
 from penstock.errors import Diagnosis, StallError, TransientError
+from penstock.model.tables import TableRef
+from penstock.spec.modes import Mode
 
 T = TypeVar("T")
-_KEYS = {
-    Kind.RUN: ("run_id",),
-    Kind.COMMIT: ("run_id", "partition_id"),
-    Kind.STEP: ("run_id", "step_id"),
-    Kind.RECOPY: ("run_id", "partition_id", "request"),
-    Kind.JOURNAL: ("run_id", "execution_id"),
-}
 LOOK_EVERY = 0.5
+# An attempt that has given no sign of life for longer is dead, wherever it was.
+MOST_DAYS = 1
 # After five minutes Snowflake ends a transaction of which nobody hears, and COMMIT says nothing.
 MOST_SECONDS = 240
 _DENIED = 3001
 
 
-def ddl(schema: str) -> str:
-    """The statements that create the control tables."""
-    return f"{_script('control.sql', schema)};\n{_script('figures.sql', schema)}"
+SCRIPTS = ControlScripts(__package__, SNOWFLAKE)
+ddl = SCRIPTS.control
 
 
-def _script(name: str, schema: str) -> str:
-    text = files(__package__).joinpath(name).read_text(encoding="utf-8").rstrip()
-    return text.format(schema=SNOWFLAKE.ident(schema))
-
-
-class SnowflakeRecords(ServerRecords):
+class SnowflakeRecords(StageRecords[SnowflakeSession]):
     """
     Parameters:
         url: for signs of life, of those who take leases.
@@ -61,24 +53,27 @@ class SnowflakeRecords(ServerRecords):
         f"SELECT {shown('table_name')} FROM information_schema.tables"
         f" WHERE {shown('table_schema')} = ?"
     )
+    scripts = SCRIPTS
     besides = ("stage", "lease", "guard")
+    told = (
+        "process",
+        f"IFF({BEATEN}, 1, 0)",
+        f"IFF(DATEDIFF(day, beat_at, SYSDATE()) > {MOST_DAYS}, 1, 0)",
+    )
+    row_form = "SELECT {}"
+    sign = "beats = beats + 1, beat_at = SYSDATE()"
 
     def __init__(
         self, session: SnowflakeSession, schema: str, url: str = "", *, loading: bool = False
     ) -> None:
         super().__init__(session, schema, loading=loading)
-        self._session = session
         self._begun = False
         """A transaction is open."""
         self._asked = 0.0
         """When the server was last kept from ending it."""
         self._alone = ""
-        self.leases = Leases(self, url, secrets.token_hex(16))
+        self.leases = Leases(self.connection, self.named("lease"), url, secrets.token_hex(16))
         self.now = "CAST(SYSDATE() AS VARCHAR) || '+00:00'"
-
-    @property
-    def session(self) -> SnowflakeSession:
-        return self._session
 
     @property
     def connection(self) -> Connection:
@@ -94,15 +89,6 @@ class SnowflakeRecords(ServerRecords):
     def begin(self) -> None:
         self.connection.change("BEGIN TRANSACTION")
         self._begun = True
-
-    @contextmanager
-    def transaction(self) -> Iterator[None]:
-        self.begin()
-        try:
-            yield
-            self.commit()
-        finally:
-            self.roll_back()
 
     def commit(self) -> None:
         """
@@ -121,7 +107,6 @@ class SnowflakeRecords(ServerRecords):
         self._begun = False
 
     def roll_back(self) -> None:
-        """Nothing, after a commit."""
         if self._begun:
             self._begun = False
             with suppress(Error):  # of a session that has ended
@@ -212,12 +197,6 @@ class SnowflakeRecords(ServerRecords):
     def making(self) -> AbstractContextManager[None]:
         return nullcontext()  # each is made where it is missing
 
-    def ddl(self) -> str:
-        return ddl(self._schema)
-
-    def figures_ddl(self) -> str:
-        return _script("figures.sql", self._schema)
-
     def hurried(self) -> AbstractContextManager[None]:
         return nullcontext()
 
@@ -231,7 +210,7 @@ class SnowflakeRecords(ServerRecords):
         if not self._begun and kind is not Kind.JOURNAL:
             with translated("target", CONTROL), self.guarded():
                 return self.add(kind, rows)
-        names = _KEYS[kind]
+        names = KEYS[kind]
         new: dict[tuple[Any, ...], Row] = {tuple(row[name] for name in names): row for row in rows}
         for key in self._known(kind, names, rows):
             new.pop(key, None)
@@ -255,25 +234,55 @@ class SnowflakeRecords(ServerRecords):
         with translated("target", CONTROL):
             return self.connection.change(f"INSERT {rows}", values)
 
-    # Attempts: each has a row in `stage`, and owns its partition until another one does.
+    # Attempts
 
-    def void(self, where: Row) -> None:
-        tests = " AND ".join(f"{self.ident(name)} = ?" for name in where)
-        self.connection.change(
-            f"UPDATE {self.named('stage')} SET owner = 0 WHERE owner = 1 AND {tests}",
-            list(where.values()),
-        )
+    def guarding(self, run_id: str, partition_id: str) -> AbstractContextManager[None]:
+        return self.guarded()
 
-    def owners(self, run_id: str) -> list[tuple[str, int, str, int, bool]]:
-        """Partition, attempt, token and signs of life of the attempts of a run that may live; and
-        whether there was one lately."""
-        rows = self.connection.rows(
-            f"SELECT partition_id, attempt, token, beats, process, IFF({BEATEN}, 1, 0)"
-            f" FROM {self.named('stage')} WHERE run_id = ? AND owner = 1 ORDER BY partition_id",
+    def end_attempt(self, token: str) -> None:
+        with self.guarded():
+            super().end_attempt(token)
+
+    def claimed(self) -> tuple[str, Sequence[Any]]:
+        return ", ?, SYSDATE()", [this_process()]
+
+    def is_alive(self, stage: StageRow) -> bool:
+        process, _, old = stage.more
+        return not old and not is_gone(process)
+
+    def is_heard(self, stage: StageRow) -> bool:
+        _, beaten, _ = stage.more
+        return bool(beaten)
+
+    def holds(self, token: str) -> bool:
+        owner = f"SELECT owner FROM {self.named('stage')} WHERE token = ?"
+        return self.connection.rows(owner, [token]) == [(1,)]
+
+    def stage_table(self, token: str) -> str:
+        return self.session.table(TableRef(self.schema, f"stage_{token}"))
+
+    def drop_stage(self, token: str) -> None:
+        self.connection.rows(f"REMOVE {self.files}/{token}/")
+        self.connection.change(f"DROP TABLE IF EXISTS {self.stage_table(token)}")
+        self.connection.change(f"DELETE FROM {self.named('stage')} WHERE token = ?", [token])
+
+    # The table that is loaded
+
+    def made_at(self, table: TableRef) -> str | None:
+        found = facts_of(self.session, table)
+        return found[0] if found else None
+
+    def check_alone(self, run_id: str, table: TableRef, mode: Mode, mine: int) -> None:
+        if not mode.starts_empty:
+            return
+        # In one statement: attempts of this run commit meanwhile. The server counts no rows for it.
+        ((there, loaded),) = self.execute(
+            f"SELECT (SELECT COUNT(*) FROM {self.session.table(table)}),"
+            f' (SELECT COALESCE(SUM("ROWS"), 0) FROM {self.named("commit_record")}'
+            " WHERE run_id = ?)",
             [run_id],
+            reading=True,
         )
-        return [
-            (name, int(number), token, int(beats), bool(lately))
-            for name, number, token, beats, process, lately in rows
-            if not is_gone(process)
-        ]
+        expected = int(loaded) + mine
+        if int(there) != expected:
+            raise table_changed(run_id, table, f"{expected:,} rows", f"{int(there):,}")

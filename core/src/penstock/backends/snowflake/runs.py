@@ -5,35 +5,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from penstock.backends.api.control import RunningAttempt, RunRow
-from penstock.backends.snowflake.catalog import facts_of
+from penstock.backends.api.control import RunRow
+from penstock.backends.snowflake.catalog.table_model import foreign_keys
 from penstock.backends.snowflake.errors import translated
-from penstock.backends.snowflake.loaded_table import check_loaded
-from penstock.backends.snowflake.modelled import foreign_keys
 from penstock.backends.snowflake.records import SnowflakeRecords
-from penstock.backends.snowflake.stage import sweep
 from penstock.backends.sql.definition import SCHEMA
 from penstock.backends.sql.foreign_keys import ForeignKeyChange
 from penstock.backends.sql.load_plan import SWAP
 from penstock.backends.sql.relations import read_relations
-from penstock.backends.sql.server.runs import MOST_NAMES, ServerRuns
+from penstock.backends.sql.server.runs import MOST_NAMES, StagedRuns
 from penstock.backends.sql.session import keeping
 from penstock.errors import PenstockError
 from penstock.model.plans import Step
 from penstock.model.tables import TableRef
 
 
-class SnowflakeRuns(ServerRuns):
+class SnowflakeRuns(StagedRuns):
     def __init__(self, records: SnowflakeRecords) -> None:
         super().__init__(records)
         self._tables: SnowflakeRecords = records
-
-    def made_at(self, table: TableRef) -> str | None:
-        found = facts_of(self._tables.session, table)
-        return found[0] if found else None
-
-    def check_loaded(self, run_id: str, table: TableRef, mode: str) -> None:
-        check_loaded(self._tables, run_id, table, mode)
 
     def enter_all(
         self,
@@ -58,17 +48,6 @@ class SnowflakeRuns(ServerRuns):
         tables = [run.plan.load.table for run in self.load_runs(run_ids).values()]
         with keeping(self._tables.session, tables):
             return super().check_targets(run_ids)
-
-    def running(self, run_id: str) -> tuple[RunningAttempt, ...]:
-        with translated("target", f"run {run_id}"):
-            return tuple(
-                RunningAttempt(partition_id, number, "loading", "", None)
-                for partition_id, number, *_, lately in self._tables.owners(run_id)
-                if lately
-            )
-
-    def sweep(self) -> None:
-        sweep(self._tables)
 
     # Steps
 

@@ -6,20 +6,20 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager
 
 from penstock.backends.shared.refusals import as_planning
+from penstock.backends.snowflake.catalog.names import swapped
 from penstock.backends.snowflake.connection import Connection
 from penstock.backends.snowflake.dialect import SNOWFLAKE
 from penstock.backends.snowflake.errors import translated
-from penstock.backends.snowflake.names import swapped
 from penstock.backends.snowflake.types import type_of
 from penstock.backends.sql.dialect import Type
-from penstock.backends.sql.server.session import ServerSession
+from penstock.backends.sql.server.session import InterruptibleSession
 from penstock.backends.sql.session import Row
 from penstock.model.tables import TableRef
 
 BATCH = 1000
 
 
-class SnowflakeSession(ServerSession):
+class SnowflakeSession(InterruptibleSession):
     """See `Session`."""
 
     connection: Connection
@@ -34,6 +34,11 @@ class SnowflakeSession(ServerSession):
     @property
     def catalog(self) -> str:
         return self.connection.database
+
+    @property
+    def server(self) -> str:
+        account = self.connection.host.partition(".")[0].lower()
+        return f"{account}/{self.catalog}"
 
     def table(self, table: TableRef) -> str:
         name = self.dialect.table(table)

@@ -2,50 +2,23 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 
-from penstock.backends.api.facts import Fit, LoadRequest
-from penstock.backends.shared.arrow import held_kinds, schema_of, schema_to_text
-from penstock.backends.shared.fitting import fit_column
-from penstock.backends.shared.made_types import MadeTypes, check_type, with_units
+from penstock.backends.api.facts import Fit
+from penstock.backends.shared.arrow import held_kinds
 from penstock.backends.snowflake.capabilities import TARGET
-from penstock.backends.snowflake.catalog import in_arrow, unique_keys
+from penstock.backends.snowflake.catalog.tables import unique_keys
 from penstock.backends.snowflake.connection import connect
 from penstock.backends.snowflake.dialect import SNOWFLAKE
 from penstock.backends.snowflake.records import SnowflakeRecords
 from penstock.backends.snowflake.runs import SnowflakeRuns
 from penstock.backends.snowflake.session import SnowflakeSession
-from penstock.backends.snowflake.source import server_of
-from penstock.backends.snowflake.types import SEMI_STRUCTURED
-from penstock.backends.sql.load_plan import TargetTables, plan_load
-from penstock.backends.sql.relations import TYPE, read_columns
-from penstock.backends.sql.session import Session, keeping
-from penstock.backends.sql.target import SqlTarget, no_rows
-from penstock.model.plans import LoadPlan
-from penstock.model.table_model import TableDefinition
-from penstock.model.tables import Column, Relation, TableRef
-
-_FRACTIONS = {"s": "(0)", "ms": "(3)", "us": "(9)", "ns": "(9)"}
-TYPES = MadeTypes(
-    database="Snowflake",
-    boolean="boolean",
-    signed={8: "number(3,0)", 16: "number(5,0)", 32: "number(10,0)", 64: "number(19,0)"},
-    unsigned={8: "number(3,0)", 16: "number(5,0)", 32: "number(10,0)", 64: "number(20,0)"},
-    floats={32: "float", 64: "float"},
-    digits=(38, 37),
-    text="varchar",
-    bytes="binary",
-    uuid="varchar(36)",
-    json="varchar",
-    time=with_units("time", _FRACTIONS),
-    timestamp=with_units("timestamp_ntz", _FRACTIONS),
-    zoned=with_units("timestamp_tz", _FRACTIONS),
-)
-# A type that somebody has asked for stands in our statement: words, and what is in parentheses.
-_WRITTEN = re.compile(r"\s*[A-Za-z]\w*\s*(?:\(\d+(?:\s*,\s*\d+)?\))?\s*")
+from penstock.backends.snowflake.types import SEMI_STRUCTURED, TYPES
+from penstock.backends.sql.load_plan import TargetTables
+from penstock.backends.sql.relations import TYPE
+from penstock.backends.sql.server.target import ServerTarget
+from penstock.backends.sql.session import Session
+from penstock.model.tables import Column, TableRef
 
 
 class SnowflakeTables(TargetTables):
@@ -60,74 +33,27 @@ class SnowflakeTables(TargetTables):
         return f"CREATE TABLE {new} LIKE {old} COPY GRANTS", []
 
 
-class SnowflakeTarget(SqlTarget):
+class SnowflakeTarget(ServerTarget[SnowflakeSession]):
     capabilities = TARGET
     tables = SnowflakeTables(SNOWFLAKE.name.lower())
+    types = TYPES
 
     def __init__(self, url: str, control_schema: str) -> None:
-        self._session = SnowflakeSession(connect(url, "target"))
+        super().__init__(SnowflakeSession(connect(url, "target")))
         self._records = SnowflakeRecords(self._session, control_schema, url)
-        self._defined: tuple[Column, ...] = ()
         self.control = SnowflakeRuns(self._records)
 
     def close(self) -> None:
         self._records.leases.close()
-        self._session.connection.close()
-
-    def describing(self, relations: Sequence[Relation]) -> AbstractContextManager[None]:
-        return keeping(self._session, relations)
-
-    @contextmanager
-    def _reading(self) -> Iterator[SnowflakeSession]:
-        yield self._session
-
-    @contextmanager
-    def _rows_made(self) -> Iterator[tuple[SnowflakeSession, str]]:
-        yield self._session, no_rows(self._session, self._defined)
-
-    def columns(self, table: TableRef) -> tuple[Column, ...]:
-        return tuple(map(in_arrow, read_columns(self._session, table)))
-
-    def defined_columns(
-        self,
-        table: TableRef,
-        definition: TableDefinition,
-        columns: Sequence[Column],
-        types: Mapping[str, str],
-    ) -> tuple[Column, ...]:
-        unlike: dict[str, str] = {}
-        if definition.dialect != self.tables.definitions:
-            unlike = TYPES.of_all(columns, definition, types)
-        found = []
-        for column in columns:
-            asked, type_ = types.get(column.name, ""), column.type
-            if asked:
-                check_type(_WRITTEN, column.name, asked)
-                type_ = asked.strip()
-            elif column.name in unlike:
-                type_ = unlike[column.name]
-            described = self._session.type_made(type_, f"column {column.name} of {table}")
-            made = replace(column, type=type_, generated=False, traits={TYPE: described})
-            found.append(in_arrow(made))
-        self._defined = tuple(found)
-        return self._defined
-
-    def identity(self, table: TableRef) -> str:
-        return f"{server_of(self._session, self._session.connection.host)}:{table}"
+        super().close()
 
     def fit(self, source: Sequence[Column], target: Sequence[Column]) -> list[Fit]:
         return [
             Fit(f"nothing is loaded into {theirs.type} from files; expected a column of varchar")
             if theirs.traits[TYPE].name in SEMI_STRUCTURED
-            else fit_column(mine, theirs)
-            for mine, theirs in zip(source, target, strict=True)
+            else fit
+            for fit, theirs in zip(super().fit(source, target), target, strict=True)
         ]
-
-    def plan_load(self, request: LoadRequest) -> LoadPlan:
-        columns = request.made or self.columns(request.target)
-        by_name = {column.name: column for column in columns}
-        written = schema_to_text(schema_of(by_name[pair.target] for pair in request.pairs))
-        return plan_load(self._session, self.tables, request, columns, written)
 
 
 open_target = SnowflakeTarget

@@ -1,18 +1,23 @@
-"""Types as the driver describes columns, and those in which their values travel."""
+"""Types as the driver describes columns, and what is known of each."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 from snowflake.connector.constants import FIELD_ID_TO_NAME
 
+from penstock.backends.shared.made_types import MadeTypes, with_units
+from penstock.backends.shared.type_table import TypeLine, TypeTable
+
 _NAMES = {"FIXED": "number", "REAL": "float", "TEXT": "varchar", "TIMESTAMP": "timestamp_ntz"}
-# Whole numbers of so many digits are in integers of so many bits. Of 19 digits are those that come
-# from elsewhere, where they had 64 bits; a reader refuses one that is beyond.
-_INTEGERS = ((4, pa.int16()), (9, pa.int32()), (19, pa.int64()))
-TIMES = ("timestamp_ntz", "timestamp_ltz", "timestamp_tz")
+# Whole numbers of at most this many digits: their tags, and the integers that they travel as. Of 19
+# digits are those that come from elsewhere, where they had 64 bits; a reader refuses one that is
+# beyond.
+_WHOLE = ((4, "int2", pa.int16()), (9, "int4", pa.int32()), (19, "int8", pa.int64()))
+_TIMES = ("timestamp_ntz", "timestamp_ltz", "timestamp_tz")
 SEMI_STRUCTURED = ("variant", "object", "array")
 MOST_TEXT = 16_777_216
 MICROS = 6
@@ -25,16 +30,12 @@ class SnowType:
     scale: int = 0
     length: int = 0
 
-    @property
-    def is_short_text(self) -> bool:
-        return self.name == "varchar" and 0 < self.length < MOST_TEXT
-
     def __str__(self) -> str:
         if self.name == "number":
             return f"number({self.precision},{self.scale})"
-        if self.is_short_text:
+        if self.name == "varchar" and 0 < self.length < MOST_TEXT:
             return f"varchar({self.length})"
-        return f"{self.name}({self.scale})" if self.name in (*TIMES, "time") else self.name
+        return f"{self.name}({self.scale})" if self.name in (*_TIMES, "time") else self.name
 
 
 def type_of(described: Any) -> SnowType:
@@ -51,46 +52,68 @@ def type_of(described: Any) -> SnowType:
     )
 
 
-def _unit(scale: int) -> str:
-    return "s" if not scale else "ms" if scale <= 3 else "us"
+def _unit(of: SnowType) -> str:
+    return "s" if not of.scale else "ms" if of.scale <= 3 else "us"
 
 
-def arrow_type(of: SnowType) -> pa.DataType | None:
-    """In what type the values of a column travel; None where there is none."""
-    unit = _unit(of.scale)
-    match of.name:
-        case "number" if of.scale:
-            return pa.decimal128(of.precision, of.scale)
-        case "number":
-            fitting = (kind for most, kind in _INTEGERS if of.precision <= most)
-            return next(fitting, pa.decimal128(of.precision, 0))
-        case "float":
-            return pa.float64()
-        case "boolean":
-            return pa.bool_()
-        case "date":
-            return pa.date32()
-        case "time":
-            return pa.time64(unit) if unit == "us" else pa.time32(unit)
-        case "timestamp_ntz":
-            return pa.timestamp(unit)
-        case "timestamp_ltz" | "timestamp_tz":
-            return pa.timestamp(unit, "UTC")
-        case "binary":
-            return pa.binary()
-        case "varchar" | "variant" | "object" | "array":
-            return pa.string()
-    return None
+def _number(of: SnowType) -> pa.DataType:
+    whole = (kind for most, _, kind in _WHOLE if not of.scale and of.precision <= most)
+    return next(whole, pa.decimal128(of.precision, of.scale))
 
 
-def travelling(value: str, of: SnowType) -> str:
-    """What is selected, so that the driver has a value that can be one of a record batch."""
-    return f"TO_JSON({value})" if of.name in SEMI_STRUCTURED else value
+def _number_tag(of: SnowType) -> str:
+    whole = (tag for most, tag, _ in _WHOLE if not of.scale and of.precision <= most)
+    return next(whole, "numeric")
 
 
-def finer(value: str, of: SnowType) -> str:
-    """A test for what would be cut off without a word: less than a microsecond. Empty where none
-    can be."""
-    if of.name in TIMES and of.scale > MICROS:
+def _time(of: SnowType) -> pa.DataType:
+    return pa.time64("us") if _unit(of) == "us" else pa.time32(_unit(of))
+
+
+def _moment(of: SnowType) -> pa.DataType:
+    return pa.timestamp(_unit(of), "UTC")
+
+
+def _finer(value: str, of: SnowType) -> str:
+    if of.name in _TIMES and of.scale > MICROS:
         return f"DATE_TRUNC('MICROSECOND', {value}) <> {value}"
     return ""
+
+
+_FRACTIONS = {"s": "(0)", "ms": "(3)", "us": "(9)", "ns": "(9)"}
+TYPES: TypeTable[SnowType] = TypeTable(
+    {
+        "number": TypeLine(_number, _number_tag),
+        "float": TypeLine(pa.float64(), "float8"),
+        "varchar": TypeLine(pa.string(), "text"),
+        "boolean": TypeLine(pa.bool_(), "bool"),
+        "date": TypeLine(pa.date32()),
+        "time": TypeLine(_time),
+        "timestamp_ntz": TypeLine(lambda of: pa.timestamp(_unit(of)), "timestamp"),
+        "timestamp_ltz": TypeLine(_moment, "timestamptz"),
+        "timestamp_tz": TypeLine(_moment, "timestamptz"),
+        "binary": TypeLine(pa.binary(), "bytea"),
+        **dict.fromkeys(SEMI_STRUCTURED, TypeLine(pa.string(), travels="TO_JSON({})")),
+    },
+    other=TypeLine(None),
+    finer=_finer,
+    too_fine="a time of nanoseconds, which record batches would lose; use --query with CAST(... AS "
+    "TIMESTAMP_NTZ(6)), or TIMESTAMP_LTZ(6) or TIME(6), which cuts them off",
+    made=MadeTypes(
+        database="Snowflake",
+        boolean="boolean",
+        signed={8: "number(3,0)", 16: "number(5,0)", 32: "number(10,0)", 64: "number(19,0)"},
+        unsigned={8: "number(3,0)", 16: "number(5,0)", 32: "number(10,0)", 64: "number(20,0)"},
+        floats={32: "float", 64: "float"},
+        digits=(38, 37),
+        text="varchar",
+        bytes="binary",
+        uuid="varchar(36)",
+        json="varchar",
+        time=with_units("time", _FRACTIONS),
+        timestamp=with_units("timestamp_ntz", _FRACTIONS),
+        zoned=with_units("timestamp_tz", _FRACTIONS),
+    ),
+    # It stands in our statement: words, and what is in parentheses.
+    written=re.compile(r"\s*[A-Za-z]\w*\s*(?:\(\d+(?:\s*,\s*\d+)?\))?\s*"),
+)

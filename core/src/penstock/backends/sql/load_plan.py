@@ -20,7 +20,7 @@ from penstock.backends.sql.making import check_not_asked
 from penstock.backends.sql.relations import beside, check_is_table, read_relations
 from penstock.backends.sql.rendering import Rendered, Rendering, computed_columns, steps_of
 from penstock.backends.sql.session import Session
-from penstock.backends.sql.unique_keys import PlannedKey, UniqueKey, choose_key
+from penstock.backends.sql.unique_keys import DeclaredKey, UniqueKey, choose_key
 from penstock.model.plans import SWAP_STEP, LoadPlan, Step
 from penstock.model.table_model import KeyModel, TableDefinition
 from penstock.model.tables import Column, TableRef
@@ -289,7 +289,7 @@ def plan_load(
         steps += _swap(session, tables, request.target, table, there=there)
     key: tuple[str, ...] = ()
     if request.mode.merges_by_key:
-        known: Sequence[UniqueKey] = [PlannedKey(key.columns, key.primary) for key in besides.keys]
+        known: Sequence[UniqueKey] = [DeclaredKey(key.columns, key.primary) for key in besides.keys]
         if request.definition is None:
             known = tables.unique_keys(session, request.target)
         key = choose_key(request, known, "primary key or unique constraint of {}").names

@@ -30,8 +30,8 @@ class UniqueKey(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class PlannedKey:
-    """A key of a table that is still to be made."""
+class DeclaredKey:
+    """A key of columns that a table is made with."""
 
     names: tuple[str, ...]
     primary: bool

@@ -4,20 +4,59 @@ from __future__ import annotations
 
 import hashlib
 from abc import abstractmethod
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass
 from datetime import datetime
+from importlib.resources import files
 from typing import Any, ClassVar
 
-from penstock.backends.api.records import ESSENTIAL
+from penstock.backends.api.records import ESSENTIAL, Kind
+from penstock.backends.sql.dialect import Dialect
 from penstock.backends.sql.loaded_table import LoadRecords
 from penstock.backends.sql.server.session import ServerSession
 from penstock.errors import Diagnosis, PenstockError, PermanentError, PlanningError
 from penstock.model.tables import TableRef
 
 CONTROL = "control tables"
+KEYS: Mapping[Kind, tuple[str, ...]] = {
+    Kind.RUN: ("run_id",),
+    Kind.COMMIT: ("run_id", "partition_id"),
+    Kind.STEP: ("run_id", "step_id"),
+    Kind.RECOPY: ("run_id", "partition_id", "request"),
+    Kind.JOURNAL: ("run_id", "execution_id"),
+}
+"""The columns of which no two records of a kind have the same."""
 # Names of locks have 64 characters at most, on the server that allows the fewest.
 _DIGITS = 48
+
+
+@dataclass(frozen=True)
+class ControlScripts:
+    """The files `control.sql` and `figures.sql` of a package, which create the control tables.
+
+    `{schema}` in them is where the tables are, and `{text}` the same as a text.
+
+    Parameters:
+        more: what else stands in braces, for a schema.
+    """
+
+    package: str
+    dialect: Dialect
+    more: Callable[[str], Mapping[str, str]] = lambda schema: {}
+
+    def control(self, schema: str) -> str:
+        """All statements."""
+        return f"{self._read('control.sql', schema)};\n{self.figures(schema)}"
+
+    def figures(self, schema: str) -> str:
+        """Those that add what tables of earlier versions lack."""
+        return self._read("figures.sql", schema)
+
+    def _read(self, name: str, schema: str) -> str:
+        text = files(self.package).joinpath(name).read_text(encoding="utf-8").rstrip()
+        named = {"schema": self.dialect.ident(schema), "text": self.dialect.literal(schema)}
+        return text.format(**named, **self.more(schema))
 
 
 def lock_name(control_schema: str, name: str) -> str:
@@ -38,6 +77,7 @@ class ServerRecords(LoadRecords):
     """What the server calls that in which its tables are: a schema, or a database."""
     listing: ClassVar[str]
     """A query for the names of all tables there."""
+    scripts: ClassVar[ControlScripts]
     besides: ClassVar[Collection[str]] = ()
     """Names of control tables that only this backend has."""
 
@@ -99,17 +139,17 @@ class ServerRecords(LoadRecords):
         then none of them has anything in it."""
         return False
 
-    @abstractmethod
     def ddl(self) -> str:
         """The statements that create the control tables, as far as they are missing."""
+        return self.scripts.control(self._schema)
 
     @abstractmethod
     def denied(self, error: Exception) -> str:
         """What the server has said, if it is that the user may not make a table; else empty."""
 
-    @abstractmethod
     def figures_ddl(self) -> str:
         """The part of them that tables of earlier versions lack."""
+        return self.scripts.figures(self._schema)
 
     @abstractmethod
     def hurried(self) -> AbstractContextManager[None]:

@@ -7,13 +7,14 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from penstock.backends.api.control import RunRow
+from penstock.backends.api.control import RunningAttempt, RunRow
 from penstock.backends.api.records import Kind, Row
 from penstock.backends.sql.load_plan import SWAP
 from penstock.backends.sql.loaded_runs import LoadedRuns
 from penstock.backends.sql.loaded_table import LoadedTable
 from penstock.backends.sql.making import MAKE, make
 from penstock.backends.sql.server.records import ServerRecords
+from penstock.backends.sql.server.stages import StageRecords
 from penstock.errors import PenstockError
 from penstock.model.plans import MERGE_STEP, LoadPlan, Step
 from penstock.model.records import CommitRecord
@@ -201,3 +202,28 @@ class ServerRuns(LoadedRuns):
         if rows_of is not None:
             loaded = LoadedTable(self._tables, rows_of)
             loaded.delete_partitions(run.run_id, mode_of(run.spec), records)
+
+
+class StagedRuns(ServerRuns):
+    """The control store of a server whose attempts have stages."""
+
+    def __init__(self, records: StageRecords[Any]) -> None:
+        super().__init__(records)
+        self._tables: StageRecords[Any] = records
+
+    def made_at(self, table: TableRef) -> str | None:
+        return self._tables.made_at(table)
+
+    def check_loaded(self, run_id: str, table: TableRef, mode: str) -> None:
+        self._tables.check_loaded(run_id, table, mode)
+
+    def running(self, run_id: str) -> tuple[RunningAttempt, ...]:
+        with self._tables.session.translated(f"run {run_id}"):
+            return tuple(
+                RunningAttempt(stage.partition_id, stage.attempt, "loading", "", None)
+                for stage in self._tables.owners({"run_id": run_id})
+                if self._tables.is_heard(stage)
+            )
+
+    def sweep(self) -> None:
+        self._tables.sweep()

@@ -65,3 +65,22 @@ class ServerSession(NamedRelations, ABC):
             for statement in statements.split(";\n"):
                 count = self.connection.change(statement)
         return count
+
+
+class InterruptibleConnection(ServerConnection, Protocol):
+    def interrupt(self) -> None:
+        """End what another thread waits for."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class InterruptibleSession(ServerSession):
+    """One whose statements another thread can end."""
+
+    connection: InterruptibleConnection
+
+    @property
+    @abstractmethod
+    def server(self) -> str:
+        """What tells the server's database from others."""

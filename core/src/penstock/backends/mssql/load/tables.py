@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from penstock.backends.api.facts import LoadRequest
-from penstock.backends.mssql.alike import identity_steps, made_alike
-from penstock.backends.mssql.catalog import enabled_indexes, of_table, unique_keys
+from penstock.backends.mssql.catalog.own_parts import COMMENTS, GRANTS, OWN, OwnParts, attached
+from penstock.backends.mssql.catalog.tables import enabled_indexes, of_table, unique_keys
 from penstock.backends.mssql.dialect import BY_BYTES
+from penstock.backends.mssql.load.exchange import like
+from penstock.backends.mssql.load.likeness import identity_steps, made_alike
 from penstock.backends.mssql.session import MssqlSession
-from penstock.backends.mssql.swap import like
-from penstock.backends.mssql.written import COMMENTS, GRANTS, WRITTEN, Written, attached
 from penstock.backends.shared.arrow import held_kinds
-from penstock.backends.shared.made_types import MadeTypes, with_units
 from penstock.backends.sql.definition import Besides
 from penstock.backends.sql.load_plan import TargetTables
 from penstock.backends.sql.relations import check_is_table
@@ -28,26 +26,6 @@ MOST_KEPT = 400
 """Characters of a text that a key can hold: 900 bytes, less those of other columns."""
 MOST_UNITS = 4000
 """UTF-16 code units that a text can have within its row."""
-_FRACTIONS = {"s": "(0)", "ms": "(3)", "us": "(6)", "ns": "(6)"}
-TYPES = MadeTypes(
-    database="SQL Server",
-    boolean="bit",
-    signed={8: "smallint", 16: "smallint", 32: "int", 64: "bigint"},
-    unsigned={8: "tinyint", 16: "int", 32: "bigint", 64: "decimal(20,0)"},
-    floats={32: "real", 64: "float"},
-    digits=(38, 38),
-    text="nvarchar(max)",
-    bytes="varbinary(max)",
-    uuid="uniqueidentifier",
-    json="nvarchar(max)",
-    time=with_units("time", _FRACTIONS),
-    timestamp=with_units("datetime2", _FRACTIONS),
-    zoned=with_units("datetimeoffset", _FRACTIONS),
-)
-# A type that somebody has asked for stands in our statement: words, and what is in parentheses.
-WRITTEN_TYPE = re.compile(
-    r"\s*[A-Za-z]\w*\s*(?:\((?:\d+|max)(?:\s*,\s*\d+)?\))?(?:\s+COLLATE\s+\w+)?\s*", re.I
-)
 
 
 def text_type(column: Column, definition: TableDefinition) -> str:
@@ -78,8 +56,8 @@ class MssqlTables(TargetTables):
         assert isinstance(session, MssqlSession)
         assert request.definition is not None
         content = request.definition.content
-        if WRITTEN in content:
-            found = made_alike(session, request, from_json(Written, content[WRITTEN]), columns)
+        if OWN in content:
+            found = made_alike(session, request, from_json(OwnParts, content[OWN]), columns)
             hanging = from_json(tuple[NotCopied, ...], content["left"])
         else:
             definition = _keys_of_values(request.definition, columns)

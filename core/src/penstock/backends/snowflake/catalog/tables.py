@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 
-from penstock.backends.shared.arrow import TRAIT
-from penstock.backends.snowflake.names import swapped
+from penstock.backends.snowflake.catalog.names import swapped
 from penstock.backends.snowflake.session import SnowflakeSession
-from penstock.backends.snowflake.types import arrow_type
 from penstock.backends.sql.described import TableQuery
-from penstock.backends.sql.relations import TYPE
-from penstock.errors import PlanningError
-from penstock.model.tables import Column, TableRef
+from penstock.backends.sql.unique_keys import DeclaredKey
+from penstock.model.tables import TableRef
 
 # Columns of what SHOW lists of a key.
 _SCHEMA, _TABLE, _COLUMN, _PLACE, _NAME = 2, 3, 4, 5, 6
@@ -26,20 +22,7 @@ _FACTS = TableQuery(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class UniqueKey:
-    """A primary key or unique constraint, which Snowflake does not enforce. Its text is for
-    people."""
-
-    names: tuple[str, ...]
-    primary: bool
-    obstacle: str = ""
-
-    def __str__(self) -> str:
-        return f"{'primary key' if self.primary else 'unique key'} ({', '.join(self.names)})"
-
-
-def unique_keys(session: SnowflakeSession, table: TableRef) -> tuple[UniqueKey, ...]:
+def unique_keys(session: SnowflakeSession, table: TableRef) -> tuple[DeclaredKey, ...]:
     """Those that are declared, the primary key first."""
     if session.known is not None:
         return session.known.about("unique keys", table, partial(_keys_of_many, session))
@@ -48,8 +31,8 @@ def unique_keys(session: SnowflakeSession, table: TableRef) -> tuple[UniqueKey, 
 
 def _keys_of_many(
     session: SnowflakeSession, tables: Sequence[TableRef]
-) -> dict[TableRef, tuple[UniqueKey, ...]]:
-    found: dict[TableRef, tuple[UniqueKey, ...]] = {}
+) -> dict[TableRef, tuple[DeclaredKey, ...]]:
+    found: dict[TableRef, tuple[DeclaredKey, ...]] = {}
     for schema in {table.schema for table in tables}:
         found |= _keys(session, f"SCHEMA {session.dialect.ident(schema)}", f"schema {schema}")
     return {table: found.get(table, ()) for table in tables}
@@ -57,8 +40,8 @@ def _keys_of_many(
 
 def _keys(
     session: SnowflakeSession, place: str, subject: str
-) -> dict[TableRef, tuple[UniqueKey, ...]]:
-    found: dict[TableRef, tuple[UniqueKey, ...]] = {}
+) -> dict[TableRef, tuple[DeclaredKey, ...]]:
+    found: dict[TableRef, tuple[DeclaredKey, ...]] = {}
     for kind in ("PRIMARY", "UNIQUE"):
         rows = session.fetch(f"SHOW {kind} KEYS IN {place}", subject)
         keys: dict[tuple[TableRef, str], list[str]] = {}
@@ -66,7 +49,7 @@ def _keys(
             table = TableRef(swapped(row[_SCHEMA]), swapped(row[_TABLE]))
             keys.setdefault((table, row[_NAME]), []).append(swapped(row[_COLUMN]))
         for (table, _), names in keys.items():
-            key = UniqueKey(tuple(names), kind == "PRIMARY")
+            key = DeclaredKey(tuple(names), kind == "PRIMARY")
             found[table] = (*found.get(table, ()), key)
     return found
 
@@ -76,18 +59,3 @@ def facts_of(session: SnowflakeSession, table: TableRef) -> tuple[str, int, int]
     is none."""
     rows = session.about(_FACTS, table)
     return (str(rows[0][0]), int(rows[0][1] or 0), int(rows[0][2] or 0)) if rows else None
-
-
-def in_arrow(column: Column) -> Column:
-    """With the type of its values in record batches.
-
-    Raises:
-        PlanningError: there is none.
-    """
-    kind = arrow_type(column.traits[TYPE])
-    if kind is None:
-        raise PlanningError(
-            f"column {column.name}: values of type {column.type} do not travel; leave the column "
-            "out with --columns, or write it as text with --query"
-        )
-    return replace(column, traits={**column.traits, TRAIT: kind})

@@ -1,4 +1,4 @@
-"""What a session asks of a driver, and which one a URL names."""
+"""What a session asks of a driver."""
 
 from __future__ import annotations
 
@@ -7,17 +7,10 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from penstock.backends.mssql.location import ODBC_URLS, urls_of
 from penstock.backends.mssql.types import MsType
-from penstock.errors import Diagnosis, UsageError
 
 CLOSE_SECONDS = 5.0
 """For how long a call that was interrupted may go on, before its connection is left to it."""
-LIBRARIES = {
-    "mssql": "apt-get install libltdl7 libgssapi-krb5-2, or dnf install libtool-ltdl krb5-libs",
-    "mssql+pyodbc": "apt-get install unixodbc, or dnf install unixODBC",
-}
-"""How to install what each scheme's driver loads and its wheel does not bring."""
 
 
 class Driver(Protocol):
@@ -59,33 +52,3 @@ class Driver(Protocol):
 
     def close(self) -> None:
         """From any thread; a call that another one makes is to be interrupted before."""
-
-
-def open_driver(url: str, side: str) -> Driver:
-    """
-    Raises:
-        DriverError: no connection.
-        UsageError: the driver, or a library of the system that it needs, is not installed.
-    """
-    scheme = urls_of(url).scheme
-    try:
-        if urls_of(url) is ODBC_URLS:
-            from penstock.backends.mssql.odbc import OdbcDriver  # noqa: PLC0415
-
-            return OdbcDriver(url)
-        from penstock.backends.mssql.native import NativeDriver  # noqa: PLC0415
-
-        return NativeDriver(url)
-    except ModuleNotFoundError as error:
-        extra = "mssql-odbc" if urls_of(url) is ODBC_URLS else "mssql"
-        raise UsageError(
-            f"{side}: {scheme} needs the module {error.name!r}; install it with: "
-            f"pip install 'penstock[{extra}]'",
-            Diagnosis(side=side),
-        ) from error
-    except ImportError as error:  # a library of the system, which no wheel brings
-        raise UsageError(
-            f"{side}: {scheme} needs a library of the system that is not installed "
-            f"({error}); install it with: {LIBRARIES[scheme]}",
-            Diagnosis(side=side),
-        ) from error

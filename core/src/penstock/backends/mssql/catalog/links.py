@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from penstock.backends.mssql.catalog import of_table
+from penstock.backends.mssql.catalog.own_parts import COMMENTS
+from penstock.backends.mssql.catalog.tables import of_table
+from penstock.backends.mssql.dialect import DESCRIPTION
 from penstock.backends.mssql.session import MssqlSession
-from penstock.backends.mssql.written import COMMENTS
 from penstock.model.table_model import FOREIGN_KEYS, ForeignKeyModel
 from penstock.model.tables import NotCopied, TableRef
-
-DESCRIPTION = "MS_Description"
-"""The extended property that tools show as a comment."""
 
 
 def is_modelled(item: NotCopied) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from hashlib import sha256
 
-from penstock.backends.mssql.catalog import of_table
+from penstock.backends.mssql.catalog.tables import of_table
 from penstock.backends.mssql.dialect import MSSQL
 from penstock.backends.mssql.session import MssqlSession
 from penstock.errors import Diagnosis, PermanentError

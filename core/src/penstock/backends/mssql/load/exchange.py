@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from penstock.backends.mssql.alike import (
+from penstock.backends.mssql.catalog.own_parts import DISABLED
+from penstock.backends.mssql.catalog.table_model import read_parts
+from penstock.backends.mssql.catalog.tables import of_table
+from penstock.backends.mssql.dialect import MSSQL
+from penstock.backends.mssql.load.likeness import (
     LONGEST_NAME,
     always,
+    check_statement,
     check_text,
     column_text,
     index_statement,
     key_text,
     unnamed,
+    with_name,
 )
-from penstock.backends.mssql.catalog import of_table
-from penstock.backends.mssql.dialect import MSSQL
 from penstock.backends.mssql.session import MssqlSession
-from penstock.backends.mssql.written import DISABLED, read_written
 from penstock.errors import PlanningError
 from penstock.model.tables import TableRef
 
@@ -31,8 +34,8 @@ def like(
     Raises:
         PlanningError: an index cannot be made again.
     """
-    written = read_written(session, table)
-    for index in written.indexes:
+    model, own = read_parts(session, table)
+    for index in own.indexes:
         if index.obstacle not in ("", DISABLED):
             raise PlanningError(
                 f"{needs}: {table} would lose index {index.name}, which is {index.obstacle}; "
@@ -50,26 +53,25 @@ def like(
     # Babelfish renames none.
     called = unnamed if session.connection.babelfish else named
     parts = [
-        f"{MSSQL.ident(each.name)} {column_text(each, called)}"
+        f"{MSSQL.ident(each.name)} {column_text(each, own, called)}"
         + ("" if each.nullable else " NOT NULL")
-        for each in written.columns
+        for each in model.columns
     ]
-    off = [check for check in written.checks if not check.enabled]
-    parts += [check_text(check, called) for check in written.checks if check.enabled]
-    parts += [key_text(index, called) for index in written.indexes if index.constraint]
+    off = [check for check in model.checks if not check.enforced]
+    parts += [check_text(check, called) for check in model.checks if check.enforced]
+    parts += [key_text(index, called) for index in own.indexes if index.constraint]
     create = [f"CREATE TABLE {MSSQL.table(beside)} ({', '.join(parts)})"]
     create += [
         index_statement(index, beside)
-        for index in sorted(written.indexes, key=lambda each: each.kind != "CLUSTERED")
+        for index in sorted(own.indexes, key=lambda each: each.kind != "CLUSTERED")
         if not index.constraint
     ]
-    disabled = [index.name for index in written.indexes if index.obstacle]
+    disabled = [index.name for index in own.indexes if index.obstacle]
     create += [MSSQL.indexes_dropped(beside, disabled)] if disabled else []
-    name = MSSQL.table(table)
     after = [MSSQL.renamed(TableRef(table.schema, new), old) for old, new in names.items()]
     for check in off:
-        after.append(f"ALTER TABLE {name} WITH NOCHECK ADD {check_text(check, always)}")
-        after.append(f"ALTER TABLE {name} NOCHECK {always(check.called).strip()}")
+        made = check if check.name else with_name(check, table)
+        after.append(check_statement(made, table, always))
     return ";\n".join(create), [*after, *_grants(session, table), *_comments(session, table)]
 
 
@@ -100,15 +102,6 @@ def _comments(session: MssqlSession, table: TableRef) -> list[str]:
     for name, text, column in session.facts(
         f"SELECT p.name, CAST(p.value AS nvarchar(4000)), c.name {of_table(more)}", table
     ):
-        levels = [("SCHEMA", table.schema), ("TABLE", table.name)]
-        levels += [("COLUMN", column)] if column else []
-        listed = "".join(
-            f", @level{number}type = N'{kind}', @level{number}name = {MSSQL.literal(of)}"
-            for number, (kind, of) in enumerate(levels)
-        )
         value = "NULL" if text is None else MSSQL.literal(text)
-        found.append(
-            f"EXEC sys.sp_addextendedproperty @name = {MSSQL.literal(name)}, @value = {value}"
-            + listed
-        )
+        found.append(MSSQL.property_made(table, column or "", name, value))
     return found

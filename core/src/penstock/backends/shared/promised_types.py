@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Generic, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.backends.shared.hex_values import uuids_of
+from penstock.backends.shared.type_table import NamedType, TypeTable
 from penstock.errors import Diagnosis, PermanentError
 
-T = TypeVar("T")
+T = TypeVar("T", bound=NamedType)
 
 
-class Passing(Generic[T]):
+class PromisedTypes(Generic[T]):
     """A stream's batches. They may have one column more than `names`, which is 1 in rows that have
     a time which is finer than a microsecond.
 
     Parameters:
         types: the server's.
-        arrow_type: what is promised for one of them.
-        finer: of a column, what tests it for such times; None where it has none.
-        found: such a time, and what to do about it.
+        table: what is promised for each of them.
         subject: for errors.
     """
 
@@ -30,19 +29,15 @@ class Passing(Generic[T]):
         self,
         names: Sequence[str],
         types: Sequence[T],
-        *,
-        arrow_type: Callable[[T], pa.DataType],
-        finer: Callable[[str, T], str | None],
-        found: str,
+        table: TypeTable[T],
         subject: str,
     ) -> None:
         self._names = list(names)
         self._types = list(types)
-        self._finer = finer
-        self._found = found
+        self._table = table
         self._subject = subject
         self._rows = 0
-        self.wanted = list(map(arrow_type, types))
+        self.wanted = [table.arrow_type(type_) or pa.null() for type_ in types]
 
     def nothing(self) -> pa.RecordBatch:
         empty = [pa.array([], kind) for kind in self.wanted]
@@ -77,10 +72,11 @@ class Passing(Generic[T]):
     def _check_fine(self, tested: pa.Array) -> None:
         row = pc.index(tested, pa.scalar(1, tested.type)).as_py()
         if row >= 0:
-            tests = map(self._finer, self._names, self._types)
+            tests = map(self._table.finer, self._names, self._types)
             names = [name for name, test in zip(self._names, tests, strict=True) if test]
             raise PermanentError(
                 f"{self._subject}: column {' or '.join(map(repr, names))}, row "
-                f"{self._rows + row + 1:,}: expected whole microseconds, found {self._found}",
+                f"{self._rows + row + 1:,}: expected whole microseconds, found "
+                f"{self._table.too_fine}",
                 Diagnosis(side="source"),
             )

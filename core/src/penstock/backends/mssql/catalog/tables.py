@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from penstock.backends.mssql.session import ONE_TABLE, MssqlSession
 from penstock.backends.mssql.types import type_of
 from penstock.backends.sql.relations import TYPE, no_such, read_relations
 from penstock.backends.sql.session import Row
+from penstock.backends.sql.unique_keys import DeclaredKey
 from penstock.errors import PlanningError
 from penstock.model.tables import Column, TableRef
 
@@ -23,18 +23,6 @@ OF_TABLE = f"{ONE_TABLE} {{more}} WHERE 1 = 1"
 """For `Session.facts`."""
 PAGE = 8192
 _IN_CODE_PAGES = ("char", "varchar", "text")
-
-
-@dataclass(frozen=True, slots=True)
-class UniqueKey:
-    """A primary key, unique constraint or unique index of columns. Its text is for people."""
-
-    names: tuple[str, ...]
-    primary: bool
-    obstacle: str = ""
-
-    def __str__(self) -> str:
-        return f"{'primary key' if self.primary else 'unique key'} ({', '.join(self.names)})"
 
 
 def of_table(more: str) -> str:
@@ -83,7 +71,7 @@ def table_columns(session: MssqlSession, table: TableRef) -> tuple[Column, ...]:
     return tuple(columns)
 
 
-def unique_keys(session: MssqlSession, table: TableRef) -> tuple[UniqueKey, ...]:
+def unique_keys(session: MssqlSession, table: TableRef) -> tuple[DeclaredKey, ...]:
     """Those that tell rows apart, the primary key first; not of part of the rows."""
     more = (
         "JOIN sys.indexes AS i ON i.object_id = o.object_id"
@@ -98,7 +86,7 @@ def unique_keys(session: MssqlSession, table: TableRef) -> tuple[UniqueKey, ...]
         table,
     ):
         found.setdefault(number, (bool(primary), []))[1].append(name)
-    return tuple(UniqueKey(tuple(names), primary) for primary, names in found.values())
+    return tuple(DeclaredKey(tuple(names), primary) for primary, names in found.values())
 
 
 def indexed(session: MssqlSession, table: TableRef) -> Sequence[str]:

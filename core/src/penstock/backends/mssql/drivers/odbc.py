@@ -18,13 +18,12 @@ import pyarrow as pa
 import pyarrow.types as pt
 import pyodbc
 
-from penstock.backends.mssql import types
-from penstock.backends.mssql.as_text import READS_JSON, inserts
-from penstock.backends.mssql.canonical import counted
-from penstock.backends.mssql.driver import CLOSE_SECONDS
+from penstock.backends.mssql.catalog.canonical import counted
+from penstock.backends.mssql.drivers.driver import CLOSE_SECONDS
+from penstock.backends.mssql.drivers.row_texts import READS_JSON, inserts
 from penstock.backends.mssql.errors import DriverError
 from penstock.backends.mssql.location import CONNECT_SECONDS, ODBC_URLS, odbc_string
-from penstock.backends.mssql.types import MsType
+from penstock.backends.mssql.types import TYPES, MsType
 from penstock.backends.shared.in_use import InUse
 from penstock.errors import UsageError
 
@@ -108,7 +107,7 @@ class OdbcDriver:
                 return f"CAST({value} AS decimal(19,4))"
             case "uniqueidentifier":
                 return f"CAST({value} AS char(36))"
-        return types.travelling(value, of)
+        return TYPES.travelling(value, of)
 
     @_call
     def execute(self, statement: str, values: Sequence[Any] = ()) -> None:

@@ -11,10 +11,10 @@ import mssql_python
 import pyarrow as pa
 from mssql_python.exceptions import Exception as NativeError
 
-from penstock.backends.mssql.driver import CLOSE_SECONDS
+from penstock.backends.mssql.drivers.driver import CLOSE_SECONDS
 from penstock.backends.mssql.errors import INTEGRITY, DriverError
 from penstock.backends.mssql.location import CONNECT_SECONDS, URLS, connection_string
-from penstock.backends.mssql.types import MsType, travelling
+from penstock.backends.mssql.types import TYPES, MsType
 from penstock.backends.shared.in_use import InUse
 
 # It words an SQLSTATE, and does not keep it.
@@ -49,7 +49,7 @@ class NativeDriver:
     """See `Driver`."""
 
     notes: tuple[str, ...] = ()
-    travelling = staticmethod(travelling)
+    travelling = staticmethod(TYPES.travelling)
 
     def __init__(self, url: str) -> None:
         self._in_use = InUse(self._free)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -21,21 +20,19 @@ from penstock.backends.api.worker import Block, Wait
 from penstock.backends.shared.arrow import Caster, schema_from_text
 from penstock.backends.shared.background import compute
 from penstock.backends.shared.hex_values import uuid_texts
-from penstock.backends.shared.refusals import attempt_ended
 from penstock.backends.shared.row_groups import COMPRESSION, RowGroups
 from penstock.backends.shared.transfer import Transfer
+from penstock.backends.snowflake.catalog.names import swapped
 from penstock.backends.snowflake.connection import Error
 from penstock.backends.snowflake.errors import translated
 from penstock.backends.snowflake.leases import is_gone, this_process
-from penstock.backends.snowflake.names import swapped
 from penstock.backends.snowflake.records import SnowflakeRecords
+from penstock.backends.sql.server.writer import ServerStage
 from penstock.errors import Diagnosis, PermanentError
-from penstock.model.tables import TableRef
 
 # Snowflake loads files side by side, and recommends 100 to 250 MB for each:
 # https://docs.snowflake.com/en/user-guide/data-load-considerations-prepare
 FILE_BYTES = 160 << 20
-BEAT_SECONDS = 2.0
 _FORMAT = (
     "FILE_FORMAT = (TYPE = PARQUET USE_LOGICAL_TYPE = TRUE BINARY_AS_TEXT = FALSE)"
     " MATCH_BY_COLUMN_NAME = CASE_SENSITIVE ON_ERROR = ABORT_STATEMENT"
@@ -59,21 +56,16 @@ def new_folder() -> Path:
     return folder
 
 
-def stage_table(records: SnowflakeRecords, token: str) -> str:
-    return records.session.table(TableRef(records.schema, f"stage_{token}"))
-
-
-class FileStage:
+class UploadStage(ServerStage[SnowflakeRecords]):
     """See `Stage`."""
+
+    beat_seconds = 2.0
 
     def __init__(self, records: SnowflakeRecords, attempt: Attempt, token: str) -> None:
         spec = attempt.spec
-        self._records = records
-        self._attempt = attempt
-        self._token = token
-        subject = f"target: partition {attempt.partition.id}"
+        super().__init__(records, attempt, token)
         schema = schema_from_text(spec.schema)
-        self._caster = Caster(schema, subject)
+        self._caster = Caster(schema, self._subject)
         self._schema = pa.schema(
             pa.field(swapped(field.name), pa.string() if field.type == pa.uuid() else field.type)
             for field in schema
@@ -85,7 +77,6 @@ class FileStage:
         self._file = self._folder
         self._files = 0
         self._transfer = Transfer()
-        self._beats_at = 0.0
         self.rows = 0
         self.fileno = self._transfer.fileno
         self.check = self._transfer.check
@@ -98,7 +89,7 @@ class FileStage:
     @property
     def table(self) -> str:
         """That which has the rows once they are staged, in the modes that merge them."""
-        return stage_table(self._records, self._token)
+        return self._records.stage_table(self._token)
 
     # As a stream
 
@@ -112,7 +103,7 @@ class FileStage:
         self._groups.add(pa.RecordBatch.from_arrays(columns, schema=self._schema))
         for group in self._groups.full():
             self._write_group(group, wait)
-        self._beat()
+        self.beat()
 
     def _write_group(self, group: pa.Table, wait: Wait) -> None:
         if self._writer is None:
@@ -134,17 +125,6 @@ class FileStage:
         with translated("target", "stage"):
             self._records.connection.put(file, self.folder)
         file.unlink()
-
-    def _beat(self) -> None:
-        """A sign of life, for others that wait for this attempt."""
-        if time.monotonic() >= self._beats_at:
-            self._beats_at = time.monotonic() + BEAT_SECONDS
-            with translated("target", "stage"):
-                self._records.connection.change(
-                    f"UPDATE {self._records.named('stage')} SET beats = beats + 1,"
-                    " beat_at = SYSDATE() WHERE token = ?",
-                    [self._token],
-                )
 
     def end(self, wait: Wait) -> int:
         for group in self._groups.rest():
@@ -187,35 +167,8 @@ class FileStage:
 
     # As a stage
 
-    def check_held(self) -> None:
-        held = self._records.connection.rows(
-            f"SELECT owner FROM {self._records.named('stage')} WHERE token = ?", [self._token]
-        )
-        if held != [(1,)]:
-            raise attempt_ended(self._attempt)
-
     def remove(self) -> None:
         self._transfer.close()
         shutil.rmtree(self._folder, ignore_errors=True)
         with suppress(Error):
-            drop_stage(self._records, self._token)
-
-
-def drop_stage(records: SnowflakeRecords, token: str) -> None:
-    """Remove what an attempt has staged, which nobody needs."""
-    connection = records.connection
-    connection.rows(f"REMOVE {records.files}/{token}/")
-    connection.change(f"DROP TABLE IF EXISTS {stage_table(records, token)}")
-    connection.change(f"DELETE FROM {records.named('stage')} WHERE token = ?", [token])
-
-
-def sweep(records: SnowflakeRecords, mine: str = "") -> None:
-    """Remove the stages of attempts that are dead, or own nothing any more."""
-    with translated("target", "stages"):
-        found = records.connection.rows(
-            f"SELECT token, owner, process, IFF(DATEDIFF(day, beat_at, SYSDATE()) > 1, 1, 0)"
-            f" FROM {records.named('stage')}"
-        )
-        for token, owner, process, old in found:
-            if token != mine and (not owner or is_gone(process) or old):
-                drop_stage(records, token)
+            self._records.drop_stage(self._token)

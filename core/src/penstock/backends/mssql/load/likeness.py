@@ -7,14 +7,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from penstock.backends.api.facts import LoadRequest
-from penstock.backends.mssql.catalog import last_numbers
+from penstock.backends.mssql.catalog.own_parts import OwnIndex, OwnParts
+from penstock.backends.mssql.catalog.tables import last_numbers
 from penstock.backends.mssql.dialect import MSSQL
 from penstock.backends.mssql.errors import planning
 from penstock.backends.mssql.session import MssqlSession
-from penstock.backends.mssql.written import Written, WrittenCheck, WrittenColumn, WrittenIndex
 from penstock.backends.sql.definition import KINDS, Besides, listed_columns
 from penstock.errors import PlanningError
 from penstock.model.plans import Step
+from penstock.model.table_model import CheckModel, ColumnModel, TableModel
 from penstock.model.tables import Column, NotCopied, SequencePosition, TableRef
 
 LONGEST_NAME = 128
@@ -28,33 +29,41 @@ def unnamed(name: str) -> str:
     return ""
 
 
-def column_text(column: WrittenColumn, named: Named = unnamed) -> str:
+def column_text(column: ColumnModel, own: OwnParts, named: Named = unnamed) -> str:
     """What follows its name, but for NOT NULL."""
-    words = [column.type, column.identity]
-    if column.default:
-        words.append(f"{named(column.called)}DEFAULT {column.default}")
-    return " ".join(filter(None, words))
+    words = [column.native]
+    if column.identity is not None:
+        words.append(MSSQL.numbered(column.identity.first, column.identity.step))
+    if column.default is not None:
+        name = own.defaults.get(column.name, "")
+        words.append(f"{named(name)}DEFAULT {column.default.text}")
+    return " ".join(words)
 
 
-def check_text(check: WrittenCheck, named: Named = unnamed) -> str:
-    return f"{named(check.called)}CHECK {check.test}"
+def check_text(check: CheckModel, named: Named = unnamed) -> str:
+    return f"{named(check.name)}CHECK {check.test.text}"
 
 
-def key_text(index: WrittenIndex, named: Named = unnamed) -> str:
+def key_text(index: OwnIndex, named: Named = unnamed) -> str:
     name = named(index.name if index.called else "")
     return f"{name}{index.constraint} {index.kind} {index.columns}"
 
 
-def index_statement(index: WrittenIndex, table: TableRef) -> str:
+def index_statement(index: OwnIndex, table: TableRef) -> str:
     made = f"{'UNIQUE ' * index.unique}{index.kind} INDEX {MSSQL.ident(index.name)}"
     return f"CREATE {made} ON {MSSQL.table(table)} {index.columns}"
 
 
-def check_statement(check: WrittenCheck, table: TableRef, named: Named) -> str:
+def check_statement(check: CheckModel, table: TableRef, named: Named) -> str:
     """Of one that not all rows meet, or that is not enforced."""
     alter = f"ALTER TABLE {MSSQL.table(table)}"
     made = f"{alter} WITH NOCHECK ADD {check_text(check, named)}"
-    return made if check.enabled else f"{made};\n{alter} NOCHECK {named(check.called).strip()}"
+    return made if check.enforced else f"{made};\n{alter} NOCHECK {named(check.name).strip()}"
+
+
+def with_name(check: CheckModel, table: TableRef) -> CheckModel:
+    """A check under a name of its table's: of one that has none nothing could be said."""
+    return replace(check, name=f"{table.name}_{check.name or 'check'}"[:LONGEST_NAME])
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,24 +84,24 @@ class _Part:
 
 
 def made_alike(
-    session: MssqlSession, request: LoadRequest, written: Written, columns: Sequence[Column]
+    session: MssqlSession, request: LoadRequest, own: OwnParts, columns: Sequence[Column]
 ) -> Besides:
     """
     Parameters:
-        written: the source's table.
+        own: of the source's table.
         columns: that the target's table has.
     """
     assert request.definition is not None
-    table = request.target
+    model, table = request.definition.model, request.target
     beside = rehearsed(session, table)
     left = [
         NotCopied("indexes", f"{index.name} ({index.obstacle})")
-        for index in written.indexes
+        for index in own.indexes
         if index.obstacle
     ]
     named = names_free(session, table)
-    parts = list(_parts(written, table, beside, named))
-    nameless = {column_text(each, named): column_text(each) for each in written.columns}
+    parts = list(_parts(model, own, table, beside, named))
+    nameless = {column_text(each, own, named): column_text(each, own) for each in model.columns}
     refused = refused_texts(
         session,
         beside,
@@ -112,7 +121,7 @@ def made_alike(
         Step(f"make {rank}", f"make {part.left.name} of {table}", part.text, True, rank)
         for rank, part in enumerate(late)
     ]
-    identities = [column.name for column in written.columns if column.identity]
+    identities = [column.name for column in model.columns if column.identity is not None]
     return Besides(
         tuple(part.text for part in made if not part.late),
         complete=tuple(complete),
@@ -131,28 +140,29 @@ def made_alike(
     )
 
 
-def _parts(written: Written, table: TableRef, beside: TableRef, named: Named) -> Iterator[_Part]:
-    for check in written.checks:
-        late = not (check.trusted and check.enabled)
-        name = replace(check, called=check.called if named(check.called) else "")
-        if not check.enabled and not name.called:
-            # Nothing could be said of it.
-            name = replace(name, called=f"{table.name}_{check.called or 'check'}"[:LONGEST_NAME])
-        called = always if name.called else unnamed
-        text = check_statement(name, table, called) if late else check_text(name, called)
+def _parts(
+    model: TableModel, own: OwnParts, table: TableRef, beside: TableRef, named: Named
+) -> Iterator[_Part]:
+    for check in model.checks:
+        late = check.test.text in own.distrusted or not check.enforced
+        made = replace(check, name=check.name if named(check.name) else "")
+        if not check.enforced and not made.name:
+            made = with_name(check, table)
+        called = always if made.name else unnamed
+        text = check_statement(made, table, called) if late else check_text(made, called)
         tried = check_text(check)
         if late:
             tried = f"ALTER TABLE {MSSQL.table(beside)} ADD {tried}"
-        left = NotCopied(KINDS["CHECK"], check.called or check.test)
+        left = NotCopied(KINDS["CHECK"], check.name or check.test.text)
         yield _Part(left, text, tried, late, is_check=True)
-    for index in written.indexes:
+    for index in own.indexes:
         if index.obstacle:
             continue
         if index.constraint:
             left = NotCopied(KINDS[index.constraint], index.name)
             yield _Part(left, key_text(index, named), key_text(index), unique=index.keys)
     # The clustered one first, on which the others stand.
-    for index in sorted(written.indexes, key=lambda each: each.kind != "CLUSTERED"):
+    for index in sorted(own.indexes, key=lambda each: each.kind != "CLUSTERED"):
         if not (index.obstacle or index.constraint):
             text = index_statement(index, table)
             left = NotCopied("indexes", index.name, f"{text};")

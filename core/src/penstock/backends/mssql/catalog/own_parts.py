@@ -1,19 +1,20 @@
-"""A table as the catalog of its server has it, so that another one can be made like it."""
+"""What a table has that its model has no place for, so that another one of SQL Server's can be made
+exactly like it; and what hangs on it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.backends.mssql.catalog import COLLATION, of_table, table_columns
+from penstock.backends.mssql.catalog.tables import of_table
 from penstock.backends.mssql.dialect import MSSQL
 from penstock.backends.mssql.session import MssqlSession
 from penstock.errors import PlanningError
 from penstock.model.tables import NotCopied, TableRef
 
-WRITTEN = "mssql"
+OWN = "mssql"
 """What a definition's content has besides."""
 DISABLED = "disabled"
 GRANTS, COMMENTS = "grants", "comments"
@@ -51,31 +52,7 @@ _ATTACHED = (
 
 
 @dataclass(frozen=True, slots=True)
-class WrittenColumn:
-    name: str
-    type: str
-    """With its collation, and what else belongs to the values."""
-    nullable: bool
-    computed: bool = False
-    """By the server; the type is an expression then, or `rowversion`."""
-    identity: str = ""
-    default: str = ""
-    called: str = ""
-    """The name of its default, where somebody has given it one."""
-
-
-@dataclass(frozen=True, slots=True)
-class WrittenCheck:
-    called: str
-    """Empty: by the server."""
-    test: str
-    trusted: bool
-    """All rows meet it."""
-    enabled: bool
-
-
-@dataclass(frozen=True, slots=True)
-class WrittenIndex:
+class OwnIndex:
     name: str
     constraint: str
     """The kind of a key's; else empty."""
@@ -103,72 +80,16 @@ class WrittenIndex:
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
-    columns: tuple[WrittenColumn, ...]
-    checks: tuple[WrittenCheck, ...]
-    indexes: tuple[WrittenIndex, ...]
+class OwnParts:
+    defaults: Mapping[str, str]
+    """By column: the names of defaults, where somebody has given them one."""
+    distrusted: tuple[str, ...]
+    """The texts of checks that not all rows meet."""
+    indexes: tuple[OwnIndex, ...]
+    """All of them, keys too."""
 
 
-def read_written(session: MssqlSession, table: TableRef) -> Written:
-    return Written(_columns(session, table), _checks(session, table), _indexes(session, table))
-
-
-def _columns(session: MssqlSession, table: TableRef) -> tuple[WrittenColumn, ...]:
-    more = (
-        "JOIN sys.columns AS c ON c.object_id = o.object_id"
-        " LEFT JOIN sys.computed_columns AS k"
-        " ON k.object_id = c.object_id AND k.column_id = c.column_id"
-        " LEFT JOIN sys.identity_columns AS i"
-        " ON i.object_id = c.object_id AND i.column_id = c.column_id"
-        " LEFT JOIN sys.default_constraints AS d ON d.object_id = c.default_object_id"
-    )
-    facts = {
-        name: said
-        for name, *said in session.facts(
-            "SELECT c.name, c.is_sparse, c.is_rowguidcol, k.definition, k.is_persisted,"
-            " CAST(i.seed_value AS varchar(40)), CAST(i.increment_value AS varchar(40)),"
-            f" d.definition, d.name, d.is_system_named {of_table(more)}",
-            table,
-        )
-    }
-    found = []
-    for column in table_columns(session, table):
-        sparse, guid, text, persisted, seed, step, default, called, unnamed = facts[column.name]
-        words = [column.type]
-        if column.traits[COLLATION]:
-            words.append(f"COLLATE {column.traits[COLLATION]}")
-        words += ["SPARSE"] * bool(sparse) + ["ROWGUIDCOL"] * bool(guid)
-        if text:
-            words = ["AS", text] + ["PERSISTED"] * bool(persisted)
-        found.append(
-            WrittenColumn(
-                column.name,
-                " ".join(words),
-                # Of what is not stored nothing can be said.
-                column.nullable or (bool(text) and not persisted),
-                column.generated,
-                f"IDENTITY({seed},{step})" if seed else "",
-                default or "",
-                "" if unnamed else called or "",
-            )
-        )
-    return tuple(found)
-
-
-def _checks(session: MssqlSession, table: TableRef) -> tuple[WrittenCheck, ...]:
-    rows = session.facts(
-        "SELECT k.name, k.is_system_named, k.definition, k.is_not_trusted, k.is_disabled "
-        + of_table("JOIN sys.check_constraints AS k ON k.parent_object_id = o.object_id")
-        + " ORDER BY k.name",
-        table,
-    )
-    return tuple(
-        WrittenCheck("" if unnamed else name, test, not distrusted, not disabled)
-        for name, unnamed, test, distrusted, disabled in rows
-    )
-
-
-def _indexes(session: MssqlSession, table: TableRef) -> tuple[WrittenIndex, ...]:
+def read_indexes(session: MssqlSession, table: TableRef) -> tuple[OwnIndex, ...]:
     more = (
         "JOIN sys.indexes AS i ON i.object_id = o.object_id"
         " JOIN sys.index_columns AS x ON x.object_id = i.object_id AND x.index_id = i.index_id"
@@ -200,12 +121,12 @@ def _index(
     keys: Sequence[str],
     descending: Sequence[str],
     included: Sequence[str],
-) -> WrittenIndex:
+) -> OwnIndex:
     kind, described, unique, primary, constraint, ignores, disabled, condition, unnamed = said
     options = f" WHERE {condition}" if condition else ""
     options += " WITH (IGNORE_DUP_KEY = ON)" if ignores else ""
     rowstore = _ROWSTORE.get(kind, "")
-    return WrittenIndex(
+    return OwnIndex(
         name,
         "PRIMARY KEY" if primary else "UNIQUE" if constraint else "",
         not unnamed,

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from penstock.backends.snowflake.catalog import UniqueKey
-from penstock.backends.snowflake.names import shown, swapped
+from penstock.backends.snowflake.catalog.names import shown, swapped
 from penstock.backends.snowflake.session import SnowflakeSession
 from penstock.backends.sql.described import TableQuery
 from penstock.backends.sql.expressions import read
+from penstock.backends.sql.unique_keys import DeclaredKey
 from penstock.model.table_model import (
     ColumnModel,
     Expression,
@@ -44,7 +44,7 @@ def model_of(
     session: SnowflakeSession,
     table: TableRef,
     columns: Sequence[Column],
-    keys: Sequence[UniqueKey],
+    keys: Sequence[DeclaredKey],
 ) -> TableModel:
     said = {name: facts for name, *facts in session.about(_COLUMNS, table)}
     comments = [comment for (comment,) in session.about(_COMMENT, table)]

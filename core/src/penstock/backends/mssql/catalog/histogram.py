@@ -15,7 +15,7 @@ from itertools import pairwise
 from typing import Any
 
 from penstock.backends.api.facts import WeightedBound
-from penstock.backends.mssql.catalog import of_table
+from penstock.backends.mssql.catalog.tables import of_table
 from penstock.backends.mssql.session import MssqlSession
 from penstock.backends.sql.between import middles, time_of
 from penstock.backends.sql.dialect import Type

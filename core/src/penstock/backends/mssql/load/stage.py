@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import queue
 import threading
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
@@ -13,23 +12,22 @@ import pyarrow as pa
 
 from penstock.backends.api.attempt import Attempt
 from penstock.backends.api.worker import Block, Wait
-from penstock.backends.mssql.catalog import COLLATION
-from penstock.backends.mssql.connection import LOCK_TIMEOUT, Connection
+from penstock.backends.mssql.catalog.tables import COLLATION
+from penstock.backends.mssql.connection import Connection
 from penstock.backends.mssql.errors import DriverError, from_driver, translated
-from penstock.backends.mssql.exact import check_exact
+from penstock.backends.mssql.load.code_pages import guards_of
 from penstock.backends.mssql.records import MssqlRecords
 from penstock.backends.mssql.types import MsType
 from penstock.backends.shared.arrow import Caster, schema_from_text
 from penstock.backends.shared.background import computing
+from penstock.backends.shared.guards import check_values
 from penstock.backends.shared.hex_values import uuid_texts
-from penstock.backends.shared.refusals import attempt_ended
 from penstock.backends.sql.relations import TYPE
+from penstock.backends.sql.server.writer import ServerStage
 from penstock.errors import Diagnosis, PenstockError, PermanentError, TransientError
 from penstock.model import values
-from penstock.model.tables import Column, TableRef
+from penstock.model.tables import Column
 
-# Seconds between signs of life.
-BEAT = 1.0
 # Batches that wait for the loader.
 ROOM = 2
 ABANDON_SECONDS = 2.0
@@ -43,11 +41,7 @@ class _Abandoned(Exception):
     """Ends a bulk load."""
 
 
-def stage_table(records: MssqlRecords, token: str) -> TableRef:
-    return TableRef(records.schema, f"stage {token}")
-
-
-class BulkStage:
+class BulkStage(ServerStage[MssqlRecords]):
     """See `Stage`.
 
     Parameters:
@@ -61,16 +55,14 @@ class BulkStage:
         token: str,
         columns: Sequence[Column],
     ) -> None:
-        self._records = records
-        self._attempt = attempt
-        self._token = token
+        super().__init__(records, attempt, token)
         self._columns = list(columns)
         self.texts = [column.name for column in columns if column.traits[COLLATION]]
         """Names of those whose values are texts."""
-        self._subject = f"target: partition {attempt.partition.id}"
+        self._guards = [list(guards_of(column)) for column in columns]
         self._caster = Caster(schema_from_text(attempt.spec.schema), self._subject)
         connection = records.connection
-        self.table = records.session.table(stage_table(records, token))
+        self.table = records.stage_table(token)
         listed = ", ".join(
             f"{records.ident(column.name)} {_staged_type(column, connection)} NULL"
             for column in columns
@@ -84,7 +76,6 @@ class BulkStage:
         self._error: BaseException | None = None
         self._abandoned = self._ended = False
         self._passed = self._taken = 0
-        self._beat_at = 0.0
         self._thread = threading.Thread(target=self._load, name="bulk", daemon=True)
         self._thread.start()
 
@@ -118,27 +109,17 @@ class BulkStage:
 
     def write(self, block: Block, wait: Wait) -> None:
         batch = self._caster.cast(block)
-        check_exact(batch, self._columns, self._subject, self._passed)
+        check_values(batch, self._guards, self._subject, self._passed)
         self._wait_for_room(wait)
         self._passed += batch.num_rows
         self._batches.put(_as_loaded(batch))
-        self._beat()
+        self.beat()
 
     def _wait_for_room(self, wait: Wait) -> None:
         wait("target", self._told, False)
         os.read(self._told, 1)
         if self._error is not None:
             raise self._refused(self._error)
-
-    def _beat(self) -> None:
-        """A sign of life, for others that wait for this attempt."""
-        if time.monotonic() >= self._beat_at:
-            self._beat_at = time.monotonic() + BEAT
-            with translated("target", "stage"):
-                self._records.connection.change(
-                    f"UPDATE {self._records.named('stage')} SET beats = beats + 1 WHERE token = ?",
-                    [self._token],
-                )
 
     def end(self, wait: Wait) -> int:
         self._batches.put(None)
@@ -176,36 +157,15 @@ class BulkStage:
         """After the end."""
         return self._taken
 
-    def check_held(self) -> None:
-        records = self._records
-        held = records.connection.change(
-            f"UPDATE {records.named('stage')} SET beats = beats + 1 WHERE token = ? AND owner = 1",
-            [self._token],
-        )
-        if held != 1:
-            raise attempt_ended(self._attempt)
-
     def remove(self) -> None:
         self._abandoned = True
         self._batches.put(None)
         self._thread.join(ABANDON_SECONDS)
         with suppress(PenstockError, DriverError):
-            drop_stage(self._records, self._token)
+            self._records.drop_stage(self._token)
         for end in (self._told, self._tell):
             with suppress(OSError):
                 os.close(end)
-
-
-def drop_stage(records: MssqlRecords, token: str) -> None:
-    """Remove a stage that nobody needs; one that is still locked stays for the next sweep."""
-    connection = records.connection
-    table = records.session.table(stage_table(records, token))
-    connection.change("SET LOCK_TIMEOUT 500")
-    try:
-        connection.change(f"DROP TABLE IF EXISTS {table}")
-        connection.change(f"DELETE FROM {records.named('stage')} WHERE token = ?", [token])
-    finally:
-        connection.change(LOCK_TIMEOUT)
 
 
 def _staged_type(column: Column, connection: Connection) -> str:
@@ -247,15 +207,3 @@ def _copied(buffer: pa.Buffer) -> pa.Buffer:
     copy = pa.allocate_buffer(buffer.size)
     memoryview(copy)[:] = memoryview(buffer)
     return copy
-
-
-def sweep(records: MssqlRecords, mine: str = "") -> None:
-    """Remove the stages of attempts that are dead, or own nothing any more."""
-    with translated("target", "stages"):
-        found = records.connection.rows(f"SELECT token, owner FROM {records.named('stage')}")
-        for token, owner in found:
-            if token != mine and (not owner or not records.is_alive(token)):
-                try:
-                    drop_stage(records, token)
-                except PenstockError:
-                    continue  # it is still locked

@@ -1,0 +1,1 @@
+"""The server's catalog: tables, keys, partitions, statistics, and the texts of values."""

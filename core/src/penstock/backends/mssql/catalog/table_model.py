@@ -1,0 +1,180 @@
+"""The model of a table, from what the catalog says of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from penstock.backends.mssql.catalog.links import read_comments, read_foreign_keys
+from penstock.backends.mssql.catalog.own_parts import OwnIndex, OwnParts, read_indexes
+from penstock.backends.mssql.catalog.tables import COLLATION, of_table, table_columns, unique_keys
+from penstock.backends.mssql.session import MssqlSession
+from penstock.backends.mssql.types import MAX, TYPES, MsType
+from penstock.backends.sql.dialect import LOWER, UPPER
+from penstock.backends.sql.expressions import Style, read
+from penstock.backends.sql.relations import TYPE
+from penstock.model import table_model
+from penstock.model.table_model import (
+    CheckModel,
+    ColumnModel,
+    ColumnType,
+    Expression,
+    Generated,
+    Identity,
+    IndexModel,
+    KeyModel,
+    TableModel,
+)
+from penstock.model.tables import Column, TableRef
+
+_STYLE = Style(
+    plus_joins=True,
+    functions={"lower": LOWER, "upper": UPPER, "coalesce": "coalesce", "isnull": "coalesce"},
+)
+_MOST_EXACT = 18
+"""Digits of two numbers whose product has as many as there can be."""
+_BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
+_WHERE = " WHERE "
+
+
+def model_of(session: MssqlSession, table: TableRef) -> tuple[TableModel, OwnParts]:
+    keys = unique_keys(session, table)
+    model, own = read_parts(session, table)
+    comments = read_comments(session, table)
+    return (
+        replace(
+            model,
+            columns=tuple(
+                replace(each, comment=comments.get(each.name, "")) for each in model.columns
+            ),
+            keys=tuple(KeyModel("", key.names, key.primary) for key in keys),
+            foreign_keys=read_foreign_keys(session, table),
+            comment=comments.get("", ""),
+        ),
+        own,
+    )
+
+
+def read_parts(session: MssqlSession, table: TableRef) -> tuple[TableModel, OwnParts]:
+    """The columns, checks and indexes of a table, and what it has besides."""
+    columns = table_columns(session, table)
+    names = [column.name for column in columns]
+    # Columns from whose values others can be computed as well elsewhere.
+    exact = [column.name for column in columns if not _is_rounded(column.traits[TYPE])]
+    more = (
+        "JOIN sys.columns AS c ON c.object_id = o.object_id"
+        " LEFT JOIN sys.computed_columns AS k"
+        " ON k.object_id = c.object_id AND k.column_id = c.column_id"
+        " LEFT JOIN sys.identity_columns AS i"
+        " ON i.object_id = c.object_id AND i.column_id = c.column_id"
+        " LEFT JOIN sys.default_constraints AS d ON d.object_id = c.default_object_id"
+    )
+    facts = {
+        name: said
+        for name, *said in session.facts(
+            "SELECT c.name, c.is_sparse, c.is_rowguidcol, k.definition, k.is_persisted,"
+            " CAST(i.seed_value AS varchar(40)), CAST(i.increment_value AS varchar(40)),"
+            f" d.definition, d.name, d.is_system_named {of_table(more)}",
+            table,
+        )
+    }
+    checks = session.facts(
+        "SELECT k.name, k.is_system_named, k.definition, k.is_not_trusted, k.is_disabled "
+        + of_table("JOIN sys.check_constraints AS k ON k.parent_object_id = o.object_id")
+        + " ORDER BY k.name",
+        table,
+    )
+    own = OwnParts(
+        {name: called for name, (*_, called, unnamed) in facts.items() if called and not unnamed},
+        tuple(text for _, _, text, distrusted, _ in checks if distrusted),
+        read_indexes(session, table),
+    )
+    model = TableModel(
+        tuple(_column(column, exact, *facts[column.name][:7]) for column in columns),
+        checks=tuple(
+            CheckModel(
+                "" if unnamed else name,
+                Expression(text, read(text, names, _STYLE)),
+                enforced=not disabled,
+            )
+            for name, unnamed, text, _, disabled in checks
+        ),
+        indexes=tuple(indexes_of(own.indexes, names)),
+    )
+    return model, own
+
+
+def _column(
+    column: Column,
+    exact: Sequence[str],
+    sparse: Any,
+    guid: Any,
+    text: str | None,
+    persisted: Any,
+    first: str | None,
+    step: str | None,
+    default: str | None,
+) -> ColumnModel:
+    words = [column.type]
+    if column.traits[COLLATION]:
+        words.append(f"COLLATE {column.traits[COLLATION]}")
+    words += ["SPARSE"] * bool(sparse) + ["ROWGUIDCOL"] * bool(guid)
+    if text:
+        words = ["AS", text] + ["PERSISTED"] * bool(persisted)
+    generated = None
+    if column.generated:
+        generated = Generated(_expression(text or column.type, exact), stored=bool(persisted))
+    return ColumnModel(
+        column.name,
+        type_model(column.traits[TYPE]),
+        " ".join(words),
+        # Of what is not stored nothing can be said.
+        column.nullable or (bool(text) and not persisted),
+        _expression(default) if default else None,
+        identity=Identity(int(first), int(step)) if first and step else None,
+        generated=generated,
+    )
+
+
+def _is_rounded(type_: MsType) -> bool:
+    """Whether the server rounds what is computed from such values, to four digits or to fewer than
+    other databases."""
+    decimal = type_.name in ("decimal", "numeric")
+    return type_.name in ("money", "smallmoney") or (decimal and type_.length > _MOST_EXACT)
+
+
+def _expression(text: str, names: Sequence[str] = ()) -> Expression:
+    return Expression(text, read(text, names, _STYLE))
+
+
+def type_model(type_: MsType) -> ColumnType:
+    if type_.name in _BITS:
+        unsigned = type_.name == "tinyint"
+        return ColumnType(table_model.INTEGER, unsigned=unsigned, bits=_BITS[type_.name])
+    kind = TYPES.line(type_).kind
+    has_length = type_.is_short_text or type_.name in ("binary", "varbinary")
+    return ColumnType(kind, type_.length if has_length and type_.length != MAX else None)
+
+
+def indexes_of(indexes: Sequence[OwnIndex], names: Sequence[str]) -> Iterator[IndexModel]:
+    """Those that are no keys.
+
+    Parameters:
+        names: of the table's columns.
+    """
+    for index in indexes:
+        test = index.options.removeprefix(_WHERE) if index.options.startswith(_WHERE) else ""
+        plain = not index.obstacle and " WITH (" not in index.options
+        if plain and index.unique and not test:
+            continue  # a key
+        yield IndexModel(
+            index.name,
+            index.keys if plain else (),
+            index.descending if plain else (),
+            index.included if plain else (),
+            index.unique,
+            Expression(test, read(test, names)) if test else None,
+            method=index.obstacle,
+            text=index.columns,
+        )

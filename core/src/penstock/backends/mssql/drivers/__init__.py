@@ -1,0 +1,1 @@
+"""Drivers, of which a URL's scheme chooses one."""

@@ -1,0 +1,43 @@
+"""Which driver a URL names, and what is missing where it cannot be loaded."""
+
+from __future__ import annotations
+
+from penstock.backends.mssql.drivers.driver import Driver
+from penstock.backends.mssql.location import ODBC_URLS, urls_of
+from penstock.errors import Diagnosis, UsageError
+
+LIBRARIES = {
+    "mssql": "apt-get install libltdl7 libgssapi-krb5-2, or dnf install libtool-ltdl krb5-libs",
+    "mssql+pyodbc": "apt-get install unixodbc, or dnf install unixODBC",
+}
+"""How to install what each scheme's driver loads and its wheel does not bring."""
+
+
+def open_driver(url: str, side: str) -> Driver:
+    """
+    Raises:
+        DriverError: no connection.
+        UsageError: the driver, or a library of the system that it needs, is not installed.
+    """
+    scheme = urls_of(url).scheme
+    try:
+        if urls_of(url) is ODBC_URLS:
+            from penstock.backends.mssql.drivers.odbc import OdbcDriver  # noqa: PLC0415
+
+            return OdbcDriver(url)
+        from penstock.backends.mssql.drivers.native import NativeDriver  # noqa: PLC0415
+
+        return NativeDriver(url)
+    except ModuleNotFoundError as error:
+        extra = "mssql-odbc" if urls_of(url) is ODBC_URLS else "mssql"
+        raise UsageError(
+            f"{side}: {scheme} needs the module {error.name!r}; install it with: "
+            f"pip install 'penstock[{extra}]'",
+            Diagnosis(side=side),
+        ) from error
+    except ImportError as error:  # a library of the system, which no wheel brings
+        raise UsageError(
+            f"{side}: {scheme} needs a library of the system that is not installed "
+            f"({error}); install it with: {LIBRARIES[scheme]}",
+            Diagnosis(side=side),
+        ) from error

@@ -1,0 +1,1 @@
+"""Tables that are made, stages that are filled, and what a column would change."""

@@ -1,0 +1,62 @@
+"""Characters that a column's code page does not have: the server would replace them."""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.backends.mssql.catalog.tables import CODE_PAGE
+from penstock.backends.mssql.types import TYPES
+from penstock.backends.shared.guards import Guard
+from penstock.backends.sql.relations import TYPE
+from penstock.model.tables import Column
+
+_UTF8 = 65001
+
+
+def guards_of(column: Column) -> Iterator[Guard]:
+    """Those of its type and of its collation."""
+    yield from TYPES.guards(column.traits[TYPE])
+    if page := code_page(column):
+        advice = "make the column nvarchar, or give it a collation of UTF-8"
+        yield Guard(
+            f"characters of code page {page} ({advice})", lambda array: unknown(array, page)
+        )
+
+
+def code_page(column: Column) -> int:
+    """0 where a column holds any character."""
+    page = int(column.traits[CODE_PAGE])
+    return 0 if page == _UTF8 else page
+
+
+def unknown(texts: pa.Array, page: int) -> pa.Array:
+    """Which values have a character that a code page does not have."""
+    odd = pc.invert(pc.string_is_ascii(texts)).fill_null(False)
+    if not pc.any(odd).as_py():
+        return odd
+    codec = _codec(page)
+    if not _lacks(codec, "".join(texts.filter(odd).to_pylist())):
+        return pc.and_(odd, False)
+    return pa.array(
+        [value is not None and _lacks(codec, value) for value in texts.to_pylist()], pa.bool_()
+    )
+
+
+def _lacks(codec: str, value: str) -> bool:
+    try:
+        value.encode(codec)
+    except UnicodeEncodeError:
+        return True
+    return False
+
+
+def _codec(page: int) -> str:
+    """Where there is none, only what all of them have is known to arrive."""
+    try:
+        return codecs.lookup(f"cp{page}").name
+    except LookupError:
+        return "ascii"

@@ -1,0 +1,1 @@
+"""The server's catalog: names, tables, keys, and the texts of values."""

@@ -1,0 +1,1 @@
+"""Stages, and the table that a run loads."""

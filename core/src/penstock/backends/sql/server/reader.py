@@ -1,0 +1,95 @@
+"""A partition's rows as record batches, from one query of a server."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterator
+from typing import Any, ClassVar, Generic, TypeVar
+
+from penstock.backends.shared.batch_reader import BatchReader
+from penstock.backends.shared.promised_types import PromisedTypes
+from penstock.backends.shared.type_table import TypeTable
+from penstock.backends.sql.conditions import condition
+from penstock.backends.sql.server.session import InterruptibleSession
+from penstock.model.plans import Partition
+from penstock.spec.worker_spec import WorkerSpec
+
+S = TypeVar("S", bound=InterruptibleSession)
+BATCH_ROWS = 16_384
+
+
+class BatchQueryReader(BatchReader, Generic[S]):
+    types: ClassVar[TypeTable[Any]]
+
+    def __init__(self, spec: WorkerSpec) -> None:
+        super().__init__(spec)
+        self._session: S | None = None
+        self._found: list[Any] = []
+        """The types of the columns that are read."""
+
+    # For subclasses
+
+    @abstractmethod
+    def connect(self) -> S:
+        """A session in the source, which reads as of the spec's snapshot."""
+
+    @abstractmethod
+    def fetched(self, session: S, query: str, promised: PromisedTypes[Any]) -> Iterator[Any]:
+        """The rows of a query as record batches, as the driver has them; the first one comes even
+        if it has no rows."""
+
+    def selection(self, session: S, partition: Partition) -> tuple[str, str]:
+        """An item of FROM with a partition's rows, and what selects among them."""
+        spec = self._spec
+        tested = condition(session.dialect, spec.where, partition.extent)
+        return session.rows_of(spec.relation), tested
+
+    def travelling(self, session: S, value: str, type_: Any) -> str:
+        """What is selected of a value, so that the driver has one that can be in a record batch."""
+        return self.types.travelling(value, type_)
+
+    # The same for all
+
+    def switch_run(self, spec: WorkerSpec) -> None:
+        if spec.snapshot != self._spec.snapshot:
+            self.abandon()
+        self._spec = spec
+        self._found = []
+
+    def batches(self, partition: Partition, stopped: Callable[[], bool]) -> Iterator[Any]:
+        spec, subject = self._spec, f"partition {partition.id}"
+        if self._session is None:
+            self._session = self.connect()
+        session = self._session
+        with session.translated(subject):
+            rows, tested = self.selection(session, partition)
+            names = [session.dialect.ident(pair.source) for pair in spec.pairs]
+            if not self._found:
+                query = f"SELECT {', '.join(names)} FROM {rows}"
+                self._found = [type_ for _, type_ in session.describe(query, subject)]
+            listed = [
+                self.travelling(session, name, type_)
+                for name, type_ in zip(names, self._found, strict=True)
+            ]
+            finer = list(filter(None, map(self.types.finer, names, self._found)))
+            if finer:
+                listed.append(f"CASE WHEN {' OR '.join(finer)} THEN 1 ELSE 0 END")
+            query = f"SELECT {', '.join(listed) or '1'} FROM {rows} WHERE {tested}"
+            promised = PromisedTypes(
+                [pair.target for pair in spec.pairs],
+                self._found,
+                self.types,
+                f"source: {spec.relation}, {subject}",
+            )
+            for batch in self.fetched(session, query, promised):
+                yield promised.as_travels(batch)
+                if stopped():
+                    return
+
+    def abandon(self) -> None:
+        ahead, self._ahead = self._ahead, None
+        session, self._session = self._session, None
+        if session is not None:
+            if ahead is not None:
+                ahead.leave(session.connection.interrupt)
+            session.connection.close()

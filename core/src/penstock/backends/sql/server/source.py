@@ -1,0 +1,140 @@
+"""Tables, views and queries of a server, as a source of record batches."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, ClassVar, Generic, TypeVar
+
+from penstock.backends.api.facts import TableStatistics
+from penstock.backends.shared.type_table import TypeTable
+from penstock.backends.sql.dialect import Type
+from penstock.backends.sql.relations import TYPE, read_columns
+from penstock.backends.sql.server.session import InterruptibleSession
+from penstock.backends.sql.source import SqlSource
+from penstock.model.extents import Extent, Key
+from penstock.model.snapshots import SourceState
+from penstock.model.table_model import TableDefinition
+from penstock.model.tables import Column, Query, Relation, TableRef
+
+S = TypeVar("S", bound=InterruptibleSession)
+
+
+class ServerSource(SqlSource, Generic[S]):
+    settle_seconds = 0.0
+    types: ClassVar[TypeTable[Any]]
+    moment: ClassVar[str]
+    """A query for the server's time, as a text."""
+    _session: S
+
+    def __init__(self, session: S) -> None:
+        super().__init__(session, session.rows_of)
+
+    def close(self) -> None:
+        self._session.connection.close()
+
+    # For subclasses
+
+    def table_columns(self, table: TableRef) -> tuple[Column, ...]:
+        """With the trait `TYPE`.
+
+        Raises:
+            PlanningError: no such table or view.
+        """
+        return read_columns(self._session, table)
+
+    def query_columns(self, query: Query) -> Sequence[tuple[str, Type]]:
+        """Names and types of a query's columns."""
+        return list(super().described(query).items())
+
+    @abstractmethod
+    def table_definition(self, table: TableRef) -> TableDefinition:
+        """That of a table, which is no view."""
+
+    @abstractmethod
+    def layout(self, table: TableRef) -> tuple[str, str]:
+        """What is another one for a table whose rows were stored anew, and for one that consists of
+        other partitions; see `SourceState`."""
+
+    @abstractmethod
+    def stored(self, table: TableRef) -> TableStatistics:
+        """What is known of a table without reading it, but for its default key."""
+
+    @abstractmethod
+    def leading(self, table: TableRef) -> Sequence[str]:
+        """Columns by which the server finds rows, the best first."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """See `TableStatistics`."""
+        return ()
+
+    # Columns
+
+    def columns(self, relation: Relation) -> tuple[Column, ...]:
+        if isinstance(relation, TableRef):
+            return self.table_columns(relation)
+        assert isinstance(relation, Query)
+        found = self.query_columns(relation)
+        return tuple(Column(name, str(type_), traits={TYPE: type_}) for name, type_ in found)
+
+    def described(self, relation: Relation) -> dict[str, Type]:
+        if isinstance(relation, TableRef):
+            return {column.name: column.traits[TYPE] for column in self.columns(relation)}
+        return super().described(relation)
+
+    def in_arrow(self, relation: Relation, columns: Sequence[Column]) -> tuple[Column, ...]:
+        return tuple(self.types.in_arrow(column, column.traits[TYPE]) for column in columns)
+
+    def definition(self, relation: Relation, *, partitioning: bool) -> TableDefinition:
+        if not self.is_table(relation):
+            return super().definition(relation, partitioning=partitioning)
+        assert isinstance(relation, TableRef)
+        return self.table_definition(relation)
+
+    # Moments
+
+    def state(self, relation: Relation) -> SourceState:
+        # Nothing tells for sure whether somebody has written: no moment is like another one.
+        ((now,),) = self._session.fetch(self.moment, "state")
+        server = self._session.server
+        if not isinstance(relation, TableRef):
+            return SourceState(server, "", now, "")
+        stored, partitions = self.layout(relation)
+        return SourceState(f"{server}:{relation}", stored, now, "", partitions)
+
+    def may_have_moved(
+        self,
+        relation: Relation,
+        where: str | None,
+        extents: Sequence[tuple[Extent, int | None]],
+        since: SourceState,
+    ) -> bool:
+        return True  # nothing tells
+
+    # Sizes
+
+    def statistics(self, relation: Relation, where: str | None) -> TableStatistics:
+        self.check_where(relation, where)
+        if not self.is_table(relation):
+            return TableStatistics(
+                rows=None,
+                bytes=0,
+                selected=1.0,
+                blocks=None,
+                storage="a query or a view of unknown size",
+                default_key=None,
+                sampled=False,
+                notes=self.notes,
+            )
+        assert isinstance(relation, TableRef)
+        found = self.stored(relation)
+        return replace(found, default_key=self._default_key(relation), notes=self.notes)
+
+    def _default_key(self, table: TableRef) -> str | None:
+        ranged = self._session.dialect.ranged
+        for name in self.leading(table)[:1]:
+            if self.key_type(table, Key(name)) in ranged:
+                return name
+        return None

@@ -1,0 +1,233 @@
+"""Records of a server whose attempts have stages.
+
+Each attempt has a row in the control table `stage`, and owns its partition until another one does:
+so one that wakes up after its partition was given to another cannot commit.
+"""
+
+from __future__ import annotations
+
+import secrets
+from abc import abstractmethod
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, TypeVar
+
+from penstock.backends.api.attempt import Attempt
+from penstock.backends.api.records import Kind, Row
+from penstock.backends.sql.loaded_table import LoadedTable
+from penstock.backends.sql.server.records import ServerRecords
+from penstock.backends.sql.server.session import InterruptibleSession
+from penstock.errors import Diagnosis, PenstockError, TargetChanged
+from penstock.model.tables import TableRef
+from penstock.spec.modes import MODES, Mode
+
+S = TypeVar("S", bound=InterruptibleSession)
+
+
+@dataclass(frozen=True, slots=True)
+class StageRow:
+    """What the control tables say of a stage."""
+
+    token: str
+    partition_id: str
+    attempt: int
+    beats: int
+    """Signs of life."""
+    owns: bool
+    """The attempt has its partition."""
+    more: tuple[Any, ...] = ()
+    """See `StageRecords.told`."""
+
+
+class StageRecords(ServerRecords, Generic[S]):
+    told: ClassVar[Sequence[str]] = ()
+    """What is asked of a stage besides, as SELECT lists it."""
+    row_form: ClassVar[str] = "VALUES ({})"
+    """What follows INSERT INTO a table; `{}` stands for the values."""
+    sign: ClassVar[str] = "beats = beats + 1"
+    """The changes of a row that are a sign of life."""
+    besides: ClassVar[Collection[str]] = ("stage",)
+
+    def __init__(self, session: S, schema: str, *, loading: bool = False) -> None:
+        super().__init__(session, schema, loading=loading)
+        self._session = session
+
+    @property
+    def session(self) -> S:
+        return self._session
+
+    # Transactions
+
+    @abstractmethod
+    def begin(self) -> None: ...
+
+    @abstractmethod
+    def commit(self) -> None: ...
+
+    @abstractmethod
+    def roll_back(self) -> None:
+        """Nothing, after a commit. Raises nothing where the session has ended."""
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        self.begin()
+        try:
+            yield
+            self.commit()
+        except BaseException:
+            self.roll_back()
+            raise
+
+    # The table that is loaded
+
+    @abstractmethod
+    def made_at(self, table: TableRef) -> str | None:
+        """What is another one for a table that was made anew; None, or empty, where it is not
+        there."""
+
+    def when_made(self, made: str) -> str:
+        """The same for people."""
+        return made
+
+    def check_alone(self, run_id: str, table: TableRef, mode: Mode, mine: int) -> None:
+        """
+        Parameters:
+            mine: rows that the transaction has loaded, and not recorded.
+
+        Raises:
+            TargetChanged: there are other rows where a run should be alone, as far as the server
+                can tell.
+        """
+
+    def check_loaded(self, run_id: str, table: TableRef, mode: str, mine: int = 0) -> None:
+        """
+        Parameters:
+            mine: see `check_alone`.
+
+        Raises:
+            TargetChanged: rows that the run has loaded are gone, or there are others where it
+                should be alone, as far as the server can tell.
+        """
+        LoadedTable(self, table).check(run_id, MODES[mode])
+        for row in self.read(Kind.RUN, {"run_id": run_id}, ("made", "prepared_at")):
+            if row["prepared_at"] is None or not row["made"]:
+                continue
+            found = self.made_at(table)
+            if found != row["made"]:
+                there = f"one made at {self.when_made(found)}" if found else "no table of that name"
+                expected = f"the table made at {self.when_made(row['made'])}"
+                raise table_changed(run_id, table, expected, there)
+            self.check_alone(run_id, table, MODES[mode], mine)
+
+    # Attempts
+
+    def new_token(self, before: str) -> str:
+        """A name for an attempt, by which others see whether it lives; empty where there is none
+        right now.
+
+        Parameters:
+            before: that of this session's last attempt, which has ended; or empty.
+        """
+        return secrets.token_hex(16)
+
+    @abstractmethod
+    def guarding(self, run_id: str, partition_id: str) -> AbstractContextManager[None]:
+        """A transaction in which nobody else looks whose a partition is."""
+
+    @abstractmethod
+    def is_alive(self, stage: StageRow) -> bool:
+        """Whether an attempt may still be at work."""
+
+    def is_heard(self, stage: StageRow) -> bool:
+        """Whether it has shown that lately."""
+        return self.is_alive(stage)
+
+    @abstractmethod
+    def holds(self, token: str) -> bool:
+        """Whether an attempt owns its partition: in the transaction that is to commit it."""
+
+    @abstractmethod
+    def drop_stage(self, token: str) -> None:
+        """Remove what an attempt has staged, which nobody needs, and its row."""
+
+    def claimed(self) -> tuple[str, Sequence[Any]]:
+        """What follows in a new row, and its values."""
+        return "", ()
+
+    def stages(self, where: Row) -> list[StageRow]:
+        """In the order of their partitions."""
+        tests, values = self._tested(where)
+        listed = ", ".join(("token, partition_id, attempt, beats, owner", *self.told))
+        rows = self.session.connection.rows(
+            f"SELECT {listed} FROM {self.named('stage')}{f' WHERE {tests}' if tests else ''}"
+            " ORDER BY partition_id",
+            values,
+        )
+        return [
+            StageRow(token, name, int(number), int(beats), bool(owner), tuple(more))
+            for token, name, number, beats, owner, *more in rows
+        ]
+
+    def owners(self, where: Row) -> list[StageRow]:
+        """Stages of attempts that own their partitions and may live."""
+        return list(filter(self.is_alive, self.stages({**where, "owner": 1})))
+
+    def claim(self, token: str, attempt: Attempt) -> None:
+        """Have an attempt own its partition."""
+        mine = {"run_id": attempt.spec.run_id, "partition_id": attempt.partition.id}
+        self.void(mine)
+        more, values = self.claimed()
+        places = ", ".join(self.placeholder(number) for number in range(1, 5))
+        form = self.row_form.format(f"{places}, 1, 0{more}")
+        self.session.connection.change(
+            f"INSERT INTO {self.named('stage')} {form}",
+            [token, *mine.values(), attempt.number, *values],
+        )
+
+    def void(self, where: Row) -> None:
+        """Have attempts own nothing any more: they notice before they commit."""
+        tests, values = self._tested({**where, "owner": 1})
+        self.session.connection.change(
+            f"UPDATE {self.named('stage')} SET owner = 0 WHERE {tests}", values
+        )
+
+    def end_attempt(self, token: str) -> None:
+        """Take an attempt's partition away, so that it cannot commit, whenever it wakes up."""
+        self.void({"token": token})
+
+    def beat(self, token: str) -> None:
+        """Give a sign of life, for others that wait for an attempt."""
+        self.session.connection.change(
+            f"UPDATE {self.named('stage')} SET {self.sign} WHERE token = {self.placeholder(1)}",
+            [token],
+        )
+
+    def sweep(self, mine: str = "") -> None:
+        """Remove the stages of attempts that are dead, or own nothing any more.
+
+        Parameters:
+            mine: the token of this session's attempt.
+        """
+        with self.session.translated("stages"):
+            for stage in self.stages({}):
+                if stage.token != mine and not (stage.owns and self.is_alive(stage)):
+                    self._try_drop(stage.token)
+
+    def _try_drop(self, token: str) -> None:
+        try:
+            self.drop_stage(token)
+        except PenstockError:
+            return  # it is still locked
+
+    def _tested(self, where: Row) -> tuple[str, list[Any]]:
+        places = (f"{name} = {self.placeholder(place)}" for place, name in enumerate(where, 1))
+        return " AND ".join(places), list(where.values())
+
+
+def table_changed(run_id: str, table: TableRef, expected: str, found: str) -> TargetChanged:
+    return TargetChanged(
+        f"target: {table} was changed by somebody else since run {run_id} began to load it: "
+        f"expected {expected}, found {found}; start a new run",
+        Diagnosis(side="target"),
+    )
