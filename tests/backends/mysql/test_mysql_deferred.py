@@ -12,9 +12,10 @@ import pytest
 
 import penstock
 from penstock import CopySpec
-from penstock.backends.mysql.catalog.written import parse
+from penstock.backends.mysql.catalog.modelled import clause_of, indexes_of, leading, read_table
 from penstock.errors import PlanningError
 from penstock.events import Committed, Planned, Prepared
+from penstock.model.tables import TableRef
 from penstock_testkit import TcpProxy
 
 from ...faults.cli import PATIENCE, eventually
@@ -37,7 +38,8 @@ def pair(pair: Pair) -> Pair:
 def written(url: str, table: str = "item") -> dict[str, str]:
     """The keys and indexes of a table, as the server writes them."""
     ((_, statement),) = rows(url.partition("?")[0], f"SHOW CREATE TABLE `{table}`")
-    return {key.name: key.text for key in parse(statement).keys}
+    model = read_table(statement, TableRef("d", table)).model
+    return {key.name or "PRIMARY": clause_of(key) for key in (*model.keys, *model.indexes)}
 
 
 # In front of a statement, where no plan that is stored has it.
@@ -270,7 +272,7 @@ def test_a_view(pair: Pair) -> None:
 
 def test_as_mysql_writes_it() -> None:
     """Of MySQL 8.4."""
-    found = parse(
+    statement = (
         "CREATE TABLE `t` (\n"
         "  `a` int NOT NULL AUTO_INCREMENT COMMENT 'KEY `x` (`y`)',\n"
         "  `b``c` varchar(9) DEFAULT NULL,\n"
@@ -284,16 +286,25 @@ def test_as_mysql_writes_it() -> None:
         ") ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_0900_ai_ci\n"
         "/*!50100 PARTITION BY HASH (`a`)\nPARTITIONS 4 */"
     )
-    assert found.automatic == "a"
-    assert {key.name: key.leading for key in found.keys} == {
-        "PRIMARY": ("a",), "u": ("b`c", "a"), "hidden": ("a",), "lower": (), "f": ()
+    found = read_table(statement, TableRef("s", "t"))
+    model = found.model
+    assert [each.name for each in model.columns if each.identity] == ["a"]
+    assert model.column("a").comment == "KEY `x` (`y`)"
+    assert {key.name: leading(key) for key in (*model.keys, *model.indexes)} == {
+        "": ("a",), "u": ("b`c", "a"), "hidden": ("a",), "lower": (), "f": ()
     }  # fmt: skip
-    assert list(found.indexes) == ["hidden", "lower", "f"]
-    assert found.indexes["lower"].named == {"b`c", "a"}
-    foreign, check = found.constraints
-    assert (foreign.referring, set(foreign.named)) == (("a",), {"a"})
-    assert (check.name, check.kind, set(check.named)) == ("c", "CHECK", {"a"})
-    assert found.options.endswith("PARTITIONS 4 */")
+    lines = [each.strip(", ") for each in statement.splitlines()]
+    assert [clause_of(key).rstrip() for key in (*model.keys, *model.indexes)] == lines[3:8]
+    assert list(indexes_of(model)) == ["hidden", "lower", "f"]
+    (foreign,), (check,) = model.foreign_keys, model.checks
+    assert (foreign.columns, foreign.referenced, str(foreign.target), foreign.on_delete) == (
+        ("a",), ("x",), "d.o", "CASCADE",
+    )  # fmt: skip
+    assert (check.name, check.test.text, check.enforced) == ("c", "(`a` > 0)", False)
+    assert model.partitioning.endswith("PARTITIONS 4 */")
+    assert [(left.kind, left.name) for left in found.others] == [
+        ("index options", "hidden: INVISIBLE"), ("index options", "f: WITH PARSER `ngram`"),
+    ]  # fmt: skip
 
 
 def test_indexes_that_a_stopped_run_has_dropped(source_url: str, mysql_url: str) -> None:

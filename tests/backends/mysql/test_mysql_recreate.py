@@ -13,9 +13,10 @@ import pymysql
 import pytest
 
 from penstock import BatchSpec, CopySpec, copy, copy_all
-from penstock.backends.mysql.catalog.written import WrittenTable, parse
+from penstock.backends.mysql.catalog.modelled import ReadTable, clause_of, read_table
 from penstock.errors import RunFailed
 from penstock.events import Event, Finished, Planned
+from penstock.model.tables import TableRef
 from penstock_testkit import AnyMysqlServer, TcpProxy, connect_mysql
 
 from ...faults.gate import Gate
@@ -49,13 +50,14 @@ def columns_of(connection: pymysql.Connection, table: str) -> list[tuple[str, ..
 
 
 def written_keys(connection: pymysql.Connection, table: str) -> dict[str, str]:
-    return {key.name: key.text for key in written(connection, table).keys}
+    model = written(connection, table).model
+    return {key.name or "PRIMARY": clause_of(key) for key in (*model.keys, *model.indexes)}
 
 
-def written(connection: pymysql.Connection, table: str) -> WrittenTable:
+def written(connection: pymysql.Connection, table: str) -> ReadTable:
     with connection.cursor() as cursor:
         cursor.execute(f"SHOW CREATE TABLE {table}")
-        return parse(cursor.fetchone()[1])
+        return read_table(cursor.fetchone()[1], TableRef("d", table))
 
 
 @pytest.mark.parametrize("mode", ["recreate", "truncate"])
@@ -84,17 +86,31 @@ def test_into_another_table_of_the_same_database(
         )
     )
     mine, theirs = columns_of(connection, "t"), columns_of(connection, "u")
-    computed = [name for name, *_ in mine].index("twice")
-    assert [row for row in theirs if row[0] != "twice"] == mine[:computed] + mine[computed + 1 :]
+    assert theirs == mine
     with connection.cursor() as cursor:
-        cursor.execute("SELECT id, state, note FROM u ORDER BY id")
-        assert cursor.fetchall() == ((1, "paid", "x"), (2, "new", None))
+        cursor.execute("SELECT id, state, note, twice FROM u ORDER BY id")
+        assert cursor.fetchall() == ((1, "paid", "x", "xx"), (2, "new", None, None))
+        cursor.execute("INSERT INTO u (note) VALUES ('y')")
+        cursor.execute("SELECT id, state, twice FROM u WHERE note = 'y'")
+        assert cursor.fetchall() == ((3, "new", "yy"),)
     (planned,) = (event for event in events if isinstance(event, Planned))
-    # It has the values, and computes no more.
-    (left,) = planned.not_copied
-    assert left.kind == "generated columns"
-    assert left.name.startswith("twice: (concat(`note`,`note`)) VIRTUAL")
+    assert planned.not_copied == ()
     assert written_keys(connection, "u") == written_keys(connection, "t")
+
+
+def test_a_computed_column_that_is_asked_for(
+    mysql_url: str, connection: pymysql.Connection
+) -> None:
+    """It has the values, and computes no more."""
+    spec = CopySpec(source=mysql_url, target=mysql_url, table="t", target_table="u")
+    events = list(copy(replace(spec, mode="recreate", columns=("id", "note", "twice"))))
+    assert rows(mysql_url, "SELECT id, twice FROM u ORDER BY id") == [(1, "xx"), (2, None)]
+    (planned,) = (event for event in events if isinstance(event, Planned))
+    (left,) = (left for left in planned.not_copied if left.kind == "generated columns")
+    assert left.name == "twice: (concat(`note`,`note`))"
+    execute(mysql_url, left.remedy)
+    (row,) = (row for row in columns_of(connection, "u") if row[0] == "twice")
+    assert "GENERATED" in row[5]
 
 
 def test_numbers_that_the_server_rounds(mysql_url: str) -> None:
@@ -135,12 +151,11 @@ def recreated(**options: Any) -> list[Event]:
     return list(copy(CopySpec(mode="recreate", **options)))
 
 
-def checks(table: WrittenTable) -> dict[str, str]:
+def checks(table: ReadTable) -> dict[str, str]:
     """MySQL writes a text in the character set of what it is compared with, the second time."""
     return {
-        each.name: re.sub(r"\b_(latin1|utf8mb4)(?=')", "", each.text)
-        for each in table.constraints
-        if each.kind == "CHECK"
+        each.name: re.sub(r"\b_(latin1|utf8mb4)(?=')", "", each.test.text)
+        for each in table.model.checks
     }
 
 
@@ -159,17 +174,20 @@ def test_everything_of_a_table(
         assert rows(target, "SELECT code, parent FROM dressed ORDER BY id") == [
             ("a", None), ("A", 1)
         ]  # fmt: skip
-    assert {key.name: key.text for key in theirs.keys} == {key.name: key.text for key in mine.keys}
+    assert theirs.columns == mine.columns
+    assert theirs.model.keys == mine.model.keys
+    assert theirs.model.indexes == mine.model.indexes
     assert checks(theirs) == checks(mine)
-    (above,) = (each for each in theirs.constraints if each.kind == "FOREIGN KEY")
-    assert above.text == (
-        "CONSTRAINT `above` FOREIGN KEY (`parent`) REFERENCES `dressed` (`id`) ON DELETE SET NULL"
-    )
-    assert "DEFAULT CHARSET=latin1 COLLATE=latin1_bin COMMENT='a = ''b'';'" in theirs.options
+    (above,) = theirs.model.foreign_keys
+    assert (above.name, above.columns, above.target.name, above.referenced, above.on_delete) == (
+        "above", ("parent",), "dressed", ("id",), "SET NULL",
+    )  # fmt: skip
+    assert theirs.made_with == "DEFAULT CHARSET=latin1 COLLATE=latin1_bin"
+    assert theirs.model.comment == "a = 'b';"
     (planned,) = (event for event in events if isinstance(event, Planned))
-    assert [(left.kind, left.name) for left in planned.not_copied] == [
-        ("table options", "ROW_FORMAT=DYNAMIC")
-    ]
+    (left,) = planned.not_copied
+    assert (left.kind, left.name) == ("table options", "ROW_FORMAT=DYNAMIC")
+    execute(mysql_url, left.remedy.replace(left.table.replace(".", "`.`"), "dressed"))
 
 
 def test_some_columns(mysql_server: AnyMysqlServer, mysql_url: str) -> None:
@@ -187,7 +205,7 @@ def test_some_columns(mysql_server: AnyMysqlServer, mysql_url: str) -> None:
         with connect_mysql(target) as other:
             assert set(written_keys(other, "dressed")) == {"PRIMARY", "begins", "by_note", "words"}
     (planned,) = (event for event in events if isinstance(event, Planned))
-    assert [(left.kind, left.name) for left in planned.not_copied] == [
+    assert {(left.kind, left.name.partition(" (")[0]) for left in planned.not_copied} == {
         ("table options", "ROW_FORMAT=DYNAMIC"),
         ("unique constraints", "once"),
         ("indexes", "by_amount"),
@@ -195,8 +213,8 @@ def test_some_columns(mysql_server: AnyMysqlServer, mysql_url: str) -> None:
         ("indexes", "above"),
         ("indexes", "others"),
         ("foreign keys", "above"),
-        ("check constraints", "positive"),
-    ]
+        ("check constraints", "positive: `amount` > 0 and `code` <> ';'"),
+    }
 
 
 def test_a_key_that_the_new_types_do_not_have(mysql_server: AnyMysqlServer, mysql_url: str) -> None:
@@ -213,9 +231,8 @@ def test_a_key_that_the_new_types_do_not_have(mysql_server: AnyMysqlServer, mysq
             assert "by_amount" not in written_keys(other, "dressed")
     (planned,) = (event for event in events if isinstance(event, Planned))
     (left,) = (left for left in planned.not_copied if left.name == "by_amount")
-    assert left.remedy.startswith(
-        f"ALTER TABLE `{left.table.replace('.', '`.`')}` ADD KEY `by_amou"
-    )
+    table = f"`{left.table.replace('.', '`.`')}`"
+    assert left.remedy.startswith(f"CREATE INDEX `by_amount` ON {table} (`amount` DESC,`code`)")
     (warning,) = (warning for warning in planned.warnings if "`by_amount`" in warning)
     assert "is not made: " in warning
     assert "key length" in warning
@@ -243,8 +260,10 @@ def test_a_kill_at_each_step(mysql_server: AnyMysqlServer, mysql_url: str, needl
         pair.resume().ended(0)
         with connect_mysql(mysql_url) as one, connect_mysql(target) as other:
             mine, theirs = written(one, "dressed"), written(other, "dressed")
-        assert sorted(map(str, theirs.keys)) == sorted(map(str, mine.keys))
-        assert [each.name for each in theirs.constraints] == ["above", "positive"]
+        assert theirs.model.keys == mine.model.keys
+        assert set(theirs.model.indexes) == set(mine.model.indexes)
+        assert [each.name for each in theirs.model.foreign_keys] == ["above"]
+        assert [each.name for each in theirs.model.checks] == ["positive"]
         assert rows(target, "SELECT count(*) FROM dressed") == [(2,)]
 
 

@@ -62,11 +62,12 @@ class Generated:
 
     expression: Expression
     stored: bool = True
+    copied: bool = False
+    """Its values are copied, and computed no more."""
 
     @property
-    def as_text(self) -> Expression:
-        """The expression as nothing but its text."""
-        return Expression(self.expression.text)
+    def as_copied(self) -> Generated:
+        return replace(self, expression=Expression(self.expression.text), copied=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,9 +196,7 @@ class TableModel:
             columns=tuple(
                 each
                 if each.generated is None
-                else replace(
-                    each, generated=replace(each.generated, expression=each.generated.as_text)
-                )
+                else replace(each, generated=each.generated.as_copied)
                 for each in self.columns
             ),
         )

@@ -117,6 +117,7 @@ class MySqlDialect(CatalogDialect):
 
     longest_name = 64
     checks_with_table = True
+    index_kinds: Mapping[str, str] = {"fulltext": "FULLTEXT", "spatial": "SPATIAL"}
     functions: Mapping[str, str] = {
         NOW: "CURRENT_TIMESTAMP",
         UTC_NOW: "(utc_timestamp(6))",

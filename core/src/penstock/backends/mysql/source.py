@@ -11,6 +11,7 @@ from penstock.backends.api.facts import ChildTable, KeyStatistics, TableStatisti
 from penstock.backends.mysql.catalog import bounds
 from penstock.backends.mysql.catalog.modelled import next_number
 from penstock.backends.mysql.catalog.partitions import partitioning, partitions_of, within
+from penstock.backends.mysql.catalog.statements import read_statement
 from penstock.backends.mysql.catalog.tables import (
     explained_rows,
     first_key,
@@ -24,7 +25,6 @@ from penstock.backends.mysql.catalog.tables import (
     table_columns,
     unique_keys,
 )
-from penstock.backends.mysql.catalog.written import parse, read_statement
 from penstock.backends.mysql.connection import connect, kill
 from penstock.backends.mysql.decoding import DATES
 from penstock.backends.mysql.dialect import MYSQL
@@ -133,7 +133,7 @@ class MySqlSource(SqlSource):
         name = numbered_column(self._session, relation)
         if not name:
             return {}
-        last = next_number(parse(read_statement(self._session, relation)))
+        last = next_number(read_statement(self._session, relation), relation)
         return {name: SequencePosition(last, called=False)}
 
     def state(self, relation: Relation) -> SourceState:

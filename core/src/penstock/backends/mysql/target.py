@@ -10,19 +10,17 @@ from penstock.backends.api.facts import Fit, LoadRequest
 from penstock.backends.mysql.capabilities import TARGET
 from penstock.backends.mysql.catalog.tables import (
     DIALECT,
-    FLAVOUR,
     TRANSACTIONAL,
-    WRITTEN,
     engine_of,
     flavour_of,
     made_at,
+    own_columns,
     table_columns,
 )
-from penstock.backends.mysql.catalog.written import parse
 from penstock.backends.mysql.connection import connect
 from penstock.backends.mysql.dialect import BY_BYTES, order_name, own_name
 from penstock.backends.mysql.errors import planning
-from penstock.backends.mysql.load.alike import expect_alike
+from penstock.backends.mysql.load.besides import expect_alike
 from penstock.backends.mysql.load.lines import carried
 from penstock.backends.mysql.load.loading import read_settings
 from penstock.backends.mysql.load.made import MySqlTables, made_types, written_type
@@ -97,19 +95,18 @@ class MySqlTarget(SqlTarget):
         types: Mapping[str, str],
     ) -> tuple[Column, ...]:
         alike = definition.dialect == DIALECT
-        written: dict[str, str] = {}
-        if alike and definition.content.get(FLAVOUR) == flavour_of(self._session):
-            written = {name: type_ for name, type_, _ in definition.content["columns"]}
-
+        own: dict[str, Column] = {}
+        if self.tables.is_own(self._session, definition):
+            own = {column.name: column for column in own_columns(definition, types)}
         unlike = {} if alike else made_types(self._session, columns, definition, types)
 
         def made(column: Column) -> Column:
-            asked = types.get(column.name, "")
+            if column.name in own:
+                written = own[column.name]
+                return replace(written, has_default=column.has_default)
             plain = replace(column, generated=False, traits={})
-            if not asked and column.name in written:
-                return replace(plain, type=written[column.name], nullable=True)
             plain = replace(plain, type=unlike.get(column.name, column.type))
-            return replace(plain, type=written_type(plain, asked))
+            return replace(plain, type=written_type(plain, types.get(column.name, "")))
 
         self._defined = tuple(map(made, columns))
         types_made = self._types_made(table)
@@ -121,16 +118,15 @@ class MySqlTarget(SqlTarget):
 
     def expect(self, definitions: Mapping[TableRef, TableDefinition]) -> None:
         mine = [
-            definition.content
+            definition
             for definition in definitions.values()
-            if definition.dialect == DIALECT
-            and definition.content.get(FLAVOUR) == flavour_of(self._session)
+            if self.tables.is_own(self._session, definition)
         ]
         if len(mine) > 1:
-            texts = {text for content in mine for _, text, _ in content["columns"]}
+            texts = {column.type for definition in mine for column in own_columns(definition)}
             # What a text says of other columns it says in their own table alone.
             self._learn_types(sorted(text for text in texts if "`" not in text))
-            expect_alike(self._session, [parse(content[WRITTEN]) for content in mine])
+            expect_alike(self._session, mine)
 
     def _learn_types(self, texts: Sequence[str]) -> None:
         """The types of columns that are written like this, as far as the server makes them."""

@@ -103,6 +103,8 @@ class Dialect(ABC):
     """A column is numbered by a sequence, which is made once the table is loaded."""
     has_indexes = True
     """They are made by CREATE INDEX."""
+    index_kinds: Mapping[str, str] = {}
+    """The word before INDEX, by the method of an index, see `IndexModel`."""
     indexes_some = False
     """An index may hold the rows of a condition alone."""
     includes = False

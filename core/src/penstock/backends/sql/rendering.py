@@ -45,7 +45,6 @@ from penstock.model.tables import NotCopied, Relation, TableRef
 
 _SHORT = ("boolean", "integer", "decimal", "float", "date", "time", "timestamp", "moment", "uuid")
 """What any index can hold."""
-"""A type that refuses by itself what a check would."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +58,8 @@ class Clause:
     left: NotCopied
     """What stands for it where it is not made after all."""
     columns: tuple[str, ...] = ()
-    unique: bool = False
+    kind: str = ""
+    """Of an index: `UNIQUE`, `FULLTEXT`, `SPATIAL`; empty for any other."""
     inline: str = ""
     """A check as a part of the statement that makes the table."""
 
@@ -125,6 +125,8 @@ class Rendering:
         at_once: all is made before the table is loaded, so nothing that may refuse rows which the
             source has.
         bare: nothing is made that slows a load down: no checks, no indexes.
+        own: the source's words are the target's own.
+        lacks: columns that such words may speak of, and the table has not.
     """
 
     dialect: Dialect
@@ -138,6 +140,8 @@ class Rendering:
     computed: Mapping[str, str] = field(default_factory=dict)
     at_once: bool = False
     bare: bool = False
+    own: bool = False
+    lacks: Collection[str] = ()
 
     def of(self, model: TableModel) -> Rendered:
         return replace(self, kinds=_meant(self.kinds, model))._of(model)
@@ -156,7 +160,8 @@ class Rendering:
         if model.comment:
             self._comment("", model.comment, left_comment(model.comment), found)
         if model.partitioning:
-            found.left.append(NotCopied(PARTITIONING, model.partitioning))
+            remedy = f"ALTER TABLE {self._named} {model.partitioning};" * self.own
+            found.left.append(NotCopied(PARTITIONING, model.partitioning, remedy))
         # What was left of other columns is left, whatever the table has.
         found.left = [replace(item, table=str(self.table)) for item in found.left]
         return found
@@ -261,7 +266,9 @@ class Rendering:
 
     def _check(self, check: CheckModel, found: Rendered) -> None:
         text = None
-        if check.enforced and check.test.meaning is not None:
+        if self.own and self._holds(check.test.text):
+            text = check.test.text
+        elif check.enforced and check.test.meaning is not None:
             text = written_check(check.test.meaning, self.kinds, self.dialect)
         left = left_check(check)
         if text is None:
@@ -273,13 +280,13 @@ class Rendering:
         name = check.name
         if self.dialect.checks_with_table and not name:
             name = f"{self.table.name}_check{len(found.checks) + 1}"
-        alone = self.dialect.constraints_by_table
-        called = self._called(name, text, found, alone=alone) if name else ""
+        called = self._called(name, text, found, alone=True) if name else ""
         left = self._with(left, self._check_made(called, text))
-        written = f"CHECK ({self.dialect.test(text)})"
+        written = f"CHECK ({self.dialect.test(text)})" + " NOT ENFORCED" * (not check.enforced)
         inline = f"CONSTRAINT {self.dialect.ident(called)} {written}"
         clause = Clause(called or text, written, left, inline=inline)
-        if self.at_once or self.bare or not self.dialect.has_checks:
+        risky = self.at_once and not self.own
+        if risky or self.bare or not self.dialect.has_checks:
             found.left.append(clause.left)
         else:
             found.checks.append(clause)
@@ -297,15 +304,27 @@ class Rendering:
     def _index(self, index: IndexModel, found: Rendered) -> None:
         left, dialect = left_index(index), self.dialect
         called = self._called(index.name, "", found)
-        plain = bool(index.columns) and not index.method and self.kinds.keys() >= set(index.columns)
-        test = None
+        kind = "UNIQUE" if index.unique else dialect.index_kinds.get(index.method, "")
+        remedy = f"CREATE {kind} INDEX {dialect.ident(called)} ON {self._named}".replace("  ", " ")
+        if self.own:
+            left = self._with(left, f"{remedy} {index.text}")
+            clause = Clause(called, index.text, left, index.columns, kind)
+            if self._holds(index.text):
+                found.indexes.append(clause)
+            else:
+                found.left.append(left)
+            return
+        whole = bool(index.columns) and self.kinds.keys() >= set(index.columns)
+        plain, test = whole and not index.method, None
         if plain and index.predicate is not None:
             if index.predicate.meaning is not None and dialect.indexes_some:
                 test = written_check(index.predicate.meaning, self.kinds, dialect)
             plain = test is not None
         if not plain or not dialect.has_indexes:
-            remedy = f"CREATE INDEX {dialect.ident(called)} ON {self._named} {index.text}"
-            found.left.append(self._with(left, remedy if dialect.has_indexes else ""))
+            text = index.text
+            if whole and index.predicate is None:
+                text = f"({', '.join(map(dialect.ident, index.columns))})"
+            found.left.append(self._with(left, f"{remedy} {text}" if dialect.has_indexes else ""))
             return
         descending = index.descending if dialect.descends else ()
         parts = [dialect.index_part(each, self.types.get(each, "")) for each in index.columns]
@@ -317,9 +336,8 @@ class Rendering:
             text += f" INCLUDE ({', '.join(map(dialect.ident, included))})"
         if test is not None:
             text += f" WHERE {test}"
-        unique = "UNIQUE " * index.unique
-        remedy = f"CREATE {unique}INDEX {dialect.ident(called)} ON {self._named} {text}"
-        clause = Clause(called, text, self._with(left, remedy), index.columns, index.unique)
+        left = self._with(left, f"{remedy} {text}")
+        clause = Clause(called, text, left, index.columns, kind)
         kept_out = set(self.unindexed) & set(index.columns)
         risky = any(self.kinds[each] not in _SHORT for each in index.columns) or index.unique
         # The beginnings of texts are equal where the texts are not.
@@ -338,27 +356,8 @@ class Rendering:
         dialect, left = self.dialect, left_foreign_key(foreign_key)
         itself = foreign_key.target == self.source
         target = self.table if itself else self.siblings.targets.get(foreign_key.target)
-        listed = ", ".join(map(dialect.ident, foreign_key.columns))
-        others = ", ".join(map(dialect.ident, foreign_key.referenced))
-        words = [f"FOREIGN KEY ({listed}) REFERENCES {dialect.table(target or foreign_key.target)}"]
-        words.append(f"({others})")
-        lacks = []
-        for event in ("DELETE", "UPDATE"):
-            action = foreign_key.on_delete if event == "DELETE" else foreign_key.on_update
-            written = dialect.referential(event, action)
-            words += [f"ON {event} {written}"] * bool(written)
-            if action and not written:
-                lacks.append(NotCopied(ACTIONS, f"{foreign_key.name}: ON {event} {action}"))
-        if foreign_key.deferrable:
-            deferrable = "DEFERRABLE" + " INITIALLY DEFERRED" * foreign_key.deferred
-            if dialect.defers:
-                words.append(deferrable)
-            else:
-                lacks.append(NotCopied(ACTIONS, f"{foreign_key.name}: {deferrable}"))
-        definition = " ".join(words)
-        called = self._called(
-            foreign_key.name, definition, found, alone=dialect.constraints_by_table
-        )
+        definition, lacks = referring(dialect, foreign_key, target or foreign_key.target)
+        called = self._called(foreign_key.name, definition, found, alone=True)
         remedy = dialect.foreign_key_made(self.table, called, definition)
         if not remedy and dialect.has_foreign_keys:
             left = self._with(left, self._only_with_table(definition))
@@ -373,6 +372,10 @@ class Rendering:
         else:
             found.left.append(left)
 
+    def _holds(self, text: str) -> bool:
+        """Whether all columns are there that a text in the target's own words speaks of."""
+        return not any(self.dialect.ident(name) in text for name in self.lacks)
+
     def _with(self, left: NotCopied, remedy: str) -> NotCopied:
         return replace(left, remedy=_ended(remedy), table=str(self.table))
 
@@ -380,8 +383,10 @@ class Rendering:
         """A name that the target takes.
 
         Parameters:
-            alone: it belongs to the table, so the table's name need not be a part of it.
+            alone: it is a constraint's, which belongs to its table in some databases; then the
+                table's name need not be a part of it.
         """
+        alone = self.own or (alone and self.dialect.constraints_by_table)
         word = rf"(?<![a-z0-9]){re.escape(self.table.name)}(?![a-z0-9])"
         if not alone and not re.search(word, name):
             name = f"{self.table.name}_{name}"
@@ -391,6 +396,33 @@ class Rendering:
                 f"{name} is called {called}: names have at most {self.dialect.longest_name} bytes"
             )
         return called
+
+
+def referring(
+    dialect: Dialect, foreign_key: ForeignKeyModel, target: TableRef
+) -> tuple[str, list[NotCopied]]:
+    """A foreign key from FOREIGN KEY on, and what the database has not of it.
+
+    Parameters:
+        target: the table that it is to refer to.
+    """
+    listed = ", ".join(map(dialect.ident, foreign_key.columns))
+    others = ", ".join(map(dialect.ident, foreign_key.referenced))
+    words = [f"FOREIGN KEY ({listed}) REFERENCES {dialect.table(target)} ({others})"]
+    lacks = []
+    for event in ("DELETE", "UPDATE"):
+        action = foreign_key.on_delete if event == "DELETE" else foreign_key.on_update
+        written = dialect.referential(event, action)
+        words += [f"ON {event} {written}"] * bool(written)
+        if action and not written:
+            lacks.append(NotCopied(ACTIONS, f"{foreign_key.name}: ON {event} {action}"))
+    if foreign_key.deferrable:
+        deferrable = "DEFERRABLE" + " INITIALLY DEFERRED" * foreign_key.deferred
+        if dialect.defers:
+            words.append(deferrable)
+        else:
+            lacks.append(NotCopied(ACTIONS, f"{foreign_key.name}: {deferrable}"))
+    return " ".join(words), lacks
 
 
 def _meant(kinds: Mapping[str, str], model: TableModel) -> dict[str, str]:

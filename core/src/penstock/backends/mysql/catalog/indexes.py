@@ -5,15 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from penstock.backends.mysql.catalog.described import TableQuery
-from penstock.backends.mysql.catalog.written import (
-    Written,
-    WrittenTable,
-    parse,
-    read_statements,
-    read_written,
-)
+from penstock.backends.mysql.catalog.modelled import indexes_of, leading, model_of, read_table
+from penstock.backends.mysql.catalog.statements import read_statements
 from penstock.backends.mysql.session import MySqlSession
 from penstock.backends.sql.relations import read_relations
+from penstock.model.table_model import IndexModel, KeyModel, TableModel
 from penstock.model.tables import TableRef
 
 
@@ -21,7 +17,7 @@ def read_indexes(session: MySqlSession, table: TableRef) -> Mapping[str, str]:
     """Those that keep no row out; none where the table is not there."""
     if read_relations(session).get(table, True):
         return {}
-    return {name: index.text for name, index in read_written(session, table).indexes.items()}
+    return indexes_of(model_of(session, table))
 
 
 def read_all_indexes(
@@ -29,38 +25,39 @@ def read_all_indexes(
 ) -> Mapping[TableRef, Mapping[str, str]]:
     """The same of many tables; those are left out that are not there, or cannot be read."""
     return {
-        table: {name: index.text for name, index in parse(statement).indexes.items()}
+        table: indexes_of(read_table(statement, table).model)
         for table, statement in read_statements(session, tables).items()
     }
 
 
 def deferrable(session: MySqlSession, table: TableRef) -> tuple[Mapping[str, str], Sequence[str]]:
     """See `TargetTables`. Unique keys stay: they keep duplicates out."""
-    written = read_written(session, table)
-    kept: dict[str, str] = {}
-    for columns, what in _needed(session, table, written):
-        serving = [key for key in written.keys if serves(key, columns)]
-        if serving and all(key.name in written.indexes for key in serving):
+    model = model_of(session, table)
+    found, kept = indexes_of(model), dict[str, str]()
+    keys: list[KeyModel | IndexModel] = [*model.keys, *model.indexes]
+    for columns, what in _needed(session, table, model):
+        serving = [key.name for key in keys if serves(key, columns)]
+        if serving and found.keys() >= set(serving):
             # One of them will do.
-            kept.setdefault(serving[0].name, what)
-    found = {name: key.text for name, key in written.indexes.items() if name not in kept}
-    return found, [f"{name} ({what})" for name, what in kept.items()]
+            kept.setdefault(serving[0], what)
+    left = {name: text for name, text in found.items() if name not in kept}
+    return left, [f"{name} ({what})" for name, what in kept.items()]
 
 
-def serves(key: Written, columns: Sequence[str]) -> bool:
+def serves(key: KeyModel | IndexModel, columns: Sequence[str]) -> bool:
     """Whether an index begins with these columns."""
-    return key.leading[: len(columns)] == tuple(columns)
+    return leading(key)[: len(columns)] == tuple(columns)
 
 
 def _needed(
-    session: MySqlSession, table: TableRef, written: WrittenTable
+    session: MySqlSession, table: TableRef, model: TableModel
 ) -> Iterator[tuple[tuple[str, ...], str]]:
     """Columns with which the server wants an index to begin, and what for."""
-    if written.automatic is not None:
-        yield (written.automatic,), f"{written.automatic} is AUTO_INCREMENT"
-    for constraint in written.constraints:
-        if constraint.kind == "FOREIGN KEY":
-            yield constraint.referring, f"foreign key {constraint.name}"
+    for column in model.columns:
+        if column.identity is not None:
+            yield (column.name,), f"{column.name} is AUTO_INCREMENT"
+    for foreign_key in model.foreign_keys:
+        yield foreign_key.columns, f"foreign key {foreign_key.name}"
     for (of, name), columns in referring(session, table).items():
         yield tuple(columns), f"foreign key {name} of {of}"
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
-from penstock.backends.mysql.catalog.written import REFERENCES, Written, WrittenTable, unquoted
+from penstock.backends.mysql.catalog.statements import read_statement
+from penstock.backends.mysql.dialect import MYSQL
+from penstock.backends.mysql.session import MySqlSession
 from penstock.backends.mysql.types import MyType
 from penstock.backends.sql.dialect import CHARACTERS, LOWER, OCTETS, UPPER
+from penstock.backends.sql.enclosed import enclosed
 from penstock.backends.sql.expressions import Style, read
 from penstock.backends.sql.relations import TYPE
 from penstock.model import table_model
@@ -26,17 +29,42 @@ from penstock.model.table_model import (
 )
 from penstock.model.tables import Column, NotCopied, TableRef
 
+COLLATIONS, COLUMN_OPTIONS, INDEX_OPTIONS, TABLE_OPTIONS = (
+    "collations", "column options", "index options", "table options",
+)  # fmt: skip
+"""What has no form in the model, as it is called for people."""
+_NAME = r"`((?:[^`]|``)+)`"
 _TEXT = r"'(?:[^'\\]|''|\\.)*'"
-_COMMENT = re.compile(rf" COMMENT ({_TEXT})")
-_TABLE_COMMENT = re.compile(rf"(?:^| )COMMENT=({_TEXT})")
-_DEFAULT = re.compile(rf" DEFAULT ((?:b|_\w+)?{_TEXT}|\(|[^\s(]+(?:\(\d*\))?)")
-_ON_UPDATE = re.compile(r" ON UPDATE (\w+(?:\(\d*\))?)")
-_GENERATED = re.compile(r" GENERATED ALWAYS AS (?=\()")
-_CHECK = re.compile(r" CHECK (?=\()")
-_NUMBER = re.compile(r"AUTO_INCREMENT=(\d+)")
-_LABEL = re.compile(_TEXT)
+# Lines of the statement.
+_COLUMN = re.compile(rf"{_NAME} (.+)")
+_KEY = re.compile(rf"(?:(PRIMARY|UNIQUE|FULLTEXT|SPATIAL) )?KEY (?:{_NAME} )?(\(.*)")
+_CONSTRAINT = re.compile(rf"CONSTRAINT {_NAME} (FOREIGN KEY|CHECK) (\(.*)")
+_REFERENCES = re.compile(rf"\((.+?)\) REFERENCES {_NAME}(?:\.{_NAME})? \((.+?)\)")
 _ACTION = re.compile(r" ON (DELETE|UPDATE) (CASCADE|SET NULL|SET DEFAULT|RESTRICT|NO ACTION)")
-_PART = re.compile(r"[(,]`((?:[^`]|``)+)`(?:\((\d+)\))?( DESC)?")
+_OPTION = re.compile(rf"((?:DEFAULT )?\S+?)=({_TEXT}|\S+)\s*")
+# A part of an index: a column, or its beginning, and its order.
+_PART = re.compile(rf"{_NAME}(?:\((\d+)\))?( DESC)?(?:,|$)")
+_LABEL = re.compile(_TEXT)
+_TYPE = re.compile(rf"\w+(?:\((?:{_TEXT}|[^')])*\))?(?: unsigned)?")
+# What follows a column's type.
+_CLAUSE = re.compile(
+    rf"""\ *(?:
+      (?P<opening>GENERATED\ ALWAYS\ AS|DEFAULT|CHECK)\ \(
+    | DEFAULT\ (?P<default>(?:b|_\w+\ ?)?{_TEXT}|[^\s(]+(?P<called>\()?)
+    | ON\ UPDATE\ (?P<on_update>\w+(?:\(\d*\))?)
+    | COMMENT\ (?P<comment>{_TEXT})
+    | CHARACTER\ SET\ \w+ | COLLATE\ (?P<collation>\w+)
+    | (?:NOT\ )?NULL | (?P<automatic>AUTO_INCREMENT) | (?P<kind>VIRTUAL|STORED|PERSISTENT)
+    | /\*!?M?!?\d* | \*/
+    | (?P<other>WITHOUT\ SYSTEM\ VERSIONING|{_TEXT}|\S+)
+    )""",
+    re.VERBOSE | re.DOTALL,
+)
+# Of an index: how it is stored is the server's matter.
+_STORED = re.compile(r" USING (?:BTREE|HASH)|/\*!\d*|\*/")
+_MADE_WITH = ("DEFAULT CHARSET", "COLLATE")
+_MODELLED = ("ENGINE", "AUTO_INCREMENT", "COMMENT", *_MADE_WITH)
+"""Options of a table that are in its model, or no part of what it is like."""
 _ESCAPES = {"0": "\0", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", "b": "\b"}
 _KINDS = {
     "decimal": table_model.DECIMAL,
@@ -71,6 +99,101 @@ _OF_UTF8 = Style(escapes=True, functions={**_FUNCTIONS, "length": OCTETS, "octet
 Reads = Callable[[str], Expression]
 
 
+@dataclass(frozen=True, slots=True)
+class ReadTable:
+    """A table as the statement that makes it says."""
+
+    model: TableModel
+    columns: Mapping[str, str]
+    """What follows each one's name, as the server writes it."""
+    options: Mapping[str, str]
+    """Of the table, by name, as the server writes them."""
+    altering: tuple[str, ...] = ()
+    """What a person would have ALTER TABLE do for the options that have no form in the model."""
+    others: tuple[NotCopied, ...] = ()
+    """What has no form in the model."""
+
+    @property
+    def made_with(self) -> str:
+        """The options that a table is made with which is like this one."""
+        return " ".join(f"{name}={self.options[name]}" for name in _MADE_WITH
+                        if name in self.options)  # fmt: skip
+
+
+def model_of(session: MySqlSession, table: TableRef) -> TableModel:
+    """The model of a table as far as no column's type matters.
+
+    Raises:
+        PlanningError: no such table.
+    """
+    return read_table(read_statement(session, table), table).model
+
+
+def read_table(
+    statement: str, table: TableRef, columns: Sequence[Column] = (), *, utf8: bool = False
+) -> ReadTable:
+    """
+    Parameters:
+        table: whose statement it is.
+        columns: with the trait `TYPE`; of others, types and whether they may be NULL are not known.
+        utf8: all texts of the table are in UTF-8.
+    """
+    lines = statement.splitlines()[1:]
+    end = next(place for place, line in enumerate(lines) if not line.startswith("  "))
+    clauses = [line.strip().removesuffix(",") for line in lines[:end]]
+    texts = {_unquoted(each[1]): each[2] for each in map(_COLUMN.fullmatch, clauses) if each}
+    style = _OF_UTF8 if utf8 else _STYLE
+
+    def reads(text: str) -> Expression:
+        return Expression(text, read(text, list(texts), style))
+
+    checks: list[CheckModel] = []
+    keys: list[KeyModel | IndexModel] = []
+    links: list[ForeignKeyModel] = []
+    others: list[NotCopied] = []
+    altering: list[str] = []
+    for text in clauses[len(texts) :]:
+        if key := _KEY.fullmatch(text):
+            keys.append(_key(key[1] or "", _unquoted(key[2] or ""), key[3], others))
+        elif (found := _CONSTRAINT.fullmatch(text)) and found[2] == "CHECK":
+            test = enclosed(found[3], 0)
+            # MySQL writes NOT ENFORCED in a comment that it reads.
+            enforced = "NOT ENFORCED" not in found[3][len(test) :]
+            checks.append(CheckModel(_unquoted(found[1]), reads(test), enforced))
+        elif found and (refers := _REFERENCES.match(found[3])):
+            links.append(_foreign_key(_unquoted(found[1]), refers, table))
+        else:
+            altering.append(f"ADD {text}")
+            others.append(NotCopied(TABLE_OPTIONS, text))
+    given = {column.name: column for column in columns}
+    given |= {name: Column(name, "") for name in texts.keys() - given.keys()}
+    modelled = [
+        _column(column, texts.get(name, ""), reads, checks, others)
+        for name, column in given.items()
+    ]
+    head, partitions = lines[end].removeprefix(")"), "\n".join(lines[end + 1 :]).strip()
+    options = dict(_OPTION.findall(head))
+    left = [f"{name}={value}" for name, value in options.items() if name not in _MODELLED]
+    rest = _OPTION.sub("", head).strip()
+    altering += [*left, *filter(None, [rest.replace("WITH ", "ADD ", 1)])]
+    others += [NotCopied(TABLE_OPTIONS, text) for text in (*left, rest) if text]
+    comment = options.get("COMMENT")
+    model = TableModel(
+        tuple(modelled),
+        tuple(key for key in keys if isinstance(key, KeyModel)),
+        tuple(checks),
+        tuple(key for key in keys if isinstance(key, IndexModel)),
+        tuple(links),
+        unescaped(comment) if comment else "",
+        partitions,
+    )
+    return ReadTable(model, texts, options, tuple(altering), tuple(others))
+
+
+def _unquoted(name: str) -> str:
+    return name.replace("``", "`")
+
+
 def unescaped(text: str) -> str:
     """A literal's value."""
     return re.sub(
@@ -81,89 +204,64 @@ def unescaped(text: str) -> str:
     )
 
 
-def next_number(written: WrittenTable) -> int:
-    """The number that the next row gets."""
-    found = _NUMBER.search(written.options)
-    return int(found[1]) if found else 1
+def next_number(statement: str, table: TableRef) -> int:
+    """The number that the next row of a table gets."""
+    return int(read_table(statement, table).options.get("AUTO_INCREMENT", 1))
 
 
-def model_of(
-    written: WrittenTable,
-    columns: Sequence[Column],
-    uniques: Collection[str],
-    table: TableRef,
-    *,
-    utf8: bool,
-) -> tuple[TableModel, list[NotCopied]]:
-    """The model, and what has no form in it.
+# Columns
 
-    Parameters:
-        columns: with the trait `TYPE`.
-        uniques: names of the keys that tell rows apart.
-        table: whose it is.
-        utf8: all its texts are.
+
+def _column(
+    column: Column, text: str, reads: Reads, checks: list[CheckModel], others: list[NotCopied]
+) -> ColumnModel:
     """
-    names = [column.name for column in columns]
-
-    def reads(text: str) -> Expression:
-        return _expression(text, names, _OF_UTF8 if utf8 else _STYLE)
-
-    checks = [check for each in written.constraints for check in _check(each, reads)]
-    found = []
-    for column in columns:
-        text = written.columns.get(column.name, "")
-        modelled, own = _column(column, text, reads)
-        found.append(modelled)
-        checks += own
-    keys, indexes = [], []
-    for key in written.keys:
-        if key.name in uniques:
-            primary = key.kind == "PRIMARY"
-            keys.append(KeyModel("" if primary else key.name, key.leading, primary, text=key.body))
-        else:
-            indexes.append(_index(key))
-    comment = _TABLE_COMMENT.search(written.options)
-    _, _, partitions = written.options.partition("\n")
-    model = TableModel(
-        tuple(found),
-        tuple(sorted(keys, key=lambda key: not key.primary)),
-        tuple(checks),
-        tuple(indexes),
-        tuple(_foreign_keys(written.constraints, table)),
-        unescaped(comment[1]) if comment else "",
-        partitions.strip(),
-    )
-    return model, [NotCopied("table options", text) for text in written.others]
-
-
-def _column(column: Column, text: str, reads: Reads) -> tuple[ColumnModel, Iterator[CheckModel]]:
-    comment = _COMMENT.search(text)
-    bare = _COMMENT.sub("", text)
-    type_ = _type(column.traits[TYPE], column.type, text)
-    tests = [_balanced(bare, found.end()) for found in _CHECK.finditer(bare)]
+    Parameters:
+        checks: that of the column is added.
+        others: what has no form in the model is added.
+    """
+    head = _TYPE.match(text)
+    place = head.end() if head else 0
+    tests, left, words = [], [], dict.fromkeys(_CLAUSE.groupindex, "")
+    while found := _CLAUSE.match(text, place):
+        place = found.end()
+        words |= {name: word for name, word in found.groupdict().items() if word}
+        opening = found["opening"] or found["called"]
+        if opening:
+            inner = enclosed(text, place - 1)
+            place += len(inner) + 1
+            if opening == "CHECK":
+                tests.append(inner)
+            elif opening == "(":
+                words["default"] += f"{inner})"
+            else:
+                words["default" if opening == "DEFAULT" else "generated"] = f"({inner})"
+        if found["other"]:
+            left.append(found["other"])
+    type_ = ColumnType()
+    if column.type:
+        type_ = _type(column.traits[TYPE], head[0] if head and "(" in head[0] else column.type)
     if "json_valid" in "".join(tests):
         type_ = ColumnType(table_model.JSON)
         tests = [test for test in tests if "json_valid" not in test]
-    found = ColumnModel(
+    checks += (CheckModel("", reads(test)) for test in tests)
+    if left:
+        others.append(NotCopied(COLUMN_OPTIONS, f"{column.name}: {' '.join(left)}"))
+    if words["collation"] and type_.kind != table_model.JSON:
+        others.append(NotCopied(COLLATIONS, f"{column.name}: {words['collation']}"))
+    generated, default, changed = words.get("generated"), words["default"], words["on_update"]
+    taken = not generated and not words["automatic"] and default.upper() not in ("", "NULL")
+    return ColumnModel(
         column.name,
         type_,
         column.type,
         column.nullable,
-        comment=unescaped(comment[1]) if comment else "",
+        default=_default(default) if taken else None,
+        on_update=Expression(changed, read(changed)) if changed else None,
+        identity=Identity() if words["automatic"] else None,
+        generated=Generated(reads(generated), words["kind"] != "VIRTUAL") if generated else None,
+        comment=unescaped(words["comment"]) if words["comment"] else "",
     )
-    if generated := _GENERATED.search(bare):
-        test = _balanced(bare, generated.end())
-        stored = " VIRTUAL" not in bare[generated.end() + len(test) :]
-        return replace(found, generated=Generated(reads(test), stored)), iter(())
-    if " AUTO_INCREMENT" in bare:
-        found = replace(found, identity=Identity())
-    elif (default := _DEFAULT.search(bare)) and default[1].upper() != "NULL":
-        start = default.start(1)
-        whole = _balanced(bare, start) if default[1] == "(" else default[1]
-        found = replace(found, default=_default(whole))
-    if changed := _ON_UPDATE.search(bare):
-        found = replace(found, on_update=_expression(changed[1]))
-    return found, (CheckModel("", reads(test)) for test in tests)
 
 
 def _default(text: str) -> Expression:
@@ -171,14 +269,10 @@ def _default(text: str) -> Expression:
         return Expression(text, ["value", "number", str(int(text[2:-1] or "0", 2))])
     if text.startswith("'"):
         return Expression(text, ["value", "text", unescaped(text)])
-    return _expression(text)
+    return Expression(text, read(text, (), _STYLE))
 
 
-def _expression(text: str, names: Collection[str] = (), style: Style = _STYLE) -> Expression:
-    return Expression(text, read(text, names, style))
-
-
-def _type(type_: MyType, written: str, text: str) -> ColumnType:
+def _type(type_: MyType, written: str) -> ColumnType:
     if type_.is_tinyint1:
         return ColumnType(table_model.INTEGER, length=1, bits=8)
     if type_.name in _BITS:
@@ -188,8 +282,7 @@ def _type(type_: MyType, written: str, text: str) -> ColumnType:
     if type_.name == "year":
         return ColumnType(table_model.INTEGER, bits=16)
     if type_.name in ("enum", "set"):
-        head = text[: text.index(")") + 1] if ")" in text else written
-        labels = tuple(map(unescaped, _LABEL.findall(head)))
+        labels = tuple(map(unescaped, _LABEL.findall(written)))
         return ColumnType(_KINDS[type_.name], labels=labels)
     if type_.name in _KINDS:
         return ColumnType(_KINDS[type_.name], unsigned=type_.unsigned)
@@ -198,71 +291,77 @@ def _type(type_: MyType, written: str, text: str) -> ColumnType:
     return ColumnType(kind, type_.length if limited else None)
 
 
-def _check(each: Written, reads: Reads) -> Iterator[CheckModel]:
-    if each.kind == "CHECK":
-        test = _balanced(each.body, 0)
-        # MySQL writes NOT ENFORCED in a comment that it reads.
-        enforced = "NOT ENFORCED" not in each.body[len(test) :]
-        yield CheckModel(each.name, reads(test), enforced)
+# Keys and constraints
 
 
-def _index(key: Written) -> IndexModel:
-    method = key.kind.lower() if key.kind in ("FULLTEXT", "SPATIAL") else ""
-    if " USING HASH" in key.body:
-        method = "hash"
-    parts = _PART.findall(key.body)
-    columns = tuple(unquoted(name) for name, _, _ in parts)
-    # Of an expression's parts nothing is known; a prefix of a column is found by all of it.
-    whole = key.body.startswith("(`") and not re.search(r"[(,]\(", key.body)
-    unique = key.kind == "UNIQUE"
-    if not whole or (unique and any(length for _, length, _ in parts)):
-        columns = ()
-    descending = tuple(unquoted(name) for name, _, down in parts if down)
+def _key(kind: str, name: str, body: str, others: list[NotCopied]) -> KeyModel | IndexModel:
+    """
+    Parameters:
+        others: what has no form in the model is added.
+    """
+    listed = enclosed(body, 0)
+    parts, place = [], 0
+    while part := _PART.match(listed, place):
+        parts.append(part.groups())
+        place = part.end()
+    columns = tuple(_unquoted(column) for column, _, _ in parts)
+    exact = place == len(listed) and not any(length for _, length, _ in parts)
+    rest = body[len(listed) + 2 :]
+    if more := _STORED.sub("", rest).strip():
+        others.append(NotCopied(INDEX_OPTIONS, f"{name or kind}: {more}"))
+    if exact and kind in ("PRIMARY", "UNIQUE"):
+        return KeyModel(name, columns, kind == "PRIMARY", text=body)
+    method = kind.lower() if kind in ("FULLTEXT", "SPATIAL") else ""
+    # The beginning of a column is found by all of it; of expressions nothing is known.
+    whole = place == len(listed) and (exact or kind != "UNIQUE")
     return IndexModel(
-        key.name,
-        columns,
-        descending if columns else (),
-        unique=unique,
-        method=method,
-        text=key.body,
+        name,
+        columns if whole else (),
+        tuple(_unquoted(each) for each, _, down in parts if down and whole),
+        unique=kind == "UNIQUE",
+        method="hash" if " USING HASH" in rest else method,
+        text=body,
     )
 
 
-def _foreign_keys(constraints: Sequence[Written], table: TableRef) -> Iterator[ForeignKeyModel]:
-    for each in constraints:
-        found = REFERENCES.match(each.body) if each.kind == "FOREIGN KEY" else None
-        if found is None:
-            continue
-        schema, name = (found[2], found[3]) if found[3] else (table.schema, found[2])
-        actions: Mapping[str, str] = dict(_ACTION.findall(each.body))
-        yield ForeignKeyModel(
-            each.name,
-            each.referring,
-            TableRef(unquoted(schema), unquoted(name)),
-            tuple(map(unquoted, re.findall(r"`((?:[^`]|``)+)`", found[4]))),
-            actions.get("DELETE", "").replace("NO ACTION", ""),
-            actions.get("UPDATE", "").replace("NO ACTION", ""),
-        )
+def clause_of(part: KeyModel | IndexModel) -> str:
+    """A key or an index of MySQL's own as it stands in a statement that makes a table."""
+    if isinstance(part, KeyModel):
+        kind = "PRIMARY" if part.primary else "UNIQUE"
+    else:
+        kind = "UNIQUE" if part.unique else part.method.upper().replace("HASH", "")
+    named = "" if kind == "PRIMARY" else f"{MYSQL.ident(part.name)} "
+    return f"{kind} KEY {named}{part.text}".lstrip()
 
 
-def _balanced(text: str, start: int) -> str:
-    """The parenthesized text that starts at an index, with its parentheses."""
-    depth, quote = 0, ""
-    place = start
-    while place < len(text):
-        character = text[place]
-        if quote:
-            if character == "\\" and quote == "'":
-                place += 1
-            elif character == quote:
-                quote = ""
-        elif character in "'`\"":
-            quote = character
-        elif character == "(":
-            depth += 1
-        elif character == ")":
-            depth -= 1
-            if depth == 0:
-                return text[start : place + 1]
-        place += 1
-    return text[start:]
+def indexes_of(model: TableModel) -> dict[str, str]:
+    """The indexes that keep no row out, as they stand in such a statement, by name."""
+    return {index.name: clause_of(index) for index in model.indexes if not index.unique}
+
+
+def leading(part: KeyModel | IndexModel) -> tuple[str, ...]:
+    """The columns by which an index finds rows; none where it is no ordered one."""
+    if isinstance(part, IndexModel) and part.method in ("fulltext", "spatial"):
+        return ()
+    listed, found, place = enclosed(part.text, 0), [], 0
+    while (each := _PART.match(listed, place)) and not each[2]:
+        found.append(_unquoted(each[1]))
+        place = each.end()
+    return tuple(found)
+
+
+def _foreign_key(name: str, found: re.Match[str], table: TableRef) -> ForeignKeyModel:
+    schema, other = (found[2], found[3]) if found[3] else (table.schema, found[2])
+    actions: Mapping[str, str] = dict(_ACTION.findall(found.string))
+    return ForeignKeyModel(
+        name,
+        _names(found[1]),
+        TableRef(_unquoted(schema), _unquoted(other)),
+        _names(found[4]),
+        actions.get("DELETE", "").replace("NO ACTION", ""),
+        actions.get("UPDATE", "").replace("NO ACTION", ""),
+    )
+
+
+def _names(listed: str) -> tuple[str, ...]:
+    return tuple(map(_unquoted, re.findall(_NAME, listed)))

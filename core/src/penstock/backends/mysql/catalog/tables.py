@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from penstock.backends.mysql.catalog.described import Row, TableQuery
-from penstock.backends.mysql.catalog.modelled import model_of
-from penstock.backends.mysql.catalog.written import parse, read_statement
+from penstock.backends.mysql.catalog.modelled import read_table
+from penstock.backends.mysql.catalog.statements import read_statement
 from penstock.backends.mysql.dialect import MYSQL, MySqlDialect, order_name
 from penstock.backends.mysql.session import MySqlSession
 from penstock.backends.mysql.types import MyType
@@ -26,12 +26,11 @@ TRANSACTIONAL = ("innodb", "rocksdb", "tokudb")
 _WIDTH = re.compile(r"^((?:small|medium|big)?int|year|tinyint(?!\(1\)))\(\d+\)")
 # The type comes first.
 _NOT_NULL = re.compile(r"^(.+?) NOT NULL\b")
-FLAVOUR, WRITTEN = "flavour", "written"
-"""What a definition's content has besides."""
-GENERATED = "generated columns"
-"""What they are called, for people."""
-CHARSET = "character set"
-"""The trait of a column whose values are texts."""
+FLAVOUR, OPTIONS, ALTERING = "flavour", "options", "altering"
+"""What a definition's content has besides: the options that a table is made with, and what ALTER
+TABLE has to do for the others."""
+CHARSET, COLLATION = "character set", "collation"
+"""Traits of a column whose values are texts."""
 _UTF8 = ("", "utf8", "utf8mb3", "utf8mb4", "ascii")
 _TABLE = TableQuery(
     "table_type, engine, CONVERT(create_time USING utf8mb4), table_rows, data_length", "tables"
@@ -39,7 +38,7 @@ _TABLE = TableQuery(
 MADE = TableQuery("CONVERT(create_time USING utf8mb4)", "tables")
 COLUMNS = TableQuery(
     "column_name, column_type, is_nullable, column_default, extra,"
-    f" {MYSQL.computed}, character_set_name",
+    f" {MYSQL.computed}, character_set_name, collation_name",
     "columns",
     ordered="ordinal_position",
 )
@@ -99,9 +98,9 @@ def columns_of(rows: Sequence[Row], types: Sequence[MyType]) -> tuple[Column, ..
             nullable=nullable == "YES",
             generated=computed == 1,
             has_default=default is not None or "auto_increment" in extra,
-            traits={TYPE: type_, CHARSET: charset or ""},
+            traits={TYPE: type_, CHARSET: charset or "", COLLATION: collation or ""},
         )
-        for (name, written, nullable, default, extra, computed, charset), type_ in zip(
+        for (name, written, nullable, default, extra, computed, charset, collation), type_ in zip(
             rows, types, strict=True
         )
     )
@@ -209,7 +208,7 @@ def unique_keys(session: MySqlSession, table: TableRef) -> tuple[UniqueKey, ...]
 def numbered_column(session: MySqlSession, table: TableRef) -> str:
     """The AUTO_INCREMENT column; empty if the table has none."""
     rows = session.information(COLUMNS, table)
-    return next((str(name) for name, *_, extra, _, _ in rows if "auto_increment" in extra), "")
+    return next((str(name) for name, *_, extra, _, _, _ in rows if "auto_increment" in extra), "")
 
 
 def is_indexed(session: MySqlSession, table: TableRef, name: str) -> bool:
@@ -268,22 +267,37 @@ def read_definition(
     Parameters:
         emptied: columns that may be NULL in a table of the definition, whatever this one says.
     """
-    statement = read_statement(session, table)
-    written = parse(statement)
-    uniques = {key.name for key in unique_keys(session, table)}
     utf8 = all(column.traits[CHARSET] in _UTF8 for column in columns)
-    model, others = model_of(written, columns, uniques, table, utf8=utf8)
-    generated = written.generated
-    texts = {name: text for name, text in written.columns.items() if name not in generated}
+    found = read_table(read_statement(session, table), table, columns, utf8=utf8)
+    texts = dict(found.columns)
     for name in texts.keys() & set(emptied):
         texts[name] = _NOT_NULL.sub(r"\1 NULL", texts[name])
     defined = [
         replace(column, type=texts.get(column.name, column.type), nullable=True)
         for column in columns
     ]
-    definition = definition_of(DIALECT, defined, model, (), others)
-    own = {FLAVOUR: flavour_of(session), WRITTEN: statement}
+    definition = definition_of(DIALECT, defined, found.model, (), found.others)
+    own = {FLAVOUR: flavour_of(session), OPTIONS: found.made_with, ALTERING: found.altering}
     return replace(definition, content={**definition.content, **own})
+
+
+def own_columns(definition: TableDefinition, asked: Collection[str] = ()) -> tuple[Column, ...]:
+    """The columns of a table of the same flavour: the type of each is what follows its name.
+
+    Parameters:
+        asked: those whose types somebody has asked for; they are left out.
+    """
+    copied = {
+        each.name: each.native
+        for each in definition.model.columns
+        if each.generated is not None and each.generated.copied
+    }
+    computed = {each.name for each in definition.model.columns if each.generated is not None}
+    return tuple(
+        Column(name, copied.get(name, text), generated=name in computed - copied.keys())
+        for name, text, _ in definition.content["columns"]
+        if name not in asked
+    )
 
 
 def flavour_of(session: MySqlSession) -> str:

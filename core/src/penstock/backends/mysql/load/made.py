@@ -9,17 +9,11 @@ from dataclasses import replace
 from penstock.backends.api.facts import LoadRequest
 from penstock.backends.mysql.catalog.described import TableQuery
 from penstock.backends.mysql.catalog.indexes import deferrable, referring
-from penstock.backends.mysql.catalog.tables import (
-    FLAVOUR,
-    WRITTEN,
-    flavour_of,
-    unique_keys,
-)
-from penstock.backends.mysql.catalog.written import parse, read_written
+from penstock.backends.mysql.catalog.modelled import model_of
+from penstock.backends.mysql.catalog.tables import FLAVOUR, OPTIONS, flavour_of, unique_keys
 from penstock.backends.mysql.dialect import MYSQL
-from penstock.backends.mysql.load.alike import made_alike
+from penstock.backends.mysql.load.besides import UTF8, made_alike, made_unlike
 from penstock.backends.mysql.load.rehearsal import check_makes, refused_clauses
-from penstock.backends.mysql.load.unlike import UTF8, made_unlike
 from penstock.backends.mysql.session import MySqlSession
 from penstock.backends.shared.arrow import held_kinds
 from penstock.backends.shared.made_types import MadeTypes, check_type, with_units
@@ -29,6 +23,7 @@ from penstock.backends.sql.foreign_keys import RELINK, UNLINK, ForeignKeyChange
 from penstock.backends.sql.load_plan import TargetTables, UnLinks
 from penstock.backends.sql.relations import check_is_table
 from penstock.backends.sql.rendering import Rendered, computed_columns
+from penstock.backends.sql.rendering import referring as refers
 from penstock.backends.sql.session import Session
 from penstock.errors import PlanningError
 from penstock.model.table_model import ENUM, JSON, TEXT, ColumnType, TableDefinition
@@ -220,17 +215,19 @@ class MySqlTables(TargetTables):
     def besides(self, session: Session, request: LoadRequest, columns: Sequence[Column]) -> Besides:
         assert isinstance(session, MySqlSession)
         assert request.definition is not None
-        content = request.definition.content
-        if not self.is_own(session, request.definition):
-            found = super().besides(session, request, columns)
-            options = " ".join(
-                filter(None, (_any_text(session, request.target), found.options, _next(request)))
-            )
-            found = replace(found, options=options)
+        own = self.is_own(session, request.definition)
+        if own:
+            charset = request.definition.content[OPTIONS]
+            found = made_alike(session, request, columns, super().rendered)
         else:
-            found = made_alike(session, request, parse(content[WRITTEN]), columns)
-        check_makes(session, request.target, columns, found)
-        return found
+            charset = _any_text(session, request.target)
+            found = super().besides(session, request, columns)
+        options = " ".join(filter(None, (charset, found.options, _next(request))))
+        made = replace(found, options=options)
+        # What is made alike was tried together with other tables, without further options.
+        tried = replace(found, options=charset) if own else made
+        check_makes(session, request.target, columns, tried)
+        return made
 
     def computing(
         self, definition: TableDefinition, columns: Sequence[Column], asked: Collection[str]
@@ -289,8 +286,10 @@ class MySqlTables(TargetTables):
         for of, name in referring(session, table):
             if (of == table and not own) or of not in remade:
                 continue
-            (found,) = (each for each in read_written(session, of).constraints if each.name == name)
-            change = ForeignKeyChange(of, name, found.alone, target=table)
+            known = model_of(session, of).foreign_keys
+            (found,) = (each for each in known if each.name == name)
+            definition, _ = refers(session.dialect, found, table)
+            change = ForeignKeyChange(of, name, definition, target=table)
             drops.append(replace(change, kind=UNLINK).step(session.dialect))
             restores.append(replace(change, kind=RELINK).step(session.dialect))
         return drops, restores

@@ -1,0 +1,41 @@
+"""The statements that make tables, as SHOW CREATE TABLE has them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from penstock.backends.mysql.session import MySqlSession
+from penstock.model.tables import TableRef
+
+
+def read_statement(session: MySqlSession, table: TableRef) -> str:
+    """
+    Raises:
+        PlanningError: no such table.
+    """
+    known, found = session.known_of(table), None
+    if known is not None:
+        found = known.of_each(
+            "statements",
+            table,
+            lambda: known.tables,
+            lambda tables: read_statements(session, tables),
+        )
+    if found is None:
+        ((_, found, *_),) = session.fetch(_asked(session, table), str(table))
+    return str(found)
+
+
+def read_statements(session: MySqlSession, tables: Sequence[TableRef]) -> dict[TableRef, str]:
+    """Those that the server gives, as of now: together, since each is a statement of its own."""
+    found: dict[TableRef, str] = {}
+    with session.hurried():
+        answers = session.fetch_each([_asked(session, table) for table in tables])
+    for table, answer in zip(tables, answers, strict=True):
+        for _, statement, *_ in answer or ():
+            found[table] = statement
+    return found
+
+
+def _asked(session: MySqlSession, table: TableRef) -> str:
+    return f"SHOW CREATE TABLE {session.table(table)}"

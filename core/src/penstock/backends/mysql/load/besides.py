@@ -1,0 +1,279 @@
+"""What a table of this server gets besides its columns: in the source's own words where that is of
+the same flavour, else as far as this server takes it. All of it is tried before anything is
+dropped."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from penstock.backends.api.facts import LoadRequest, Siblings
+from penstock.backends.mysql.catalog.modelled import clause_of
+from penstock.backends.mysql.catalog.tables import ALTERING, OPTIONS, own_columns
+from penstock.backends.mysql.load.rehearsal import (
+    AUTOMATIC,
+    refused_clauses,
+    refused_columns,
+    rehearse_all,
+)
+from penstock.backends.mysql.session import MySqlSession
+from penstock.backends.sql.definition import Besides, left_unlike
+from penstock.backends.sql.index_changes import IndexChange
+from penstock.backends.sql.rendering import Clause, Rendered, Rendering
+from penstock.backends.sql.session import Session
+from penstock.model.table_model import (
+    DEFAULTS,
+    IDENTITIES,
+    ON_UPDATES,
+    ColumnModel,
+    KeyModel,
+    TableDefinition,
+    left_of_column,
+)
+from penstock.model.tables import Column, NotCopied, Relation, TableRef
+
+UTF8 = "CHARACTER SET utf8mb4"
+LONGEST_NAME = 64
+_CHANGES = re.compile(r" ON (?:UPDATE|DELETE) (?:CASCADE|SET NULL|SET DEFAULT)")
+# They are not made for a temporary table.
+_UNTRIED = ("FULLTEXT", "SPATIAL")
+Renders = Callable[[Session, LoadRequest, Besides, Rendered], Besides]
+
+
+# Of the same flavour
+
+
+def made_alike(
+    session: MySqlSession, request: LoadRequest, columns: Sequence[Column], render: Renders
+) -> Besides:
+    """
+    Parameters:
+        columns: that the target's table has.
+        render: of what the server takes.
+    """
+    definition, table = request.definition, request.target
+    assert definition is not None
+    fresh = request.mode.loads_new_table
+    options = definition.content[OPTIONS]
+    rendered = _in_own_words(
+        session, definition, columns, request.source, table, request.siblings, at_once=not fresh
+    )
+    keys, clauses = _keys(definition, columns), _clauses(session, rendered)
+    reasons = refused_clauses(session, columns, [*keys, *clauses], options)
+    rendered.warnings += _warnings(reasons)
+    _leave(rendered, [clauses[text] for text in reasons if text in clauses])
+    made = {text: key for text, key in keys.items() if text not in reasons}
+    rendered.left += left_unlike(
+        session.dialect, replace(definition, others=()), table, made.values()
+    )
+    altered = f"ALTER TABLE {session.table(table)}"
+    rendered.left += (
+        NotCopied("table options", text, f"{altered} {text};", str(table))
+        for text in definition.content[ALTERING]
+    )
+    now = [each for each in rendered.indexes if each.kind == "UNIQUE" or not fresh]
+    for column in definition.model.columns:
+        if column.identity is not None:
+            begins = re.compile(rf"\({re.escape(session.dialect.ident(column.name))}[ ,)]")
+            there = [*made, *(each.text for each in now)]
+            if not any(map(begins.search, there)):
+                now += [each for each in rendered.indexes if begins.match(each.text)][:1]
+    found = Besides(tuple(made), keys=tuple(made.values()))
+    return _completed(session, request, found, rendered, render, now)
+
+
+def expect_alike(session: MySqlSession, definitions: Sequence[TableDefinition]) -> None:
+    """Try together what `made_alike` tries of each of these tables, where it is made whole."""
+    expected = []
+    table = TableRef("", "")
+    for definition in definitions:
+        columns = own_columns(definition)
+        rendered = _in_own_words(session, definition, columns, table, table)
+        tried = [*_keys(definition, columns), *_clauses(session, rendered)]
+        expected.append((columns, tried, definition.content[OPTIONS]))
+    rehearse_all(session, expected)
+
+
+def _in_own_words(
+    session: MySqlSession,
+    definition: TableDefinition,
+    columns: Sequence[Column],
+    source: Relation,
+    table: TableRef,
+    siblings: Siblings | None = None,
+    *,
+    at_once: bool = False,
+) -> Rendered:
+    """All but keys; what follows a column's name is its type."""
+    model, made = definition.model, {column.name: column for column in columns}
+    rendering = Rendering(
+        session.dialect,
+        source,
+        table,
+        dict.fromkeys(made, ""),
+        siblings or Siblings(),
+        at_once=at_once,
+        own=True,
+        lacks=[each.name for each in model.columns if each.name not in made],
+    )
+    copied = [
+        ColumnModel(each.name, native=each.native, generated=each.generated)
+        for each in model.columns
+        if each.name in made and not made[each.name].generated
+    ]
+    return rendering.of(replace(model, columns=tuple(copied)))
+
+
+def _keys(definition: TableDefinition, columns: Sequence[Column]) -> Mapping[str, KeyModel]:
+    """Those of the columns that are there, as they stand in a statement that makes a table."""
+    names = {column.name for column in columns}
+    return {clause_of(key): key for key in definition.model.keys if names.issuperset(key.columns)}
+
+
+# Of all other systems
+
+
+def made_unlike(
+    session: MySqlSession,
+    request: LoadRequest,
+    found: Besides,
+    rendered: Rendered,
+    render: Renders,
+) -> Besides:
+    """See `TargetTables.rendered`.
+
+    Parameters:
+        found: the keys alone.
+        render: of what the server takes.
+    """
+    dialect = session.dialect
+    keys = list(found.constraints)
+    for name in rendered.numbered:
+        if not any(key.partition("(")[2].startswith(dialect.ident(name)) for key in keys):
+            keys.append(f"KEY ({dialect.ident(name)})")
+    # One column alone can be automatic.
+    for name in rendered.numbered[1:]:
+        _leave_column(session, request, rendered, name)
+    for name, why in refused_columns(session, request.made, rendered.columns, keys, UTF8).items():
+        rendered.warnings.append(f"{name} {rendered.columns[name]} is not made: {why}")
+        _leave_column(session, request, rendered, name)
+    automatic = [name for name, text in rendered.columns.items() if AUTOMATIC in text]
+    if not automatic:
+        keys = list(found.constraints)
+    _leave_checks(session, rendered, automatic)
+    clauses = _clauses(session, rendered, untried=())
+    refused = refused_clauses(session, request.made, list(clauses), UTF8)
+    rendered.warnings += _warnings(refused)
+    _leave(rendered, [clauses[text] for text in refused])
+    now = [] if request.mode.loads_new_table else list(rendered.indexes)
+    return _completed(
+        session, request, replace(found, constraints=tuple(keys)), rendered, render, now
+    )
+
+
+def _leave_column(
+    session: MySqlSession, request: LoadRequest, rendered: Rendered, name: str
+) -> None:
+    """Make a column with its comment alone."""
+    assert request.definition is not None
+    model = request.definition.model.column(name)
+    for kind, item in left_of_column(model).items():
+        if kind in (DEFAULTS, ON_UPDATES, IDENTITIES):
+            rendered.left.append(replace(item, table=str(request.target)))
+    if model.comment:
+        rendered.columns[name] = session.dialect.commented(model.comment)
+    else:
+        rendered.columns.pop(name, None)
+
+
+def _leave_checks(session: MySqlSession, rendered: Rendered, automatic: Sequence[str]) -> None:
+    """Neither an automatic column nor one that a foreign key changes may be in a check. MySQL:
+    https://dev.mysql.com/doc/refman/8.4/en/create-table-check-constraints.html"""
+    barred = set(automatic)
+    for key in rendered.foreign_keys:
+        if _CHANGES.search(key.definition):
+            barred.update(key.columns)
+    named = [session.dialect.ident(name) for name in barred]
+    _leave(rendered, [each for each in rendered.checks if any(n in each.text for n in named)])
+
+
+# Of both
+
+
+def _clauses(
+    session: MySqlSession, rendered: Rendered, untried: Sequence[str] = _UNTRIED
+) -> dict[str, Clause]:
+    """The indexes and checks that can be tried."""
+    found = {_index(session, each): each for each in rendered.indexes if each.kind not in untried}
+    return found | {each.text: each for each in rendered.checks}
+
+
+def _index(session: MySqlSession, clause: Clause) -> str:
+    return f"{clause.kind} KEY {session.dialect.ident(clause.name)} {clause.text}".lstrip()
+
+
+def _warnings(refused: Mapping[str, str]) -> list[str]:
+    return [f"{text} is not made: {why}" for text, why in refused.items()]
+
+
+def _leave(rendered: Rendered, clauses: Sequence[Clause]) -> None:
+    rendered.left += (each.left for each in clauses)
+    rendered.indexes[:] = [each for each in rendered.indexes if each not in clauses]
+    rendered.checks[:] = [each for each in rendered.checks if each not in clauses]
+
+
+def _completed(
+    session: MySqlSession,
+    request: LoadRequest,
+    found: Besides,
+    rendered: Rendered,
+    render: Renders,
+    now: Sequence[Clause],
+) -> Besides:
+    """
+    Parameters:
+        found: the keys.
+        now: the indexes that are made with the table.
+    """
+    table = request.target
+    _name_constraints(session, table, rendered)
+    later = {each.name: _index(session, each) for each in rendered.indexes if each not in now}
+    rendered.indexes.clear()
+    keys = (*found.constraints, *(_index(session, each) for each in now))
+    besides = render(session, request, replace(found, constraints=keys), rendered)
+    if not later:
+        return besides
+    made = IndexChange(table, later, makes=True, exact=False).step(session.dialect)
+    return replace(besides, after=(made, *besides.after))
+
+
+def _name_constraints(session: MySqlSession, table: TableRef, rendered: Rendered) -> None:
+    """Names of checks and foreign keys are a database's."""
+    if not (rendered.checks or rendered.foreign_keys):
+        return
+    taken = _names_taken(session, table)
+
+    def free(name: str) -> str:
+        return name if name not in taken else f"{table.name}_{name}"[:LONGEST_NAME]
+
+    for number, check in enumerate(rendered.checks):
+        inline = f"CONSTRAINT {session.dialect.ident(free(check.name))} {check.text}"
+        rendered.checks[number] = replace(check, name=free(check.name), inline=inline)
+    for number, key in enumerate(rendered.foreign_keys):
+        rendered.foreign_keys[number] = replace(key, name=free(key.name))
+
+
+def _names_taken(session: MySqlSession, table: TableRef) -> set[str]:
+    """Constraints of other tables: a name stands for one of them in a database."""
+
+    def ask() -> list[tuple[str, str]]:
+        return session.fetch(
+            "SELECT table_name, constraint_name FROM information_schema.table_constraints"
+            " WHERE constraint_schema = %s AND constraint_type IN ('FOREIGN KEY', 'CHECK')",
+            f"database {table.schema}",
+            [table.schema],
+        )
+
+    known = session.kept(("constraints", table.schema), ask)
+    return {name for of, name in known if of != table.name}

@@ -1,0 +1,35 @@
+"""Parentheses in the text of a definition."""
+
+from __future__ import annotations
+
+
+def end_of_level(text: str, start: int, ends: str) -> int:
+    """The index of the first of some characters that is neither quoted nor within parentheses that
+    open at or after an index; the length of the text where there is none.
+
+    Parameters:
+        ends: characters.
+    """
+    depth, quote, place = 0, "", start
+    while place < len(text):
+        character = text[place]
+        if quote:
+            if character == "\\" and quote == "'":
+                place += 1
+            elif character == quote:
+                quote = ""
+        elif character in ends and not depth:
+            return place
+        elif character in "'`\"":
+            quote = character
+        elif character in "([":
+            depth += 1
+        elif character in ")]":
+            depth -= 1
+        place += 1
+    return len(text)
+
+
+def enclosed(text: str, start: int) -> str:
+    """The text within the parenthesis that opens at an index."""
+    return text[start + 1 : end_of_level(text, start + 1, ")")]
