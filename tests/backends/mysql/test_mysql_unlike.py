@@ -86,7 +86,7 @@ OWN = """
         state enum('new', 'paid') NOT NULL DEFAULT 'new' COMMENT 'how far it is',
         note varchar(20) DEFAULT 'it''s', amount decimal(4, 2) NOT NULL DEFAULT 4.99,
         at timestamp NOT NULL DEFAULT current_timestamp() ON UPDATE current_timestamp(),
-        boss int unsigned, twice int AS (id * 2),
+        boss int unsigned, twice int AS (id * 2), double_price decimal(9, 2) AS (amount * 2) STORED,
         UNIQUE KEY note_once (note), KEY by_state (state, at DESC),
         CONSTRAINT small CHECK (amount < 50), CONSTRAINT odd CHECK (length(note) > 1),
         CONSTRAINT boss FOREIGN KEY (boss) REFERENCES t (id) ON DELETE SET NULL
@@ -115,6 +115,7 @@ def test_a_server_of_the_other_kind(
     assert isinstance(finished, Finished)
     left = [(item.kind, item.name.partition(":")[0]) for item in finished.not_copied]
     assert left == [("generated columns", "twice")]
+    assert rows(mysql_url, "SELECT twice, double_price * 100 FROM t") == [(2, 998), (4, 998)]
     ((_, statement),) = rows(mysql_url, "SHOW CREATE TABLE t")
     for wanted in (
         "`id` int(10) unsigned NOT NULL AUTO_INCREMENT",
@@ -122,6 +123,7 @@ def test_a_server_of_the_other_kind(
         "`note` varchar(20) DEFAULT 'it''s'",
         "`amount` decimal(4,2) NOT NULL DEFAULT 4.99",
         "DEFAULT current_timestamp() ON UPDATE current_timestamp()",
+        "`double_price` decimal(9,2) GENERATED ALWAYS AS (`amount` * 2) STORED",
         "PRIMARY KEY (`id`)",
         "UNIQUE KEY",
         "(`state`,`at` DESC)",

@@ -402,6 +402,7 @@ FIELDS |= {
     (table_model.Identity, "text"): WORDS,
     (table_model.Generated, "expression"): "expressions have tests of their own",
     (table_model.Generated, "stored"): "how a value is computed does not show",
+    (table_model.Generated, "copied"): "a computed column that is asked for is listed",
     (KeyModel, "name"): NAMES,
     (KeyModel, "index"): "a constraint has an index",
     (KeyModel, "text"): WORDS,

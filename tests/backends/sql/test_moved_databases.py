@@ -97,7 +97,7 @@ def test_sakila_works_in_postgresql(sakila: str, target_url: str) -> None:
     for _ in range(2):
         end = moved(sakila, target_url, "sakila", [f"{name}.*"])
     assert len(ask(target_url, TABLES_THERE)) == 16
-    assert {item.kind for item in left(end)} == {"defaults on update", "indexes"}
+    assert {item.kind for item in left(end)} == {"collations", "defaults on update", "indexes"}
     # The full-text index alone.
     assert [i.name for i in left(end) if i.kind == "indexes"] == ["idx_title_description"]
     theirs = mysql_rows(sakila, THEIRS.format(name))

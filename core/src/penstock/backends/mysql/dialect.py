@@ -205,6 +205,7 @@ class MySqlDialect(CatalogDialect):
         return (
             "SELECT table_schema, table_name, table_type FROM information_schema.tables"
             f" WHERE table_catalog = %s AND table_schema NOT IN ({_SYSTEM})"
+            " AND table_type <> 'SEQUENCE'"
             " ORDER BY table_schema, table_name"
         )
 

@@ -11,6 +11,7 @@ from penstock.backends.api.facts import ChildTable, KeyStatistics, TableStatisti
 from penstock.backends.mysql.catalog import bounds
 from penstock.backends.mysql.catalog.modelled import next_number
 from penstock.backends.mysql.catalog.partitions import partitioning, partitions_of, within
+from penstock.backends.mysql.catalog.sequences import sequences_left
 from penstock.backends.mysql.catalog.statements import read_statement
 from penstock.backends.mysql.catalog.tables import (
     explained_rows,
@@ -42,7 +43,7 @@ from penstock.errors import PenstockError
 from penstock.model.extents import Extent, Key
 from penstock.model.snapshots import Snapshot, SourceState
 from penstock.model.table_model import TableDefinition
-from penstock.model.tables import Column, Query, Relation, SequencePosition, TableRef
+from penstock.model.tables import Column, NotCopied, Query, Relation, SequencePosition, TableRef
 
 
 class MySqlSource(SqlSource):
@@ -146,6 +147,12 @@ class MySqlSource(SqlSource):
             return SourceState(server, "", str(now), "")
         made, parts = known_made(session, relation), partitioning(session, relation)
         return SourceState(f"{server}:{relation}", made, str(now), "", parts)
+
+    def others(self, include: Sequence[str], exclude: Sequence[str]) -> tuple[NotCopied, ...]:
+        found = super().others(include, exclude)
+        if not self._session.connection.is_mariadb:
+            return found
+        return (*found, *sequences_left(self._session, include, exclude))
 
     # Sizes
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 
 from penstock.backends.api.facts import Fit, LoadRequest
 from penstock.backends.mysql.capabilities import TARGET
 from penstock.backends.mysql.catalog.tables import (
+    COLLATION,
     DIALECT,
     TRANSACTIONAL,
     engine_of,
@@ -98,6 +99,7 @@ class MySqlTarget(SqlTarget):
         own: dict[str, Column] = {}
         if self.tables.is_own(self._session, definition):
             own = {column.name: column for column in own_columns(definition, types)}
+        known = self._collations() if alike else ()
         unlike = {} if alike else made_types(self._session, columns, definition, types)
 
         def made(column: Column) -> Column:
@@ -106,6 +108,9 @@ class MySqlTarget(SqlTarget):
                 return replace(written, has_default=column.has_default)
             plain = replace(column, generated=False, traits={})
             plain = replace(plain, type=unlike.get(column.name, column.type))
+            collation = column.traits.get(COLLATION)
+            if collation in known:
+                plain = replace(plain, type=f"{plain.type} COLLATE {collation}")
             return replace(plain, type=written_type(plain, types.get(column.name, "")))
 
         self._defined = tuple(map(made, columns))
@@ -114,7 +119,16 @@ class MySqlTarget(SqlTarget):
             self._in_arrow(replace(column, traits={TYPE: type_}))
             for column, type_ in zip(self._defined, types_made, strict=True)
         ]
-        return tuple(found if alike else self.tables.computing(definition, found, types))
+        return tuple(found if own else self.tables.computing(definition, found, types))
+
+    def _collations(self) -> Collection[str]:
+        """Those that the server has."""
+
+        def ask() -> Collection[str]:
+            names = "SELECT collation_name FROM information_schema.collations"
+            return {str(name) for (name,) in self._session.fetch(names, "collations")}
+
+        return self._session.kept("collations", ask)
 
     def expect(self, definitions: Mapping[TableRef, TableDefinition]) -> None:
         mine = [

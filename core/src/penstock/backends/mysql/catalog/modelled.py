@@ -33,6 +33,7 @@ COLLATIONS, COLUMN_OPTIONS, INDEX_OPTIONS, TABLE_OPTIONS = (
     "collations", "column options", "index options", "table options",
 )  # fmt: skip
 """What has no form in the model, as it is called for people."""
+UNVERSIONED = "WITHOUT SYSTEM VERSIONING"
 _NAME = r"`((?:[^`]|``)+)`"
 _TEXT = r"'(?:[^'\\]|''|\\.)*'"
 # Lines of the statement.
@@ -56,7 +57,7 @@ _CLAUSE = re.compile(
     | CHARACTER\ SET\ \w+ | COLLATE\ (?P<collation>\w+)
     | (?:NOT\ )?NULL | (?P<automatic>AUTO_INCREMENT) | (?P<kind>VIRTUAL|STORED|PERSISTENT)
     | /\*!?M?!?\d* | \*/
-    | (?P<other>WITHOUT\ SYSTEM\ VERSIONING|{_TEXT}|\S+)
+    | (?P<other>{UNVERSIONED.replace(" ", r"[ ]")}|{_TEXT}|(?:(?!\*/)\S)+)
     )""",
     re.VERBOSE | re.DOTALL,
 )

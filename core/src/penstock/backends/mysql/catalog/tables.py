@@ -17,7 +17,7 @@ from penstock.backends.sql.relations import TYPE, no_such, read_relations
 from penstock.errors import PlanningError, TransientError
 from penstock.model.extents import Key
 from penstock.model.table_model import TableDefinition
-from penstock.model.tables import Column, TableRef
+from penstock.model.tables import Column, NotCopied, TableRef
 
 DIALECT = "mysql"
 # Engines that take part in transactions. https://mariadb.com/kb/en/storage-engines/
@@ -26,14 +26,23 @@ TRANSACTIONAL = ("innodb", "rocksdb", "tokudb")
 _WIDTH = re.compile(r"^((?:small|medium|big)?int|year|tinyint(?!\(1\)))\(\d+\)")
 # The type comes first.
 _NOT_NULL = re.compile(r"^(.+?) NOT NULL\b")
-FLAVOUR, OPTIONS, ALTERING = "flavour", "options", "altering"
-"""What a definition's content has besides: the options that a table is made with, and what ALTER
-TABLE has to do for the others."""
+# A sequence is not copied with the table.
+_NEXT = re.compile(r" DEFAULT nextval\([^)]*\)")
+FLAVOUR, OPTIONS, ALTERING, TRIGGERS = "flavour", "options", "altering", "triggers"
+"""What a definition's content has besides: the options that a table is made with, what ALTER TABLE
+has to do for the others, and of each trigger its name, when it is called, and what it does."""
 CHARSET, COLLATION = "character set", "collation"
 """Traits of a column whose values are texts."""
 _UTF8 = ("", "utf8", "utf8mb3", "utf8mb4", "ascii")
 _TABLE = TableQuery(
     "table_type, engine, CONVERT(create_time USING utf8mb4), table_rows, data_length", "tables"
+)
+_TRIGGERS = TableQuery(
+    "trigger_name, concat(action_timing, ' ', event_manipulation), action_statement",
+    "triggers",
+    ordered="trigger_name",
+    schema="event_object_schema",
+    name="event_object_table",
 )
 MADE = TableQuery("CONVERT(create_time USING utf8mb4)", "tables")
 COLUMNS = TableQuery(
@@ -269,15 +278,22 @@ def read_definition(
     """
     utf8 = all(column.traits[CHARSET] in _UTF8 for column in columns)
     found = read_table(read_statement(session, table), table, columns, utf8=utf8)
-    texts = dict(found.columns)
+    texts = {name: _NEXT.sub("", text) for name, text in found.columns.items()}
     for name in texts.keys() & set(emptied):
         texts[name] = _NOT_NULL.sub(r"\1 NULL", texts[name])
     defined = [
         replace(column, type=texts.get(column.name, column.type), nullable=True)
         for column in columns
     ]
-    definition = definition_of(DIALECT, defined, found.model, (), found.others)
-    own = {FLAVOUR: flavour_of(session), OPTIONS: found.made_with, ALTERING: found.altering}
+    triggers = session.information(_TRIGGERS, table)
+    others = [*found.others, *(NotCopied(TRIGGERS, str(name)) for name, *_ in triggers)]
+    definition = definition_of(DIALECT, defined, found.model, (), others)
+    own = {
+        FLAVOUR: flavour_of(session),
+        OPTIONS: found.made_with,
+        ALTERING: list(found.altering),
+        TRIGGERS: [list(trigger) for trigger in triggers],
+    }
     return replace(definition, content={**definition.content, **own})
 
 

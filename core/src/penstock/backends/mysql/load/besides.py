@@ -5,12 +5,18 @@ dropped."""
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from penstock.backends.api.facts import LoadRequest, Siblings
-from penstock.backends.mysql.catalog.modelled import clause_of
-from penstock.backends.mysql.catalog.tables import ALTERING, OPTIONS, own_columns
+from penstock.backends.mysql.catalog.modelled import (
+    COLLATIONS,
+    COLUMN_OPTIONS,
+    TABLE_OPTIONS,
+    UNVERSIONED,
+    clause_of,
+)
+from penstock.backends.mysql.catalog.tables import ALTERING, OPTIONS, TRIGGERS, own_columns
 from penstock.backends.mysql.load.rehearsal import (
     AUTOMATIC,
     refused_clauses,
@@ -18,10 +24,12 @@ from penstock.backends.mysql.load.rehearsal import (
     rehearse_all,
 )
 from penstock.backends.mysql.session import MySqlSession
+from penstock.backends.shared.arrow import held_kinds
 from penstock.backends.sql.definition import Besides, left_unlike
 from penstock.backends.sql.index_changes import IndexChange
 from penstock.backends.sql.rendering import Clause, Rendered, Rendering
 from penstock.backends.sql.session import Session
+from penstock.errors import PlanningError
 from penstock.model.table_model import (
     DEFAULTS,
     IDENTITIES,
@@ -64,14 +72,11 @@ def made_alike(
     rendered.warnings += _warnings(reasons)
     _leave(rendered, [clauses[text] for text in reasons if text in clauses])
     made = {text: key for text, key in keys.items() if text not in reasons}
+    _leave_columns(session, request, rendered, list(made), options)
     rendered.left += left_unlike(
         session.dialect, replace(definition, others=()), table, made.values()
     )
-    altered = f"ALTER TABLE {session.table(table)}"
-    rendered.left += (
-        NotCopied("table options", text, f"{altered} {text};", str(table))
-        for text in definition.content[ALTERING]
-    )
+    rendered.left += _hanging(session, definition, table)
     now = [each for each in rendered.indexes if each.kind == "UNIQUE" or not fresh]
     for column in definition.model.columns:
         if column.identity is not None:
@@ -105,24 +110,67 @@ def _in_own_words(
     *,
     at_once: bool = False,
 ) -> Rendered:
-    """All but keys; what follows a column's name is its type."""
+    """All but keys. What follows a column's name is its type, unless somebody has asked for one."""
     model, made = definition.model, {column.name: column for column in columns}
+    own = {column.name: column.type for column in own_columns(definition)}
     rendering = Rendering(
         session.dialect,
         source,
         table,
-        dict.fromkeys(made, ""),
+        {**dict.fromkeys(made, ""), **held_kinds([each for each in columns if each.traits])},
         siblings or Siblings(),
+        types={name: column.type for name, column in made.items()},
         at_once=at_once,
         own=True,
         lacks=[each.name for each in model.columns if each.name not in made],
     )
-    copied = [
-        ColumnModel(each.name, native=each.native, generated=each.generated)
+    texts = {name: column.type for name, column in made.items()}
+    left = [
+        _unsaid(each, texts[each.name]) if texts[each.name] == own[each.name] else each
         for each in model.columns
         if each.name in made and not made[each.name].generated
     ]
-    return rendering.of(replace(model, columns=tuple(copied)))
+    # A check of a column's own is in its text.
+    tests = [
+        check
+        for check in model.checks
+        if check.name or not any(f"CHECK ({check.test.text})" in text for text in texts.values())
+    ]
+    return rendering.of(replace(model, columns=tuple(left), checks=tuple(tests)))
+
+
+def _unsaid(column: ColumnModel, text: str) -> ColumnModel:
+    """What the text of a column does not say of it."""
+    default = column.default if column.default and column.default.text not in text else None
+    return ColumnModel(
+        column.name, native=column.native, default=default, generated=column.generated
+    )
+
+
+def _hanging(
+    session: MySqlSession, definition: TableDefinition, table: TableRef
+) -> Iterator[NotCopied]:
+    """What is not made, with the statement that makes it."""
+    named = session.table(table)
+    for text in definition.content[ALTERING]:
+        name = text.removeprefix("ADD ")
+        yield NotCopied(TABLE_OPTIONS, name, f"ALTER TABLE {named} {text};", str(table))
+    # A table without versions has no columns without.
+    yield from (replace(each, table=str(table)) for each in definition.others
+                if each.name.endswith(UNVERSIONED))  # fmt: skip
+    yield from triggers_left(session, definition, table)
+
+
+def triggers_left(
+    session: MySqlSession, definition: TableDefinition, table: TableRef
+) -> Iterator[NotCopied]:
+    """The triggers of a table of MySQL's or MariaDB's."""
+    named = session.table(table)
+    for name, when, body in definition.content[TRIGGERS]:
+        # In the database of its table.
+        called = session.table(replace(table, name=name))
+        made = f"CREATE TRIGGER {called} {when} ON {named} FOR EACH ROW {body}"
+        yield NotCopied(TRIGGERS, name, f"{made};", str(table))
 
 
 def _keys(definition: TableDefinition, columns: Sequence[Column]) -> Mapping[str, KeyModel]:
@@ -131,7 +179,29 @@ def _keys(definition: TableDefinition, columns: Sequence[Column]) -> Mapping[str
     return {clause_of(key): key for key in definition.model.keys if names.issuperset(key.columns)}
 
 
-# Of all other systems
+# Of the other flavour, and of all other systems
+
+
+def left_of_flavour(
+    session: MySqlSession,
+    request: LoadRequest,
+    left: Sequence[NotCopied],
+    columns: Sequence[Column],
+) -> Iterator[NotCopied]:
+    """What is left of a table of the other flavour.
+
+    Parameters:
+        left: as of any system.
+        columns: that the target's table has, whose types say some of that.
+    """
+    assert request.definition is not None
+    types = {column.name: column.type for column in columns}
+    for item in left:
+        name, _, text = item.name.partition(": ")
+        said = item.kind in (COLLATIONS, COLUMN_OPTIONS) and text in types.get(name, "")
+        if not said and item.kind != TRIGGERS:
+            yield item
+    yield from triggers_left(session, request.definition, request.target)
 
 
 def made_unlike(
@@ -155,9 +225,7 @@ def made_unlike(
     # One column alone can be automatic.
     for name in rendered.numbered[1:]:
         _leave_column(session, request, rendered, name)
-    for name, why in refused_columns(session, request.made, rendered.columns, keys, UTF8).items():
-        rendered.warnings.append(f"{name} {rendered.columns[name]} is not made: {why}")
-        _leave_column(session, request, rendered, name)
+    _leave_columns(session, request, rendered, keys, UTF8)
     automatic = [name for name, text in rendered.columns.items() if AUTOMATIC in text]
     if not automatic:
         keys = list(found.constraints)
@@ -170,6 +238,31 @@ def made_unlike(
     return _completed(
         session, request, replace(found, constraints=tuple(keys)), rendered, render, now
     )
+
+
+def _leave_columns(
+    session: MySqlSession,
+    request: LoadRequest,
+    rendered: Rendered,
+    keys: Sequence[str],
+    options: str,
+) -> None:
+    """What the server refuses to have follow the types of columns.
+
+    Raises:
+        PlanningError: that is how one is computed.
+    """
+    refused = refused_columns(session, request.made, rendered.columns, keys, options)
+    computed = {column.name for column in request.made if column.generated}
+    for name, why in refused.items():
+        if name in computed:
+            # Nothing would fill it.
+            raise PlanningError(
+                f"target: column {name} {rendered.columns[name]} cannot be made: {why}; expected "
+                f"--types {name}=..., which copies its values"
+            )
+        rendered.warnings.append(f"{name} {rendered.columns[name]} is not made: {why}")
+        _leave_column(session, request, rendered, name)
 
 
 def _leave_column(

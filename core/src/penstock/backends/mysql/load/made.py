@@ -10,9 +10,15 @@ from penstock.backends.api.facts import LoadRequest
 from penstock.backends.mysql.catalog.described import TableQuery
 from penstock.backends.mysql.catalog.indexes import deferrable, referring
 from penstock.backends.mysql.catalog.modelled import model_of
-from penstock.backends.mysql.catalog.tables import FLAVOUR, OPTIONS, flavour_of, unique_keys
+from penstock.backends.mysql.catalog.tables import (
+    DIALECT,
+    FLAVOUR,
+    OPTIONS,
+    flavour_of,
+    unique_keys,
+)
 from penstock.backends.mysql.dialect import MYSQL
-from penstock.backends.mysql.load.besides import UTF8, made_alike, made_unlike
+from penstock.backends.mysql.load.besides import UTF8, left_of_flavour, made_alike, made_unlike
 from penstock.backends.mysql.load.rehearsal import check_makes, refused_clauses
 from penstock.backends.mysql.session import MySqlSession
 from penstock.backends.shared.arrow import held_kinds
@@ -222,6 +228,9 @@ class MySqlTables(TargetTables):
         else:
             charset = _any_text(session, request.target)
             found = super().besides(session, request, columns)
+            if request.definition.dialect == DIALECT:
+                left = left_of_flavour(session, request, found.left, columns)
+                found = replace(found, left=tuple(left))
         options = " ".join(filter(None, (charset, found.options, _next(request))))
         made = replace(found, options=options)
         # What is made alike was tried together with other tables, without further options.
@@ -232,7 +241,13 @@ class MySqlTables(TargetTables):
     def computing(
         self, definition: TableDefinition, columns: Sequence[Column], asked: Collection[str]
     ) -> Sequence[Column]:
-        texts = computed_columns(definition.model, self.kinds(columns), MYSQL)
+        numbered = [each.name for each in definition.model.columns if each.identity is not None]
+        texts = {
+            name: text
+            for name, text in computed_columns(definition.model, self.kinds(columns), MYSQL).items()
+            # None is computed from an automatic column.
+            if not any(MYSQL.ident(each) in text for each in numbered)
+        }
         # MariaDB has no NOT NULL for them.
         return [
             replace(column, generated=True, nullable=True)

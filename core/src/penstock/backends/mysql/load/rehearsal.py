@@ -77,8 +77,10 @@ def refused_columns(
     for column in columns:
         if text := more.get(column.name):
             key = f"KEY ({session.dialect.ident(column.name)})"
+            # It is computed from others.
+            some = columns if column.generated else [column]
             try:
-                _make(session, [column], [key] * (AUTOMATIC in text), "", more={column.name: text})
+                _make(session, some, [key] * (AUTOMATIC in text), "", more={column.name: text})
             except PlanningError as error:
                 found[column.name] = error.message
     return found

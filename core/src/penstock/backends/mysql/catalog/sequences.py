@@ -1,0 +1,40 @@
+"""MariaDB's sequences, which belong to no table."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from penstock.backends.mysql.session import MySqlSession
+from penstock.backends.sql.relations import matching
+from penstock.model.tables import NotCopied, TableRef
+
+_ALL = (
+    "SELECT table_schema, table_name FROM information_schema.tables"
+    " WHERE table_type = 'SEQUENCE' ORDER BY table_schema, table_name"
+)
+_PLAIN = re.compile(r"[a-z_][a-z0-9_]*")
+
+
+def sequences_left(
+    session: MySqlSession, include: Sequence[str], exclude: Sequence[str]
+) -> tuple[NotCopied, ...]:
+    """Those that match, see `matching`, with statements that go on where they are."""
+    known = [TableRef(schema, name) for schema, name in session.fetch(_ALL, "sequences")]
+    return tuple(_left(session, each) for each in matching(known, include, exclude))
+
+
+def _left(session: MySqlSession, sequence: TableRef) -> NotCopied:
+    ((first, least, most, step, cached, cycles),) = session.fetch(
+        "SELECT next_not_cached_value, minimum_value, maximum_value, increment, cache_size,"
+        f" cycle_option FROM {session.table(sequence)}",
+        f"sequence {sequence}",
+    )
+    # As other databases take it, too.
+    plain = _PLAIN.fullmatch(sequence.name)
+    words = [
+        f"CREATE SEQUENCE {sequence.name if plain else session.dialect.ident(sequence.name)}",
+        f"START WITH {first} MINVALUE {least} MAXVALUE {most}",
+        f"INCREMENT BY {step or 1} CACHE {cached or 1}{' CYCLE' * bool(cycles)};",
+    ]
+    return NotCopied("sequences", str(sequence), " ".join(words))
