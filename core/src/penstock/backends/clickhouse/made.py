@@ -112,6 +112,7 @@ def rendered(session: ClickHouseSession, request: LoadRequest) -> Rendered:
     """The parts of the source's table that are made besides columns, and those left out."""
     assert request.definition is not None
     columns, definition, target = request.made, request.definition, request.target
+    own = definition.dialect == DIALECT
     rendering = Rendering(
         session.dialect,
         request.source,
@@ -120,11 +121,13 @@ def rendered(session: ClickHouseSession, request: LoadRequest) -> Rendered:
         request.siblings,
         types={column.name: column.type for column in columns},
         at_once=not request.mode.loads_new_table,
+        own=own,
+        lacks={column.name for column in definition.model.columns}.difference(
+            column.name for column in columns
+        ),
     )
     model = definition.model.only([column.name for column in columns])
-    if definition.dialect == DIALECT:
-        model = replace(model, partitioning="")  # its own is made alike
-    found = rendering.of(model)
+    found = rendering.of(replace(model, partitioning="") if own else model)
     found.left[:0] = left_unlike(session.dialect, definition, target, ())
     return found
 

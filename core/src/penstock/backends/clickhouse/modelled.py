@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from penstock.backends.clickhouse.session import ClickHouseSession
 from penstock.backends.clickhouse.types import ChType
 from penstock.backends.sql.described import TableQuery
+from penstock.backends.sql.enclosed import end_of_level
 from penstock.backends.sql.expressions import read
 from penstock.model import table_model
 from penstock.model.table_model import (
@@ -21,12 +22,18 @@ from penstock.model.table_model import (
 from penstock.model.tables import Column, NotCopied, TableRef
 
 _COLUMNS = TableQuery(
-    "name, default_kind, default_expression, comment", "system.columns", "database", "table"
+    "name, default_kind, default_expression, comment, compression_codec",
+    "system.columns",
+    "database",
+    "table",
 )
-_TABLE = TableQuery("create_table_query, comment", "system.tables", "database", "name")
+_TABLE = TableQuery("create_table_query, comment, engine_full", "system.tables", "database", "name")
 _INDEXES = TableQuery(
     "name, type, expr", "system.data_skipping_indices", "database", "table", order="name"
 )
+# Of an engine that is written out.
+_CLAUSE = re.compile(r" (?=(?:PARTITION BY|PRIMARY KEY|ORDER BY|SAMPLE BY|TTL|SETTINGS) )")
+_PLAIN = re.compile(r"MergeTree|(?:PARTITION|ORDER) BY .+|SETTINGS index_granularity = 8192")
 _CHECK = re.compile(r"[(,]\s*CONSTRAINT (`(?:[^`\\]|\\.)+`|\w+) CHECK ")
 _KINDS = {
     "Bool": table_model.BOOLEAN,
@@ -60,9 +67,9 @@ def model_of(
     """
     said = {name: facts for name, *facts in session.about(_COLUMNS, table)}
     names = [column.name for column in columns]
-    ((made, comment),) = session.about(_TABLE, table)
+    ((made, comment, _),) = session.about(_TABLE, table)
     return TableModel(
-        tuple(_column(each, types[each.name], *said[each.name]) for each in columns),
+        tuple(_column(each, types[each.name], *said[each.name][:3]) for each in columns),
         checks=tuple(_checks(str(made), names)),
         indexes=tuple(
             # It finds parts of the table, not rows.
@@ -74,18 +81,25 @@ def model_of(
     )
 
 
-def computed_of(
+def others_of(
     session: ClickHouseSession, table: TableRef, columns: Sequence[Column]
 ) -> Iterator[NotCopied]:
-    """The columns that are computed, and read where they are asked for by name alone.
+    """What has no form in the model: columns that are computed, and read where they are asked for
+    by name alone; how columns are compressed; and what else the engine does.
 
     Parameters:
-        columns: the others.
+        columns: all others.
     """
     known = {column.name for column in columns}
-    for name, kind, text, _ in session.about(_COLUMNS, table):
+    for name, kind, text, _, codec in session.about(_COLUMNS, table):
         if name not in known:
             yield NotCopied(table_model.GENERATED, f"{name}: {kind} {text}".rstrip())
+        elif codec:
+            yield NotCopied("column options", f"{name}: {codec}")
+    ((_, _, engine),) = session.about(_TABLE, table)
+    for clause in _CLAUSE.split(engine):
+        if clause and not _PLAIN.fullmatch(clause):
+            yield NotCopied("table options", clause)
 
 
 def _column(column: Column, type_: ChType, kind: str, text: str, comment: str) -> ColumnModel:
@@ -112,28 +126,6 @@ def _type(type_: ChType) -> ColumnType:
 
 def _checks(made: str, names: Sequence[str]) -> Iterator[CheckModel]:
     for found in _CHECK.finditer(made):
-        text = _until_comma(made, found.end())
+        text = made[found.end() : end_of_level(made, found.end(), "),", "'`")].strip()
         name = re.sub(r"\\(.)", r"\1", found[1].strip("`"))
         yield CheckModel(name, Expression(text, read(text, names)))
-
-
-def _until_comma(text: str, start: int) -> str:
-    """The text from an index up to the next comma or closing parenthesis of the same level."""
-    depth, quote, place = 0, "", start
-    while place < len(text):
-        character = text[place]
-        if quote:
-            if character == "\\":
-                place += 1
-            elif character == quote:
-                quote = ""
-        elif character in "'`":
-            quote = character
-        elif character in "([":
-            depth += 1
-        elif character in ")]" and depth:
-            depth -= 1
-        elif character in ")," and not depth:
-            break
-        place += 1
-    return text[start:place].strip()

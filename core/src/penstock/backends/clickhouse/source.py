@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from penstock.backends.api.facts import KeyStatistics, TableStatistics
 from penstock.backends.clickhouse.connection import connect
-from penstock.backends.clickhouse.modelled import computed_of, model_of
+from penstock.backends.clickhouse.modelled import model_of, others_of
 from penstock.backends.clickhouse.session import ClickHouseSession
 from penstock.backends.clickhouse.types import arrow_type
 from penstock.backends.shared.arrow import TRAIT
@@ -92,8 +92,8 @@ class ClickHouseSource(SqlSource):
         _, sorting, partition, _, _ = self._facts(relation)
         types = self.described(relation)
         model = model_of(self._clickhouse, relation, columns, types, partition)
-        computed = list(computed_of(self._clickhouse, relation, columns))
-        found = definition_of(DIALECT, columns, model, computed, computed)
+        others = list(others_of(self._clickhouse, relation, columns))
+        found = definition_of(DIALECT, columns, model, others=others)
         return replace(found, content={**found.content, ORDER: sorting, PARTITION: partition})
 
     def others(self, include: Sequence[str], exclude: Sequence[str]) -> tuple[NotCopied, ...]:

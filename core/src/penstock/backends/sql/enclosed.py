@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 
-def end_of_level(text: str, start: int, ends: str) -> int:
+def end_of_level(text: str, start: int, ends: str, escaping: str = "'") -> int:
     """The index of the first of some characters that is neither quoted nor within parentheses that
     open at or after an index; the length of the text where there is none.
 
     Parameters:
         ends: characters.
+        escaping: the quotes within which a backslash escapes.
     """
     depth, quote, place = 0, "", start
     while place < len(text):
         character = text[place]
         if quote:
-            if character == "\\" and quote == "'":
+            if character == "\\" and quote in escaping:
                 place += 1
             elif character == quote:
                 quote = ""

@@ -182,7 +182,9 @@ class Rendering:
         elif column.default is not None:
             # JSON is a text as far as a literal goes.
             held = kind or "text" * (column.type.kind == JSON)
-            default = self._default(column.default, held, type_)
+            default = column.default.text
+            if not self.own:
+                default = self._default(column.default, held, type_)
             suffix = f"DEFAULT {default}" if default else ""
             if not default:
                 text = column.default.text
@@ -191,7 +193,9 @@ class Rendering:
                 )
                 found.left.append(replace(left[DEFAULTS], remedy=_ended(remedy)))
         if column.on_update is not None:
-            moment = self._default(column.on_update, kind, type_)
+            moment = column.on_update.text
+            if not self.own:
+                moment = self._default(column.on_update, kind, type_)
             more = self.dialect.set_on_update(moment) if moment else ""
             suffix = f"{suffix} {more}".strip()
             if not more:
@@ -210,7 +214,7 @@ class Rendering:
                 self._comment(name, column.comment, left[COMMENTS], found)
         if suffix:
             found.columns[name] = suffix
-        if test := self._held(column, kind):
+        if not self.own and (test := self._held(column, kind)):
             self._check(CheckModel("", Expression("", test)), found)
 
     def _numbered(self, column: ColumnModel, kind: str, left: NotCopied, found: Rendered) -> str:
@@ -282,7 +286,8 @@ class Rendering:
             name = f"{self.table.name}_check{len(found.checks) + 1}"
         called = self._called(name, text, found, alone=True) if name else ""
         left = self._with(left, self._check_made(called, text))
-        written = f"CHECK ({self.dialect.test(text)})" + " NOT ENFORCED" * (not check.enforced)
+        tested = text if self.own else self.dialect.test(text)
+        written = f"CHECK ({tested})" + " NOT ENFORCED" * (not check.enforced)
         inline = f"CONSTRAINT {self.dialect.ident(called)} {written}"
         clause = Clause(called or text, written, left, inline=inline)
         risky = self.at_once and not self.own
@@ -307,9 +312,9 @@ class Rendering:
         kind = "UNIQUE" if index.unique else dialect.index_kinds.get(index.method, "")
         remedy = f"CREATE {kind} INDEX {dialect.ident(called)} ON {self._named}".replace("  ", " ")
         if self.own:
-            left = self._with(left, f"{remedy} {index.text}")
+            left = self._with(left, f"{remedy} {index.text}" * dialect.has_indexes)
             clause = Clause(called, index.text, left, index.columns, kind)
-            if self._holds(index.text):
+            if dialect.has_indexes and self._holds(index.text):
                 found.indexes.append(clause)
             else:
                 found.left.append(left)

@@ -167,7 +167,7 @@ def read_table(
             altering.append(f"ADD {text}")
             others.append(NotCopied(TABLE_OPTIONS, text))
     given = {column.name: column for column in columns}
-    given |= {name: Column(name, "") for name in texts.keys() - given.keys()}
+    given |= {name: Column(name, "") for name in texts if name not in given}
     modelled = [
         _column(column, texts.get(name, ""), reads, checks, others)
         for name, column in given.items()

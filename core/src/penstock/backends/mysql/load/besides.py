@@ -43,6 +43,8 @@ from penstock.model.tables import Column, NotCopied, Relation, TableRef
 
 UTF8 = "CHARACTER SET utf8mb4"
 LONGEST_NAME = 64
+# A default of a sequence's, which is not copied with the table.
+_NEXT = re.compile(r"nextval\(", re.IGNORECASE)
 _CHANGES = re.compile(r" ON (?:UPDATE|DELETE) (?:CASCADE|SET NULL|SET DEFAULT)")
 # They are not made for a temporary table.
 _UNTRIED = ("FULLTEXT", "SPATIAL")
@@ -125,8 +127,13 @@ def _in_own_words(
         lacks=[each.name for each in model.columns if each.name not in made],
     )
     texts = {name: column.type for name, column in made.items()}
+    said = {name for name, text in texts.items() if text == own[name]}
     left = [
-        _unsaid(each, texts[each.name]) if texts[each.name] == own[each.name] else each
+        ColumnModel(each.name, native=each.native, generated=each.generated)
+        if each.name in said
+        else replace(each, default=None)
+        if each.default is not None and _NEXT.match(each.default.text)
+        else each
         for each in model.columns
         if each.name in made and not made[each.name].generated
     ]
@@ -134,17 +141,9 @@ def _in_own_words(
     tests = [
         check
         for check in model.checks
-        if check.name or not any(f"CHECK ({check.test.text})" in text for text in texts.values())
+        if check.name or not any(f"CHECK ({check.test.text})" in texts[name] for name in said)
     ]
     return rendering.of(replace(model, columns=tuple(left), checks=tuple(tests)))
-
-
-def _unsaid(column: ColumnModel, text: str) -> ColumnModel:
-    """What the text of a column does not say of it."""
-    default = column.default if column.default and column.default.text not in text else None
-    return ColumnModel(
-        column.name, native=column.native, default=default, generated=column.generated
-    )
 
 
 def _hanging(
@@ -152,6 +151,11 @@ def _hanging(
 ) -> Iterator[NotCopied]:
     """What is not made, with the statement that makes it."""
     named = session.table(table)
+    for column in definition.model.columns:
+        if column.default is not None and _NEXT.match(column.default.text):
+            left = left_of_column(column)[DEFAULTS]
+            remedy = session.dialect.default_set(table, column.name, column.default.text)
+            yield replace(left, remedy=f"{remedy};", table=str(table))
     for text in definition.content[ALTERING]:
         name = text.removeprefix("ADD ")
         yield NotCopied(TABLE_OPTIONS, name, f"ALTER TABLE {named} {text};", str(table))
