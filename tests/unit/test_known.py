@@ -80,6 +80,6 @@ def test_a_query_about_tables_of_two_schemas() -> None:
     statement, values = query.statement(lambda number: f"${number}", "db", tables)
     assert statement == (
         "SELECT s, n, a, b FROM x WHERE c = $1 AND ((s = $2 AND n IN ($3, $4))"
-        " OR (s = $5 AND n IN ($6))) ORDER BY a"
+        " OR (s = $5 AND n = $6)) ORDER BY a"
     )
     assert values == ["db", "one", "t", "v", "two", "u"]

@@ -7,7 +7,9 @@ from typing import Any
 
 from penstock.backends.api.records import Kind
 from penstock.backends.mysql.catalog.tables import MADE, made_at
+from penstock.backends.mysql.dialect import MYSQL
 from penstock.backends.mysql.records import MySqlRecords
+from penstock.backends.mysql.session import MySqlSession
 from penstock.backends.sql.index_changes import IndexChange
 from penstock.backends.sql.loaded_table import LoadedTable
 from penstock.errors import Diagnosis, TargetChanged, TransientError
@@ -37,7 +39,7 @@ def look(records: MySqlRecords, run_id: str, table: TableRef, mode: str = "") ->
             f" FROM {records.named('run')} WHERE run_id = %s {mode}",
             [LoadedTable(records, table).id, run_id],
         ),
-        MADE.about([table]),
+        MADE.statement(MYSQL.placeholder, MySqlSession.catalog, [table]),
     ]
 
 

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import pymysql
 
-from penstock.backends.mysql.catalog.described import Described, TableQuery
 from penstock.backends.mysql.connection import Connection
 from penstock.backends.mysql.dialect import MySqlDialect
 from penstock.backends.mysql.errors import planning, translated
 from penstock.backends.mysql.types import type_of
+from penstock.backends.sql.described import TableQuery
 from penstock.backends.sql.dialect import Type, raw
 from penstock.backends.sql.server.session import ServerSession
 from penstock.backends.sql.session import Row
-from penstock.model.tables import Relation, TableRef
+from penstock.model.tables import TableRef
 
 T = TypeVar("T")
 BATCH = 1000
@@ -46,7 +46,6 @@ class MySqlSession(ServerSession):
         self.connection = connection
         self.dialect = dialect
         self.side = connection.side
-        self._known: Described | None = None
         self._server: ServerFacts | None = None
 
     @property
@@ -63,58 +62,47 @@ class MySqlSession(ServerSession):
 
     # Facts about tables
 
-    @contextmanager
-    def describing(self, relations: Sequence[Relation]) -> Iterator[None]:
-        """See `DescribesMany`."""
-        before, self._known = self._known, Described(relations)
-        try:
-            yield
-        finally:
-            self._known = before
+    def about_all(self, query: TableQuery, tables: Sequence[TableRef]) -> dict[TableRef, list[Row]]:
+        folds = self.server.folds
 
-    def known_of(self, table: TableRef) -> Described | None:
-        """What is known of it; nothing, but within `describing`."""
-        known = self._known
-        return known if known is not None and known.holds(table) else None
+        def known_as(schema: str, name: str) -> tuple[str, str]:
+            return (schema.casefold(), name.casefold()) if folds else (schema, name)
 
-    def forget(self) -> None:
-        """Ask anew for whatever is wanted from now on."""
-        if self._known is not None:
-            self._known.forget()
-
-    def outdate(self, table: TableRef) -> None:
-        """Nothing that was found of it holds any more: another one has made it since."""
-        if self._known is not None:
-            self._known.outdate(table)
-
-    def information(self, query: TableQuery, table: TableRef) -> list[Row]:
-        """What the information schema says of a table."""
-        known = self.known_of(table)
-        if known is None:
-            return self.information_of(query, [table])[table]
-        return known.rows(query, table, self.information_of)
-
-    def information_of(
-        self, query: TableQuery, tables: Sequence[TableRef]
-    ) -> dict[TableRef, list[Row]]:
-        """The same of many tables, as of now."""
-        if not tables:
-            return {}
-        statement, values = query.about(tables)
-        subject = f"table {tables[0]}" if len(tables) == 1 else "tables"
-        rows = super().fetch(statement, subject, values)
-        return query.sorted(rows, tables, folds=self.server.folds)
+        found: dict[tuple[str, str], list[Row]] = {known_as(t.schema, t.name): [] for t in tables}
+        if tables:
+            text, values = query.statement(self.dialect.placeholder, self.catalog, tables)
+            subject = f"table {tables[0]}" if len(tables) == 1 else "tables"
+            for schema, name, *row in self.fetch(text, subject, values):
+                # Some servers find names of any case, and keep them apart all the same.
+                found.get(known_as(schema, name), []).append(tuple(row))
+        return {table: found[known_as(table.schema, table.name)] for table in tables}
 
     def kept(self, what: Hashable, make: Callable[[], T]) -> T:
-        """A question that is put once, within `describing`."""
-        return make() if self._known is None else self._known.once(what, make)
+        """A question that is put once, as long as something is `known`."""
+        return make() if self.known is None else self.known.once(what, make)
 
-    def fetch(self, query: str, subject: str, values: Sequence[Any] = ()) -> list[Row]:
-        def ask() -> list[Row]:
-            return super(MySqlSession, self).fetch(query, subject, values)
+    def of_each(
+        self,
+        what: Hashable,
+        table: TableRef,
+        others: Callable[[Sequence[TableRef]], Sequence[TableRef]],
+        ask: Callable[[Sequence[TableRef]], Mapping[TableRef, T]],
+    ) -> T | None:
+        """A fact of which the first that is wanted is asked for with those of other tables.
 
-        # A list of all tables, which is looked into for each.
-        return self.kept("relations", ask) if query == self.dialect.relations else ask()
+        Parameters:
+            others: which of the tables that are `known` may be asked about with it.
+            ask: leaves out those that the server refuses to answer about.
+
+        Returns: None where it is left out, or nothing is `known`; it is to be asked about alone.
+        """
+        if self.known is None:
+            return None
+        kept: dict[TableRef, T] = self.known.once(what, dict)
+        if table not in kept:
+            left = [each for each in others(self.known.tables) if each not in kept]
+            kept |= ask(left if table in left else [table])
+        return kept.get(table)
 
     def translated(self, subject: str = "") -> AbstractContextManager[None]:
         return translated(self.side, subject)

@@ -34,6 +34,7 @@ from penstock.backends.mysql.errors import code_of, from_driver, planning, trans
 from penstock.backends.mysql.location import URLS
 from penstock.backends.mysql.session import MySqlSession
 from penstock.backends.shared.statement_kind import statement_kind
+from penstock.backends.sql.session import keeping
 from penstock.errors import (
     Blocked,
     Diagnosis,
@@ -84,7 +85,7 @@ class HeldSessions:
             # It keeps the tables as they are: what changes a definition waits for it.
             self._own = self._free.pop(0)
             session = MySqlSession(self._own, MYSQL)
-            with session.describing(relations):
+            with keeping(session, relations):
                 check_engines(session, [each for each in relations if isinstance(each, TableRef)])
                 groups = _joined(session, relations)
             self._lock_own(url, groups)

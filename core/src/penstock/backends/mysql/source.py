@@ -38,6 +38,7 @@ from penstock.backends.sql import keys
 from penstock.backends.sql.bounds import TEXTS
 from penstock.backends.sql.dialect import BYTES, Type
 from penstock.backends.sql.relations import TYPE
+from penstock.backends.sql.session import keeping
 from penstock.backends.sql.source import SqlSource
 from penstock.errors import PenstockError
 from penstock.model.extents import Extent, Key
@@ -74,11 +75,12 @@ class MySqlSource(SqlSource):
             joined = take(snapshot.token)
             self._session.connection.abandon()
             self._session.connection = joined
-            self._session.forget()
+            if self._session.known is not None:
+                self._session.known.forget()
             self._adopted = snapshot.token
 
     def describing(self, relations: Sequence[Relation]) -> AbstractContextManager[None]:
-        return self._session.describing(relations)
+        return keeping(self._session, relations)
 
     def is_table(self, relation: Relation) -> bool:
         return isinstance(relation, TableRef) and is_table(self._session, relation)

@@ -36,6 +36,7 @@ from penstock.backends.shared.arrow import TRAIT, schema_of, schema_to_text
 from penstock.backends.shared.fitting import fit_column
 from penstock.backends.sql.load_plan import plan_load
 from penstock.backends.sql.relations import TYPE, read_relations
+from penstock.backends.sql.session import keeping
 from penstock.backends.sql.target import SqlTarget
 from penstock.errors import PlanningError
 from penstock.model.extents import Bound, Key, KeyRange
@@ -66,7 +67,7 @@ class MySqlTarget(SqlTarget):
         yield self._session
 
     def describing(self, relations: Sequence[Relation]) -> AbstractContextManager[None]:
-        return self._session.describing(relations)
+        return keeping(self._session, relations)
 
     def makes(self, table: TableRef, mode: Mode) -> bool:
         if mode.recreates or mode not in self.capabilities.makes_missing:
@@ -76,7 +77,8 @@ class MySqlTarget(SqlTarget):
         if made_at(self._session, table) is None:
             return True
         # Somebody has made it since: nothing that was found of it holds any more.
-        self._session.outdate(table)
+        if self._session.known is not None:
+            self._session.known.forget()
         return False
 
     def columns(self, table: TableRef) -> tuple[Column, ...]:

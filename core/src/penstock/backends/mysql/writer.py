@@ -20,7 +20,7 @@ from penstock.backends.mysql.catalog.tables import (
     table_columns,
 )
 from penstock.backends.mysql.connection import Answer, Connection, connect, wait_for_locks
-from penstock.backends.mysql.dialect import BY_BYTES
+from penstock.backends.mysql.dialect import BY_BYTES, MYSQL
 from penstock.backends.mysql.errors import code_of, translated
 from penstock.backends.mysql.load.lines import check_carried
 from penstock.backends.mysql.load.loading import load_stream, read_settings
@@ -144,7 +144,7 @@ class MySqlTransaction:
             ("START TRANSACTION", ()),
             records.begin_record(row, spec.generation, name),
             *look(records, spec.run_id, table),
-            COLUMNS.about([table]),
+            COLUMNS.statement(MYSQL.placeholder, MySqlSession.catalog, [table]),
         ]
         answers: list[Answer] = []
         with translated("target"):

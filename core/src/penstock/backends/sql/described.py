@@ -23,7 +23,7 @@ class Known:
     """
 
     def __init__(self, relations: Iterable[Relation]) -> None:
-        self._tables = [each for each in dict.fromkeys(relations) if isinstance(each, TableRef)]
+        self.tables = [each for each in dict.fromkeys(relations) if isinstance(each, TableRef)]
         self.forget()
 
     def forget(self) -> None:
@@ -57,7 +57,7 @@ class Known:
         found = self._found.setdefault(what, {})
         errors = self._errors.setdefault(what, {})
         if table not in found and table not in errors:
-            others = [each for each in self._tables if each not in found and each not in errors]
+            others = [each for each in self.tables if each not in found and each not in errors]
             wanted = list(dict.fromkeys([table, *others]))
             for first in range(0, len(wanted), AT_ONCE):
                 some, failed = halved(wanted[first : first + AT_ONCE], ask, PlanningError)
@@ -101,11 +101,12 @@ class TableQuery:
         by_schema: dict[str, list[str]] = {}
         for table in tables:
             by_schema.setdefault(table.schema, []).append(table.name)
-        some = [
-            f"({self.schema} = {place(schema)} AND {self.name} IN"
-            f" ({', '.join(place(name) for name in names)}))"
-            for schema, names in by_schema.items()
-        ]
+        some = []
+        for schema, names in by_schema.items():
+            of, places = place(schema), [place(name) for name in names]
+            # Some catalogs look one up, and search all for many.
+            tested = f"IN ({', '.join(places)})" if len(places) > 1 else f"= {places[0]}"
+            some.append(f"({self.schema} = {of} AND {self.name} {tested})")
         tests.append(f"({' OR '.join(some)})")
         ordered = f" ORDER BY {self.order}" if self.order else ""
         return (

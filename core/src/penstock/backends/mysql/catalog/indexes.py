@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from penstock.backends.mysql.catalog.described import TableQuery
 from penstock.backends.mysql.catalog.modelled import indexes_of, leading, model_of, read_table
 from penstock.backends.mysql.catalog.statements import read_statements
 from penstock.backends.mysql.session import MySqlSession
+from penstock.backends.sql.described import TableQuery
 from penstock.backends.sql.relations import read_relations
 from penstock.model.table_model import IndexModel, KeyModel, TableModel
 from penstock.model.tables import TableRef
@@ -64,10 +64,10 @@ def _needed(
 
 _REFERRING = TableQuery(
     "table_schema, table_name, constraint_name, referenced_column_name",
-    "key_column_usage",
-    ordered="table_schema, table_name, constraint_name, ordinal_position",
-    schema="referenced_table_schema",
-    name="referenced_table_name",
+    "information_schema.key_column_usage",
+    "referenced_table_schema",
+    "referenced_table_name",
+    order="table_schema, table_name, constraint_name, ordinal_position",
 )
 
 
@@ -76,6 +76,6 @@ def referring(
 ) -> Mapping[tuple[TableRef, str], Sequence[str]]:
     """Foreign keys that point to a table: whose each is, its name, and the columns it points to."""
     found: dict[tuple[TableRef, str], list[str]] = {}
-    for schema, of, name, column in session.information(_REFERRING, table):
+    for schema, of, name, column in session.about(_REFERRING, table):
         found.setdefault((TableRef(schema, of), name), []).append(column)
     return found

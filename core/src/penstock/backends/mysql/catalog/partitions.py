@@ -5,9 +5,9 @@ from __future__ import annotations
 from hashlib import sha256
 
 from penstock.backends.api.facts import ChildTable
-from penstock.backends.mysql.catalog.described import TableQuery
 from penstock.backends.mysql.dialect import MYSQL
 from penstock.backends.mysql.session import MySqlSession
+from penstock.backends.sql.described import TableQuery
 from penstock.model.extents import Children, Extent
 from penstock.model.tables import TableRef
 
@@ -17,36 +17,35 @@ _MARK = "#P#"
 _VERSIONED = "SYSTEM_TIME"
 
 
-_SIZES = TableQuery(
-    "partition_name, min(partition_method), sum(table_rows), sum(data_length)",
-    "partitions",
-    tested="partition_name IS NOT NULL",
-    grouped="partition_name",
-    ordered="min(partition_ordinal_position)",
-)
 _PARTS = TableQuery(
-    "partition_name, subpartition_name, partition_method, partition_expression,"
-    " partition_description, subpartition_method, subpartition_expression",
-    "partitions",
-    tested="partition_name IS NOT NULL",
-    ordered="partition_ordinal_position, subpartition_ordinal_position",
+    "partition_name, partition_method, table_rows, data_length, subpartition_name,"
+    " partition_expression, partition_description, subpartition_method, subpartition_expression",
+    "information_schema.partitions",
+    "table_schema",
+    "table_name",
+    "partition_name IS NOT NULL",
+    "partition_ordinal_position, subpartition_ordinal_position",
 )
 
 
 def partitions_of(session: MySqlSession, table: TableRef) -> tuple[ChildTable, ...]:
     """Empty where there are none."""
-    found = session.information(_SIZES, table)
-    if any(method == _VERSIONED for _, method, *_ in found):
-        return ()
+    sizes: dict[str, tuple[int, int]] = {}
+    for name, method, rows, size, *_ in session.about(_PARTS, table):
+        if method == _VERSIONED:
+            return ()
+        # Of all its subpartitions.
+        held, bytes_ = sizes.get(name, (0, 0))
+        sizes[name] = held + int(rows), bytes_ + int(size)
     return tuple(
-        ChildTable(TableRef(table.schema, f"{table.name}{_MARK}{name}"), int(rows), int(size), None)
-        for name, _, rows, size in found
+        ChildTable(TableRef(table.schema, f"{table.name}{_MARK}{name}"), rows, size, None)
+        for name, (rows, size) in sizes.items()
     )
 
 
 def partitioning(session: MySqlSession, table: TableRef) -> str:
     """Equal: the table consists of the same partitions. Empty where there are none."""
-    found = session.information(_PARTS, table)
+    found = [(name, method, *rest) for name, method, _, _, *rest in session.about(_PARTS, table)]
     return sha256(repr(found).encode()).hexdigest() if found else ""
 
 

@@ -13,14 +13,9 @@ def read_statement(session: MySqlSession, table: TableRef) -> str:
     Raises:
         PlanningError: no such table.
     """
-    known, found = session.known_of(table), None
-    if known is not None:
-        found = known.of_each(
-            "statements",
-            table,
-            lambda: known.tables,
-            lambda tables: read_statements(session, tables),
-        )
+    found = session.of_each(
+        "statements", table, lambda known: known, lambda tables: read_statements(session, tables)
+    )
     if found is None:
         ((_, found, *_),) = session.fetch(_asked(session, table), str(table))
     return str(found)

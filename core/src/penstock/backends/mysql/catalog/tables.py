@@ -6,14 +6,15 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from penstock.backends.mysql.catalog.described import Row, TableQuery
 from penstock.backends.mysql.catalog.modelled import read_table
 from penstock.backends.mysql.catalog.statements import read_statement
 from penstock.backends.mysql.dialect import MYSQL, MySqlDialect, order_name
 from penstock.backends.mysql.session import MySqlSession
 from penstock.backends.mysql.types import MyType
 from penstock.backends.sql.definition import definition_of
+from penstock.backends.sql.described import TableQuery
 from penstock.backends.sql.relations import TYPE, no_such, read_relations
+from penstock.backends.sql.session import Row
 from penstock.errors import PlanningError, TransientError
 from penstock.model.extents import Key
 from penstock.model.table_model import TableDefinition
@@ -34,27 +35,32 @@ has to do for the others, and of each trigger its name, when it is called, and w
 CHARSET, COLLATION = "character set", "collation"
 """Traits of a column whose values are texts."""
 _UTF8 = ("", "utf8", "utf8mb3", "utf8mb4", "ascii")
+_NAMED = ("table_schema", "table_name")
 _TABLE = TableQuery(
-    "table_type, engine, CONVERT(create_time USING utf8mb4), table_rows, data_length", "tables"
+    "table_type, engine, CONVERT(create_time USING utf8mb4), table_rows, data_length",
+    "information_schema.tables",
+    *_NAMED,
 )
 _TRIGGERS = TableQuery(
     "trigger_name, concat(action_timing, ' ', event_manipulation), action_statement",
-    "triggers",
-    ordered="trigger_name",
-    schema="event_object_schema",
-    name="event_object_table",
+    "information_schema.triggers",
+    "event_object_schema",
+    "event_object_table",
+    order="trigger_name",
 )
-MADE = TableQuery("CONVERT(create_time USING utf8mb4)", "tables")
+MADE = TableQuery("CONVERT(create_time USING utf8mb4)", "information_schema.tables", *_NAMED)
 COLUMNS = TableQuery(
     "column_name, column_type, is_nullable, column_default, extra,"
     f" {MYSQL.computed}, character_set_name, collation_name",
-    "columns",
-    ordered="ordinal_position",
+    "information_schema.columns",
+    *_NAMED,
+    order="ordinal_position",
 )
 _INDEXES = TableQuery(
     "index_name, column_name, sub_part, non_unique, seq_in_index",
-    "statistics",
-    ordered="index_name <> 'PRIMARY', index_name, seq_in_index",
+    "information_schema.statistics",
+    *_NAMED,
+    order="index_name <> 'PRIMARY', index_name, seq_in_index",
 )
 # A server joins 61 tables at most, and has 4,096 columns at most in a result.
 _JOINED, _MOST_COLUMNS = 60, 4000
@@ -82,13 +88,11 @@ def table_columns(session: MySqlSession, table: TableRef) -> tuple[Column, ...]:
     Raises:
         PlanningError: no such table or view.
     """
-    if session.known_of(table) is None:
-        return _read_columns(session, table)
     return session.kept(("columns", table), lambda: _read_columns(session, table))
 
 
 def _read_columns(session: MySqlSession, table: TableRef) -> tuple[Column, ...]:
-    rows = session.information(COLUMNS, table)
+    rows = session.about(COLUMNS, table)
     if not rows:
         raise no_such(table, read_relations(session), session.side)
     return columns_of(rows, _types(session, table))
@@ -117,14 +121,12 @@ def columns_of(rows: Sequence[Row], types: Sequence[MyType]) -> tuple[Column, ..
 
 def _types(session: MySqlSession, table: TableRef) -> Sequence[MyType]:
     """The types of a table's columns, as a result has them."""
-    known, found = session.known_of(table), None
-    if known is not None and is_table(session, table):
-        found = known.of_each(
-            "types",
-            table,
-            lambda: [each for each in known.tables if is_table(session, each)],
-            lambda tables: _described(session, tables),
-        )
+    found = session.of_each(
+        "types",
+        table,
+        lambda known: [each for each in known if is_table(session, each)],
+        lambda tables: _described(session, tables),
+    )
     return found if found is not None else _described_alone(session, [table])[table]
 
 
@@ -134,7 +136,7 @@ def _described(
     """Those of many tables, without those that the server refuses to describe."""
     if len(tables) < 2:
         return {}
-    widths = {table: len(session.information(COLUMNS, table)) for table in tables}
+    widths = {table: len(session.about(COLUMNS, table)) for table in tables}
     found: dict[TableRef, Sequence[MyType]] = {}
     with session.hurried():
         for some in pieces(tables, widths, _JOINED, _MOST_COLUMNS):
@@ -163,7 +165,7 @@ def _described_alone(
     """In one statement."""
     queries, widths = [], []
     for table in tables:
-        names = [MYSQL.ident(name) for name, *_ in session.information(COLUMNS, table)]
+        names = [MYSQL.ident(name) for name, *_ in session.about(COLUMNS, table)]
         queries.append(f"SELECT {', '.join(names)} FROM {session.table(table)}")
         widths.append(len(names))
     subject = f"table {tables[0]}" if len(tables) == 1 else "tables"
@@ -189,13 +191,13 @@ def pieces(
 
 def is_table(session: MySqlSession, table: TableRef) -> bool:
     """A base table, which is there."""
-    found = session.information(_TABLE, table)
+    found = session.about(_TABLE, table)
     return bool(found) and found[0][0] != "VIEW"
 
 
 def size_of(session: MySqlSession, table: TableRef) -> tuple[int | None, int] | None:
     """Rows and bytes, as the server estimates them; None where it is not there."""
-    for _, _, _, rows, size in session.information(_TABLE, table):
+    for _, _, _, rows, size in session.about(_TABLE, table):
         return (None if rows is None else int(rows)), int(size or 0)
     return None
 
@@ -203,7 +205,7 @@ def size_of(session: MySqlSession, table: TableRef) -> tuple[int | None, int] | 
 def unique_keys(session: MySqlSession, table: TableRef) -> tuple[UniqueKey, ...]:
     """Those that tell rows apart, the primary key first."""
     found: dict[str, list[tuple[str | None, int | None]]] = {}
-    for name, column, part, repeats, _ in session.information(_INDEXES, table):
+    for name, column, part, repeats, _ in session.about(_INDEXES, table):
         if not int(repeats):
             found.setdefault(name, []).append((column, part))
     return tuple(
@@ -216,7 +218,7 @@ def unique_keys(session: MySqlSession, table: TableRef) -> tuple[UniqueKey, ...]
 
 def numbered_column(session: MySqlSession, table: TableRef) -> str:
     """The AUTO_INCREMENT column; empty if the table has none."""
-    rows = session.information(COLUMNS, table)
+    rows = session.about(COLUMNS, table)
     return next((str(name) for name, *_, extra, _, _, _ in rows if "auto_increment" in extra), "")
 
 
@@ -224,7 +226,7 @@ def is_indexed(session: MySqlSession, table: TableRef, name: str) -> bool:
     """Whether a column is the first one of an index."""
     return any(
         (column or "").lower() == name.lower()
-        for _, column, part, _, place in session.information(_INDEXES, table)
+        for _, column, part, _, place in session.about(_INDEXES, table)
         if int(place) == 1 and part is None
     )
 
@@ -253,19 +255,19 @@ def made_at(session: MySqlSession, table: TableRef) -> str | None:
 
 def made_of_all(session: MySqlSession, tables: Sequence[TableRef]) -> dict[TableRef, str | None]:
     """The same of many tables."""
-    found = session.information_of(MADE, tables)
+    found = session.about_all(MADE, tables)
     return {table: (rows[0][0] or "") if rows else None for table, rows in found.items()}
 
 
 def known_made(session: MySqlSession, table: TableRef) -> str:
     """The same as of when facts about the table were asked for; empty where it is not there."""
-    found = session.information(_TABLE, table)
+    found = session.about(_TABLE, table)
     return (found[0][2] or "") if found else ""
 
 
 def engine_of(session: MySqlSession, table: TableRef) -> str:
     """Empty for a view."""
-    found = session.information(_TABLE, table)
+    found = session.about(_TABLE, table)
     return found[0][1] or "" if found else ""
 
 
@@ -285,7 +287,7 @@ def read_definition(
         replace(column, type=texts.get(column.name, column.type), nullable=True)
         for column in columns
     ]
-    triggers = session.information(_TRIGGERS, table)
+    triggers = session.about(_TRIGGERS, table)
     others = [*found.others, *(NotCopied(TRIGGERS, str(name)) for name, *_ in triggers)]
     definition = definition_of(DIALECT, defined, found.model, (), others)
     own = {

@@ -7,7 +7,6 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from penstock.backends.api.facts import LoadRequest
-from penstock.backends.mysql.catalog.described import TableQuery
 from penstock.backends.mysql.catalog.indexes import deferrable, referring
 from penstock.backends.mysql.catalog.modelled import model_of
 from penstock.backends.mysql.catalog.tables import (
@@ -24,6 +23,7 @@ from penstock.backends.mysql.session import MySqlSession
 from penstock.backends.shared.arrow import held_kinds
 from penstock.backends.shared.made_types import MadeTypes, check_type, with_units
 from penstock.backends.sql.definition import Besides
+from penstock.backends.sql.described import TableQuery
 from penstock.backends.sql.expressions import UUID
 from penstock.backends.sql.foreign_keys import RELINK, UNLINK, ForeignKeyChange
 from penstock.backends.sql.load_plan import TargetTables, UnLinks
@@ -171,16 +171,18 @@ def _is_compared(column: Column) -> bool:
 
 _TRIGGERS = TableQuery(
     "concat('trigger ', trigger_name)",
-    "triggers",
-    ordered="trigger_name",
-    schema="event_object_schema",
-    name="event_object_table",
+    "information_schema.triggers",
+    "event_object_schema",
+    "event_object_table",
+    order="trigger_name",
 )
 _FOREIGN_KEYS = TableQuery(
     "concat('foreign key ', constraint_name)",
-    "table_constraints",
-    tested="constraint_type = 'FOREIGN KEY'",
-    ordered="constraint_name",
+    "information_schema.table_constraints",
+    "table_schema",
+    "table_name",
+    "constraint_type = 'FOREIGN KEY'",
+    "constraint_name",
 )
 
 
@@ -330,9 +332,9 @@ class MySqlTables(TargetTables):
                 f"{needs}: foreign keys of other tables point to {table}: "
                 f"{', '.join(sorted(others))}; drop them first, or use --mode replace"
             )
-        lost = session.information(_TRIGGERS, table)
+        lost = session.about(_TRIGGERS, table)
         if needs == "--mode swap":
-            lost = [*lost, *session.information(_FOREIGN_KEYS, table)]
+            lost = [*lost, *session.about(_FOREIGN_KEYS, table)]
         if lost:
             raise PlanningError(
                 f"{needs}: {table} would lose {', '.join(name for (name,) in lost)}; drop what is "
