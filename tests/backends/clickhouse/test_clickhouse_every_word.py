@@ -55,7 +55,7 @@ def test_into_clickhouse(clickhouse_server: str) -> None:
             found = client.query("SELECT n, word, day = today() FROM rich WHERE id = 3")
             assert found.result_rows == [(7, "a)'b", 1)]
             ((made,),) = client.query("SHOW CREATE TABLE rich").result_rows
-        assert "CONSTRAINT odd CHECK ((n % 2) = 1) AND (word != '),')" in made
+        assert "CONSTRAINT odd CHECK (((n % 2) = 1) AND (word != '),'))" in made
         assert "CONSTRAINT named CHECK" in made
 
 

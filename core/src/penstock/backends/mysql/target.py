@@ -25,7 +25,7 @@ from penstock.backends.mysql.load.besides import expect_alike
 from penstock.backends.mysql.load.lines import carried
 from penstock.backends.mysql.load.loading import read_settings
 from penstock.backends.mysql.load.made import MySqlTables, made_types, written_type
-from penstock.backends.mysql.load.rehearsal import MADE
+from penstock.backends.mysql.load.rehearsal import made_for_now, without_numbers
 from penstock.backends.mysql.location import URLS
 from penstock.backends.mysql.records import MySqlRecords
 from penstock.backends.mysql.runs import MySqlRuns
@@ -34,6 +34,7 @@ from penstock.backends.mysql.types import MyType, arrow_type, is_text
 from penstock.backends.shared import losses
 from penstock.backends.shared.arrow import TRAIT, schema_of, schema_to_text
 from penstock.backends.shared.fitting import fit_column
+from penstock.backends.sql.definition import listed_columns
 from penstock.backends.sql.load_plan import plan_load
 from penstock.backends.sql.relations import TYPE, read_relations
 from penstock.backends.sql.session import keeping
@@ -164,32 +165,21 @@ class MySqlTarget(SqlTarget):
 
     def _described(self, columns: Sequence[Column], subject: str) -> list[MyType]:
         """In a table that is made for this session alone."""
-        with self._made_of(columns) as (session, temporary):
+        with self._made_of(columns) as made:
             # By name: it may have invisible ones.
-            names = ", ".join(session.dialect.ident(column.name) for column in columns)
-            query = f"SELECT {names} FROM {session.table(temporary)}"
-            return [type_ for _, type_ in session.describe(query, subject)]
+            names = ", ".join(self._session.dialect.ident(column.name) for column in columns)
+            query = f"SELECT {names} FROM {made}"
+            return [type_ for _, type_ in self._session.describe(query, subject)]
 
-    def _made(self) -> AbstractContextManager[tuple[MySqlSession, TableRef]]:
-        return self._made_of(self._defined)
+    def _made_of(self, columns: Sequence[Column]) -> AbstractContextManager[str]:
+        plain = [replace(each, nullable=True) for each in without_numbers(columns)]
+        body = ", ".join(listed_columns(self._session.dialect, plain))
+        return made_for_now(self._session, body)
 
     @contextmanager
-    def _made_of(self, columns: Sequence[Column]) -> Iterator[tuple[MySqlSession, TableRef]]:
-        ident, connection = self._session.dialect.ident, self._session.connection
-        # An automatic column would have to be a key.
-        types = [column.type.replace(" AUTO_INCREMENT", "") for column in columns]
-        listed = ", ".join(
-            f"{ident(column.name)} {type_}" for column, type_ in zip(columns, types, strict=True)
-        )
-        made = TableRef(self._session.search_path()[0], "penstock_made")
-        name = self._session.table(made)
-        with planning("target", MADE):
-            connection.change(f"CREATE TEMPORARY TABLE {name} ({listed})")
-        try:
+    def _rows_made(self) -> Iterator[tuple[MySqlSession, str]]:
+        with self._made_of(self._defined) as made:
             yield self._session, made
-        finally:
-            with planning("target", MADE):
-                connection.change(f"DROP TEMPORARY TABLE {name}")
 
     def identity(self, table: TableRef) -> str:
         return f"{self._session.server.id}:{table}"

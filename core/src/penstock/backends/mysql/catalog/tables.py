@@ -41,7 +41,7 @@ _TABLE = TableQuery(
     "information_schema.tables",
     *_NAMED,
 )
-_TRIGGERS = TableQuery(
+TRIGGERS_OF = TableQuery(
     "trigger_name, concat(action_timing, ' ', event_manipulation), action_statement",
     "information_schema.triggers",
     "event_object_schema",
@@ -287,7 +287,7 @@ def read_definition(
         replace(column, type=texts.get(column.name, column.type), nullable=True)
         for column in columns
     ]
-    triggers = session.about(_TRIGGERS, table)
+    triggers = session.about(TRIGGERS_OF, table)
     others = [*found.others, *(NotCopied(TRIGGERS, str(name)) for name, *_ in triggers)]
     definition = definition_of(DIALECT, defined, found.model, (), others)
     own = {

@@ -13,6 +13,7 @@ from penstock.backends.mysql.catalog.tables import (
     DIALECT,
     FLAVOUR,
     OPTIONS,
+    TRIGGERS_OF,
     flavour_of,
     unique_keys,
 )
@@ -23,7 +24,6 @@ from penstock.backends.mysql.session import MySqlSession
 from penstock.backends.shared.arrow import held_kinds
 from penstock.backends.shared.made_types import MadeTypes, check_type, with_units
 from penstock.backends.sql.definition import Besides
-from penstock.backends.sql.described import TableQuery
 from penstock.backends.sql.expressions import UUID
 from penstock.backends.sql.foreign_keys import RELINK, UNLINK, ForeignKeyChange
 from penstock.backends.sql.load_plan import TargetTables, UnLinks
@@ -167,23 +167,6 @@ def _is_compared(column: Column) -> bool:
         and column.type != "char(36)"
         and not re.search(r"_bin\b", column.type)
     )
-
-
-_TRIGGERS = TableQuery(
-    "concat('trigger ', trigger_name)",
-    "information_schema.triggers",
-    "event_object_schema",
-    "event_object_table",
-    order="trigger_name",
-)
-_FOREIGN_KEYS = TableQuery(
-    "concat('foreign key ', constraint_name)",
-    "information_schema.table_constraints",
-    "table_schema",
-    "table_name",
-    "constraint_type = 'FOREIGN KEY'",
-    "constraint_name",
-)
 
 
 def _next(request: LoadRequest) -> str:
@@ -332,11 +315,11 @@ class MySqlTables(TargetTables):
                 f"{needs}: foreign keys of other tables point to {table}: "
                 f"{', '.join(sorted(others))}; drop them first, or use --mode replace"
             )
-        lost = session.about(_TRIGGERS, table)
+        lost = [f"trigger {name}" for name, *_ in session.about(TRIGGERS_OF, table)]
         if needs == "--mode swap":
-            lost = [*lost, *session.about(_FOREIGN_KEYS, table)]
+            lost += [f"foreign key {each.name}" for each in model_of(session, table).foreign_keys]
         if lost:
             raise PlanningError(
-                f"{needs}: {table} would lose {', '.join(name for (name,) in lost)}; drop what is "
+                f"{needs}: {table} would lose {', '.join(lost)}; drop what is "
                 "not needed, or use --mode truncate or replace, which keep the table"
             )

@@ -31,10 +31,9 @@ def refused_clauses(
         # Nearly always it takes all of them.
         _make(session, columns, clauses, options)
         return {}
-    # An automatic column would have to be a key already.
-    plain = [replace(each, type=each.type.replace(" AUTO_INCREMENT", "")) for each in columns]
+    plain = without_numbers(columns)
     found = {}
-    with _made(session, _body(session, plain, ()), options) as name:
+    with made_for_now(session, _body(session, plain, ()), options) as name:
         for clause in clauses:
             try:
                 session.connection.change(f"ALTER TABLE {name} ADD {clause}")
@@ -89,6 +88,11 @@ def refused_columns(
 AUTOMATIC = "AUTO_INCREMENT"
 
 
+def without_numbers(columns: Sequence[Column]) -> list[Column]:
+    """The columns of a table without keys: an automatic one would have to be a key."""
+    return [replace(each, type=each.type.replace(f" {AUTOMATIC}", "")) for each in columns]
+
+
 def _body(
     session: MySqlSession,
     columns: Sequence[Column],
@@ -110,7 +114,7 @@ def _make(
     taken = _taken(session, columns, options, more)
     if "" in taken and taken.issuperset(clauses):
         return  # one with more was made
-    with _made(session, _body(session, columns, clauses, more), options, subject):
+    with made_for_now(session, _body(session, columns, clauses, more), options, subject):
         taken.update(("", *clauses))
 
 
@@ -146,7 +150,14 @@ def rehearse_all(
 
 
 @contextmanager
-def _made(session: MySqlSession, body: str, options: str, subject: str = MADE) -> Iterator[str]:
+def made_for_now(
+    session: MySqlSession, body: str, options: str = "", subject: str = MADE
+) -> Iterator[str]:
+    """A temporary table, as an item of FROM.
+
+    Raises:
+        PlanningError: the server does not make it.
+    """
     name = session.table(TableRef(session.search_path()[0], "penstock_rehearsed"))
     with planning("target", subject):
         session.connection.change(f"CREATE TEMPORARY TABLE {name} ({body}) {options}")
