@@ -12,7 +12,13 @@ import pytest
 
 import penstock
 from penstock import CopySpec
-from penstock.backends.mysql.catalog.modelled import clause_of, indexes_of, leading, read_table
+from penstock.backends.mysql.catalog.modelled import (
+    clause_of,
+    indexes_of,
+    keys_of,
+    leading,
+    read_table,
+)
 from penstock.errors import PlanningError
 from penstock.events import Committed, Planned, Prepared
 from penstock.model.tables import TableRef
@@ -39,7 +45,7 @@ def written(url: str, table: str = "item") -> dict[str, str]:
     """The keys and indexes of a table, as the server writes them."""
     ((_, statement),) = rows(url.partition("?")[0], f"SHOW CREATE TABLE `{table}`")
     model = read_table(statement, TableRef("d", table)).model
-    return {key.name or "PRIMARY": clause_of(key) for key in (*model.keys, *model.indexes)}
+    return {key.name or "PRIMARY": clause_of(key) for key in keys_of(model)}
 
 
 # In front of a statement, where no plan that is stored has it.
@@ -290,11 +296,11 @@ def test_as_mysql_writes_it() -> None:
     model = found.model
     assert [each.name for each in model.columns if each.identity] == ["a"]
     assert model.column("a").comment == "KEY `x` (`y`)"
-    assert {key.name: leading(key) for key in (*model.keys, *model.indexes)} == {
+    assert {key.name: leading(key) for key in keys_of(model)} == {
         "": ("a",), "u": ("b`c", "a"), "hidden": ("a",), "lower": (), "f": ()
     }  # fmt: skip
     lines = [each.strip(", ") for each in statement.splitlines()]
-    assert [clause_of(key).rstrip() for key in (*model.keys, *model.indexes)] == lines[3:8]
+    assert [clause_of(key).rstrip() for key in keys_of(model)] == lines[3:8]
     assert list(indexes_of(model)) == ["hidden", "lower", "f"]
     (foreign,), (check,) = model.foreign_keys, model.checks
     assert (foreign.columns, foreign.referenced, str(foreign.target), foreign.on_delete) == (

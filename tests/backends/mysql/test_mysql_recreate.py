@@ -13,7 +13,7 @@ import pymysql
 import pytest
 
 from penstock import BatchSpec, CopySpec, copy, copy_all
-from penstock.backends.mysql.catalog.modelled import ReadTable, clause_of, read_table
+from penstock.backends.mysql.catalog.modelled import ReadTable, clause_of, keys_of, read_table
 from penstock.errors import RunFailed
 from penstock.events import Event, Finished, Planned
 from penstock.model.tables import TableRef
@@ -51,7 +51,7 @@ def columns_of(connection: pymysql.Connection, table: str) -> list[tuple[str, ..
 
 def written_keys(connection: pymysql.Connection, table: str) -> dict[str, str]:
     model = written(connection, table).model
-    return {key.name or "PRIMARY": clause_of(key) for key in (*model.keys, *model.indexes)}
+    return {key.name or "PRIMARY": clause_of(key) for key in keys_of(model)}
 
 
 def written(connection: pymysql.Connection, table: str) -> ReadTable:

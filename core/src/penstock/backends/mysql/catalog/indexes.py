@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from penstock.backends.mysql.catalog.modelled import indexes_of, leading, model_of, read_table
+from penstock.backends.mysql.catalog.modelled import (
+    indexes_of,
+    keys_of,
+    leading,
+    model_of,
+    read_table,
+)
 from penstock.backends.mysql.catalog.statements import read_statements
 from penstock.backends.mysql.session import MySqlSession
 from penstock.backends.sql.described import TableQuery
@@ -34,9 +40,8 @@ def deferrable(session: MySqlSession, table: TableRef) -> tuple[Mapping[str, str
     """See `TargetTables`. Unique keys stay: they keep duplicates out."""
     model = model_of(session, table)
     found, kept = indexes_of(model), dict[str, str]()
-    keys: list[KeyModel | IndexModel] = [*model.keys, *model.indexes]
     for columns, what in _needed(session, table, model):
-        serving = [key.name for key in keys if serves(key, columns)]
+        serving = [key.name for key in keys_of(model) if serves(key, columns)]
         if serving and found.keys() >= set(serving):
             # One of them will do.
             kept.setdefault(serving[0], what)

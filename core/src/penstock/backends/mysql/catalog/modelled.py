@@ -335,6 +335,11 @@ def clause_of(part: KeyModel | IndexModel) -> str:
     return f"{kind} KEY {named}{part.text}".lstrip()
 
 
+def keys_of(model: TableModel) -> list[KeyModel | IndexModel]:
+    """All keys, and the indexes."""
+    return [*model.keys, *model.indexes]
+
+
 def indexes_of(model: TableModel) -> dict[str, str]:
     """The indexes that keep no row out, as they stand in such a statement, by name."""
     return {index.name: clause_of(index) for index in model.indexes if not index.unique}
