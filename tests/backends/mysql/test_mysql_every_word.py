@@ -237,3 +237,33 @@ def test_a_default_that_looks_like_more() -> None:
     assert [(item.kind, item.name) for item in found.others] == [
         ("column options", "d: INVISIBLE"), ("column options", "e: SRID 4326"),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("asked", [{"table": "seen"}, {"query": "SELECT 1 AS a, 'x' AS b"}])
+def test_a_view_and_a_query(mysql_url: str, asked: dict[str, Any]) -> None:
+    execute(mysql_url, "CREATE VIEW seen AS SELECT 1 AS a, 'x' AS b")
+    spec = CopySpec(source=mysql_url, target=mysql_url, target_table="u", snapshot="none", **asked)
+    *_, finished = copy(replace(spec, mode="recreate"))
+    assert isinstance(finished, Finished)
+    assert finished.not_copied == ()
+    assert rows(mysql_url, "SELECT a, b FROM u") == [(1, "x")]
+
+
+def test_subpartitions(mysql_url: str, other: str) -> None:
+    """A partition's rows are those of its subpartitions, and it is made by its statement."""
+    execute(
+        mysql_url,
+        "CREATE TABLE t (id int, k int, PRIMARY KEY (id, k)) PARTITION BY RANGE (id)"
+        " SUBPARTITION BY HASH (k) SUBPARTITIONS 2"
+        " (PARTITION a VALUES LESS THAN (10), PARTITION b VALUES LESS THAN MAXVALUE)",
+        "INSERT INTO t VALUES (1, 1), (2, 2), (30, 1)",
+    )
+    schema = other.rpartition("/")[2]
+    spec = CopySpec(source=mysql_url, target=other, table="t", target_table=f"{schema}.t")
+    events = list(copy(replace(spec, mode="recreate", strategy="children")))
+    (planned,) = (event for event in events if isinstance(event, Planned))
+    assert planned.partitions == 2
+    assert rows(other, "SELECT count(*) FROM t") == [(3,)]
+    (left,) = planned.not_copied
+    execute(other, left.remedy)
+    assert statement(other, "t") == statement(mysql_url, "t")

@@ -170,7 +170,7 @@ def triggers_left(
 ) -> Iterator[NotCopied]:
     """The triggers of a table of MySQL's or MariaDB's."""
     named = session.table(table)
-    for name, when, body in definition.content[TRIGGERS]:
+    for name, when, body in definition.content.get(TRIGGERS, ()):  # none of a view
         # In the database of its table.
         called = session.table(replace(table, name=name))
         made = f"CREATE TRIGGER {called} {when} ON {named} FOR EACH ROW {body}"
