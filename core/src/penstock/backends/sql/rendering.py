@@ -310,7 +310,7 @@ class Rendering:
         left, dialect = left_index(index), self.dialect
         called = self._called(index.name, "", found)
         kind = "UNIQUE" if index.unique else dialect.index_kinds.get(index.method, "")
-        remedy = f"CREATE {kind} INDEX {dialect.ident(called)} ON {self._named}".replace("  ", " ")
+        remedy = f"CREATE {f'{kind} INDEX'.lstrip()} {dialect.ident(called)} ON {self._named}"
         if self.own:
             left = self._with(left, f"{remedy} {index.text}" * dialect.has_indexes)
             clause = Clause(called, index.text, left, index.columns, kind)
