@@ -675,8 +675,8 @@ _OF_TYPE = "source:"
 
 
 _NAMELESS = (JSON, ENUM)
-"""Kinds of types that a source may have without a type of that name: MariaDB's JSON is a text with
-a check, and PostgreSQL's enum types have names of their own."""
+"""Kinds of types that a source may have without a type of that name: JSON may be a text with a
+check there, and each enum type may have a name of its own."""
 
 
 def asked_types(
