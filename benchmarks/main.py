@@ -20,6 +20,7 @@ from benchmarks import (
     modes,
     mssql,
     mysql,
+    mysql_employees,
     mysql_tables,
     nights,
     overhead,
@@ -47,6 +48,7 @@ PARTS = (
     "files",
     "mysql",
     "mysql-tables",
+    "mysql-employees",
     "mssql",
     "snowflake",
     "clickhouse",
@@ -109,6 +111,10 @@ def main() -> int:
             tell(f"mysql-tables: left out: {missing}")
         elif "mysql-tables" in options.only:
             found["mysql-tables"] = mysql_tables.many_tables(bench, options.repeat)
+        if "mysql-employees" in options.only and (missing := mysql_missing()):
+            tell(f"mysql-employees: left out: {missing}")
+        elif "mysql-employees" in options.only:
+            found["mysql-employees"] = mysql_employees.all_indexes(bench, options.repeat)
         if "mssql" in options.only and not mssql.named():
             tell(f"mssql: left out: {mssql.SERVER} names no SQL Server")
         elif "mssql" in options.only:

@@ -32,20 +32,40 @@ SELECTED = "i, i, md5(i), i / 100, now()"
 
 def many_tables(bench: Bench, repeat: int) -> MysqlTables:
     """Copy them with the tables made anew: each with two keys."""
-    costs: dict[str, list[Cost]] = {}
     with MysqlServer(settings=SETTINGS) as mysql:
         _make(mysql)
-        movers = _movers(bench, mysql)
-        if PGLOADER not in movers:
-            tell("without pgloader, which is not installed")
-        for turn in range(repeat):
-            for name, move in movers.items():
-                _empty(bench)
-                cost = measure(mysql, bench.target, move)
-                _check(bench)
-                costs.setdefault(name, []).append(cost)
-                tell(f"turn {turn + 1} of {repeat}, {name}: {cost.wall:.2f} s")
-    return MysqlTables(costs)
+        costs = in_turns(bench, mysql, DATABASE, repeat, _check)
+    what = f"{TABLES} tables of {ROWS} rows and one of {LARGE_ROWS:,}"
+    return MysqlTables(costs, what, f"{TABLES + 1} tables", 0.4)
+
+
+def in_turns(
+    bench: Bench,
+    mysql: MysqlServer,
+    database: str,
+    repeat: int,
+    check: Callable[[Bench], None],
+) -> dict[str, list[Cost]]:
+    """Copy a database with each mover, with its tables made anew each time.
+
+    Parameters:
+        check: raises `WrongResult` where something has not arrived.
+    """
+    costs: dict[str, list[Cost]] = {}
+    movers = _movers(bench, mysql, database)
+    if PGLOADER not in movers:
+        tell("without pgloader, which is not installed")
+    names = list(movers)
+    for turn in range(repeat):
+        # Whoever is first one time is last another time: what drifts is shared out.
+        first = turn % len(names)
+        for name in [*names[first:], *names[:first]]:
+            _empty(bench, database)
+            cost = measure(mysql, bench.target, movers[name])
+            check(bench)
+            costs.setdefault(name, []).append(cost)
+            tell(f"turn {turn + 1} of {repeat}, {name}: {cost.wall:.2f} s")
+    return costs
 
 
 def _make(mysql: MysqlServer) -> None:
@@ -67,30 +87,30 @@ def _make(mysql: MysqlServer) -> None:
         cursor.execute(f"ANALYZE TABLE {DATABASE}.large")
 
 
-def _movers(bench: Bench, mysql: MysqlServer) -> dict[str, Callable[[], float]]:
+def _movers(bench: Bench, mysql: MysqlServer, database: str) -> dict[str, Callable[[], float]]:
     program = str(Path(sys.executable).with_name("penstock"))
     ends = ["--source", mysql.url, "--target", bench.target_url]
-    copy = [program, "copy-all", *ends, "--tables", f"{DATABASE}.*", "--mode", "recreate"]
+    copy = [program, "copy-all", *ends, "--tables", f"{database}.*", "--mode", "recreate"]
     movers: dict[str, Callable[[], float]] = {PENSTOCK: lambda: run([copy])}
     if loader := shutil.which("pgloader"):
-        movers[PGLOADER] = lambda: _loaded(bench, mysql, loader)
+        movers[PGLOADER] = lambda: _loaded(bench, mysql, database, loader)
     return movers
 
 
-def _loaded(bench: Bench, mysql: MysqlServer, loader: str) -> float:
+def _loaded(bench: Bench, mysql: MysqlServer, database: str, loader: str) -> float:
     with tempfile.TemporaryDirectory() as folder:
         commands = Path(folder, "commands")
         commands.write_text(
-            f"LOAD DATABASE FROM {mysql.url_for(db=DATABASE)}?useSSL=false"
+            f"LOAD DATABASE FROM {mysql.url_for(db=database)}?useSSL=false"
             f" INTO {bench.target_url}"
             " WITH include drop, create tables, create indexes, workers = 2, concurrency = 1;\n"
         )
         return run([[loader, "--quiet", "--root-dir", f"{folder}/root", str(commands)]])
 
 
-def _empty(bench: Bench) -> None:
+def _empty(bench: Bench, schema: str) -> None:
     with psycopg.connect(bench.target_url, autocommit=True) as target:
-        target.execute(f"DROP SCHEMA IF EXISTS {DATABASE} CASCADE".encode())
+        target.execute(f"DROP SCHEMA IF EXISTS {schema} CASCADE".encode())
         target.execute("CHECKPOINT")
 
 
@@ -116,10 +136,15 @@ class MysqlTables:
     """
     Parameters:
         costs: of all turns, by mover.
+        what: is copied; `briefly` in a few words.
+        most: of Penstock's wall time by pgloader's.
     """
 
-    def __init__(self, costs: dict[str, list[Cost]]) -> None:
+    def __init__(self, costs: dict[str, list[Cost]], what: str, briefly: str, most: float) -> None:
         self._costs = costs
+        self._what = what
+        self._briefly = briefly
+        self._most = most
 
     def _best(self, name: str) -> Cost:
         return min(self._costs[name], key=lambda cost: cost.wall)
@@ -134,8 +159,7 @@ class MysqlTables:
             figures = (best.wall, statistics.median(cost.wall for cost in costs), best.mover)
             lines.append([name, *(f"{each:.2f}" for each in (*figures, best.source, best.target))])
         show_table(
-            f"{TABLES} tables of {ROWS} rows and one of {LARGE_ROWS:,}, MySQL to PostgreSQL: "
-            f"seconds, best of {len(self._costs[PENSTOCK])}",
+            f"{self._what}, MySQL to PostgreSQL: seconds, best of {len(self._costs[PENSTOCK])}",
             ["mover", "wall", "median", "CPU mover", "CPU source", "CPU target"],
             lines,
         )
@@ -143,7 +167,7 @@ class MysqlTables:
     def limits(self) -> list[Limit]:
         if PGLOADER not in self._costs:
             return []
-        return [Limit(f"MySQL, {TABLES + 1} tables, wall / {PGLOADER}", self._ratio(), 0.4)]
+        return [Limit(f"MySQL, {self._briefly}, wall / {PGLOADER}", self._ratio(), self._most)]
 
     def as_json(self) -> dict[str, Any]:
         return {name: [asdict(cost) for cost in costs] for name, costs in self._costs.items()}

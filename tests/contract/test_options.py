@@ -33,6 +33,7 @@ VALUES: dict[str, Any] = {
     "give_way_after": "30s",
     "incremental": "xmin",
     "arrays": "json",
+    "enums": "text",
 }
 # Whatever the system is.
 GOES_WITH = {"conflict_columns": "upsert", "unlogged": "truncate", "partitioning": "recreate"}
@@ -67,7 +68,8 @@ def test_of_a_target(
     if option in target.from_unlike_only:
         alike = Pair(open_database(name), inward.theirs)
         alike.mine.fill(ROWS)
-        with alike.refused(f"{refused} from {target.system}; it supports "):
+        value = f" {given[option]}" * isinstance(given[option], str)
+        with alike.refused(f"{refused}{value} from {target.system}; it supports "):
             alike.copy(mode=mode.name, **given)
     inward.copy(mode=mode.name, **given)
     inward.check()

@@ -71,7 +71,7 @@ def test_options_together() -> None:
     found = refused(None, DUCK.target_capabilities, mode="swap", unlogged=True, file_size=1)
     assert found == (
         "DuckDB as a target does not support --unlogged and --file-size; it supports "
-        "--conflict-columns and --types"
+        "--conflict-columns, --types and --enums"
     )
 
 

@@ -533,7 +533,13 @@ def test_status_prints_the_run(engine: FakeEngine, capsys: pytest.CaptureFixture
         failures=(),
     )
     engine.result = SimpleNamespace(
-        night=None, run=run, committed=(), running=(), at_work=True, as_json=lambda: {"run_id": RUN}
+        unrestored=(),
+        night=None,
+        run=run,
+        committed=(),
+        running=(),
+        at_work=True,
+        as_json=lambda: {"run_id": RUN},
     )
     assert main(["status", RUN, "--target", "env:DW", "--control-schema", "ops"]) == 0
     assert "0 of 1 committed" in capsys.readouterr().out

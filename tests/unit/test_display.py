@@ -733,6 +733,7 @@ def run_status(**changes: Any) -> Any:
     )
     return SimpleNamespace(
         run=SimpleNamespace(**{**values, **changes}),
+        unrestored=(),
         committed=tuple(
             CommitRecord(f"p{index:04}", 1, 1_000_000, 100_000_000, "", "") for index in (0, 1, 5)
         ),

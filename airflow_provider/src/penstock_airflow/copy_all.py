@@ -127,6 +127,7 @@ class CopyAllOperator(LineageMixin, PenstockOperator):
         sequences: kinds.Sequences | kinds.Text = "set",
         types: kinds.ColumnTypes | None = None,
         arrays: kinds.Arrays | kinds.Text = "refuse",
+        enums: kinds.Enums | kinds.Text = "check",
         order_by: kinds.Names | None = None,
         partition_by: kinds.Names | None = None,
         file_size: int | kinds.Text | None = None,

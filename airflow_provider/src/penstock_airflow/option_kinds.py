@@ -74,6 +74,11 @@ Arrays = Literal[
     "refuse",
     "json",
 ]
+Enums = Literal[
+    "check",
+    "type",
+    "text",
+]
 Compression = Literal[
     "zstd",
     "snappy",

@@ -29,7 +29,9 @@ def statements(system: str, name: str) -> list[str]:
     return [each.strip() for each in text.split(";\n") if each.strip()]
 
 
-def moved(source: str, target: str, schema: str, tables: Sequence[str]) -> BatchFinished:
+def moved(
+    source: str, target: str, schema: str, tables: Sequence[str], **options: Any
+) -> BatchFinished:
     given = {
         "source": source,
         "target": target,
@@ -38,6 +40,7 @@ def moved(source: str, target: str, schema: str, tables: Sequence[str]) -> Batch
         "mode": "recreate",
         "verify": "checksums",
         "degree": 2,
+        **options,
     }
     seen: list[Event] = []
     try:

@@ -130,7 +130,7 @@ PAGE = Path(__file__).parents[3] / "docs/moving-a-database.md"
 
 def test_the_commands_of_the_page(mysql_server: AnyMysqlServer, target_url: str) -> None:
     commands = re.findall(r"^penstock (.*)$", PAGE.read_text(), re.MULTILINE)
-    assert len(commands) == 7
+    assert len(commands) == 8
     with fresh_mysql(mysql_server) as url:
         execute(url, "DROP DATABASE IF EXISTS shop", "CREATE DATABASE shop")
         try:

@@ -60,6 +60,7 @@ _GROUPS: Mapping[str, tuple[str, ...]] = {
         "allow_ddl",
         "types",
         "arrays",
+        "enums",
         "order_by",
         "snapshot",
         "on_snapshot_lost",

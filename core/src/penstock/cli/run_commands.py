@@ -134,18 +134,26 @@ def _status(arguments: argparse.Namespace) -> int:
 
 def _batch_status(arguments: argparse.Namespace, entries: Sequence[RunEntry]) -> int:
     from penstock.run.listing import without_run
+    from penstock.run.unrestored import unrestored_of
     from penstock.show.runs_table import batch_status, print_batch_runs
 
     missing = _unplanned(arguments, entries)
     said = without_run(arguments.run_id, missing) if missing else ""
+    undone = [entry.run_id for entry in entries if entry.data_only and entry.status != "done"]
+    dropped = (
+        unrestored_of(undone, target=arguments.target, control_schema=_schema(arguments))
+        if undone
+        else ()
+    )
     print_result(
         arguments,
         entries,
-        lambda console, found: print_batch_runs(console, arguments.run_id, found, said),
+        lambda console, found: print_batch_runs(console, arguments.run_id, found, said, dropped),
         lambda: {
             "batch": arguments.run_id,
             "status": batch_status(entries, all_planned=not missing),
             "unplanned": missing,
+            "unrestored": to_json(dropped),
             "runs": to_json(entries),
         },
     )

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from penstock.errors import UsageError
 from penstock.model.codec import NOT_STORED, OMITTED, JsonForm, to_json
 from penstock.model.extents import Extent
 from penstock.model.nights import Night
+from penstock.model.table_model import FOREIGN_KEYS
 from penstock.model.tables import Column, ColumnPair, NotCopied, SequencePosition, TableRef
 
 GIVEN = "given"
@@ -75,6 +76,10 @@ class Step:
     """It ends a load of all rows: its transaction moves the watermark of the run's night."""
 
 
+UNRESTORED = "foreign keys that are dropped until the run is resumed, which restores them"
+"""A kind of what is not copied."""
+
+
 @dataclass(frozen=True, slots=True)
 class LoadPlan:
     """Where the partitions are loaded, and the steps around it."""
@@ -101,6 +106,23 @@ class LoadPlan:
     @property
     def after(self) -> tuple[Step, ...]:
         return tuple(step for step in self.steps if step.after)
+
+    def unrestored(self, done: Collection[str]) -> tuple[NotCopied, ...]:
+        """The foreign keys that a load of tables that are there has dropped before its first row,
+        and has not restored yet.
+
+        Parameters:
+            done: ids of steps.
+        """
+        found: dict[tuple[str, str], NotCopied] = {}
+        for step in (*self.links, *self.after):
+            key = step.instead
+            # One is added first and validated later: the first statement makes it.
+            if key is not None and key.kind == FOREIGN_KEYS and step.id not in done:
+                found.setdefault(
+                    (key.table, key.name), replace(key, kind=UNRESTORED, dropped=False)
+                )
+        return tuple(found.values())
 
     @property
     def night_step(self) -> str:

@@ -201,6 +201,16 @@ class TableModel:
             ),
         )
 
+    def with_texts(self) -> TableModel:
+        """The model of a table whose columns of enum types are texts that take any value."""
+        return replace(
+            self,
+            columns=tuple(
+                replace(each, type=ColumnType(TEXT)) if each.type.kind == ENUM else each
+                for each in self.columns
+            ),
+        )
+
     def only(self, names: Sequence[str]) -> TableModel:
         """The model of a table that has some of the columns alone."""
         return replace(self, columns=tuple(each for each in self.columns if each.name in names))
@@ -219,6 +229,8 @@ class TableDefinition:
     """What hangs on the table and has no form that other systems know: triggers, grants."""
     arrays: str = "refuse"
     """See `CopySpec.arrays`."""
+    enums: str = "check"
+    """See `CopySpec.enums`."""
 
 
 PRIMARY_KEYS, UNIQUE_KEYS, CHECKS, INDEXES, FOREIGN_KEYS = (

@@ -25,7 +25,7 @@ from penstock.errors import MissingTarget, PermanentError, PlanningError, Transi
 from penstock.model.extents import Bound, Crossing, Key, Whole
 from penstock.model.nights import Horizon, Night, SourceVersions, Watermark, is_behind
 from penstock.model.plans import MERGE_STEP, LoadPlan, Partition, PartitionPlan
-from penstock.model.table_model import TableDefinition
+from penstock.model.table_model import ENUM, JSON, TableDefinition, TableModel
 from penstock.model.tables import Column, ColumnPair, TableRef
 from penstock.planning import cuts as planning
 from penstock.planning.built_nights import built, within_limit
@@ -431,8 +431,10 @@ def _target_table(
         definition = replace(definition, model=definition.model.with_values())
     _check_types(spec, copied)
     ordered = _never_null(spec, copied)
-    definition = replace(definition, arrays=spec.arrays)
-    types = asked_types(spec.column_types, copied)
+    types = asked_types(spec.column_types, copied, definition.model)
+    if spec.enums == "text":
+        definition = replace(definition, model=definition.model.with_texts())
+    definition = replace(definition, arrays=spec.arrays, enums=spec.enums)
     made = target.defined_columns(spec.target_ref, definition, ordered, types)
     return _TargetTable(made, definition, made)
 
@@ -672,16 +674,28 @@ def match_columns(
 _OF_TYPE = "source:"
 
 
-def asked_types(rules: Mapping[str, str], columns: Sequence[Column]) -> dict[str, str]:
+_NAMELESS = (JSON, ENUM)
+"""Kinds of types that a source may have without a type of that name: JSON may be a text with a
+check there, and each enum type may have a name of its own."""
+
+
+def asked_types(
+    rules: Mapping[str, str], columns: Sequence[Column], model: TableModel | None = None
+) -> dict[str, str]:
     """The types asked for, by column: what is said of the column itself, else the first rule that
     it meets.
 
     Parameters:
         rules: see `CopySpec.column_types`.
+        model: of the source's table, where there is one.
     """
+    types = model.types if model is not None else {}
+    kinds = {name: type_.kind for name, type_ in types.items() if type_.kind in _NAMELESS}
     found = {}
     for column in columns:
-        names = [column.name] if column.name in rules else [r for r in rules if _meets(column, r)]
+        kind = kinds.get(column.name, "")
+        meeting = [rule for rule in rules if _meets(column, rule, kind)]
+        names = [column.name] if column.name in rules else meeting
         if names:
             found[column.name] = rules[names[0]]
     return found
@@ -691,10 +705,10 @@ def _is_rule(name: str) -> bool:
     return name.startswith(_OF_TYPE) or "*" in name
 
 
-def _meets(column: Column, rule: str) -> bool:
+def _meets(column: Column, rule: str, kind: str) -> bool:
     if rule.startswith(_OF_TYPE):
         wanted, found = rule.removeprefix(_OF_TYPE).strip().lower(), column.type.lower()
-        return wanted in (found, found.partition("(")[0].strip())
+        return bool(wanted) and wanted in (found, found.partition("(")[0].strip(), kind)
     return _is_rule(rule) and fnmatchcase(column.name, rule)
 
 

@@ -23,7 +23,7 @@ from penstock.model.codec import to_json
 from penstock.model.nights import NightStatus, night_status
 from penstock.model.plans import Partition, PartitionPlan
 from penstock.model.records import CommitRecord
-from penstock.model.tables import Column, TableRef
+from penstock.model.tables import Column, NotCopied, TableRef
 from penstock.planning.build import build_plan, build_source_plan
 from penstock.planning.named_partitions import check_given_partitions, check_series
 from penstock.planning.search_path import lacks_schema, with_stored_schemas
@@ -47,6 +47,7 @@ from penstock.run.snapshot.loss_policy import OptionPolicy
 from penstock.run.snapshot.source_view import LossPolicy, SourceView
 from penstock.run.standing import load_standing
 from penstock.run.state import RunState, new_run_id
+from penstock.run.unrestored import unrestored
 from penstock.spec.copy_spec import CopySpec
 from penstock.spec.ids import check_run_id
 from penstock.spec.references import resolve_reference
@@ -73,6 +74,11 @@ class RunStatus:
     at_work: bool | None = None
     """Whether a process executes the run at this moment; None: that cannot be told."""
 
+    @property
+    def unrestored(self) -> tuple[NotCopied, ...]:
+        """The foreign keys that the run has dropped, and restores when it is resumed."""
+        return unrestored(self.run, self.steps_done)
+
     def as_json(self) -> dict[str, Any]:
         done = {record.partition_id for record in self.committed}
         return {
@@ -98,6 +104,7 @@ class RunStatus:
             "failures": to_json(self.run.failures),
             "warnings": to_json(self.run.plan.warnings),
             "not_copied": to_json(self.run.plan.load.not_copied),
+            "unrestored": to_json(self.unrestored),
         }
 
 

@@ -27,7 +27,7 @@ from penstock.errors import (
 )
 from penstock.events import BatchFinished, BatchStarted, BatchTable, Event
 from penstock.model import values
-from penstock.model.plans import PartitionPlan
+from penstock.model.plans import MOST_NAMED, UNRESTORED, PartitionPlan
 from penstock.model.tables import NotCopied, Relation
 from penstock.planning.build import build_plan, expect_tables
 from penstock.planning.nights_before import NightsBefore
@@ -576,6 +576,11 @@ class _Batch:
         if not failed:
             return
         message = f"batch {self._id}: {len(failed)} of {len(self._runs)} tables are not done"
+        dropped = [item for run in failed for item in run.not_copied if item.kind == UNRESTORED]
+        if dropped:
+            named = ", ".join(f"{item.name} of {item.table}" for item in dropped[:MOST_NAMED])
+            more = f" and {len(dropped) - MOST_NAMED:,} more" * (len(dropped) > MOST_NAMED)
+            message += f"; {UNRESTORED}: {named}{more}"
         if all(map(_is_transient, failed)):
             raise RunFailedTransiently(message)
         raise RunFailed(message)

@@ -47,6 +47,8 @@ class RunEntry:
     seconds: float | None
     """From its creation to the end of the last execution, or until now while it is running; None
     where it was killed."""
+    data_only: bool = False
+    """It fills a table that was there, whose foreign keys it drops and restores."""
 
 
 @apart
@@ -186,6 +188,7 @@ def _entry(line: RunLine, spec: CopySpec, batch: str, at_work: bool | None) -> R
         created_at=head.created_at,
         finished_at=head.finished_at,
         seconds=None if last is None else round((last - _time(head)).total_seconds(), 3),
+        data_only=spec.data_only,
     )
 
 

@@ -108,6 +108,8 @@ class RunState:
         """Its rows are all there, and the watermark cannot tell which those are."""
         self._gone = 0
         self._records: Sequence[CommitRecord] = ()
+        self._is_prepared = False
+        self._unrestored: tuple[NotCopied, ...] = ()
 
     def begin(
         self,
@@ -195,6 +197,7 @@ class RunState:
         )
 
     def prepared(self, *, already: bool) -> Prepared:
+        self._is_prepared = True
         return Prepared(run_id=self.run_id, mode=self.spec.mode, already=already)
 
     def is_intact(self) -> bool:
@@ -534,7 +537,9 @@ class RunState:
     @property
     def not_copied(self) -> tuple[NotCopied, ...]:
         """What the run leaves out besides rows, as far as is known."""
-        return (*self.plan.load.not_copied, *self._report.skipped) if self._plan else ()
+        if self._plan is None:
+            return ()
+        return (*self.plan.load.not_copied, *self._report.skipped, *self._unrestored)
 
     def with_positions(
         self, steps: list[Step], open_source: Callable[[], SourceCatalog]
@@ -587,6 +592,8 @@ class RunState:
 
     def end(self, status: str, degree: int) -> Finished:
         """How the run stands, as far as is known."""
+        if self.spec.data_only and self._is_prepared and status != "done":
+            self._unrestored = self.plan.load.unrestored(())
         self.ended = self._report.finish(
             status,
             partitions=len(self.plan.partitions),

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING
 
 from penstock.show.console import Column, Console, Text, make_table, print_facts
 from penstock.show.folding import FEW
+from penstock.show.plan_table import print_not_copied
 from penstock.show.report_table import STATUS_STYLES
 from penstock.show.text import duration, moment, number, one_line
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from penstock.model.tables import NotCopied
     from penstock.run.listing import RunEntry
 
 _LONGEST = 50
@@ -53,12 +55,17 @@ def print_runs(console: Console, entries: Sequence[RunEntry]) -> None:
 
 
 def print_batch_runs(
-    console: Console, batch_id: str, entries: Sequence[RunEntry], missing: str = ""
+    console: Console,
+    batch_id: str,
+    entries: Sequence[RunEntry],
+    missing: str = "",
+    dropped: Sequence[NotCopied] = (),
 ) -> None:
     """How the tables of a batch are.
 
     Parameters:
         missing: what is to be said of tables that have no run.
+        dropped: foreign keys that are missing until it is resumed.
     """
     status = batch_status(entries, all_planned=not missing)
     style = STATUS_STYLES.get(status, "bold")
@@ -78,6 +85,7 @@ def print_batch_runs(
     )
     if missing:
         console.print(Text(missing, style="yellow"))
+    print_not_copied(console, dropped)
     if len(entries) <= FEW:
         console.print()
         print_runs(console, entries)

@@ -96,7 +96,7 @@ def print_status(console: Console, status: RunStatus) -> None:
                 ],
             )
         )
-    print_not_copied(console, plan.load.not_copied)
+    print_not_copied(console, (*plan.load.not_copied, *status.unrestored))
     if run.failures:
         print_heading(console, "failures")
         for failure in run.failures:

@@ -46,6 +46,7 @@ MAPS = ("name", "position")
 INDEXES = ("keep", "defer")
 SEQUENCES = ("set", "keep")
 ARRAYS = ("refuse", "json")
+ENUMS = ("check", "type", "text")
 DESCENDANTS = ("include", "exclude")
 SNAPSHOTS = ("shared", "none")
 ON_SNAPSHOT_LOST = ("fail", "restart", "accept")
@@ -330,6 +331,13 @@ class CopySpec:
         "array columns of a table that the copy creates in a system without arrays: refuse: an "
         "error before anything is made; json: write them as JSON",
         choices=ARRAYS,
+    )
+    enums: str = option(
+        "check",
+        "columns of an enum type in a table that the copy creates in another system: check: the "
+        "target's own form of enums where types are written with the column, else a text with a "
+        "check; type: an enum type where the target has those; text: a text that takes any value",
+        choices=ENUMS,
     )
     order_by: tuple[str, ...] | None = option(
         None,

@@ -97,7 +97,8 @@ def _split_types(value: Any) -> tuple[str, ...]:
         value = [f"{name}={kind}" for name, kind in value.items()]
     if isinstance(value, str):
         value = re.split(r",(?![^(]*\))", value)
-    if not isinstance(value, list) or not all(isinstance(part, str) for part in value):
+    # A batch's options are read before those of its tables.
+    if not isinstance(value, list | tuple) or not all(isinstance(part, str) for part in value):
         raise UsageError(f"--types: expected NAME=TYPE, comma separated; found {value!r}")
     return tuple(part.strip() for part in value)
 

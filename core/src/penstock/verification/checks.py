@@ -111,12 +111,13 @@ class _Checks:
             comparison.run.run_id,
             all(check.ok for check in checks),
             tuple(checks),
-            tuple(comparison.notes),
+            (*comparison.notes, *comparison.warnings),
             "checksums" if comparison.checksums else "counts",
-            (),
+            comparison.warnings,
         )
 
     def _warnings(self) -> Iterator[str]:
+        yield from self._comparison.warnings
         for moment, names in self._later.items():
             yield f"read later than the rest, as of {moment}: {id_list(names)}"
         if self._proof is not None and self._proof.doubt:

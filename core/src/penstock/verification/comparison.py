@@ -76,6 +76,7 @@ class Comparison:
         owns = spec.load_mode.deletes_by_partition or (self.is_merged and spec.gone.how == HARD)
         self.where = spec.where if owns else None
         self.notes: list[str] = []
+        self.warnings: tuple[str, ...] = ()
         self.pairs = run.plan.pairs
         self.compared: Sequence[ColumnPair] = ()
         if checksums and run.plan.format in SHARED_FORMATS:
@@ -100,9 +101,9 @@ class Comparison:
         pairs = self.run.plan.pairs
         left = [pair.target for pair in pairs if not pair.canonical]
         if left:
-            self.notes.append(
-                f"values of {', '.join(left)} are not compared, since the two systems write them "
-                "differently"
+            self.warnings += (
+                f"values of {', '.join(left)} are not compared by checksums, since the two systems "
+                "write them differently",
             )
         return compared_pairs(pairs, self.run.plan.format)
 

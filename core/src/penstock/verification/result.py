@@ -49,7 +49,8 @@ class Verification:
     method: str = "counts"
     """``counts`` or ``checksums``."""
     warnings: tuple[str, ...] = ()
-    """Notes on rows that were read as of another moment than the rest."""
+    """Notes on rows that were read as of another moment than the rest, and on columns whose values
+    were not compared."""
 
     @property
     def wrong(self) -> tuple[Check, ...]:

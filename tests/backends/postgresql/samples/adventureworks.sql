@@ -74,7 +74,10 @@ CREATE TABLE sales.salesorderheader (
 );
 CREATE TABLE sales.salesorderdetail (
     salesorderid int NOT NULL, salesorderdetailid serial NOT NULL, productid int NOT NULL,
-    orderqty smallint NOT NULL, CONSTRAINT "CK_Detail_OrderQty" CHECK (orderqty > 0)
+    orderqty smallint NOT NULL, unitprice numeric(10, 2) NOT NULL DEFAULT 2.50,
+    discount numeric(4, 2) NOT NULL DEFAULT 0,
+    linetotal numeric(16, 4) GENERATED ALWAYS AS (unitprice * orderqty * (1 - discount)) STORED,
+    CONSTRAINT "CK_Detail_OrderQty" CHECK (orderqty > 0)
 );
 
 INSERT INTO person.businessentity (modifieddate)

@@ -33,6 +33,7 @@ TARGET_OPTIONS = (
     "partitioning",
     "types",
     "arrays",
+    "enums",
     "order_by",
     "partition_by",
     "file_size",

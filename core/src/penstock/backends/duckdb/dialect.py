@@ -105,7 +105,12 @@ class DuckDialect(CatalogDialect):
         return f"COMMENT ON {what} IS {self.literal(text)}"
 
     def identity_made(self, table: TableRef, column: str, type_: str, identity: Identity) -> str:
-        sequence = self.table(replace(table, name=f"{table.name}_{column}_seq"))
+        sequence = replace(table, name=f"{table.name}_{column}_seq")
+        return self.sequence_made(sequence, table, column, identity)
+
+    def sequence_made(self, ref: TableRef, table: TableRef, column: str, identity: Identity) -> str:
+        """A sequence, and that it numbers a column."""
+        sequence = self.table(ref)
         steps = f"START WITH {identity.first} INCREMENT BY {identity.step}"
         if identity.step < 0:
             # Without one it is -1, whatever it starts with.

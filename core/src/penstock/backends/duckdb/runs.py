@@ -6,7 +6,7 @@ import hashlib
 
 from penstock.backends.api.control import RunRow
 from penstock.backends.duckdb.catalog.tables import definition_of, unique_keys
-from penstock.backends.duckdb.load.numbering import NUMBER, numbering
+from penstock.backends.duckdb.load.numbering import ADVANCE, NUMBER, advancing, numbering
 from penstock.backends.sql.one_file.runs import FileRuns
 from penstock.backends.sql.relations import read_relations
 from penstock.model.plans import Step
@@ -16,9 +16,10 @@ from penstock.spec.copy_spec import CopySpec
 
 class DuckRuns(FileRuns):
     def do(self, run: RunRow, step: Step) -> None:
-        if step.id.startswith(NUMBER):
+        if step.id.startswith((NUMBER, ADVANCE)):
             target = CopySpec.from_stored(run.spec, "", "").target_ref
-            step = numbering(self._tables.session, step, target)
+            found = numbering if step.id.startswith(NUMBER) else advancing
+            step = found(self._tables.session, step, target)
         super().do(run, step)
 
     def storage(self, table: TableRef) -> str:

@@ -44,6 +44,7 @@ TARGET = TargetCapabilities(
         "indexes": (APPEND, TRUNCATE, RECREATE, SWAP),
         "types": (*LOADING, RECREATE),
         "arrays": (*LOADING, RECREATE),
+        "enums": (*LOADING, RECREATE),
     },
     replaces_by_condition=True,
     commits=STAGED,

@@ -42,7 +42,9 @@ TARGET = TargetCapabilities(
         "indexes": (APPEND, TRUNCATE, RECREATE, SWAP),
         "types": (*LOADING, RECREATE),
         "arrays": (*LOADING, RECREATE),
+        "enums": (*LOADING, RECREATE),
     },
+    from_unlike_only=frozenset({"enums"}),
     replaces_by_condition=True,
     commits=TRANSACTIONAL,
     # DDL commits by itself.

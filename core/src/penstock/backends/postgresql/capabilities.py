@@ -58,9 +58,10 @@ TARGET = TargetCapabilities(
         "unlogged": (TRUNCATE, RECREATE, SWAP),
         "partitioning": (RECREATE,),
         "types": (*LOADING, MERGE, REPLACE_AT_END, RECREATE),
+        "enums": (*LOADING, MERGE, REPLACE_AT_END, RECREATE),
     },
     # A table of the same system is made with the source's types.
-    from_unlike_only=frozenset({"types"}),
+    from_unlike_only=frozenset({"types", "enums"}),
     replaces_by_condition=True,
     commits=TRANSACTIONAL,
     steps_with_records=True,

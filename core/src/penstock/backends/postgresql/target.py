@@ -179,14 +179,16 @@ class PostgresTarget:
         if definition.dialect != DIALECT:
             from penstock.backends.postgresql.load.unlike import (  # noqa: PLC0415 - Arrow
                 computing,
+                enum_types,
                 made_columns,
                 made_for_columns,
                 types_for,
             )
 
-            made = {**types_for(columns, definition.model), **types}
-            self._made = partial(made_for_columns, self._facts(table), table, columns, made)
-            found = made_columns(self._facts(table), table, columns, made, types)
+            facts, enums = self._facts(table), enum_types(table, columns, definition, types)
+            made = {**types_for(columns, definition.model, enums), **types}
+            self._made = partial(made_for_columns, facts, table, columns, made, enums)
+            found = made_columns(facts, table, columns, made, types, enums)
             return computing(definition.model, found, types)
         from penstock.backends.postgresql.load.rehearsal import defined_columns, rehearsed  # noqa: PLC0415 - seldom
 

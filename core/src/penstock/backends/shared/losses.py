@@ -12,6 +12,7 @@ NOT_UTF8 = "bytes that are not UTF-8 are rejected"
 OUT_OF_RANGE = "numbers out of the target's range are rejected"
 JSON = "white space, key order and repeated keys are lost"
 AS_JSON = "arrays are written as JSON"
+NO_TRUTH = "numbers other than 0 and 1 are rejected"
 FRACTIONS = "numbers that are out of range or have a fraction are rejected"
 
 

@@ -198,6 +198,11 @@ class TargetTables:
         """
         return (), ()
 
+    def advanced(self, session: Session, request: LoadRequest) -> Sequence[Step]:
+        """The steps after which the columns of a table that is there go on with the numbers of the
+        source; none where the server sees to that."""
+        return ()
+
     def deferrable(
         self, session: Session, table: TableRef
     ) -> tuple[Mapping[str, str], Sequence[str]]:
@@ -275,6 +280,8 @@ def plan_load(
             fresh=request.mode.loads_new_table,
         )
         steps += besides.after
+    else:
+        steps += tables.advanced(session, request)
     if request.siblings.filled:
         unlinked, links = tables.unlinked(
             session, request.target, request.siblings.filled, own=True

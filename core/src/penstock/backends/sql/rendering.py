@@ -180,8 +180,8 @@ class Rendering:
         if column.identity is not None:
             suffix = self._numbered(column, kind, left[IDENTITIES], found)
         elif column.default is not None:
-            # JSON is a text as far as a literal goes.
-            held = kind or "text" * (column.type.kind == JSON)
+            # JSON is a text as far as a literal goes, and so is the label of an enum type.
+            held = kind or "text" * (column.type.kind in (JSON, ENUM))
             default = column.default.text
             if not self.own:
                 default = self._default(column.default, held, type_)

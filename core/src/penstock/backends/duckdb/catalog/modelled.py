@@ -12,6 +12,7 @@ from penstock.backends.duckdb.session import DuckSession
 from penstock.backends.sql.dialect import Type
 from penstock.backends.sql.expressions import read
 from penstock.backends.sql.relations import TYPE
+from penstock.backends.sql.session import Session
 from penstock.model import table_model
 from penstock.model.table_model import (
     CheckModel,
@@ -61,7 +62,10 @@ _BITS = {"tinyint": 8, "smallint": 16, "integer": 32, "bigint": 64, "hugeint": 1
 
 
 @dataclass(frozen=True, slots=True)
-class _Sequence:
+class OwnSequence:
+    """A sequence that numbers a column."""
+
+    ref: TableRef
     first: int
     step: int
     last: int | None
@@ -75,7 +79,7 @@ def model_of(session: DuckSession, table: TableRef, columns: Sequence[Column]) -
     """
     names = [column.name for column in columns]
     said = {name: (default, comment) for name, default, comment in session.about(_COLUMNS, table)}
-    sequences = _numbering(session, table)
+    sequences = numbering_of(session, table)
     keys, checks, foreign_keys = [], [], []
     for kind, test, among, other, referenced in session.about(_CONSTRAINTS, table):
         if kind in ("PRIMARY KEY", "UNIQUE"):
@@ -104,11 +108,11 @@ def positions_of(session: DuckSession, table: TableRef) -> Mapping[str, Sequence
         name: SequencePosition(
             found.first if found.last is None else found.last, found.last is not None
         )
-        for name, found in _numbering(session, table).items()
+        for name, found in numbering_of(session, table).items()
     }
 
 
-def _numbering(session: DuckSession, table: TableRef) -> dict[str, _Sequence]:
+def numbering_of(session: Session, table: TableRef) -> dict[str, OwnSequence]:
     """The sequences that number the columns of a table, by column."""
     found = {}
     known = None
@@ -118,7 +122,7 @@ def _numbering(session: DuckSession, table: TableRef) -> dict[str, _Sequence]:
             continue
         if known is None:
             known = {
-                (schema, sequence): _Sequence(first, step, last)
+                (schema, sequence): OwnSequence(TableRef(schema, sequence), first, step, last)
                 for schema, sequence, first, step, last in session.fetch(
                     "SELECT schema_name, sequence_name, start_value, increment_by, last_value"
                     " FROM duckdb_sequences() WHERE database_name = $1",
@@ -138,7 +142,7 @@ def _column(
     default: str | None,
     comment: str | None,
     names: Sequence[str],
-    sequences: Mapping[str, _Sequence],
+    sequences: Mapping[str, OwnSequence],
 ) -> ColumnModel:
     identity = generated = None
     expression = Expression(default, read(default)) if default is not None else None

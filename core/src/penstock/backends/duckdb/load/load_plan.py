@@ -18,7 +18,7 @@ from penstock.backends.duckdb.catalog.tables import (
 from penstock.backends.duckdb.connection import instance
 from penstock.backends.duckdb.dialect import DUCKDB
 from penstock.backends.duckdb.errors import first_lines
-from penstock.backends.duckdb.load.numbering import numbering_steps
+from penstock.backends.duckdb.load.numbering import advance_steps, numbering_steps
 from penstock.backends.shared.arrow import held_kinds
 from penstock.backends.sql.definition import Besides, listed_columns
 from penstock.backends.sql.described import TableQuery
@@ -27,6 +27,7 @@ from penstock.backends.sql.relations import check_is_table
 from penstock.backends.sql.rendering import Rendered
 from penstock.backends.sql.session import Session
 from penstock.errors import PlanningError
+from penstock.model.plans import Step
 from penstock.model.tables import Column, TableRef
 
 # What DuckDB writes before the columns of a table.
@@ -79,6 +80,9 @@ class DuckTables(TargetTables):
         besides = super().rendered(session, request, found, rendered)
         numbering = numbering_steps(session.dialect, request, rendered.sequences)
         return replace(besides, after=(*numbering, *besides.after))
+
+    def advanced(self, session: Session, request: LoadRequest) -> Sequence[Step]:
+        return tuple(advance_steps(session, request))
 
     def check_replaceable(
         self, session: Session, table: TableRef, needs: str, remade: Collection[TableRef] = ()

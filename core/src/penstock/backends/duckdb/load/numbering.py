@@ -8,14 +8,18 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from penstock.backends.api.facts import LoadRequest
+from penstock.backends.duckdb.catalog.modelled import numbering_of
+from penstock.backends.duckdb.dialect import DUCKDB
 from penstock.backends.sql.dialect import CatalogDialect
 from penstock.backends.sql.session import Session
 from penstock.model.plans import Step
 from penstock.model.table_model import IDENTITIES, Identity
 from penstock.model.tables import NotCopied, TableRef
 
-NUMBER = "number "
-"""Prefix of step ids."""
+NUMBER, ADVANCE = "number ", "advance "
+"""Prefixes of step ids."""
+MOST = 100_000_000
+"""Numbers that are taken from a sequence to move it on: some seconds. By more it is made anew."""
 
 
 def numbering_steps(
@@ -43,10 +47,66 @@ def numbering_steps(
         )
 
 
+def advance_steps(session: Session, request: LoadRequest) -> Iterator[Step]:
+    """The steps that move on the sequences of a table that is there."""
+    table = request.target
+    sources = {pair.target: pair.source for pair in request.pairs}
+    for column in numbering_of(session, table):
+        if request.counted is None or column not in sources:
+            continue
+        source = sources[column]
+        yield Step(
+            f"{ADVANCE}{column}",
+            f"move on the sequence of {column} of {table}",
+            "",
+            after=True,
+            # The table has its own name by then, in whatever mode.
+            rank=2,
+            sequence_of=source if source in request.counted else "",
+            instead=NotCopied(IDENTITIES, f"{column}: the next number", "", str(table)),
+            done=json.dumps(column),
+        )
+
+
+def advancing(session: Session, step: Step, table: TableRef) -> Step:
+    """Such a step, as it is done now. A sequence cannot be set: as many numbers are taken from it
+    as are to be left out."""
+    column = json.loads(step.done)
+    found = numbering_of(session, table).get(column)
+    if found is None:
+        return replace(step, statement="SELECT 1")  # somebody has changed the default
+    by = found.step
+    due = found.first if found.last is None else found.last + by
+    start = _start(session, step, table, column, due, by)
+    ahead = -(-(start - due) // by)
+    if ahead <= 0:
+        return replace(step, statement="SELECT 1")
+    dialect = DUCKDB
+    sequence = dialect.table(found.ref)
+    if ahead <= MOST:
+        taken = f"SELECT max(nextval({dialect.literal(sequence)})) FROM range({ahead})"
+        return replace(step, statement=taken)
+    dropped = f"ALTER TABLE {dialect.table(table)} ALTER {dialect.ident(column)} DROP DEFAULT"
+    identity = Identity(start, by)
+    made = dialect.sequence_made(found.ref, table, column, identity)
+    return replace(step, statement=f"{dropped};\n{made}")
+
+
 def numbering(session: Session, step: Step, table: TableRef) -> Step:
     """Such a step, as it is done now: the sequence goes on where the source's is, and gives no
     number that a row has."""
     column, first, by = json.loads(step.done)
+    start = _start(session, step, table, column, first, by)
+    made = session.dialect.identity_made(table, column, "", Identity(start, by))
+    return replace(step, statement=made)
+
+
+def _start(session: Session, step: Step, table: TableRef, column: str, first: int, by: int) -> int:
+    """The next number of a column.
+
+    Parameters:
+        first: it without the source's sequence, and without rows.
+    """
     dialect = session.dialect
     last = "max" if by > 0 else "min"
     ((used,),) = session.fetch(
@@ -57,5 +117,4 @@ def numbering(session: Session, step: Step, table: TableRef) -> Step:
         start = step.position.last + by * step.position.called
     if used is not None and (start - int(used)) * by <= 0:
         start = int(used) + by
-    made = dialect.identity_made(table, column, "", Identity(start, by))
-    return replace(step, statement=made)
+    return start

@@ -20,7 +20,7 @@ def canonical(value: str, type_: Type, kind: str) -> str:
             trimmed = f"TRIM(TRAILING '.' FROM TRIM(TRAILING '0' FROM {text}))"
             return f"CASE WHEN locate('.', {text}) THEN {trimmed} ELSE {text} END"
         case "boolean":
-            return f"CASE {value} WHEN 0 THEN 'false' ELSE 'true' END"
+            return f"CASE WHEN {value} = 0 THEN 'false' WHEN {value} <> 0 THEN 'true' END"
         case "bytes":
             if type_.name == "geometry":
                 value = f"ST_AsBinary({value})"

@@ -40,7 +40,7 @@ _SCALARS = frozenset(
 )  # fmt: skip
 
 TAKES: dict[str, frozenset[str]] = {
-    "boolean": frozenset({"boolean"}),
+    "boolean": frozenset({"boolean", "integer"}),
     "integer": frozenset({"integer", "decimal", "float"}),
     "decimal": frozenset({"integer", "decimal", "float"}),
     "float": frozenset({"integer", "decimal", "float"}),
@@ -158,6 +158,8 @@ def canonical_kind(type_: pa.DataType, target: DataType) -> str:
         return "text"
     if mine == "integer" and theirs in ("decimal", "number"):
         return "integer"
+    if mine == "integer" and theirs == "boolean":
+        return "boolean"  # of 0 and 1, which are all that it takes
     if mine == "decimal" and theirs == "integer":
         return "decimal"  # of whole numbers both are the same digits
     return mine if mine == theirs and mine in _COMPARABLE else ""

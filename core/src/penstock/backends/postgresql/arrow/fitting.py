@@ -138,6 +138,8 @@ def _refused(type_: pa.DataType, target: DataType) -> Iterator[str]:
         yield losses.NOT_UTF8
     elif kind == "bytes" and theirs == "uuid" and type_ != pa.binary(16):
         yield "values that are not 16 bytes long are rejected"
+    elif theirs == "boolean" and kind == "integer":
+        yield losses.NO_TRUTH
     elif theirs in ("integer", "number"):
         if kind == "integer":
             signed = pa.types.is_signed_integer(type_)

@@ -198,9 +198,20 @@ def _cast(array: pa.Array, wanted: pa.DataType, target: DataType) -> pa.Array:
     found = simplified(array)
     if pa.types.is_date32(wanted) and pa.types.is_timestamp(found.type):
         found = found.cast(pa.timestamp(found.type.unit))
+    if pa.types.is_boolean(wanted) and pa.types.is_integer(found.type):
+        _check_truths(found)
     cast = exactly(found, wanted)
     _check_finite(cast)
     return cast
+
+
+def _check_truths(array: pa.Array) -> None:
+    """
+    Raises:
+        ValueError: a number is neither 0 nor 1; a cast makes any other one true.
+    """
+    if not pc.all(pc.is_in(array, pa.array([0, 1, None], array.type))).as_py():
+        raise ValueError("neither 0 nor 1")
 
 
 def _check_finite(array: pa.Array) -> None:

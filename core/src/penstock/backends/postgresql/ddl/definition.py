@@ -22,7 +22,7 @@ from penstock.backends.postgresql.errors import planning
 from penstock.backends.postgresql.statements import DIALECT, for_server, ident
 from penstock.errors import PlanningError
 from penstock.model.table_model import KeyModel, TableDefinition
-from penstock.model.tables import Query, TableRef
+from penstock.model.tables import NotCopied, Query, TableRef
 
 # They have no input: COPY could not load them.
 UNREADABLE = frozenset(
@@ -36,6 +36,9 @@ UNREADABLE = frozenset(
 # Of all other relations the columns are read alone.
 _WHOLE = ("r", "p")
 _PARTS = ("constraints", "indexes", "sequences", "used_sequences", "statistics")
+
+OWN = "of partitions"
+"""Where a definition has the kinds and names of what partitions have of their own."""
 
 Json = dict[str, Any]
 
@@ -108,6 +111,12 @@ def definitions_of(
             if table["kind"] in _WHOLE
         }
         needs = read_needs(connection, needed)
+        joined = [
+            oid
+            for oid, tables in whole.items()
+            if tables[0]["partition_key"] is not None and oid not in parts
+        ]
+        own = _own_of_partitions(connection, joined)
     cuts = {oid: tables[0]["partition_key"] or "" for oid, tables in whole.items()}
     for tables in whole.values():
         root = tables[0]
@@ -116,21 +125,29 @@ def definitions_of(
         root["bound"] = root["parent"] = None
         for table in tables:
             table["needs"] = needs.get(table["oid"], [])
-    return {oid: _definition(tables, types[oid], cuts[oid]) for oid, tables in whole.items()}
+    return {
+        oid: _definition(tables, types[oid], cuts[oid], own.get(oid, ()))
+        for oid, tables in whole.items()
+    }
 
 
 def _definition(
-    tables: Sequence[Json], types: Sequence[Any], partition_key: str = ""
+    tables: Sequence[Json],
+    types: Sequence[Any],
+    partition_key: str = "",
+    own: Sequence[tuple[str, str]] = (),
 ) -> TableDefinition:
     """
     Parameters:
         partition_key: by which the source cuts the table, also where the target is not to.
+        own: kinds and names of what partitions have of their own, where they are not made.
     """
     root = tables[0]
-    found = {"tables": tables, "types": types, "warnings": _make_readable(root)}
+    found = {"tables": tables, "types": types, "warnings": _make_readable(root), OWN: list(own)}
     cut = f"PARTITION BY {partition_key}" if partition_key else ""
     model = replace(model_of(root, types), partitioning=cut)
-    return TableDefinition(DIALECT, found, model, others_of(root))
+    of_partitions = (NotCopied(*each) for each in own)
+    return TableDefinition(DIALECT, found, model, (*others_of(root), *of_partitions))
 
 
 def plain_table(
@@ -268,6 +285,18 @@ def _partitions(connection: Connection, roots: Sequence[int]) -> dict[int, list[
     found: dict[int, list[int]] = {root: [] for root in roots}
     for root, oid in rows:
         found[root].append(oid)
+    return found
+
+
+def _own_of_partitions(
+    connection: Connection, roots: Sequence[int]
+) -> dict[int, list[tuple[str, str]]]:
+    """Kinds and names of what partitions have of their own, by the object ids of their tables."""
+    found: dict[int, list[tuple[str, str]]] = {}
+    if roots:
+        query = for_server(connection, "partitions_own", tables=sql.Literal(list(roots)))
+        for root, kind, name in connection.execute(query).fetchall():
+            found.setdefault(root, []).append((kind, name))
     return found
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from penstock.backends.postgresql.ddl.attached import left_out
 from penstock.backends.postgresql.ddl.foreign_keys import FOREIGN_KEYS
 from penstock.backends.postgresql.ddl.links import INHERITANCE
-from penstock.backends.postgresql.ddl.text import Json
+from penstock.backends.postgresql.ddl.text import Json, with_value
 from penstock.backends.sql.expressions import read
 from penstock.model import table_model
 from penstock.model.table_model import (
@@ -60,7 +60,7 @@ def model_of(table: Json, types: Sequence[Json]) -> TableModel:
         types: those of its columns that do not come with the server.
     """
     names = [column["name"] for column in table["columns"]]
-    labels = {type_["oid"]: type_["labels"] for type_ in types if type_["kind"] == "e"}
+    own = {type_["oid"]: type_ for type_ in types}
     keys, indexes = [], []
     for index in table["indexes"]:
         if (key := _key(index)) is not None:
@@ -68,9 +68,9 @@ def model_of(table: Json, types: Sequence[Json]) -> TableModel:
         else:
             indexes.append(_index(index, names))
     return TableModel(
-        tuple(_columns(table, labels)),
+        tuple(_columns(table, own)),
         tuple(sorted(keys, key=lambda key: not key.primary)),
-        tuple(_checks(table, names)),
+        (*_checks(table, names), *_domain_checks(table, own)),
         tuple(indexes),
         tuple(_foreign_keys(table)),
         table["comment"] or "",
@@ -91,15 +91,22 @@ def others_of(table: Json) -> tuple[NotCopied, ...]:
     return tuple(replace(item, table="", remedy="") for item in found)
 
 
-def _columns(table: Json, labels: dict[int, Sequence[str]]) -> Iterator[ColumnModel]:
+def _columns(table: Json, types: Mapping[int, Json]) -> Iterator[ColumnModel]:
     owned = {sequence["column"]: sequence for sequence in table["sequences"]}
+    # Of no column, or of another one: other systems number each column by itself.
+    used = {
+        (each["column"], f"nextval({each['written']})"): each for each in table["used_sequences"]
+    }
     for column in table["columns"]:
         name, default = column["name"], column["default"]
+        domains = _domains(column, types)
+        if default is None and not column["identity"]:
+            default = next((d["default"] for d in domains if d["default"] is not None), None)
         found = ColumnModel(
             name,
-            _type(column, labels),
+            _type(column, domains, types),
             column["type"],
-            not column["not_null"],
+            not (column["not_null"] or any(domain["not_null"] for domain in domains)),
             comment=column["comment"] or "",
         )
         if column["generated"]:
@@ -111,16 +118,44 @@ def _columns(table: Json, labels: dict[int, Sequence[str]]) -> Iterator[ColumnMo
             sequence, always = owned[name], column["identity"] == "a"
             numbers = Identity(sequence["start"], sequence["increment"], always, default or "")
             yield replace(found, identity=numbers)
+        elif sequence := used.get((name, default)):
+            numbers = Identity(sequence["start"], sequence["increment"], text=default)
+            yield replace(found, identity=numbers)
         elif default is not None:
             yield replace(found, default=Expression(default, read(default)))
         else:
             yield found
 
 
-def _type(column: Json, labels: dict[int, Sequence[str]]) -> ColumnType:
-    written = column["type"]
-    if column["type_oid"] in labels:
-        return ColumnType(table_model.ENUM, labels=tuple(labels[column["type_oid"]]))
+def _domains(column: Json, types: Mapping[int, Json]) -> list[Json]:
+    """The domain of a column, and those that it is over."""
+    found: list[Json] = []
+    oid = column["type_oid"]
+    while oid in types and types[oid]["kind"] == "d":
+        found.append(types[oid])
+        oid = types[oid]["base_oid"]
+    return found
+
+
+def _domain_checks(table: Json, types: Mapping[int, Json]) -> Iterator[CheckModel]:
+    """The checks of domains, as those of the columns that have them."""
+    names = [column["name"] for column in table["columns"]]
+    for column in table["columns"]:
+        for domain in _domains(column, types):
+            for check in domain["checks"] or ():
+                found = _CHECK.fullmatch(check["definition"])
+                text = with_value(found[1] if found else check["definition"], column["name"])
+                enforced = "NOT VALID" not in check["definition"]
+                name = f"{column['name']}_{check['name']}"
+                yield CheckModel(name, Expression(text, read(text, names)), enforced)
+
+
+def _type(column: Json, domains: Sequence[Json], types: Mapping[int, Json]) -> ColumnType:
+    oid, written = column["type_oid"], column["type"]
+    if domains:
+        oid, written = domains[-1]["base_oid"], domains[-1]["base"]
+    if oid in types and types[oid]["kind"] == "e":
+        return ColumnType(table_model.ENUM, labels=tuple(types[oid]["labels"]))
     if written.endswith("[]"):
         return ColumnType(table_model.ARRAY)
     if written in _BITS:

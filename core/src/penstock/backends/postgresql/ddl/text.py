@@ -66,6 +66,11 @@ def under_name(text: str, table: Json, ref: TableRef) -> str:
     return "".join(found)
 
 
+def with_value(text: str, column: str) -> str:
+    """A domain's expression, which speaks of VALUE, as one of a column."""
+    return "".join(ident(column) if each == "VALUE" else each for each in _TOKEN.findall(text))
+
+
 def comment(kind: str, of: str, text: str | None) -> list[str]:
     return [] if text is None else [f"COMMENT ON {kind} {of} IS {literal(text)}"]
 

@@ -77,6 +77,16 @@ def _components(type_: Json) -> Iterator[int]:
     return (part for part in parts if part is not None)
 
 
+def enum_type(schema: str, name: str, labels: Sequence[str]) -> Json:
+    """The enum type of one column, as if it had been read."""
+    return {
+        "oid": 0, "array_oid": 0, "schema": schema, "name": name, "kind": "e", "element": None,
+        "relation": None, "extension": None, "comment": None, "labels": list(labels),
+        "base": None, "base_oid": None, "not_null": False, "default": None, "collation": None,
+        "checks": None, "attributes": None, "range": None, "range_oid": None,
+    }  # fmt: skip
+
+
 def type_name(type_: Json) -> str:
     """Quoted, with its schema."""
     return ident(type_["schema"], type_["name"])

@@ -8,6 +8,7 @@ from penstock.backends.api.facts import LoadRequest
 from penstock.backends.postgresql.catalog.existing import Linked
 from penstock.backends.postgresql.catalog.privileges import missing_grant
 from penstock.backends.postgresql.ddl import steps
+from penstock.backends.postgresql.ddl.definition import OWN
 from penstock.backends.postgresql.ddl.foreign_keys import foreign_key_steps
 from penstock.backends.postgresql.ddl.links import relink_steps, unlink_steps
 from penstock.backends.postgresql.errors import planning
@@ -18,7 +19,7 @@ from penstock.backends.postgresql.statements import DIALECT, ident, name
 from penstock.errors import PlanningError
 from penstock.model.plans import LoadPlan, Step
 from penstock.model.table_model import TableDefinition
-from penstock.model.tables import TableRef
+from penstock.model.tables import NotCopied, TableRef
 from penstock.spec.deletes import HARD
 from penstock.spec.modes import REPLACE, UPSERT
 
@@ -138,7 +139,9 @@ def _plan_made(facts: TargetFacts, request: LoadRequest, definition: TableDefini
 
     plan = plan_recreate if request.mode.recreates else plan_missing
     if definition.dialect == DIALECT:
-        return plan(facts, request, definition.content)
+        own = definition.content.get(OWN, ())
+        besides = [NotCopied(kind, label, "", str(request.target)) for kind, label in own]
+        return plan(facts, request, definition.content, besides)
     from penstock.backends.postgresql.load.unlike import read_unlike  # noqa: PLC0415 - it needs Arrow
 
     made = read_unlike(facts.connection, request, definition)

@@ -72,8 +72,9 @@ def plan_recreate(
         *(
             Step(f"type {t['oid']}", f"create type {t['schema']}.{t['name']}", create_type(t))
             for t in missing
+            if t["oid"]
         ),
-        *(_created(request, table, names, version) for table in made),
+        *(_created(request, table, names, version, missing) for table in made),
     ]
     alone = isinstance(request.source, TableRef) and request.source.only
     return LoadPlan(
@@ -92,10 +93,14 @@ def plan_recreate(
     )
 
 
-def _created(request: LoadRequest, table: Json, names: Names, version: int) -> Step:
+def _created(
+    request: LoadRequest, table: Json, names: Names, version: int, types: Sequence[Json]
+) -> Step:
     return steps.before(
         f"create {table['oid']}",
         f"create {names.table(table)}",
+        # Those of its columns alone are made with it, or not at all.
+        *(create_type(each) for each in types if not each["oid"]),
         *creation(request, table, names, version),
     )
 

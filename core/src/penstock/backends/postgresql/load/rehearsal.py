@@ -175,7 +175,7 @@ class Rehearsals:
             with self._connection.transaction(force_rollback=True):
                 self._connection.execute(";\n".join(lines).encode())
                 columns = read_made(self._connection, list(apart.values()), Types(self._connection))
-            settled = _without_rehearsed_ids(self._connection, columns)
+            settled = without_rehearsed_ids(self._connection, columns)
             found |= {ref: settled[made] for ref, made in apart.items()}
         elif schemas:
             undone(self._connection, lines)
@@ -337,7 +337,7 @@ def read_made(
     return {ref: found[oid] for ref, oid in oids.items()}
 
 
-def _without_rehearsed_ids(
+def without_rehearsed_ids(
     connection: Connection, columns: Mapping[TableRef, Sequence[Column]]
 ) -> dict[TableRef, tuple[Column, ...]]:
     """Types that the rehearsal made will have other object ids when they are made to stay."""

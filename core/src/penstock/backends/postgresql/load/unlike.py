@@ -10,41 +10,86 @@ from typing import Any
 from penstock.backends.api.facts import LoadRequest
 from penstock.backends.postgresql.arrow.types import made_for, travels_as
 from penstock.backends.postgresql.catalog.columns import data_type
+from penstock.backends.postgresql.catalog.datatypes import Types
 from penstock.backends.postgresql.compare.conditions import DIALECT
 from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.ddl.definition import plain_table
 from penstock.backends.postgresql.ddl.steps import LAST
-from penstock.backends.postgresql.ddl.text import Json, beside, shortened
+from penstock.backends.postgresql.ddl.text import LONGEST_NAME, Json, beside, shortened
+from penstock.backends.postgresql.ddl.types import (
+    create_type,
+    enum_type,
+    missing_types,
+    read_namesakes,
+    type_name,
+)
 from penstock.backends.postgresql.errors import planning
 from penstock.backends.postgresql.load.plain_tables import can_be_key
-from penstock.backends.postgresql.load.rehearsal import NEEDS, Rehearsals, read_made
+from penstock.backends.postgresql.load.rehearsal import (
+    NEEDS,
+    Rehearsals,
+    read_made,
+    without_rehearsed_ids,
+)
 from penstock.backends.postgresql.load.target_facts import TargetFacts, check_place
 from penstock.backends.postgresql.statements import ident, name
 from penstock.backends.shared.arrow import arrow_type, held_kind
 from penstock.backends.sql.definition import left_unlike
 from penstock.backends.sql.expressions import UUID
 from penstock.backends.sql.rendering import ForeignKey, Rendering, computed_columns, steps_of
+from penstock.backends.sql.rendering import shortened as short_name
 from penstock.errors import PlanningError
 from penstock.model.plans import Step
-from penstock.model.table_model import JSON, TEXT, KeyModel, TableDefinition, TableModel
+from penstock.model.table_model import ENUM, JSON, TEXT, KeyModel, TableDefinition, TableModel
 from penstock.model.tables import Column, NotCopied, TableRef
 
 MOST_CHARACTERS = 10_485_760
 """Of a `varchar(n)`. https://www.postgresql.org/docs/current/datatype-character.html"""
 
 
-def types_for(columns: Sequence[Column], model: TableModel) -> dict[str, str]:
+def enum_types(
+    ref: TableRef,
+    columns: Sequence[Column],
+    definition: TableDefinition,
+    asked: Collection[str] = (),
+) -> dict[str, Json]:
+    """The enum types that are made with a table, by the columns that have them.
+
+    Parameters:
+        columns: with the trait `arrow`, or the server's own.
+        asked: columns whose types somebody has asked for.
+    """
+    if definition.enums != "type":
+        return {}
+    types = definition.model.types
+    return {
+        each.name: enum_type(
+            ref.schema,
+            short_name(f"{ref.name}_{each.name}_enum", LONGEST_NAME),
+            types[each.name].labels,
+        )
+        for each in columns
+        if each.name in types and each.name not in asked and types[each.name].kind == ENUM
+    }
+
+
+def types_for(
+    columns: Sequence[Column], model: TableModel, enums: Mapping[str, Json]
+) -> dict[str, str]:
     """The types of columns that are made like another system's, by name.
 
     Parameters:
         columns: with the trait `arrow`.
         model: of the source; a column's length and JSON, which travel as text, are kept.
+        enums: see `enum_types`.
     """
     found = {each.name: made_for(arrow_type(each)) for each in columns}
     for column, type_ in model.types.items():
         if found.get(column) != "text":
             continue
-        if type_.kind == JSON:
+        if column in enums:
+            found[column] = type_name(enums[column])
+        elif type_.kind == JSON:
             found[column] = "jsonb"
         elif type_.kind == TEXT and 0 < (type_.length or 0) <= MOST_CHARACTERS:
             found[column] = f"character varying({type_.length})"
@@ -57,32 +102,55 @@ def made_columns(
     columns: Sequence[Column],
     types: Mapping[str, str],
     asked: Mapping[str, str],
+    enums: Mapping[str, Json],
 ) -> tuple[Column, ...]:
     """The columns of a table made for others. Where the user names types, which may be anything,
-    it is made, looked at, and rolled back.
+    or some are made with it, it is made, looked at, and rolled back.
 
     Parameters:
         types: of all columns.
         asked: those of them that the user asks for.
+        enums: see `enum_types`.
 
     Raises:
-        PlanningError: it cannot be made, or the server does not know a type.
+        PlanningError: it cannot be made, or the server does not know a type, or knows another one
+            of the name.
     """
     check_place(facts, ref, NEEDS)
-    if not asked:
+    if not (asked or enums):
         with planning("target", f"{NEEDS}: {ref}"):
             return facts.kept(Rehearsals).written(
                 [(c.name, types[c.name], c.nullable) for c in columns]
             )
     for column, wanted in asked.items():
         _check_type(facts.connection, column, wanted)
-    with made_for_columns(facts, ref, columns, types) as made:
-        return read_made(facts.connection, [made], facts.types)[made]
+    if enums:
+        _check_enums(facts.connection, ref, enums)
+    with made_for_columns(facts, ref, columns, types, enums) as made:
+        if not enums:
+            return read_made(facts.connection, [made], facts.types)[made]
+        found = read_made(facts.connection, [made], Types(facts.connection))
+    return without_rehearsed_ids(facts.connection, found)[made]
+
+
+def _check_enums(connection: Connection, ref: TableRef, enums: Mapping[str, Json]) -> None:
+    with planning("target", f"{NEEDS}: {ref}"):
+        there = read_namesakes(connection, [type_name(each) for each in enums.values()])
+    _, lines = missing_types(list(enums.values()), there.__getitem__)
+    if lines:
+        raise PlanningError(
+            f"--enums type: {'; '.join(lines)}: drop it, together with the table that has it, or "
+            "change it to be like the source's (ALTER TYPE ... ADD VALUE)"
+        )
 
 
 @contextmanager
 def made_for_columns(
-    facts: TargetFacts, ref: TableRef, columns: Sequence[Column], types: Mapping[str, str]
+    facts: TargetFacts,
+    ref: TableRef,
+    columns: Sequence[Column],
+    types: Mapping[str, str],
+    enums: Mapping[str, Json],
 ) -> Iterator[TableRef]:
     """See `made_columns`: a table that is there until the transaction is rolled back."""
     connection = facts.connection
@@ -93,6 +161,8 @@ def made_for_columns(
     with planning("target", f"{NEEDS}: {ref}"), connection.transaction(force_rollback=True):
         if not facts.creatable(ref.schema, NEEDS):
             connection.execute(f"CREATE SCHEMA {ident(ref.schema)}")
+        for each in enums.values():
+            connection.execute(create_type(each))
         connection.execute(f"CREATE UNLOGGED TABLE {name(rehearsed)} ({', '.join(definitions)})")
         yield rehearsed
 
@@ -113,8 +183,11 @@ def computing(
 
 
 def kinds_of(columns: Sequence[Column]) -> dict[str, str]:
-    """What columns hold, see `expressions`."""
-    return {column.name: held_kind(travels_as(column)) for column in columns}
+    """What columns hold, see `expressions`. An enum is no text to operators and functions."""
+    return {
+        column.name: "" if data_type(column).kind == "enum" else held_kind(travels_as(column))
+        for column in columns
+    }
 
 
 def _check_type(connection: Connection, column: str, wanted: str) -> None:
@@ -144,13 +217,24 @@ def read_unlike(
         definition: the source's.
     """
     ref, columns, model = request.target, request.made, definition.model
-    written = [(c.name, _written(c), None, c.nullable) for c in columns]
+    named = enum_types(ref, columns, definition)
+    enums = {
+        each.name: named[each.name]
+        for each in columns
+        if each.name in named and data_type(each).name == named[each.name]["name"]
+    }
+    # Until they are made, a text can be a key where they can.
+    keyed = [(c.name, "text" if c.name in enums else _written(c)) for c in columns]
+    written = [
+        (c.name, type_name(enums[c.name]) if c.name in enums else _written(c), None, c.nullable)
+        for c in columns
+    ]
     names = {column.name for column in columns}
     made, warnings = [], []
     for key in model.keys:
         if not names.issuperset(key.columns):
             continue
-        why = _obstacle(connection, written, key)
+        why = _obstacle(connection, keyed, key)
         if why:
             warnings.append(f"key ({', '.join(key.columns)}) of the source is not made: {why}")
         else:
@@ -201,7 +285,7 @@ def read_unlike(
                 ],
             }
         ],
-        "types": [],
+        "types": list(enums.values()),
         "warnings": [*warnings, *rendered.warnings],
     }
     left = (*left_unlike(DIALECT, definition, ref, made), *rendered.left)
@@ -240,13 +324,11 @@ def _sequence(ref: TableRef, column: Json, first: int, step: int) -> Json:
     }  # fmt: skip
 
 
-def _obstacle(
-    connection: Connection, columns: Sequence[tuple[str, str, int | None, bool]], key: KeyModel
-) -> str:
+def _obstacle(connection: Connection, columns: Sequence[tuple[str, str]], key: KeyModel) -> str:
     """Why the server does not make a key; empty where it does."""
-    if can_be_key(key.columns, {name: type_ for name, type_, *_ in columns}):
+    if can_be_key(key.columns, dict(columns)):
         return ""
-    listed = ", ".join(f"{ident(name)} {type_}" for name, type_, *_ in columns)
+    listed = ", ".join(f"{ident(name)} {type_}" for name, type_ in columns)
     unique = f"UNIQUE ({', '.join(map(ident, key.columns))})"
     try:
         with planning("target", f"{NEEDS}"), connection.transaction(force_rollback=True):

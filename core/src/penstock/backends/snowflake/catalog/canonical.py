@@ -18,7 +18,8 @@ def canonical(value: str, type_: Type, kind: str) -> str:
         case "integer":
             return f"CAST(CAST({value} AS NUMBER(38,0)) AS VARCHAR)"
         case "boolean":
-            return f"CASE {value} WHEN TRUE THEN 'true' WHEN FALSE THEN 'false' END"
+            truth = f"CAST({value} AS BOOLEAN)"
+            return f"CASE {truth} WHEN TRUE THEN 'true' WHEN FALSE THEN 'false' END"
         case "bytes":
             return f"LOWER(HEX_ENCODE({value}))"
         case "date":
