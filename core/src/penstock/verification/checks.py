@@ -201,7 +201,10 @@ class _Checks:
         if not note and compared and source and target and source.digest != target.digest:
             note = "as many rows, but not the same ones: the checksums differ"
         if not note and compared and target is None and theirs.missing is None:
-            note = "the target cannot be compared"
+            note = (
+                "not compared: the table may have other rows, and the target cannot tell which "
+                "ones this run has loaded"
+            )
         if self._proof is not None and self._proof.wrong:
             found = difference(self._comparison.spec, self._comparison.run.plan, self._proof)
             note = f"{note}; {found}" if note else found

@@ -12,7 +12,7 @@ from importlib.resources import files
 from typing import Any, ClassVar
 
 from penstock.backends.api.records import ESSENTIAL, Kind
-from penstock.backends.sql.dialect import Dialect
+from penstock.backends.sql.dialect import CatalogDialect, Dialect
 from penstock.backends.sql.loaded_table import LoadRecords
 from penstock.backends.sql.server.session import ServerSession
 from penstock.errors import Diagnosis, PenstockError, PermanentError, PlanningError
@@ -44,6 +44,13 @@ class ControlScripts:
     package: str
     dialect: Dialect
     more: Callable[[str], Mapping[str, str]] = lambda schema: {}
+
+    @classmethod
+    def usual(cls, dialect: CatalogDialect) -> ControlScripts:
+        """Those of a server whose texts may be keys, and that knows CREATE TABLE IF NOT EXISTS."""
+        types = dialect.types
+        names = {"texts": types["text"], "int": types["int4"], "long": types["int8"]}
+        return cls(__package__, dialect, lambda schema: names)
 
     def control(self, schema: str) -> str:
         """All statements."""
