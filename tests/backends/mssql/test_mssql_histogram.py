@@ -47,7 +47,8 @@ def test_what_is_asked() -> None:
     assert "x.stats_column_id = 1" in found
     assert "t.has_filter = 0" in found
     assert found.endswith(
-        "AND c.name = N'it''s' AND p.rows > 0 ORDER BY p.modification_counter, p.rows_sampled DESC"
+        "WHERE c.name = N'it''s' AND p.rows > 0 ORDER BY p.modification_counter, p.rows_sampled"
+        " DESC"
     )
     assert steps.startswith(
         "SELECT CONVERT(nvarchar(60), CAST(h.range_high_key AS decimal(9,2)), 2), h.range_rows,"

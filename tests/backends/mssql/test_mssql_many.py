@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, cast
 
 from penstock.backends.api.records import NOW, Kind
-from penstock.backends.mssql.catalog.tables import of_table, stored
+from penstock.backends.mssql import catalog
+from penstock.backends.mssql.catalog.tables import stored
 from penstock.backends.mssql.dialect import MSSQL
 from penstock.backends.mssql.records import MOST_VALUES, MssqlRecords
-from penstock.backends.mssql.session import MssqlSession, of_many
+from penstock.backends.mssql.session import CATALOG, ONE_TABLE, MssqlSession, of_many
 from penstock.backends.sql.session import keeping
 from penstock.model.tables import TableRef
 
@@ -17,15 +19,22 @@ TABLES = [TableRef("dbo", "a"), TableRef("dbo", "b"), TableRef("dbo", "gone")]
 
 
 def test_a_query_about_one_table_is_put_about_many() -> None:
-    one = "SELECT c.name " + of_table("JOIN sys.columns AS c ON c.object_id = o.object_id")
+    one = f"SELECT c.name {ONE_TABLE} JOIN sys.columns AS c ON c.object_id = o.object_id"
     assert of_many(f"{one} ORDER BY c.column_id", [7, 9]) == (
         "SELECT o.object_id, c.name FROM (SELECT v.object_id FROM (VALUES (7), (9)) AS v"
-        " (object_id)) AS o JOIN sys.columns AS c ON c.object_id = o.object_id WHERE 1 = 1"
+        " (object_id)) AS o JOIN sys.columns AS c ON c.object_id = o.object_id"
         " ORDER BY c.column_id"
     )
     assert of_many(one.replace("SELECT", "SELECT DISTINCT", 1), [7]).startswith(
         "SELECT DISTINCT o.object_id, c.name FROM (SELECT v.object_id"
     )
+
+
+def test_each_query_of_the_catalog_can_be_put_about_many() -> None:
+    names = [file.stem for file in Path(catalog.__path__[0]).joinpath("sql").iterdir()]
+    assert len(names) > 20
+    for name in names:
+        assert of_many(CATALOG[name], [7]).count("FROM (VALUES (7)) AS v (object_id)) AS o ") == 1
 
 
 class Connection:
