@@ -30,20 +30,20 @@ class Played(MssqlSession):
 
     def __init__(self, found: Sequence[Any] = FOUND, steps: Sequence[Any] = STEPS) -> None:
         self.dialect = MSSQL
-        self.asked: list[str] = []
+        self.queries: list[str] = []
         self._answers = [[found] if found else [], list(steps)]
 
     def facts_of_one(self, query: str, table: TableRef) -> list[tuple[Any, ...]]:
-        self.asked.append(query)
-        if len(self.asked) > len(self._answers):
+        self.queries.append(query)
+        if len(self.queries) > len(self._answers):
             raise PlanningError("source: table dbo.t: Invalid object name")
-        return self._answers[len(self.asked) - 1]
+        return self._answers[len(self.queries) - 1]
 
 
 def test_what_is_asked() -> None:
     session = Played()
     assert read_bounds(session, TABLE, KEY, "numeric", MsType("decimal", 9, 2), 1000)
-    found, steps = session.asked
+    found, steps = session.queries
     assert "x.stats_column_id = 1" in found
     assert "t.has_filter = 0" in found
     assert found.endswith(
@@ -100,7 +100,7 @@ def test_where_a_sample_is_better(session: Played) -> None:
 def test_texts_of_another_order_and_servers_without() -> None:
     session = Played()
     assert read_bounds(session, TABLE, KEY, "varchar", MsType("varchar", 9), 1000) is None
-    assert not session.asked
+    assert not session.queries
     session._answers = []
     assert read_bounds(session, TABLE, KEY, "int4", MsType("int"), 1000) is None
 

@@ -258,9 +258,6 @@ class SnowflakeRecords(StageRecords[SnowflakeSession]):
         owner = f"SELECT owner FROM {self.named('stage')} WHERE token = ?"
         return self.connection.rows(owner, [token]) == [(1,)]
 
-    def stage_table(self, token: str) -> str:
-        return self.session.table(TableRef(self.schema, f"stage_{token}"))
-
     def drop_stage(self, token: str) -> None:
         self.connection.rows(f"REMOVE {self.files}/{token}/")
         self.connection.change(f"DROP TABLE IF EXISTS {self.stage_table(token)}")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import secrets
 from abc import abstractmethod
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -147,6 +147,10 @@ class StageRecords(ServerRecords, Generic[S]):
     def holds(self, token: str) -> bool:
         """Whether an attempt owns its partition: in the transaction that is to commit it."""
 
+    def stage_table(self, token: str) -> str:
+        """The table that an attempt may have for what it stages, as statements have it."""
+        return self.session.table(TableRef(self.schema, f"stage_{token}"))
+
     @abstractmethod
     def drop_stage(self, token: str) -> None:
         """Remove what an attempt has staged, which nobody needs, and its row."""
@@ -212,13 +216,9 @@ class StageRecords(ServerRecords, Generic[S]):
         with self.session.translated("stages"):
             for stage in self.stages({}):
                 if stage.token != mine and not (stage.owns and self.is_alive(stage)):
-                    self._try_drop(stage.token)
-
-    def _try_drop(self, token: str) -> None:
-        try:
-            self.drop_stage(token)
-        except PenstockError:
-            return  # it is still locked
+                    # One that is still locked is left to the next sweep.
+                    with suppress(PenstockError), self.session.translated("stages"):
+                        self.drop_stage(stage.token)
 
     def _tested(self, where: Row) -> tuple[str, list[Any]]:
         places = (f"{name} = {self.placeholder(place)}" for place, name in enumerate(where, 1))
