@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.backends.api.facts import KeyStatistics
-from penstock.backends.mssql.catalog.histogram import Step, bounds_of, read_bounds
+from penstock.backends.mssql.catalog.histogram import HistogramStep, bounds_of, read_bounds
 from penstock.backends.mssql.dialect import MSSQL
 from penstock.backends.mssql.session import MssqlSession
 from penstock.backends.mssql.types import MsType
@@ -106,7 +106,12 @@ def test_texts_of_another_order_and_servers_without() -> None:
 
 
 def test_nulls_and_rows_that_have_come_since() -> None:
-    steps = [Step(None, 0, 100), Step("1", 0, 10), Step("2", 0, 70), Step("9", 0, 10)]
+    steps = [
+        HistogramStep(None, 0, 100),
+        HistogramStep("1", 0, 10),
+        HistogramStep("2", 0, 70),
+        HistogramStep("9", 0, 10),
+    ]
     found = bounds_of(steps, "int4", 10)
     assert found is not None
     bounds, nulls = found
@@ -138,7 +143,7 @@ def unique(values: st.SearchStrategy[Any]) -> st.SearchStrategy[list[Any]]:
 def test_bounds_ascend(tag: str, data: st.DataObject) -> None:
     """Else rows would be in two partitions."""
     keys = data.draw(keys_of(tag))
-    steps = [Step(text, 1000.0, 1.0) for text in keys]
+    steps = [HistogramStep(text, 1000.0, 1.0) for text in keys]
     found = bounds_of(steps, tag, 0)
     if found is None:
         return  # keys too close to each other

@@ -40,7 +40,7 @@ _FOUND = (
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class HistogramStep:
     key: str | None
     """As the text of a bound; None for NULL."""
     below: float
@@ -68,7 +68,7 @@ def read_bounds(
         if max(changed or 0, rows - known) > STALE * known:
             return None
         steps = [
-            Step(text, float(below), float(equal))
+            HistogramStep(text, float(below), float(equal))
             for text, below, equal in session.facts_of_one(
                 steps_query(session, int(number), tag, type_), table
             )
@@ -99,7 +99,7 @@ def steps_query(session: MssqlSession, number: int, tag: str, type_: Type) -> st
 
 
 def bounds_of(
-    steps: Sequence[Step], tag: str, more: int
+    steps: Sequence[HistogramStep], tag: str, more: int
 ) -> tuple[tuple[WeightedBound, ...], float] | None:
     """See `read_bounds`.
 

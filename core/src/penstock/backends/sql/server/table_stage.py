@@ -11,7 +11,7 @@ from penstock.backends.api.attempt import Attempt
 from penstock.backends.api.worker import Block, Wait
 from penstock.backends.shared.arrow import Caster, schema_from_text
 from penstock.backends.shared.bulk_loader import BulkLoader
-from penstock.backends.shared.guards import Guard, check_values
+from penstock.backends.shared.guards import ValueGuard, check_values
 from penstock.backends.sql.server.stages import StageRecords
 from penstock.backends.sql.server.writer import ServerStage
 from penstock.errors import Diagnosis, PenstockError, TransientError
@@ -34,7 +34,7 @@ class TableStage(ServerStage[R]):
         attempt: Attempt,
         token: str,
         columns: Sequence[Column],
-        guards: Sequence[Iterable[Guard]],
+        guards: Sequence[Iterable[ValueGuard]],
     ) -> None:
         super().__init__(records, attempt, token)
         self._columns = list(columns)
