@@ -11,7 +11,7 @@ from penstock.backends.mssql.catalog.tables import made_at
 from penstock.backends.mssql.connection import LOCK_TIMEOUT, Connection
 from penstock.backends.mssql.dialect import MSSQL
 from penstock.backends.mssql.errors import INTEGRITY, DriverError, translated
-from penstock.backends.mssql.locks import (
+from penstock.backends.mssql.load.locks import (
     EXCLUSIVE,
     SESSION,
     SHARED,

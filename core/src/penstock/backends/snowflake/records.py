@@ -19,7 +19,13 @@ from penstock.backends.snowflake.catalog.tables import facts_of
 from penstock.backends.snowflake.connection import Connection, Error
 from penstock.backends.snowflake.dialect import SNOWFLAKE
 from penstock.backends.snowflake.errors import translated
-from penstock.backends.snowflake.leases import BEATEN, LAPSE_SECONDS, Leases, is_gone, this_process
+from penstock.backends.snowflake.load.leases import (
+    BEATEN,
+    LAPSE_SECONDS,
+    Leases,
+    is_gone,
+    this_process,
+)
 from penstock.backends.snowflake.session import SnowflakeSession
 from penstock.backends.sql.server.records import CONTROL, KEYS, ControlScripts
 from penstock.backends.sql.server.stages import StageRecords, StageRow, table_changed
