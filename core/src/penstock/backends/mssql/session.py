@@ -51,7 +51,7 @@ class MssqlSession(InterruptibleSession):
         return self.facts_of_one(query, table)
 
     def asked(self, name: str, table: TableRef) -> list[Row]:
-        """What one of the catalog's queries says of a table."""
+        """The answer to one of the catalog's queries about a table."""
         return self.facts(CATALOG[name], table)
 
     def facts_of_one(self, query: str, table: TableRef) -> list[Row]:

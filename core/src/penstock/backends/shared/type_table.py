@@ -98,7 +98,7 @@ class TypeTable(Generic[T]):
         """With the type of its values in record batches, as a trait.
 
         Raises:
-            PlanningError: there is none.
+            PlanningError: values of the type do not travel.
         """
         kind = self.arrow_type(type_)
         if kind is None:
@@ -121,7 +121,7 @@ class TypeTable(Generic[T]):
             name: the column's.
 
         Raises:
-            UsageError: it is none.
+            UsageError: not a type.
         """
         check_type(self._written, name, written)
         return written.strip()

@@ -1,5 +1,5 @@
-"""What a table has that its model has no place for, so that another one of SQL Server's can be made
-exactly like it; and what hangs on it."""
+"""Parts of a table that its model has no place for, with which SQL Server makes another one exactly
+like it; and the objects that depend on it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from penstock.errors import PlanningError
 from penstock.model.tables import NotCopied, TableRef
 
 OWN = "mssql"
-"""What a definition's content has besides."""
+"""The key of a definition's content under which they are."""
 DISABLED = "disabled"
 GRANTS, COMMENTS = "grants", "comments"
 _ROWSTORE = {1: "CLUSTERED", 2: "NONCLUSTERED"}
@@ -96,7 +96,7 @@ def _index(
 
 
 def attached(session: MssqlSession, table: TableRef) -> tuple[NotCopied, ...]:
-    """What hangs on a table, and is not made for another one."""
+    """Objects that depend on a table, and are not made for another one."""
     rows = session.asked("attached", table)
     with suppress(PlanningError):  # Babelfish has no such view
         rows += session.asked("security_policies", table)

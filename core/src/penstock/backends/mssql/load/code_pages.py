@@ -34,7 +34,7 @@ def code_page(column: Column) -> int:
 
 
 def unknown(texts: pa.Array, page: int) -> pa.Array:
-    """Which values have a character that a code page does not have."""
+    """Tells for each value whether it has a character that a code page does not have."""
     odd = pc.invert(pc.string_is_ascii(texts)).fill_null(False)
     if not pc.any(odd).as_py():
         return odd

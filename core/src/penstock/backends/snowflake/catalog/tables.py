@@ -1,4 +1,4 @@
-"""What the server's catalog knows of tables."""
+"""Tables and their keys, from the server's catalog."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def listed(
     table: TableRef,
     read: Callable[[SnowflakeSession, str, str], Mapping[TableRef, tuple[T, ...]]],
 ) -> tuple[T, ...]:
-    """What SHOW lists of a table; with it, of all that are `known`, by their schemas.
+    """The answer of SHOW about a table; with it, about all that are `known`, by their schemas.
 
     Parameters:
         read: takes the place that is asked about, and what it is for messages.

@@ -62,7 +62,8 @@ class LockRecords(StageRecords[S]):
         yield  # steps are transactions
 
     def hold_run(self, run_id: str, *, shared: bool = True) -> None:
-        """As an attempt does it when it commits: meanwhile the run cannot be started over."""
+        """Keep the run from being started over until the transaction ends, as attempts that commit
+        do."""
         self._wait(self.lock(f"penstock:run:{run_id}"), f"run {run_id}", shared=shared)
 
     def hold_loads(self, table: TableRef, seconds: float) -> None:

@@ -27,7 +27,7 @@ S = TypeVar("S", bound=InterruptibleSession)
 
 @dataclass(frozen=True, slots=True)
 class StageRow:
-    """What the control tables say of a stage."""
+    """A stage, as the control tables have it."""
 
     token: str
     partition_id: str
@@ -42,9 +42,9 @@ class StageRow:
 
 class StageRecords(ServerRecords, Generic[S]):
     told: ClassVar[Sequence[str]] = ()
-    """What is asked of a stage besides, as SELECT lists it."""
+    """Further columns of a stage to read, as SELECT lists them."""
     row_form: ClassVar[str] = "VALUES ({})"
-    """What follows INSERT INTO a table; `{}` stands for the values."""
+    """The text after INSERT INTO and the table's name; `{}` stands for the values."""
     sign: ClassVar[str] = "beats = beats + 1"
     """The changes of a row that are a sign of life."""
     besides: ClassVar[Collection[str]] = ("stage",)
@@ -83,11 +83,11 @@ class StageRecords(ServerRecords, Generic[S]):
 
     @abstractmethod
     def made_at(self, table: TableRef) -> str | None:
-        """What is another one for a table that was made anew; None, or empty, where it is not
-        there."""
+        """A text that differs once a table has been dropped and made again; None, or empty, where
+        there is no such table."""
 
     def when_made(self, made: str) -> str:
-        """The same for people."""
+        """When that was, for people."""
         return made
 
     def check_alone(self, run_id: str, table: TableRef, mode: Mode, mine: int) -> None:
@@ -123,7 +123,7 @@ class StageRecords(ServerRecords, Generic[S]):
     # Attempts
 
     def new_token(self, before: str) -> str:
-        """A name for an attempt, by which others see whether it lives; empty where there is none
+        """A name for an attempt, by which others see whether it is alive; empty if none can be had
         right now.
 
         Parameters:
@@ -133,7 +133,7 @@ class StageRecords(ServerRecords, Generic[S]):
 
     @abstractmethod
     def guarding(self, run_id: str, partition_id: str) -> AbstractContextManager[None]:
-        """A transaction in which nobody else looks whose a partition is."""
+        """A transaction that keeps others from finding out, or changing, who owns a partition."""
 
     @abstractmethod
     def is_alive(self, stage: StageRow) -> bool:
@@ -153,10 +153,10 @@ class StageRecords(ServerRecords, Generic[S]):
 
     @abstractmethod
     def drop_stage(self, token: str) -> None:
-        """Remove what an attempt has staged, which nobody needs, and its row."""
+        """Remove an attempt's staged rows, and its row in `stage`."""
 
     def claimed(self) -> tuple[str, Sequence[Any]]:
-        """What follows in a new row, and its values."""
+        """Further values of a new row, as the statement has them, and its parameters."""
         return "", ()
 
     def stages(self, where: Row) -> list[StageRow]:

@@ -61,7 +61,7 @@ class TableStage(ServerStage[R]):
 
     @abstractmethod
     def refused(self, error: BaseException) -> BaseException:
-        """What an error of `load` means."""
+        """An error of `load` as one of ours."""
 
     def as_loaded(self, batch: Any) -> Any:
         """A batch as the loader takes it."""
@@ -73,7 +73,7 @@ class TableStage(ServerStage[R]):
         return -1
 
     def check(self) -> None:
-        """What the loader says is heard with the next block."""
+        """The loader's errors are raised with the next block."""
 
     def write(self, block: Block, wait: Wait) -> None:
         batch = self._caster.cast(block)
