@@ -6,7 +6,7 @@ from contextlib import suppress
 
 from penstock.backends.api.scratch import Scratch
 from penstock.backends.mssql.capabilities import SOURCE, TARGET
-from penstock.backends.mssql.location import AnyUrls
+from penstock.backends.mssql.drivers.urls import AnyUrls
 from penstock.backends.shared.installed import check_installed
 from penstock.backends.sql.backend import ModularBackend
 from penstock.model.tables import TableRef
