@@ -8,7 +8,7 @@ from functools import partial
 
 from penstock.backends.mssql.connection import Connection
 from penstock.backends.mssql.dialect import MSSQL, OLDER
-from penstock.backends.mssql.errors import planning, translated
+from penstock.backends.mssql.errors import translated
 from penstock.backends.mssql.types import type_of
 from penstock.backends.sql.dialect import Type
 from penstock.backends.sql.server.queries import Queries
@@ -16,7 +16,6 @@ from penstock.backends.sql.server.session import InterruptibleSession
 from penstock.backends.sql.session import Row
 from penstock.model.tables import TableRef
 
-BATCH = 1000
 ONE_TABLE = "FROM (SELECT CAST(? AS int) AS object_id) AS o"
 """In a query for `facts`: the table that is asked about."""
 CATALOG = Queries("penstock.backends.mssql.catalog", {"table": ONE_TABLE})
@@ -108,11 +107,6 @@ class MssqlSession(InterruptibleSession):
             yield
         finally:
             self.connection.change("IF @@TRANCOUNT > 0 ROLLBACK TRANSACTION")
-
-    def stream(self, query: str, subject: str) -> Iterator[Row]:
-        with planning(self.side, subject):
-            for rows in self.connection.stream(query, BATCH):
-                yield from rows
 
     def describe(self, query: str, subject: str) -> list[tuple[str, Type]]:
         # It runs nothing, see
