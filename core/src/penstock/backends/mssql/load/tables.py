@@ -12,10 +12,9 @@ from penstock.backends.mssql.dialect import BY_BYTES
 from penstock.backends.mssql.load.exchange import like
 from penstock.backends.mssql.load.likeness import identity_steps, made_alike
 from penstock.backends.mssql.session import MssqlSession
-from penstock.backends.shared.arrow import held_kinds
 from penstock.backends.sql.definition import Besides
-from penstock.backends.sql.load_plan import TargetTables
 from penstock.backends.sql.relations import check_is_table
+from penstock.backends.sql.server.target import ServerTables
 from penstock.backends.sql.session import Session
 from penstock.errors import PlanningError
 from penstock.model.codec import from_json
@@ -49,7 +48,7 @@ def key_type(column: Column, definition: TableDefinition) -> str:
     return f"nvarchar({length}) COLLATE {BY_BYTES}"
 
 
-class MssqlTables(TargetTables):
+class MssqlTables(ServerTables):
     unique_keys = staticmethod(unique_keys)  # type: ignore[assignment] # of its own sessions
 
     def besides(self, session: Session, request: LoadRequest, columns: Sequence[Column]) -> Besides:
@@ -79,9 +78,6 @@ class MssqlTables(TargetTables):
                 if session.dialect.ident(name) in clause:
                     found[clause] = f"{type_} can be in no key; --types '{name}=nvarchar(100)' can"
         return found
-
-    def kinds(self, columns: Sequence[Column]) -> Mapping[str, str]:
-        return held_kinds(columns)
 
     def guards(self, column: Column) -> bool:
         return column.type == "tinyint"
