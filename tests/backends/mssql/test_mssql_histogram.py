@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.backends.api.facts import KeyStatistics
-from penstock.backends.mssql.catalog.histogram import Step, bounds_of, read_bounds
+from penstock.backends.mssql.catalog.histogram import HistogramStep, bounds_of, read_bounds
 from penstock.backends.mssql.dialect import MSSQL
 from penstock.backends.mssql.session import MssqlSession
 from penstock.backends.mssql.types import MsType
@@ -30,24 +30,25 @@ class Played(MssqlSession):
 
     def __init__(self, found: Sequence[Any] = FOUND, steps: Sequence[Any] = STEPS) -> None:
         self.dialect = MSSQL
-        self.asked: list[str] = []
+        self.queries: list[str] = []
         self._answers = [[found] if found else [], list(steps)]
 
     def facts_of_one(self, query: str, table: TableRef) -> list[tuple[Any, ...]]:
-        self.asked.append(query)
-        if len(self.asked) > len(self._answers):
+        self.queries.append(query)
+        if len(self.queries) > len(self._answers):
             raise PlanningError("source: table dbo.t: Invalid object name")
-        return self._answers[len(self.asked) - 1]
+        return self._answers[len(self.queries) - 1]
 
 
 def test_what_is_asked() -> None:
     session = Played()
     assert read_bounds(session, TABLE, KEY, "numeric", MsType("decimal", 9, 2), 1000)
-    found, steps = session.asked
+    found, steps = session.queries
     assert "x.stats_column_id = 1" in found
     assert "t.has_filter = 0" in found
     assert found.endswith(
-        "AND c.name = N'it''s' AND p.rows > 0 ORDER BY p.modification_counter, p.rows_sampled DESC"
+        "WHERE c.name = N'it''s' AND p.rows > 0 ORDER BY p.modification_counter, p.rows_sampled"
+        " DESC"
     )
     assert steps.startswith(
         "SELECT CONVERT(nvarchar(60), CAST(h.range_high_key AS decimal(9,2)), 2), h.range_rows,"
@@ -99,13 +100,18 @@ def test_where_a_sample_is_better(session: Played) -> None:
 def test_texts_of_another_order_and_servers_without() -> None:
     session = Played()
     assert read_bounds(session, TABLE, KEY, "varchar", MsType("varchar", 9), 1000) is None
-    assert not session.asked
+    assert not session.queries
     session._answers = []
     assert read_bounds(session, TABLE, KEY, "int4", MsType("int"), 1000) is None
 
 
 def test_nulls_and_rows_that_have_come_since() -> None:
-    steps = [Step(None, 0, 100), Step("1", 0, 10), Step("2", 0, 70), Step("9", 0, 10)]
+    steps = [
+        HistogramStep(None, 0, 100),
+        HistogramStep("1", 0, 10),
+        HistogramStep("2", 0, 70),
+        HistogramStep("9", 0, 10),
+    ]
     found = bounds_of(steps, "int4", 10)
     assert found is not None
     bounds, nulls = found
@@ -137,7 +143,7 @@ def unique(values: st.SearchStrategy[Any]) -> st.SearchStrategy[list[Any]]:
 def test_bounds_ascend(tag: str, data: st.DataObject) -> None:
     """Else rows would be in two partitions."""
     keys = data.draw(keys_of(tag))
-    steps = [Step(text, 1000.0, 1.0) for text in keys]
+    steps = [HistogramStep(text, 1000.0, 1.0) for text in keys]
     found = bounds_of(steps, tag, 0)
     if found is None:
         return  # keys too close to each other

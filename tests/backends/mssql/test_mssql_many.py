@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, cast
 
 from penstock.backends.api.records import NOW, Kind
-from penstock.backends.mssql.catalog.tables import of_table, stored
+from penstock.backends.mssql import catalog
+from penstock.backends.mssql.catalog.tables import stored
+from penstock.backends.mssql.connection import LOCK_TIMEOUT
 from penstock.backends.mssql.dialect import MSSQL
+from penstock.backends.mssql.errors import DriverError
 from penstock.backends.mssql.records import MOST_VALUES, MssqlRecords
-from penstock.backends.mssql.session import MssqlSession, of_many
+from penstock.backends.mssql.session import CATALOG, ONE_TABLE, MssqlSession, of_many
 from penstock.backends.sql.session import keeping
 from penstock.model.tables import TableRef
 
@@ -17,15 +21,22 @@ TABLES = [TableRef("dbo", "a"), TableRef("dbo", "b"), TableRef("dbo", "gone")]
 
 
 def test_a_query_about_one_table_is_put_about_many() -> None:
-    one = "SELECT c.name " + of_table("JOIN sys.columns AS c ON c.object_id = o.object_id")
+    one = f"SELECT c.name {ONE_TABLE} JOIN sys.columns AS c ON c.object_id = o.object_id"
     assert of_many(f"{one} ORDER BY c.column_id", [7, 9]) == (
         "SELECT o.object_id, c.name FROM (SELECT v.object_id FROM (VALUES (7), (9)) AS v"
-        " (object_id)) AS o JOIN sys.columns AS c ON c.object_id = o.object_id WHERE 1 = 1"
+        " (object_id)) AS o JOIN sys.columns AS c ON c.object_id = o.object_id"
         " ORDER BY c.column_id"
     )
     assert of_many(one.replace("SELECT", "SELECT DISTINCT", 1), [7]).startswith(
         "SELECT DISTINCT o.object_id, c.name FROM (SELECT v.object_id"
     )
+
+
+def test_each_query_of_the_catalog_can_be_put_about_many() -> None:
+    names = [file.stem for file in Path(catalog.__path__[0]).joinpath("sql").iterdir()]
+    assert len(names) > 20
+    for name in names:
+        assert of_many(CATALOG[name], [7]).count("FROM (VALUES (7)) AS v (object_id)) AS o ") == 1
 
 
 class Connection:
@@ -97,3 +108,29 @@ def test_no_statement_has_more_values_than_the_server_takes() -> None:
     rows = [{"run_id": f"r{n}", "step_id": "s"} for n in range(MOST_VALUES)]
     records.add(Kind.STEP, rows)
     assert [len(values) for _, values in connection.asked] == [MOST_VALUES, MOST_VALUES]
+
+
+class Locked(Connection):
+    """One stage of the dead is still locked, another one is not."""
+
+    def rows(self, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        if "APPLOCK_TEST" in query:
+            return [(1,)]
+        return [("locked", "a", 1, 0, 1), ("mine", "b", 1, 0, 1), ("free", "c", 1, 0, 0)]
+
+    def change(self, statement: str, values: Sequence[Any] = ()) -> int:
+        if statement.startswith("DROP TABLE") and "stage locked" in statement:
+            raise DriverError("HYT00", "Lock request time out period exceeded")
+        return super().change(statement, values)
+
+
+def test_a_stage_that_is_still_locked_is_left_to_the_next_sweep() -> None:
+    connection = Locked()
+    records = MssqlRecords(MssqlSession(cast("Any", connection)), "penstock", loading=True)
+    records.sweep("mine")
+    changed = [statement for statement, _ in connection.asked]
+    assert 'DROP TABLE IF EXISTS "penstock"."stage free"' in changed
+    assert not any("stage mine" in statement for statement in changed)
+    deleted = [values for statement, values in connection.asked if statement.startswith("DELETE")]
+    assert deleted == [["free"]]
+    assert changed[-1] == LOCK_TIMEOUT

@@ -31,7 +31,7 @@ class Catalog:
     def __init__(self, *rows: tuple[Any, ...]) -> None:
         self._rows = rows
 
-    def facts(self, query: str, table: TableRef) -> list[tuple[Any, ...]]:
+    def asked(self, name: str, table: TableRef) -> list[tuple[Any, ...]]:
         return list(self._rows)
 
 

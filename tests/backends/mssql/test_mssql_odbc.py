@@ -21,6 +21,7 @@ import pytest
 from penstock.backends.api.registry import find_backend
 from penstock.backends.mssql import backend
 from penstock.backends.mssql.connection import connect
+from penstock.backends.mssql.drivers.odbc_location import ODBC_URLS, odbc_string
 from penstock.backends.mssql.drivers.row_texts import (
     JSON_ROWS,
     LITERAL_ROWS,
@@ -28,8 +29,8 @@ from penstock.backends.mssql.drivers.row_texts import (
     inserts,
     parts,
 )
+from penstock.backends.mssql.drivers.urls import urls_of
 from penstock.backends.mssql.errors import DriverError, from_driver
-from penstock.backends.mssql.location import ODBC_URLS, odbc_string, urls_of
 from penstock.backends.mssql.types import MAX, MsType
 from penstock.errors import PermanentError, TransientError, UsageError
 

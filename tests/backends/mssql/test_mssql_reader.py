@@ -127,7 +127,9 @@ def asked(monkeypatch: pytest.MonkeyPatch, rows: int, size: int, seconds: float)
     connection = Connection.__new__(Connection)
     driver = Slow(rows, size, seconds)
     monkeypatch.setattr(connection, "driver", driver, raising=False)
-    monkeypatch.setattr("penstock.backends.mssql.connection.time.monotonic", lambda: driver.now)
+    monkeypatch.setattr(
+        "penstock.backends.shared.growing_batches.time.monotonic", lambda: driver.now
+    )
     found = connection.batches("SELECT ...", BATCH_ROWS, BATCH_BYTES)
     assert sum(batch.num_rows for batch in found) == rows
     return driver.asked

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from penstock import CopySpec, PlanningError, Tuning, tune
-from penstock.backends.mssql.scratch import MssqlScratch
+from penstock.backends.mssql.load.scratch import MssqlScratch
 from penstock.tuning.sweep import Begun, Note
 
 from .mssql_tables import execute, is_babelfish, rows

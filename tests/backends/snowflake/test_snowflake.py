@@ -19,7 +19,7 @@ from penstock.backends.shared.arrow import kind_of
 from penstock.backends.snowflake.catalog.names import swapped
 from penstock.backends.snowflake.connection import connect
 from penstock.backends.snowflake.errors import from_driver
-from penstock.backends.snowflake.leases import is_gone, this_process
+from penstock.backends.snowflake.load.leases import is_gone, this_process
 from penstock.backends.snowflake.load.stage import new_folder
 from penstock.backends.snowflake.location import URLS, login, place
 from penstock.backends.snowflake.session import SnowflakeSession

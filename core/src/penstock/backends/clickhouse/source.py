@@ -15,13 +15,13 @@ from penstock.backends.shared.arrow import TRAIT
 from penstock.backends.sql import keys
 from penstock.backends.sql.definition import definition_of, plain_model
 from penstock.backends.sql.described import TableQuery
-from penstock.backends.sql.relations import TYPE, matching, read_relations
+from penstock.backends.sql.relations import TYPE
 from penstock.backends.sql.source import SqlSource
 from penstock.errors import PlanningError
 from penstock.model.extents import Key
 from penstock.model.snapshots import Snapshot, SourceState
 from penstock.model.table_model import TableDefinition
-from penstock.model.tables import Column, NotCopied, Relation, TableRef
+from penstock.model.tables import Column, Relation, TableRef
 
 DIALECT = "clickhouse"
 ORDER, PARTITION = "order", "partition"
@@ -95,11 +95,6 @@ class ClickHouseSource(SqlSource):
         others = list(others_of(self._clickhouse, relation, columns))
         found = definition_of(DIALECT, columns, model, others=others)
         return replace(found, content={**found.content, ORDER: sorting, PARTITION: partition})
-
-    def others(self, include: Sequence[str], exclude: Sequence[str]) -> tuple[NotCopied, ...]:
-        known = read_relations(self._session)
-        views = matching([table for table in known if known[table]], include, exclude)
-        return tuple(NotCopied("views", str(view)) for view in views)
 
     # Sizes
 

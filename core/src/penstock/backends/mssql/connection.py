@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -11,20 +10,15 @@ import pyarrow as pa
 from penstock.backends.mssql.catalog.canonical import UTF8
 from penstock.backends.mssql.dialect import MSSQL
 from penstock.backends.mssql.drivers.opening import open_driver
+from penstock.backends.mssql.drivers.urls import server_of_url
 from penstock.backends.mssql.errors import translated
-from penstock.backends.mssql.location import server_of_url
 from penstock.backends.mssql.types import MsType
+from penstock.backends.shared.growing_batches import growing
 from penstock.errors import Diagnosis, PermanentError
 
 # SQL Server 2016.
 OLDEST = 13
 _COUNTED = ("INSERT", "UPDATE", "DELETE")
-# Of a stream's first batch, whose rows may be of any size; and what the next one may grow by.
-FIRST_ROWS = 64
-GROWTH = 8.0
-# While the driver waits for the rows of a batch it lets no other thread run, such as the one that
-# tells that a worker is alive: so where rows come slowly, a batch has few.
-BATCH_SECONDS = 1.0
 # Names are quoted and NULL is no value, as the standard has it: the driver's own defaults, which a
 # server's options may change.
 # Nobody waits for a lock for ever, which is the server's own default.
@@ -98,22 +92,11 @@ class Connection:
         """The rows of a query as record batches; the first one comes even if it has no rows.
 
         Parameters:
-            most: so many rows at most in each.
-            size: so many bytes, as far as a batch's rows are like those of the one before.
+            most, size: see `growing`.
             types: see `Driver.batch`.
         """
         self.driver.execute(query)
-        rows = min(FIRST_ROWS, most)
-        while True:
-            begun = time.monotonic()
-            batch = self.driver.batch(rows, types)
-            growth = min(GROWTH, BATCH_SECONDS / max(1e-6, time.monotonic() - begun))
-            count, each = batch.num_rows, batch.nbytes / max(1, batch.num_rows)
-            yield batch
-            del batch  # before there is another one
-            if count < rows:
-                return
-            rows = max(1, min(most, int(rows * growth), int(size / max(1.0, each))))
+        return growing(lambda rows: self.driver.batch(rows, types), most, size)
 
     def load(
         self, table: str, columns: Mapping[str, MsType], batches: Iterator[pa.RecordBatch]

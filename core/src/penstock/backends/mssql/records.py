@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any, TypeVar
+from typing import Any
 
-from penstock.backends.api.records import Hold, Kind, Row
+from penstock.backends.api.records import Kind, Row
 from penstock.backends.mssql.catalog.tables import made_at
 from penstock.backends.mssql.connection import LOCK_TIMEOUT, Connection
 from penstock.backends.mssql.dialect import MSSQL
 from penstock.backends.mssql.errors import INTEGRITY, DriverError, translated
-from penstock.backends.mssql.locks import (
+from penstock.backends.mssql.load.locks import (
     EXCLUSIVE,
     SESSION,
     SHARED,
@@ -22,18 +21,14 @@ from penstock.backends.mssql.locks import (
     wait_for,
 )
 from penstock.backends.mssql.session import MssqlSession
+from penstock.backends.sql.server.named_locks import LockRecords
 from penstock.backends.sql.server.records import CONTROL, KEYS, ControlScripts
-from penstock.backends.sql.server.stages import StageRecords, StageRow
-from penstock.errors import Diagnosis, TransientError
 from penstock.model.tables import TableRef
 
 # What a session waits for a lock on the target, while others wait for it.
 LOCK_MS = 5_000
-T = TypeVar("T")
-LOOK_EVERY = 0.2
 # Of one statement; the server takes 2,100.
 MOST_VALUES = 2_000
-MAKING_SECONDS = 60
 
 
 def _named(schema: str) -> dict[str, str]:
@@ -48,8 +43,7 @@ SCRIPTS = ControlScripts(__package__, MSSQL, _named)
 ddl = SCRIPTS.control
 
 
-class MssqlRecords(StageRecords[MssqlSession]):
-    steps_with_records = True
+class MssqlRecords(LockRecords[MssqlSession]):
     scheme = "mssql"
     kept_in = "schema"
     listing = "SELECT name FROM sys.tables WHERE schema_id = SCHEMA_ID(?)"
@@ -66,25 +60,19 @@ class MssqlRecords(StageRecords[MssqlSession]):
 
     # Locks
 
-    @contextmanager
-    def holding(self, name: str, what: str) -> Iterator[None]:
-        with self.transaction():
-            self._wait(name, what, EXCLUSIVE)
-            yield
-
     def keep(self, name: str) -> bool:
         return try_lock(self.connection, name, owner=SESSION)
 
     def is_held(self, names: Sequence[str]) -> bool:
         return not are_free(self.connection, names)
 
-    # The tables
+    def release(self, name: str) -> None:
+        release(self.connection, name)
 
-    @contextmanager
-    def making(self) -> Iterator[None]:
-        with self.transaction():
-            wait_for(self.connection, self.lock("penstock:control"), MAKING_SECONDS, CONTROL)
-            yield
+    def wait_for(self, name: str, seconds: float, what: str, *, shared: bool = False) -> None:
+        wait_for(self.connection, name, seconds, what, mode=SHARED if shared else EXCLUSIVE)
+
+    # The tables
 
     @contextmanager
     def hurried(self) -> Iterator[None]:
@@ -128,24 +116,6 @@ class MssqlRecords(StageRecords[MssqlSession]):
                 values,
             )
 
-    def joins(self, run_ids: Sequence[str]) -> bool:
-        return bool(self.batch_id)
-
-    def transact_all(self, run_ids: Sequence[str], body: Callable[[], T], hold: Hold) -> T:
-        with translated("target", f"{len(run_ids)} runs"), self.transaction():
-            # Always in the same order, so that two batches cannot deadlock.
-            for run_id in sorted(run_ids):
-                self._hold_for(run_id, hold)
-            return body()
-
-    def _hold_for(self, run_id: str, hold: Hold) -> None:
-        whole = hold in (Hold.CHANGE, Hold.ALONE)
-        self.hold_run(run_id, EXCLUSIVE if whole else SHARED)
-        if not whole:
-            mode = SHARED if hold is Hold.STEP else EXCLUSIVE
-            name = self.lock(f"penstock:committed:{run_id}")
-            self._wait(name, f"commit records of run {run_id}", mode)
-
     def _add(self, kind: Kind, row: Row) -> int:
         # An error would end the transaction.
         if kind is Kind.COMMIT:
@@ -187,75 +157,7 @@ class MssqlRecords(StageRecords[MssqlSession]):
         with suppress(DriverError):  # of a session that has ended
             self.connection.change("IF @@TRANCOUNT > 0 ROLLBACK TRANSACTION")
 
-    def transact(
-        self,
-        run_id: str,
-        body: Callable[[], T],
-        hold: Hold = Hold.CHANGE,
-        partition_ids: Sequence[str] = (),
-        patience: float = 0,
-    ) -> T:
-        with translated("target", f"run {run_id}"), self.transaction():
-            self._wait_for_attempts(run_id, partition_ids, patience)
-            self._hold_for(run_id, hold)
-            if hold is Hold.ALONE:
-                # What the run's open attempts do is void from here on.
-                self.void({"run_id": run_id})
-            return body()
-
-    def hold_run(self, run_id: str, mode: str) -> None:
-        """As an attempt does it when it commits: meanwhile the run cannot be started over."""
-        self._wait(self.lock(f"penstock:run:{run_id}"), f"run {run_id}", mode)
-
-    def hold_loads(self, table: TableRef, seconds: float) -> None:
-        """Keep attempts of all runs from loading a table until the transaction ends."""
-        wait_for(self.connection, self.lock(f"penstock:load:{table}"), seconds, f"table {table}")
-
-    def hold_making(self, table: TableRef) -> None:
-        """Keep other runs from making what is missing until the transaction ends: two that make the
-        same would fail one of them."""
-        self._wait(self.lock("penstock:making"), f"table {table}", EXCLUSIVE)
-
-    def _wait(self, name: str, what: str, mode: str) -> None:
-        wait_for(self.connection, name, self.patience.stall_timeout, what, mode=mode)
-
-    def _wait_for_attempts(
-        self, run_id: str, partition_ids: Sequence[str], patience: float
-    ) -> None:
-        """Keep attempts of some partitions from beginning; those that are open are waited for."""
-        until = time.monotonic() + patience
-        for partition_id in partition_ids:
-            self.guard_partition(run_id, partition_id)
-            while self.owners({"run_id": run_id, "partition_id": partition_id}):
-                if time.monotonic() >= until:
-                    raise TransientError(
-                        f"target: run {run_id}: an attempt of partition {partition_id} is open "
-                        f"for more than {patience:g} s; try again once it has ended",
-                        Diagnosis(side="target"),
-                    )
-                time.sleep(LOOK_EVERY)
-
-    # Attempts: each has a lock by its token's name as long as it lives
-
-    def new_token(self, before: str) -> str:
-        if before:
-            release(self.connection, self.lock(before))
-        token = super().new_token(before)
-        return token if try_lock(self.connection, self.lock(token), owner=SESSION) else ""
-
-    @contextmanager
-    def guarding(self, run_id: str, partition_id: str) -> Iterator[None]:
-        with self.transaction():
-            self.guard_partition(run_id, partition_id)
-            yield
-
-    def guard_partition(self, run_id: str, partition_id: str) -> None:
-        """Keep others from looking whose a partition is, until the transaction ends."""
-        name = self.lock(f"penstock:{run_id}:{partition_id}")
-        self._wait(name, f"partition {partition_id} of run {run_id}", EXCLUSIVE)
-
-    def is_alive(self, stage: StageRow) -> bool:
-        return not are_free(self.connection, [self.lock(stage.token)])
+    # Attempts
 
     def holds(self, token: str) -> bool:
         return (
@@ -285,7 +187,3 @@ class MssqlRecords(StageRecords[MssqlSession]):
 
     def when_made(self, made: str) -> str:
         return made.partition(":")[2]
-
-    @contextmanager
-    def alone(self, run_id: str, step_id: str = "") -> Iterator[None]:
-        yield  # steps are transactions

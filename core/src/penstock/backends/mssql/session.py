@@ -8,16 +8,17 @@ from functools import partial
 
 from penstock.backends.mssql.connection import Connection
 from penstock.backends.mssql.dialect import MSSQL, OLDER
-from penstock.backends.mssql.errors import planning, translated
+from penstock.backends.mssql.errors import translated
 from penstock.backends.mssql.types import type_of
 from penstock.backends.sql.dialect import Type
+from penstock.backends.sql.server.queries import Queries
 from penstock.backends.sql.server.session import InterruptibleSession
 from penstock.backends.sql.session import Row
 from penstock.model.tables import TableRef
 
-BATCH = 1000
 ONE_TABLE = "FROM (SELECT CAST(? AS int) AS object_id) AS o"
 """In a query for `facts`: the table that is asked about."""
+CATALOG = Queries("penstock.backends.mssql.catalog", {"table": ONE_TABLE})
 
 
 class MssqlSession(InterruptibleSession):
@@ -47,6 +48,10 @@ class MssqlSession(InterruptibleSession):
         if self.known is not None and ONE_TABLE in query:
             return self.known.about(query, table, partial(self._facts_of_many, query))
         return self.facts_of_one(query, table)
+
+    def asked(self, name: str, table: TableRef) -> list[Row]:
+        """The answer to one of the catalog's queries about a table."""
+        return self.facts(CATALOG[name], table)
 
     def facts_of_one(self, query: str, table: TableRef) -> list[Row]:
         """The same, about this table alone."""
@@ -102,11 +107,6 @@ class MssqlSession(InterruptibleSession):
             yield
         finally:
             self.connection.change("IF @@TRANCOUNT > 0 ROLLBACK TRANSACTION")
-
-    def stream(self, query: str, subject: str) -> Iterator[Row]:
-        with planning(self.side, subject):
-            for rows in self.connection.stream(query, BATCH):
-                yield from rows
 
     def describe(self, query: str, subject: str) -> list[tuple[str, Type]]:
         # It runs nothing, see

@@ -15,7 +15,7 @@ from contextlib import suppress
 from penstock.backends.mssql.connection import LOCK_TIMEOUT, Connection, connect
 from penstock.backends.mssql.dialect import MSSQL
 from penstock.backends.mssql.errors import DriverError, planning, translated
-from penstock.backends.mssql.locks import SESSION, SHARED, release, try_lock
+from penstock.backends.mssql.load.locks import SESSION, SHARED, release, try_lock
 from penstock.backends.sql.server.records import lock_name
 from penstock.errors import Diagnosis, PenstockError, PlanningError, SnapshotLost
 from penstock.model.snapshots import Snapshot

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.backends.shared import guards
-from penstock.backends.shared.guards import Guard
+from penstock.backends.shared.guards import ValueGuard
 from penstock.backends.shared.made_types import MadeTypes, with_units
 from penstock.backends.shared.type_table import TypeLine, TypeTable
 from penstock.model import table_model as model
@@ -82,33 +82,35 @@ _MINUTE = 60_000_000
 _TICKS = pa.array([0, 3, 7, -3, -7], pa.int64())
 
 
-def _texts(of: MsType) -> Iterator[Guard]:
+def _texts(of: MsType) -> Iterator[ValueGuard]:
     if of.length != MAX:
         yield guards.characters(of.length, of)
 
 
-def _octets(of: MsType) -> Iterator[Guard]:
+def _octets(of: MsType) -> Iterator[ValueGuard]:
     if of.length != MAX:
         yield guards.octets(of.length, of)
 
 
-def _all_octets(of: MsType) -> Iterator[Guard]:
+def _all_octets(of: MsType) -> Iterator[ValueGuard]:
     yield guards.all_octets(of.length, of)
 
 
 # The first and the last day of a type, see
 # https://learn.microsoft.com/en-us/sql/t-sql/data-types/date-and-time-types
-def _ticks(of: MsType) -> Iterator[Guard]:
+def _ticks(of: MsType) -> Iterator[ValueGuard]:
     yield guards.days(date(1753, 1, 1), date(9999, 12, 31), of)
-    yield Guard("a time in its ticks (.000, .003, .007 s), or a column of datetime2", _off_tick)
+    yield ValueGuard(
+        "a time in its ticks (.000, .003, .007 s), or a column of datetime2", _off_tick
+    )
 
 
-def _minutes(of: MsType) -> Iterator[Guard]:
+def _minutes(of: MsType) -> Iterator[ValueGuard]:
     yield guards.days(date(1900, 1, 1), date(2079, 6, 6), of)
     yield guards.steps(_MINUTE, of)
 
 
-def _fractions(of: MsType) -> Iterator[Guard]:
+def _fractions(of: MsType) -> Iterator[ValueGuard]:
     if of.length < MICROS:
         yield guards.steps(int(10 ** (MICROS - of.length)), of)
 

@@ -11,7 +11,6 @@ from penstock.backends.mssql.catalog.tables import COLLATION, IDENTITY, table_co
 from penstock.backends.mssql.connection import connect
 from penstock.backends.mssql.dialect import MssqlDialect
 from penstock.backends.mssql.load.stage import BulkStage
-from penstock.backends.mssql.locks import SHARED
 from penstock.backends.mssql.records import MssqlRecords
 from penstock.backends.mssql.session import MssqlSession
 from penstock.backends.shared.staged import StagedWriter
@@ -88,7 +87,7 @@ class MssqlLoading(ServerLoading[MssqlRecords, BulkStage]):
             )
 
     def hold_run(self) -> None:
-        self._own.hold_run(self._attempt.spec.run_id, SHARED)
+        self._own.hold_run(self._attempt.spec.run_id)
 
 
 class MssqlHooks(ServerHooks[MssqlRecords, BulkStage]):

@@ -18,14 +18,14 @@ Changed = Callable[[pa.Array], pa.Array]
 
 
 @dataclass(frozen=True, slots=True)
-class Guard:
+class ValueGuard:
     expected: str
     """For messages."""
     changed: Changed
 
 
 def check_values(
-    batch: pa.RecordBatch, guards: Sequence[Iterable[Guard]], subject: str, passed: int
+    batch: pa.RecordBatch, guards: Sequence[Iterable[ValueGuard]], subject: str, passed: int
 ) -> None:
     """
     Parameters:
@@ -47,41 +47,43 @@ def check_values(
                 )
 
 
-def characters(most: int, type_: object) -> Guard:
+def characters(most: int, type_: object) -> ValueGuard:
     """Texts that are longer than their type."""
-    return Guard(f"a value of {type_}", lambda array: pc.greater(pc.utf8_length(array), most))
+    return ValueGuard(f"a value of {type_}", lambda array: pc.greater(pc.utf8_length(array), most))
 
 
-def octets(most: int, type_: object) -> Guard:
+def octets(most: int, type_: object) -> ValueGuard:
     """Bytes that are more than their type has."""
-    return Guard(f"a value of {type_}", lambda array: pc.greater(pc.binary_length(array), most))
+    return ValueGuard(
+        f"a value of {type_}", lambda array: pc.greater(pc.binary_length(array), most)
+    )
 
 
-def all_octets(count: int, type_: object) -> Guard:
+def all_octets(count: int, type_: object) -> ValueGuard:
     """Bytes that are not as many as their type always has."""
-    return Guard(
+    return ValueGuard(
         f"{count} bytes, as {type_} has them",
         lambda array: pc.not_equal(pc.binary_length(array), count),
     )
 
 
-def days(first: date, last: date, type_: object) -> Guard:
+def days(first: date, last: date, type_: object) -> ValueGuard:
     """Times that are not of the days that their type has."""
 
     def outside(array: pa.Array) -> pa.Array:
         found = array.cast(pa.date32(), safe=False)  # without the time of the day
         return pc.or_(pc.less(found, first), pc.greater(found, last))
 
-    return Guard(f"a day from {first} to {last}, as {type_} has them", outside)
+    return ValueGuard(f"a day from {first} to {last}, as {type_} has them", outside)
 
 
-def steps(step: int, type_: object) -> Guard:
+def steps(step: int, type_: object) -> ValueGuard:
     """Times between two values of their type.
 
     Parameters:
         step: microseconds from one value to the next one.
     """
-    return Guard(
+    return ValueGuard(
         f"a time without more digits than {type_} has",
         lambda array: remains(array.cast(pa.int64()), step),
     )

@@ -10,7 +10,7 @@ from typing import Generic, Protocol, TypeVar
 import pyarrow as pa
 
 from penstock.backends.shared.arrow import TRAIT
-from penstock.backends.shared.guards import Guard
+from penstock.backends.shared.guards import ValueGuard
 from penstock.backends.shared.made_types import MadeTypes, check_type
 from penstock.errors import PlanningError
 from penstock.model.table_model import OTHER
@@ -45,7 +45,7 @@ class TypeLine(Generic[T]):
     tag: str | Callable[[T], str] = ""
     kind: str = OTHER
     travels: str = "{}"
-    guards: Callable[[T], Iterator[Guard]] | None = None
+    guards: Callable[[T], Iterator[ValueGuard]] | None = None
 
 
 class TypeTable(Generic[T]):
@@ -98,7 +98,7 @@ class TypeTable(Generic[T]):
         """With the type of its values in record batches, as a trait.
 
         Raises:
-            PlanningError: there is none.
+            PlanningError: values of the type do not travel.
         """
         kind = self.arrow_type(type_)
         if kind is None:
@@ -108,7 +108,7 @@ class TypeTable(Generic[T]):
             )
         return replace(column, traits={**column.traits, TRAIT: kind})
 
-    def guards(self, type_: T) -> Iterator[Guard]:
+    def guards(self, type_: T) -> Iterator[ValueGuard]:
         """See `TypeLine`."""
         guards = self.line(type_).guards
         if guards is not None:
@@ -121,7 +121,7 @@ class TypeTable(Generic[T]):
             name: the column's.
 
         Raises:
-            UsageError: it is none.
+            UsageError: not a type.
         """
         check_type(self._written, name, written)
         return written.strip()

@@ -19,7 +19,13 @@ from penstock.backends.snowflake.catalog.tables import facts_of
 from penstock.backends.snowflake.connection import Connection, Error
 from penstock.backends.snowflake.dialect import SNOWFLAKE
 from penstock.backends.snowflake.errors import translated
-from penstock.backends.snowflake.leases import BEATEN, LAPSE_SECONDS, Leases, is_gone, this_process
+from penstock.backends.snowflake.load.leases import (
+    BEATEN,
+    LAPSE_SECONDS,
+    Leases,
+    is_gone,
+    this_process,
+)
 from penstock.backends.snowflake.session import SnowflakeSession
 from penstock.backends.sql.server.records import CONTROL, KEYS, ControlScripts
 from penstock.backends.sql.server.stages import StageRecords, StageRow, table_changed
@@ -257,9 +263,6 @@ class SnowflakeRecords(StageRecords[SnowflakeSession]):
     def holds(self, token: str) -> bool:
         owner = f"SELECT owner FROM {self.named('stage')} WHERE token = ?"
         return self.connection.rows(owner, [token]) == [(1,)]
-
-    def stage_table(self, token: str) -> str:
-        return self.session.table(TableRef(self.schema, f"stage_{token}"))
 
     def drop_stage(self, token: str) -> None:
         self.connection.rows(f"REMOVE {self.files}/{token}/")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import AbstractContextManager
 
 from penstock.backends.shared.refusals import as_planning
@@ -15,8 +14,6 @@ from penstock.backends.sql.dialect import Type
 from penstock.backends.sql.server.session import InterruptibleSession
 from penstock.backends.sql.session import Row
 from penstock.model.tables import TableRef
-
-BATCH = 1000
 
 
 class SnowflakeSession(InterruptibleSession):
@@ -58,11 +55,6 @@ class SnowflakeSession(InterruptibleSession):
 
     def translated(self, subject: str = "") -> AbstractContextManager[None]:
         return translated(self.side, subject)
-
-    def stream(self, query: str, subject: str) -> Iterator[Row]:
-        with as_planning(), self.translated(subject):
-            for rows in self.connection.stream(query, BATCH):
-                yield from rows
 
     def describe(self, query: str, subject: str) -> list[tuple[str, Type]]:
         with as_planning(), self.translated(subject):

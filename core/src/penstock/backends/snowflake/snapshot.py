@@ -16,7 +16,7 @@ from penstock.model.tables import Relation, TableRef
 _OTHERWISE = "; use --snapshot none if nobody writes to the source meanwhile"
 
 
-class HeldMoment:
+class HeldTimestamp:
     """Nothing holds it: the server keeps what it needs for as long as the tables retain it
     (DATA_RETENTION_TIME_IN_DAYS)."""
 
@@ -55,4 +55,4 @@ def _check(session: SnowflakeSession, relation: Relation) -> None:
         raise PlanningError(f"{error.message}{_OTHERWISE}", error.diagnosis) from error
 
 
-hold_snapshot = HeldMoment
+hold_snapshot = HeldTimestamp

@@ -15,8 +15,7 @@ from itertools import pairwise
 from typing import Any
 
 from penstock.backends.api.facts import WeightedBound
-from penstock.backends.mssql.catalog.tables import of_table
-from penstock.backends.mssql.session import MssqlSession
+from penstock.backends.mssql.session import ONE_TABLE, MssqlSession
 from penstock.backends.sql.between import middles, time_of
 from penstock.backends.sql.dialect import Type
 from penstock.errors import PlanningError
@@ -41,7 +40,7 @@ _FOUND = (
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class HistogramStep:
     key: str | None
     """As the text of a bound; None for NULL."""
     below: float
@@ -69,7 +68,7 @@ def read_bounds(
         if max(changed or 0, rows - known) > STALE * known:
             return None
         steps = [
-            Step(text, float(below), float(equal))
+            HistogramStep(text, float(below), float(equal))
             for text, below, equal in session.facts_of_one(
                 steps_query(session, int(number), tag, type_), table
             )
@@ -87,8 +86,8 @@ def found_query(session: MssqlSession, key: Key) -> str:
     """The freshest statistic on a column, and how it came about."""
     return (
         "SELECT TOP (1) t.stats_id, t.name, p.rows, p.rows_sampled, p.modification_counter,"
-        f" CONVERT(varchar(10), p.last_updated, 23) {of_table(_FOUND)}"
-        f" AND c.name = {session.dialect.literal(key.text)} AND p.rows > 0"
+        f" CONVERT(varchar(10), p.last_updated, 23) {ONE_TABLE} {_FOUND}"
+        f" WHERE c.name = {session.dialect.literal(key.text)} AND p.rows > 0"
         " ORDER BY p.modification_counter, p.rows_sampled DESC"
     )
 
@@ -96,11 +95,11 @@ def found_query(session: MssqlSession, key: Key) -> str:
 def steps_query(session: MssqlSession, number: int, tag: str, type_: Type) -> str:
     apply = f"CROSS APPLY sys.dm_db_stats_histogram(o.object_id, {number}) AS h"
     text = session.dialect.bound_text(tag, f"CAST(h.range_high_key AS {type_})")
-    return f"SELECT {text}, h.range_rows, h.equal_rows {of_table(apply)} ORDER BY h.step_number"
+    return f"SELECT {text}, h.range_rows, h.equal_rows {ONE_TABLE} {apply} ORDER BY h.step_number"
 
 
 def bounds_of(
-    steps: Sequence[Step], tag: str, more: int
+    steps: Sequence[HistogramStep], tag: str, more: int
 ) -> tuple[tuple[WeightedBound, ...], float] | None:
     """See `read_bounds`.
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from hashlib import sha256
 
-from penstock.backends.mssql.catalog.tables import of_table
 from penstock.backends.mssql.dialect import MSSQL
 from penstock.backends.mssql.session import MssqlSession
 from penstock.errors import Diagnosis, PermanentError
@@ -18,20 +17,6 @@ from penstock.model.tables import Relation, TableRef
 
 # Between a table's name and its partition's.
 _MARK = "#"
-# Partition n lies between the boundaries n - 1 and n, whichever of them it includes.
-_PARTS = (
-    "JOIN sys.indexes AS i ON i.object_id = o.object_id AND i.index_id IN (0, 1)"
-    " JOIN sys.partition_schemes AS d ON d.data_space_id = i.data_space_id"
-    " JOIN sys.partition_functions AS f ON f.function_id = d.function_id"
-    " JOIN sys.index_columns AS x ON x.object_id = i.object_id AND x.index_id = i.index_id"
-    " AND x.partition_ordinal = 1"
-    " JOIN sys.columns AS c ON c.object_id = x.object_id AND c.column_id = x.column_id"
-    " JOIN sys.partitions AS p ON p.object_id = i.object_id AND p.index_id = i.index_id"
-    " LEFT JOIN sys.partition_range_values AS low ON low.function_id = f.function_id"
-    " AND low.boundary_id = p.partition_number - 1"
-    " LEFT JOIN sys.partition_range_values AS high ON high.function_id = f.function_id"
-    " AND high.boundary_id = p.partition_number"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,20 +31,7 @@ class Part:
 
 def parts_of(session: MssqlSession, table: TableRef) -> list[Part]:
     """Empty where the table is not partitioned."""
-
-    def text(value: str) -> str:
-        kind = f"CAST(SQL_VARIANT_PROPERTY({value}, 'BaseType') AS nvarchar(128))"
-        return (
-            f"CASE WHEN {kind} LIKE '%date%' THEN CONVERT(nvarchar(200), {value}, 121)"
-            f" ELSE CAST({value} AS nvarchar(200)) END"
-        )
-
-    found = session.facts(
-        "SELECT p.partition_number, f.name, c.name, f.boundary_value_on_right,"
-        f" {text('low.value')}, {text('high.value')}, p.rows"
-        f" {of_table(_PARTS)} ORDER BY p.partition_number",
-        table,
-    )
+    found = session.asked("partitions", table)
     return [
         Part(
             int(number),

@@ -8,7 +8,7 @@ from typing import Any
 
 from penstock.backends.mssql.catalog.links import read_comments, read_foreign_keys
 from penstock.backends.mssql.catalog.own_parts import OwnIndex, OwnParts, read_indexes
-from penstock.backends.mssql.catalog.tables import COLLATION, of_table, table_columns, unique_keys
+from penstock.backends.mssql.catalog.tables import COLLATION, table_columns, unique_keys
 from penstock.backends.mssql.session import MssqlSession
 from penstock.backends.mssql.types import MAX, TYPES, MsType
 from penstock.backends.sql.dialect import LOWER, UPPER
@@ -62,29 +62,8 @@ def read_parts(session: MssqlSession, table: TableRef) -> tuple[TableModel, OwnP
     names = [column.name for column in columns]
     # Columns from whose values others can be computed as well elsewhere.
     exact = [column.name for column in columns if not _is_rounded(column.traits[TYPE])]
-    more = (
-        "JOIN sys.columns AS c ON c.object_id = o.object_id"
-        " LEFT JOIN sys.computed_columns AS k"
-        " ON k.object_id = c.object_id AND k.column_id = c.column_id"
-        " LEFT JOIN sys.identity_columns AS i"
-        " ON i.object_id = c.object_id AND i.column_id = c.column_id"
-        " LEFT JOIN sys.default_constraints AS d ON d.object_id = c.default_object_id"
-    )
-    facts = {
-        name: said
-        for name, *said in session.facts(
-            "SELECT c.name, c.is_sparse, c.is_rowguidcol, k.definition, k.is_persisted,"
-            " CAST(i.seed_value AS varchar(40)), CAST(i.increment_value AS varchar(40)),"
-            f" d.definition, d.name, d.is_system_named {of_table(more)}",
-            table,
-        )
-    }
-    checks = session.facts(
-        "SELECT k.name, k.is_system_named, k.definition, k.is_not_trusted, k.is_disabled "
-        + of_table("JOIN sys.check_constraints AS k ON k.parent_object_id = o.object_id")
-        + " ORDER BY k.name",
-        table,
-    )
+    facts = {name: said for name, *said in session.asked("column_parts", table)}
+    checks = session.asked("checks", table)
     own = OwnParts(
         {name: called for name, (*_, called, unnamed) in facts.items() if called and not unnamed},
         tuple(text for _, _, text, distrusted, _ in checks if distrusted),

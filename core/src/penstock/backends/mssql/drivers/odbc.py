@@ -20,9 +20,10 @@ import pyodbc
 
 from penstock.backends.mssql.catalog.canonical import counted
 from penstock.backends.mssql.drivers.driver import CLOSE_SECONDS
+from penstock.backends.mssql.drivers.odbc_location import ODBC_URLS, odbc_string
 from penstock.backends.mssql.drivers.row_texts import READS_JSON, inserts
 from penstock.backends.mssql.errors import DriverError
-from penstock.backends.mssql.location import CONNECT_SECONDS, ODBC_URLS, odbc_string
+from penstock.backends.mssql.location import CONNECT_SECONDS
 from penstock.backends.mssql.types import TYPES, MsType
 from penstock.backends.shared.in_use import InUse
 from penstock.errors import UsageError

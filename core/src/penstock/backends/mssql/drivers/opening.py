@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from penstock.backends.mssql.drivers.driver import Driver
-from penstock.backends.mssql.location import ODBC_URLS, urls_of
+from penstock.backends.mssql.drivers.odbc_location import ODBC_URLS
+from penstock.backends.mssql.drivers.urls import urls_of
 from penstock.errors import Diagnosis, UsageError
 
 LIBRARIES = {

@@ -1,1 +1,1 @@
-"""Tables that are made, stages that are filled, and what a column would change."""
+"""Tables that are made, stages that are filled, locks, and values that a column would change."""

@@ -10,19 +10,19 @@ import pyarrow.compute as pc
 
 from penstock.backends.mssql.catalog.tables import CODE_PAGE
 from penstock.backends.mssql.types import TYPES
-from penstock.backends.shared.guards import Guard
+from penstock.backends.shared.guards import ValueGuard
 from penstock.backends.sql.relations import TYPE
 from penstock.model.tables import Column
 
 _UTF8 = 65001
 
 
-def guards_of(column: Column) -> Iterator[Guard]:
+def guards_of(column: Column) -> Iterator[ValueGuard]:
     """Those of its type and of its collation."""
     yield from TYPES.guards(column.traits[TYPE])
     if page := code_page(column):
         advice = "make the column nvarchar, or give it a collation of UTF-8"
-        yield Guard(
+        yield ValueGuard(
             f"characters of code page {page} ({advice})", lambda array: unknown(array, page)
         )
 
@@ -34,7 +34,7 @@ def code_page(column: Column) -> int:
 
 
 def unknown(texts: pa.Array, page: int) -> pa.Array:
-    """Which values have a character that a code page does not have."""
+    """Tells for each value whether it has a character that a code page does not have."""
     odd = pc.invert(pc.string_is_ascii(texts)).fill_null(False)
     if not pc.any(odd).as_py():
         return odd

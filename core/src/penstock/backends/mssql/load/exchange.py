@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from penstock.backends.mssql.catalog.own_parts import DISABLED
 from penstock.backends.mssql.catalog.table_model import read_parts
-from penstock.backends.mssql.catalog.tables import of_table
 from penstock.backends.mssql.dialect import MSSQL
 from penstock.backends.mssql.load.likeness import (
     LONGEST_NAME,
@@ -76,16 +75,8 @@ def like(
 
 
 def _grants(session: MssqlSession, table: TableRef) -> list[str]:
-    more = (
-        "JOIN sys.database_permissions AS p ON p.class = 1 AND p.major_id = o.object_id"
-        " LEFT JOIN sys.columns AS c ON c.object_id = p.major_id AND c.column_id = p.minor_id"
-    )
     found = []
-    for state, permission, column, grantee in session.facts(
-        "SELECT p.state_desc, p.permission_name, c.name, USER_NAME(p.grantee_principal_id)"
-        f" {of_table(more)} ORDER BY p.grantee_principal_id, p.type, p.minor_id",
-        table,
-    ):
+    for state, permission, column, grantee in session.asked("grants", table):
         verb, _, option = state.partition("_")
         on = MSSQL.table(table) + (f" ({MSSQL.ident(column)})" if column else "")
         ending = " WITH GRANT OPTION" if option else ""
@@ -94,14 +85,8 @@ def _grants(session: MssqlSession, table: TableRef) -> list[str]:
 
 
 def _comments(session: MssqlSession, table: TableRef) -> list[str]:
-    more = (
-        "JOIN sys.extended_properties AS p ON p.class = 1 AND p.major_id = o.object_id"
-        " LEFT JOIN sys.columns AS c ON c.object_id = p.major_id AND c.column_id = p.minor_id"
-    )
     found = []
-    for name, text, column in session.facts(
-        f"SELECT p.name, CAST(p.value AS nvarchar(4000)), c.name {of_table(more)}", table
-    ):
+    for name, text, column in session.asked("properties", table):
         value = "NULL" if text is None else MSSQL.literal(text)
         found.append(MSSQL.property_made(table, column or "", name, value))
     return found

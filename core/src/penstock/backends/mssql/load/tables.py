@@ -7,15 +7,14 @@ from dataclasses import replace
 
 from penstock.backends.api.facts import LoadRequest
 from penstock.backends.mssql.catalog.own_parts import COMMENTS, GRANTS, OWN, OwnParts, attached
-from penstock.backends.mssql.catalog.tables import enabled_indexes, of_table, unique_keys
+from penstock.backends.mssql.catalog.tables import enabled_indexes, unique_keys
 from penstock.backends.mssql.dialect import BY_BYTES
 from penstock.backends.mssql.load.exchange import like
 from penstock.backends.mssql.load.likeness import identity_steps, made_alike
 from penstock.backends.mssql.session import MssqlSession
-from penstock.backends.shared.arrow import held_kinds
 from penstock.backends.sql.definition import Besides
-from penstock.backends.sql.load_plan import TargetTables
 from penstock.backends.sql.relations import check_is_table
+from penstock.backends.sql.server.target import ServerTables
 from penstock.backends.sql.session import Session
 from penstock.errors import PlanningError
 from penstock.model.codec import from_json
@@ -49,7 +48,7 @@ def key_type(column: Column, definition: TableDefinition) -> str:
     return f"nvarchar({length}) COLLATE {BY_BYTES}"
 
 
-class MssqlTables(TargetTables):
+class MssqlTables(ServerTables):
     unique_keys = staticmethod(unique_keys)  # type: ignore[assignment] # of its own sessions
 
     def besides(self, session: Session, request: LoadRequest, columns: Sequence[Column]) -> Besides:
@@ -80,9 +79,6 @@ class MssqlTables(TargetTables):
                     found[clause] = f"{type_} can be in no key; --types '{name}=nvarchar(100)' can"
         return found
 
-    def kinds(self, columns: Sequence[Column]) -> Mapping[str, str]:
-        return held_kinds(columns)
-
     def guards(self, column: Column) -> bool:
         return column.type == "tinyint"
 
@@ -108,28 +104,14 @@ class MssqlTables(TargetTables):
         """
         check_is_table(session, table, needs)
         assert isinstance(session, MssqlSession)
-        keys = session.facts(
-            "SELECT OBJECT_SCHEMA_NAME(f.parent_object_id), OBJECT_NAME(f.parent_object_id) "
-            + of_table("JOIN sys.foreign_keys AS f ON f.referenced_object_id = o.object_id"),
-            table,
-        )
+        keys = session.asked("referencing", table)
         others = sorted({f"{schema}.{name}" for schema, name in keys} - {str(table)})
         if others:
             raise PlanningError(
                 f"{needs}: foreign keys of other tables point to {table}: {', '.join(others)}; "
                 "drop them first, or use --mode replace"
             )
-        bound = session.facts(
-            "SELECT DISTINCT OBJECT_SCHEMA_NAME(d.referencing_id) + '.' +"
-            " OBJECT_NAME(d.referencing_id) "
-            + of_table(
-                "JOIN sys.sql_expression_dependencies AS d ON d.referenced_id = o.object_id"
-                " AND d.is_schema_bound_reference = 1 AND d.referencing_id <> o.object_id"
-                " JOIN sys.objects AS r ON r.object_id = d.referencing_id"
-                " AND r.parent_object_id <> o.object_id"
-            ),
-            table,
-        )
+        bound = session.asked("schema_bound", table)
         if bound:
             raise PlanningError(
                 f"{needs}: expected nothing WITH SCHEMABINDING on {table}, found "

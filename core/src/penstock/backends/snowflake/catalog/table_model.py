@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 
 from penstock.backends.snowflake.catalog.names import shown, swapped
+from penstock.backends.snowflake.catalog.tables import listed
 from penstock.backends.snowflake.session import SnowflakeSession
 from penstock.backends.sql.described import TableQuery
 from penstock.backends.sql.expressions import read
@@ -77,21 +77,10 @@ def _column(
 
 def foreign_keys(session: SnowflakeSession, table: TableRef) -> tuple[ForeignKeyModel, ...]:
     """Those that are declared: Snowflake lets any rows in."""
-    if session.known is not None:
-        return session.known.about("foreign keys", table, partial(_of_many, session))
-    return _listed(session, f"TABLE {session.dialect.table(table)}", f"{table}").get(table, ())
+    return listed(session, "foreign keys", table, _foreign_keys)
 
 
-def _of_many(
-    session: SnowflakeSession, tables: Sequence[TableRef]
-) -> dict[TableRef, tuple[ForeignKeyModel, ...]]:
-    found: dict[TableRef, tuple[ForeignKeyModel, ...]] = {}
-    for schema in {table.schema for table in tables}:
-        found |= _listed(session, f"SCHEMA {session.dialect.ident(schema)}", f"schema {schema}")
-    return {table: found.get(table, ()) for table in tables}
-
-
-def _listed(
+def _foreign_keys(
     session: SnowflakeSession, place: str, subject: str
 ) -> dict[TableRef, tuple[ForeignKeyModel, ...]]:
     rows = session.fetch(f"SHOW IMPORTED KEYS IN {place}", subject)

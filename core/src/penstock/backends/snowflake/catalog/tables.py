@@ -1,9 +1,9 @@
-"""What the server's catalog knows of tables."""
+"""Tables and their keys, from the server's catalog."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
 
 from penstock.backends.snowflake.catalog.names import swapped
 from penstock.backends.snowflake.session import SnowflakeSession
@@ -11,6 +11,7 @@ from penstock.backends.sql.described import TableQuery
 from penstock.backends.sql.unique_keys import DeclaredKey
 from penstock.model.tables import TableRef
 
+T = TypeVar("T")
 # Columns of what SHOW lists of a key.
 _SCHEMA, _TABLE, _COLUMN, _PLACE, _NAME = 2, 3, 4, 5, 6
 _FACTS = TableQuery(
@@ -22,20 +23,33 @@ _FACTS = TableQuery(
 )
 
 
+def listed(
+    session: SnowflakeSession,
+    what: str,
+    table: TableRef,
+    read: Callable[[SnowflakeSession, str, str], Mapping[TableRef, tuple[T, ...]]],
+) -> tuple[T, ...]:
+    """The answer of SHOW about a table; with it, about all that are `known`, by their schemas.
+
+    Parameters:
+        read: takes the place that is asked about, and what it is for messages.
+    """
+    dialect = session.dialect
+    if session.known is None:
+        return read(session, f"TABLE {dialect.table(table)}", f"table {table}").get(table, ())
+
+    def ask(tables: Sequence[TableRef]) -> dict[TableRef, tuple[T, ...]]:
+        found: dict[TableRef, tuple[T, ...]] = {}
+        for schema in {each.schema for each in tables}:
+            found |= read(session, f"SCHEMA {dialect.ident(schema)}", f"schema {schema}")
+        return {each: found.get(each, ()) for each in tables}
+
+    return session.known.about(what, table, ask)
+
+
 def unique_keys(session: SnowflakeSession, table: TableRef) -> tuple[DeclaredKey, ...]:
     """Those that are declared, the primary key first."""
-    if session.known is not None:
-        return session.known.about("unique keys", table, partial(_keys_of_many, session))
-    return _keys(session, f"TABLE {session.dialect.table(table)}", f"table {table}").get(table, ())
-
-
-def _keys_of_many(
-    session: SnowflakeSession, tables: Sequence[TableRef]
-) -> dict[TableRef, tuple[DeclaredKey, ...]]:
-    found: dict[TableRef, tuple[DeclaredKey, ...]] = {}
-    for schema in {table.schema for table in tables}:
-        found |= _keys(session, f"SCHEMA {session.dialect.ident(schema)}", f"schema {schema}")
-    return {table: found.get(table, ()) for table in tables}
+    return listed(session, "unique keys", table, _keys)
 
 
 def _keys(

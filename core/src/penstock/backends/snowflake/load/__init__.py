@@ -1,1 +1,1 @@
-"""Stages, and the table that a run loads."""
+"""Stages, and the signs of life of those who are at work."""

@@ -25,7 +25,7 @@ from penstock.backends.shared.transfer import Transfer
 from penstock.backends.snowflake.catalog.names import swapped
 from penstock.backends.snowflake.connection import Error
 from penstock.backends.snowflake.errors import translated
-from penstock.backends.snowflake.leases import is_gone, this_process
+from penstock.backends.snowflake.load.leases import is_gone, this_process
 from penstock.backends.snowflake.records import SnowflakeRecords
 from penstock.backends.sql.server.writer import ServerStage
 from penstock.errors import Diagnosis, PermanentError

@@ -45,7 +45,7 @@ class BatchQueryReader(BatchReader, Generic[S]):
         return session.rows_of(spec.relation), tested
 
     def travelling(self, session: S, value: str, type_: Any) -> str:
-        """What is selected of a value, so that the driver has one that can be in a record batch."""
+        """The expression to select for a value, so that the driver can put it in a record batch."""
         return self.types.travelling(value, type_)
 
     # The same for all

@@ -11,6 +11,9 @@ from penstock.backends.shared.refusals import as_planning
 from penstock.backends.sql.dialect import Type
 from penstock.backends.sql.session import NamedRelations, Row
 
+STREAMED = 1000
+"""Rows that are fetched at once, where few are needed."""
+
 
 class ServerConnection(Protocol):
     """What it is asked raises the driver's errors."""
@@ -74,6 +77,11 @@ class InterruptibleConnection(ServerConnection, Protocol):
 
     def close(self) -> None: ...
 
+    def stream(self, query: str, count: int) -> Iterator[list[Row]]:
+        """The rows of a query, at most `count` at once, over a session of its own: this one answers
+        other questions in between, and its transaction survives an error of the query."""
+        ...
+
 
 class InterruptibleSession(ServerSession):
     """One whose statements another thread can end."""
@@ -83,4 +91,9 @@ class InterruptibleSession(ServerSession):
     @property
     @abstractmethod
     def server(self) -> str:
-        """What tells the server's database from others."""
+        """A text that tells the server's database from others."""
+
+    def stream(self, query: str, subject: str) -> Iterator[Row]:
+        with as_planning(), self.translated(subject):
+            for rows in self.connection.stream(query, STREAMED):
+                yield from rows

@@ -54,12 +54,12 @@ class ServerSource(SqlSource, Generic[S]):
 
     @abstractmethod
     def layout(self, table: TableRef) -> tuple[str, str]:
-        """What is another one for a table whose rows were stored anew, and for one that consists of
-        other partitions; see `SourceState`."""
+        """Two texts: one differs once a table's rows have been stored anew, the other one once it
+        consists of other partitions; see `SourceState`."""
 
     @abstractmethod
     def stored(self, table: TableRef) -> TableStatistics:
-        """What is known of a table without reading it, but for its default key."""
+        """Statistics of a table, without reading it and without its default key."""
 
     @abstractmethod
     def leading(self, table: TableRef) -> Sequence[str]:

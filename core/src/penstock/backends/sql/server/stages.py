@@ -9,7 +9,7 @@ from __future__ import annotations
 import secrets
 from abc import abstractmethod
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -27,7 +27,7 @@ S = TypeVar("S", bound=InterruptibleSession)
 
 @dataclass(frozen=True, slots=True)
 class StageRow:
-    """What the control tables say of a stage."""
+    """A stage, as the control tables have it."""
 
     token: str
     partition_id: str
@@ -42,9 +42,9 @@ class StageRow:
 
 class StageRecords(ServerRecords, Generic[S]):
     told: ClassVar[Sequence[str]] = ()
-    """What is asked of a stage besides, as SELECT lists it."""
+    """Further columns of a stage to read, as SELECT lists them."""
     row_form: ClassVar[str] = "VALUES ({})"
-    """What follows INSERT INTO a table; `{}` stands for the values."""
+    """The text after INSERT INTO and the table's name; `{}` stands for the values."""
     sign: ClassVar[str] = "beats = beats + 1"
     """The changes of a row that are a sign of life."""
     besides: ClassVar[Collection[str]] = ("stage",)
@@ -83,11 +83,11 @@ class StageRecords(ServerRecords, Generic[S]):
 
     @abstractmethod
     def made_at(self, table: TableRef) -> str | None:
-        """What is another one for a table that was made anew; None, or empty, where it is not
-        there."""
+        """A text that differs once a table has been dropped and made again; None, or empty, where
+        there is no such table."""
 
     def when_made(self, made: str) -> str:
-        """The same for people."""
+        """When that was, for people."""
         return made
 
     def check_alone(self, run_id: str, table: TableRef, mode: Mode, mine: int) -> None:
@@ -123,7 +123,7 @@ class StageRecords(ServerRecords, Generic[S]):
     # Attempts
 
     def new_token(self, before: str) -> str:
-        """A name for an attempt, by which others see whether it lives; empty where there is none
+        """A name for an attempt, by which others see whether it is alive; empty if none can be had
         right now.
 
         Parameters:
@@ -133,7 +133,7 @@ class StageRecords(ServerRecords, Generic[S]):
 
     @abstractmethod
     def guarding(self, run_id: str, partition_id: str) -> AbstractContextManager[None]:
-        """A transaction in which nobody else looks whose a partition is."""
+        """A transaction that keeps others from finding out, or changing, who owns a partition."""
 
     @abstractmethod
     def is_alive(self, stage: StageRow) -> bool:
@@ -147,12 +147,16 @@ class StageRecords(ServerRecords, Generic[S]):
     def holds(self, token: str) -> bool:
         """Whether an attempt owns its partition: in the transaction that is to commit it."""
 
+    def stage_table(self, token: str) -> str:
+        """The table that an attempt may have for what it stages, as statements have it."""
+        return self.session.table(TableRef(self.schema, f"stage_{token}"))
+
     @abstractmethod
     def drop_stage(self, token: str) -> None:
-        """Remove what an attempt has staged, which nobody needs, and its row."""
+        """Remove an attempt's staged rows, and its row in `stage`."""
 
     def claimed(self) -> tuple[str, Sequence[Any]]:
-        """What follows in a new row, and its values."""
+        """Further values of a new row, as the statement has them, and its parameters."""
         return "", ()
 
     def stages(self, where: Row) -> list[StageRow]:
@@ -212,13 +216,9 @@ class StageRecords(ServerRecords, Generic[S]):
         with self.session.translated("stages"):
             for stage in self.stages({}):
                 if stage.token != mine and not (stage.owns and self.is_alive(stage)):
-                    self._try_drop(stage.token)
-
-    def _try_drop(self, token: str) -> None:
-        try:
-            self.drop_stage(token)
-        except PenstockError:
-            return  # it is still locked
+                    # One that is still locked is left to the next sweep.
+                    with suppress(PenstockError), self.session.translated("stages"):
+                        self.drop_stage(stage.token)
 
     def _tested(self, where: Row) -> tuple[str, list[Any]]:
         places = (f"{name} = {self.placeholder(place)}" for place, name in enumerate(where, 1))

@@ -8,10 +8,10 @@ from dataclasses import replace
 from typing import Any, ClassVar, Generic, TypeVar
 
 from penstock.backends.api.facts import Fit, LoadRequest
-from penstock.backends.shared.arrow import schema_of, schema_to_text
+from penstock.backends.shared.arrow import held_kinds, schema_of, schema_to_text
 from penstock.backends.shared.fitting import fit_column
 from penstock.backends.shared.type_table import TypeTable
-from penstock.backends.sql.load_plan import plan_load
+from penstock.backends.sql.load_plan import TargetTables, plan_load
 from penstock.backends.sql.relations import TYPE, read_columns
 from penstock.backends.sql.server.session import InterruptibleSession
 from penstock.backends.sql.session import keeping
@@ -21,6 +21,13 @@ from penstock.model.table_model import TableDefinition
 from penstock.model.tables import Column, Relation, TableRef
 
 S = TypeVar("S", bound=InterruptibleSession)
+
+
+class ServerTables(TargetTables):
+    """Tables of a server, of which each column holds what its record batches do."""
+
+    def kinds(self, columns: Sequence[Column]) -> Mapping[str, str]:
+        return held_kinds(columns)
 
 
 class ServerTarget(SqlTarget, Generic[S]):

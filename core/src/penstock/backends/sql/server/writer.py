@@ -58,7 +58,7 @@ class ServerLoading(SqlLoading[G], Generic[R, G]):
 
     @abstractmethod
     def hold_run(self) -> None:
-        """From here on nobody starts the run over before the transaction ends."""
+        """Keep others from starting the run over until the transaction ends."""
 
     def insert(self, attempt: Attempt, stage: G) -> int:
         self._stage = stage
@@ -84,7 +84,7 @@ class ServerLoading(SqlLoading[G], Generic[R, G]):
 
     def insert_record(self, attempt: Attempt, loaded: Loaded, bytes: int) -> None:
         self.hold_run()
-        # What was true before the load may be so no more.
+        # What was true before the load may no longer be.
         check_standing(attempt, self.standing(attempt))
         if self._stage is not None:
             self._stage.check_held()
@@ -129,7 +129,7 @@ class ServerHooks(ABC, Generic[R, G]):
         """Keep others from what would be in the way of a transaction that loads a table."""
 
     def forget(self) -> None:
-        """What was found out over the last session may hold no more."""
+        """Drop whatever was found out over the last session: it may no longer hold."""
 
     # The same for all
 

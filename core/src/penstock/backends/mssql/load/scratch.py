@@ -10,7 +10,7 @@ from penstock.backends.mssql.connection import Connection, connect
 from penstock.backends.mssql.dialect import MSSQL
 from penstock.backends.mssql.errors import planning, translated
 from penstock.backends.mssql.load.exchange import like as statements_like
-from penstock.backends.mssql.locks import SESSION, release, try_lock
+from penstock.backends.mssql.load.locks import SESSION, release, try_lock
 from penstock.backends.mssql.session import MssqlSession
 from penstock.backends.shared.scratch_schema import LOCK_SECONDS, NEEDED_BY, ScratchSchema
 from penstock.backends.sql.relations import check_is_table, read_relations

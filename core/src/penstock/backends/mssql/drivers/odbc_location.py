@@ -1,0 +1,94 @@
+"""URLs of any ODBC driver: ``mssql+pyodbc://`` with ``driver`` or ``dsn`` among the parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from urllib.parse import urlsplit
+
+from penstock.backends.mssql.location import KEYWORDS, URLS, braced, login
+from penstock.backends.shared.server_url import ServerUrls
+from penstock.errors import UsageError
+from penstock.model.tables import Place
+
+
+class OdbcUrls(ServerUrls):
+    """Those of any ODBC driver, named itself or by a data source."""
+
+    def resolve(self, url: str, environ: Mapping[str, str], flag: str) -> str:
+        options = self.parse(url, flag).options
+        if ("dsn" in options) == ("driver" in options):
+            raise UsageError(
+                f"{flag}: expected ?driver=NAME, as odbcinst.ini has it, or ?dsn=NAME, as odbc.ini "
+                f"has it; found {'both' if 'dsn' in options else 'none of them'}"
+            )
+        if "dsn" in options and urlsplit(url).hostname:
+            raise UsageError(f"{flag}: expected the host in the data source; found one in the URL")
+        return ServerUrls.resolve(self, url, environ, flag)
+
+    def place(self, url: str) -> Place:
+        found = self.parse(url)
+        if dsn := found.options.get("dsn"):
+            return Place(URLS.scheme, dsn, None, found.database)
+        # Whatever the driver, it is the same database.
+        return Place(URLS.scheme, found.host, found.port, found.database)
+
+
+ODBC_URLS = OdbcUrls(
+    scheme="mssql+pyodbc",
+    port=URLS.port,
+    user=URLS.user,
+    password_variable=URLS.password_variable,
+    choices=URLS.choices,
+    numbers=URLS.numbers,
+    texts=(*URLS.texts, "driver", "dsn"),
+)
+
+
+# FreeTDS passes over what it does not know.
+_FREETDS = {
+    "trusted_connection": ("Trusted_Connection", {}),
+    "application_intent": ("ApplicationIntent", {}),
+    "server_spn": ("ServerSPN", {}),
+    "packet_size": ("PacketSize", {}),
+    "encrypt": ("Encryption", {"yes": "require", "no": "off"}),
+}
+_OURS = ("driver", "dsn", "connect_timeout")
+
+
+def odbc_string(url: str, driver: str) -> str:
+    """What any ODBC driver is told.
+
+    Parameters:
+        driver: its name, that of the data source's too.
+
+    Raises:
+        UsageError: malformed, or the driver cannot be told so.
+    """
+    found = ODBC_URLS.parse(url)
+    options = {name: value for name, value in found.options.items() if name not in _OURS}
+    who = login(found)
+    freetds = "tds" in driver.lower()
+    if freetds:
+        said = {}
+        for name, value in options.items():
+            keyword, words = _FREETDS.get(name, ("", {}))
+            if not keyword or (words and value not in words):
+                raise UsageError(f"connection: FreeTDS has no {name}={value}; leave it out")
+            said[keyword] = words.get(value, value)
+        if any("};" in value for value in who.values()):
+            raise UsageError("connection: FreeTDS takes no user, password or database with '};'")
+    else:
+        keywords = {**KEYWORDS, "packet_size": "PacketSize"}
+        said = {keywords[name]: value for name, value in options.items()}
+    if "dsn" in found.options:
+        place = f"DSN={found.options['dsn']};"
+    else:
+        # FreeTDS sends what is after the name.
+        server = f"{found.host};Port={found.port}" if freetds else f"tcp:{found.host},{found.port}"
+        place = f"DRIVER={{{found.options['driver']}}};Server={server};"
+    # FreeTDS does not know that a brace is doubled.
+    parts = (
+        f"{name}={f'{{{value}}}' if freetds else braced(value)};"
+        for name, value in (who | said).items()
+    )
+    return place + "".join(parts)

@@ -1,0 +1,102 @@
+"""A driver's bulk load on a thread, for drivers that take all batches of a stream in one call."""
+
+from __future__ import annotations
+
+import os
+import queue
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+
+import pyarrow as pa
+
+from penstock.backends.api.worker import Wait
+from penstock.backends.shared.background import computing
+
+# Batches that wait for the loader.
+ROOM = 2
+ABANDON_SECONDS = 2.0
+
+
+class Abandoned(Exception):
+    """Ends a bulk load."""
+
+
+class BulkLoader:
+    """
+    Parameters:
+        load: takes the batches, on the thread; returns how many rows the server has taken.
+        refused: what an error of it means for us.
+    """
+
+    def __init__(
+        self,
+        load: Callable[[Iterator[pa.RecordBatch]], int],
+        refused: Callable[[BaseException], BaseException],
+    ) -> None:
+        self._load = load
+        self._refused = refused
+        self._batches: queue.SimpleQueue[pa.RecordBatch | None] = queue.SimpleQueue()
+        # A byte for each batch that may be handed over, and for the end.
+        self._told, self._tell = os.pipe()
+        os.write(self._tell, b"." * ROOM)
+        self._error: BaseException | None = None
+        self._abandoned = self._ended = False
+        self.taken = 0
+        """Rows, after the end."""
+        self._thread = threading.Thread(target=self._run, name="bulk", daemon=True)
+        self._thread.start()
+
+    # In the thread
+
+    def _run(self) -> None:
+        try:
+            self.taken = self._load(self._handed())
+        except BaseException as error:
+            self._error = error
+        finally:
+            self._ended = True
+            with suppress(OSError):
+                os.write(self._tell, b"." * (ROOM + 1))
+
+    def _handed(self) -> Iterator[pa.RecordBatch]:
+        while (batch := self._batches.get()) is not None:
+            yield batch
+            os.write(self._tell, b".")
+        if self._abandoned:
+            raise Abandoned
+
+    # Outside of it
+
+    def await_room(self, wait: Wait) -> None:
+        """Before a batch is handed over. Raises what the load has met."""
+        wait("target", self._told, False)
+        os.read(self._told, 1)
+        self._check()
+
+    def put(self, batch: pa.RecordBatch) -> None:
+        self._batches.put(batch)
+
+    def end(self, wait: Wait) -> None:
+        """Wait until all is loaded. Raises what the load has met."""
+        self._batches.put(None)
+        while not self._ended:
+            computing(wait)("target", self._told, False)
+            os.read(self._told, 1)
+        self._thread.join(ABANDON_SECONDS)
+        self._check()
+
+    def _check(self) -> None:
+        if self._error is not None:
+            raise self._refused(self._error)
+
+    def abandon(self) -> None:
+        """End the load, unless it has ended; before anything is removed that it uses."""
+        self._abandoned = True
+        self._batches.put(None)
+        self._thread.join(ABANDON_SECONDS)
+
+    def close(self) -> None:
+        for end in (self._told, self._tell):
+            with suppress(OSError):
+                os.close(end)

@@ -1,0 +1,17 @@
+"""Tables that the target makes."""
+
+from __future__ import annotations
+
+from penstock.backends.snowflake.catalog.tables import unique_keys
+from penstock.backends.sql.server.target import ServerTables
+from penstock.backends.sql.session import Session
+from penstock.model.tables import TableRef
+
+
+class SnowflakeTables(ServerTables):
+    unique_keys = staticmethod(unique_keys)  # type: ignore[assignment] # of its own sessions
+
+    def like(self, session: Session, table: TableRef, beside: TableRef) -> tuple[str, list[str]]:
+        # The exchange takes grants along with the rows.
+        new, old = session.dialect.table(beside), session.dialect.table(table)
+        return f"CREATE TABLE {new} LIKE {old} COPY GRANTS", []

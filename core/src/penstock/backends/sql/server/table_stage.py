@@ -1,0 +1,107 @@
+"""A stage: a table of one attempt's own, which a bulk loader fills outside of any transaction."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from typing import Any, TypeVar
+
+from penstock.backends.api.attempt import Attempt
+from penstock.backends.api.worker import Block, Wait
+from penstock.backends.shared.arrow import Caster, schema_from_text
+from penstock.backends.shared.bulk_loader import BulkLoader
+from penstock.backends.shared.guards import ValueGuard, check_values
+from penstock.backends.sql.server.stages import StageRecords
+from penstock.backends.sql.server.writer import ServerStage
+from penstock.errors import Diagnosis, PenstockError, TransientError
+from penstock.model.tables import Column
+
+R = TypeVar("R", bound=StageRecords[Any])
+
+
+class TableStage(ServerStage[R]):
+    """See `Stage`.
+
+    Parameters:
+        columns: those of the target that are loaded.
+        guards: of each column.
+    """
+
+    def __init__(
+        self,
+        records: R,
+        attempt: Attempt,
+        token: str,
+        columns: Sequence[Column],
+        guards: Sequence[Iterable[ValueGuard]],
+    ) -> None:
+        super().__init__(records, attempt, token)
+        self._columns = list(columns)
+        self._guards = [list(each) for each in guards]
+        self._caster = Caster(schema_from_text(attempt.spec.schema), self._subject)
+        self.table = records.stage_table(token)
+        listed = ", ".join(
+            f"{records.ident(column.name)} {self.staged_type(column)} NULL" for column in columns
+        )
+        with records.session.translated("stage"):
+            records.session.connection.change(f"CREATE TABLE {self.table} ({listed})")
+        self._passed = 0
+        self._loader = BulkLoader(self.load, self.refused)
+
+    # For subclasses
+
+    @abstractmethod
+    def staged_type(self, column: Column) -> str:
+        """The type of a column of the stage, from which the server assigns to the target's."""
+
+    @abstractmethod
+    def load(self, batches: Iterator[Any]) -> int:
+        """Load all batches into the stage, on a thread. Returns: how many rows."""
+
+    @abstractmethod
+    def refused(self, error: BaseException) -> BaseException:
+        """An error of `load` as one of ours."""
+
+    def as_loaded(self, batch: Any) -> Any:
+        """A batch as the loader takes it."""
+        return batch
+
+    # As a stream
+
+    def fileno(self) -> int:
+        return -1
+
+    def check(self) -> None:
+        """The loader's errors are raised with the next block."""
+
+    def write(self, block: Block, wait: Wait) -> None:
+        batch = self._caster.cast(block)
+        check_values(batch, self._guards, self._subject, self._passed)
+        self._loader.await_room(wait)
+        self._passed += batch.num_rows
+        self._loader.put(self.as_loaded(batch))
+        self.beat()
+
+    def end(self, wait: Wait) -> int:
+        self._loader.end(wait)
+        if self.rows != self._passed:
+            raise TransientError(
+                f"{self._subject}: expected {self._passed:,} rows to be staged, found "
+                f"{self.rows:,}",
+                Diagnosis(side="target"),
+            )
+        return self.rows
+
+    # As a stage
+
+    @property
+    def rows(self) -> int:
+        """After the end."""
+        return self._loader.taken
+
+    def remove(self) -> None:
+        self._loader.abandon()
+        with suppress(PenstockError), self._records.session.translated("stage"):
+            self._records.drop_stage(self._token)
+        self._loader.close()
