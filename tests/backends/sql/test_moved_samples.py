@@ -123,7 +123,8 @@ def test_pagila_works_in_mysql_and_comes_back(
             url, "DELETE FROM film WHERE film_id = 51", "DELETE FROM payment WHERE amount = 999"
         )
         end = moved(url, target_url, "back", [f"{name}.*"])
-    assert left(end) == []
+    # Of the enum, which MySQL has as a text.
+    assert [item.kind for item in left(end)] == ["collations"]
     assert counts_of(target_url, "back") == counts
     assert ask(target_url, KEYS.format("'back'")) == [(made,)]
     assert ask(target_url, f"{FILM.format('back.')} RETURNING {FILMS}") == [(52, *NEW_FILM[1:])]
