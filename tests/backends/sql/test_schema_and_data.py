@@ -128,24 +128,27 @@ def test_contradictions(shop: str, target_url: str, flags: tuple[str, ...], why:
 PAGE = Path(__file__).parents[3] / "docs/moving-a-database.md"
 
 
-def test_the_commands_of_the_page(mysql_server: AnyMysqlServer, target_url: str) -> None:
+def test_the_commands_of_the_page(
+    mysql_server: AnyMysqlServer, target_url: str, source_url: str
+) -> None:
     commands = re.findall(r"^penstock (.*)$", PAGE.read_text(), re.MULTILINE)
-    assert len(commands) == 8
+    assert len(commands) == 11
     with fresh_mysql(mysql_server) as url:
         execute(url, "DROP DATABASE IF EXISTS shop", "CREATE DATABASE shop")
         try:
             head, _, options = url.partition("?")
             shop = f"{head.rpartition('/')[0]}/shop{'?' * bool(options)}{options}"
             execute(shop, *TABLES)
-            env = {**os.environ, "SHOP": shop, "WAREHOUSE": target_url}
+            env = {**os.environ, "SHOP": shop, "WAREHOUSE": target_url, "NEW": source_url}
             for command in commands:
                 done = run_cli(*shlex.split(command), env=env)
                 assert done.returncode == 0, (command, done.stderr)
         finally:
             execute(url, "DROP DATABASE shop")
-    found = ask(target_url, "SELECT id, author, words FROM shop.article ORDER BY id")
-    assert found == [(10, 2, 5), (11, 1, 6)]
-    assert ask(target_url, KEYS.replace("'public'", "'shop'")) == LINKED
+    for url in (target_url, source_url):
+        found = ask(url, "SELECT id, author, words FROM shop.article ORDER BY id")
+        assert found == [(10, 2, 5), (11, 1, 6)]
+        assert ask(url, KEYS.replace("'public'", "'shop'")) == LINKED
 
 
 def test_into_mysql_and_back(
