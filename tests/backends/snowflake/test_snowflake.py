@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 import tempfile
 from contextlib import closing
 from dataclasses import replace
@@ -12,12 +13,13 @@ from urllib.parse import urlsplit
 
 import psycopg
 import pytest
+import snowflake.connector
 from snowflake.connector.errors import ProgrammingError
 
 from penstock import CopySpec, copy, plan
 from penstock.backends.shared.arrow import kind_of
 from penstock.backends.snowflake.catalog.names import swapped
-from penstock.backends.snowflake.connection import connect
+from penstock.backends.snowflake.connection import Connection, connect
 from penstock.backends.snowflake.errors import from_driver
 from penstock.backends.snowflake.load.leases import is_gone, this_process
 from penstock.backends.snowflake.load.stage import new_folder
@@ -260,3 +262,17 @@ def test_a_partition_of_several_files_and_names_of_both_cases(
         cursor.execute("SELECT COUNT(*) FROM information_schema.load_history")
         assert cursor.fetchone()[0] > 1
         assert cursor.execute("LIST @penstock.files").fetchall() == []
+
+
+@pytest.mark.parametrize(("login", "redirected"), [("", False), ("?authenticator=browser", True)])
+def test_only_a_login_in_a_browser_redirects_what_is_printed(
+    monkeypatch: pytest.MonkeyPatch, login: str, redirected: bool
+) -> None:
+    """Threads that give signs of life connect while events are printed."""
+    found: list[bool] = []
+    monkeypatch.setattr(
+        snowflake.connector, "connect", lambda **_: found.append(sys.stdout is sys.stderr)
+    )
+    Connection(f"snowflake://me:Zz9@account/db{login}", "target")
+    assert found == [redirected]
+    assert sys.stdout is not sys.stderr

@@ -7,7 +7,7 @@ import os
 import sys
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import redirect_stdout, suppress
+from contextlib import contextmanager, redirect_stdout, suppress
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +43,20 @@ os.environ.setdefault("SNOWFLAKE_DISABLE_PLATFORM_DETECTION", "true")
 logging.getLogger("snowflake.connector").setLevel(logging.CRITICAL)
 
 
+_BROWSING = threading.Lock()
+
+
+@contextmanager
+def _apart_from_results(authenticator: str) -> Iterator[None]:
+    """A login in a browser prints where its window is, which would be among the results. Threads
+    share the standard output, so it is redirected for nothing else, and by one login at a time."""
+    if authenticator != "browser":
+        yield
+        return
+    with _BROWSING, redirect_stdout(sys.stderr):
+        yield
+
+
 class Connection:
     """A session. What it is asked raises the driver's errors."""
 
@@ -51,8 +65,7 @@ class Connection:
         self.side = side
         self.host = found.host
         self._url = url
-        # It tells of a browser's window, for instance, where results are.
-        with redirect_stdout(sys.stderr):
+        with _apart_from_results(found.options.get("authenticator", "")):
             self._driver = snowflake.connector.connect(
                 **place(found),
                 **login(found),
