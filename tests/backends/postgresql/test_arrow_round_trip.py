@@ -25,7 +25,7 @@ from penstock.model.extents import Whole
 from penstock.model.plans import LoadPlan
 from penstock.model.table_model import TableDefinition
 from penstock.model.tables import Column, ColumnPair, TableRef
-from penstock.planning.build import match_columns
+from penstock.planning.asking.catalogs import match_columns
 from penstock.planning.column_pairs import ColumnMapping
 from penstock.spec.modes import RECREATE
 

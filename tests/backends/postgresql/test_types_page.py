@@ -9,7 +9,7 @@ from penstock import PlanningError
 from penstock.backends.postgresql.source import PostgresSource
 from penstock.backends.postgresql.statements import FORMATS
 from penstock.backends.postgresql.target import PostgresTarget
-from penstock.planning.build import match_columns
+from penstock.planning.asking.catalogs import match_columns
 
 from ...types.reading import examples, lines
 

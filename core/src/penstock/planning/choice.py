@@ -7,7 +7,6 @@ the functions in `cuts` makes the partitions from what the source knows of the k
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from penstock.backends.api.facts import TableStatistics
@@ -63,22 +62,15 @@ def choose(
     table: TableStatistics,
     streams: Streams,
     blocks: str,
-    *,
-    moves_few: bool = False,
 ) -> Choice:
     """Pick the strategy.
 
     Parameters:
-        moves_few: all rows are read, and few of them copied, as in a night.
         blocks: the name of strategy blocks in the source's system.
 
     Raises:
         PlanningError: the requested strategy cannot be used on this table.
     """
-    if moves_few and table.bytes >= SMALLEST_PARTITION_BYTES and not _is_sized(spec):
-        why = f"{counted(streams.usual, 'partition')}, one per stream: few of their rows are copied"
-        found = choose(replace(spec, partitions=streams.usual), table, streams, blocks)
-        return replace(found, reasons=tuple(_instead(found.reasons, streams.usual, why)))
     how = spec.cut_strategy
     if how.chooses:
         return _choose_automatically(spec, table, streams, blocks)
@@ -118,12 +110,6 @@ def choose(
 def _is_sized(spec: CopySpec) -> bool:
     """Whether somebody has said how many partitions there are to be."""
     return bool(spec.partitions or spec.rows_per_partition or spec.bytes_per_partition)
-
-
-def _instead(reasons: tuple[str, ...], count: int, why: str) -> Iterator[str]:
-    """With another reason for that many partitions."""
-    for reason in reasons:
-        yield why if reason == _asked_for(count) else reason
 
 
 def _asked_for(count: int) -> str:

@@ -10,7 +10,6 @@ from penstock.errors import PlanningError
 from penstock.model.tables import Column, ColumnPair
 from penstock.spec.copy_spec import CopySpec
 
-Castable = Callable[[Sequence[tuple[str, str]]], list[bool]]
 FitColumns = Callable[[Sequence[Column], Sequence[Column]], list[Fit]]
 
 
@@ -33,13 +32,12 @@ def map_columns(
     theirs: Sequence[Column],
     *,
     fit: FitColumns,
-    castable: Castable,
     formats: Sequence[str],
 ) -> ColumnMapping:
     """Pair the source's columns with the target's, by name or by position.
 
     Parameters:
-        fit, castable: see `TargetCatalog.fit` and `SourceCatalog.castable`.
+        fit: see `TargetCatalog.fit`; casts that the source does not have are no fit.
         formats: the ones that both speak, best first for the source.
 
     Raises:
@@ -52,20 +50,11 @@ def map_columns(
         pairs, lines = _by_name(spec, columns, theirs)
     unpaired = bool(lines)
     fits = fit([source for source, _ in pairs], [target for _, target in pairs])
-    wanted = [
-        (source.name, found.cast)
-        for (source, _), found in zip(pairs, fits, strict=True)
-        if found.cast and not found.reason
-    ]
-    allowed = dict(zip(wanted, castable(wanted), strict=True)) if wanted else {}
     unfit = set()
     for (source, target), found in zip(pairs, fits, strict=True):
-        why = found.reason
-        if not why and found.cast and not allowed[source.name, found.cast]:
-            why = "the types differ, and the source has no assignment cast between them"
-        if why:
+        if found.reason:
             unfit.add(source.name)
-            lines.append((source.name, source.type, target.type, why))
+            lines.append((source.name, source.type, target.type, found.reason))
     if lines:
         raise PlanningError(
             f"{spec.source_name} does not fit into {spec.target_name}:\n"

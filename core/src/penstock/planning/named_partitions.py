@@ -11,8 +11,6 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from penstock.backends.api.source import SourceCatalog
-from penstock.backends.api.target import TargetCatalog
 from penstock.errors import UsageError
 from penstock.model.extents import (
     Bound,
@@ -26,8 +24,10 @@ from penstock.model.extents import (
     KeyValues,
 )
 from penstock.model.plans import CHOSEN, Partition
+from penstock.model.tables import Relation
+from penstock.planning.known import Known
 from penstock.planning.named_bounds import read_ranges, read_values
-from penstock.planning.orders import compared_key
+from penstock.planning.questions import together
 from penstock.spec.copy_spec import CopySpec
 from penstock.spec.ids import MAX_PARTITION_ID
 from penstock.spec.modes import mode_names
@@ -102,11 +102,7 @@ def check_series(series: str) -> None:
 
 
 def resolve_partitions(
-    spec: CopySpec,
-    given: Sequence[Partition],
-    source: SourceCatalog,
-    target: TargetCatalog,
-    columns: Collection[str],
+    spec: CopySpec, given: Sequence[Partition], known: Known, columns: Collection[str]
 ) -> ResolvedPartitions:
     """The partitions with bounds of the key's type, as the source writes them.
 
@@ -115,33 +111,24 @@ def resolve_partitions(
     """
     crossings = {p.id: p.extent for p in given if isinstance(p.extent, Crossing)}
     if crossings:
-        return _resolve_crossings(spec, given, crossings, source, target, columns)
+        return _resolve_crossings(spec, given, crossings, known, columns)
     assert spec.key is not None
-    relation = spec.relation
     key = Key(spec.key, expression=spec.key not in columns)
     # Even if its type is not needed: an error in the expression shows now.
-    source.key_type(relation, key)
-    if not all(isinstance(partition.extent, HashBucket) for partition in given):
-        deletes = spec.load_mode.deletes_by_partition
-        key = compared_key(spec, key, source, target if deletes else None)
+    _, key = together(
+        lambda: known.key_type(spec.relation, key), lambda: _compared_key(spec, given, key, known)
+    )
     extents: dict[str, Extent] = {}
     for partition in given:
         assert isinstance(partition.extent, _BY_KEY)
         extents[partition.id] = replace(partition.extent, key=key)
-    ranges = {id_: extent for id_, extent in extents.items() if isinstance(extent, KeyRange)}
-    if ranges:
-        texts = [(_text(extent.lower), _text(extent.upper)) for extent in ranges.values()]
-        found = read_ranges(source, relation, key, texts)
-        for id_, (lower, upper) in zip(ranges, found, strict=True):
-            extents[id_] = KeyRange(key, lower, upper)
-    lists = {id_: extent for id_, extent in extents.items() if isinstance(extent, KeyValues)}
-    if lists:
-        values = [value.text for extent in lists.values() for value in extent.values]
-        read = iter(read_values(source, relation, key, values))
-        for id_, extent in lists.items():
-            extents[id_] = KeyValues(key, tuple(next(read) for _ in extent.values))
+    ranges, values, (_, indexed) = together(
+        lambda: _resolve_ranges(spec.relation, key, extents, known),
+        lambda: _resolve_values(spec.relation, key, extents, known),
+        lambda: known.key_facts(spec.relation, key),
+    )
+    extents |= ranges | values
     hashed = all(isinstance(extent, HashBucket) for extent in extents.values())
-    _, indexed = source.key_facts(relation, key)
     warnings = []
     if not indexed and not hashed:
         which = f"each of {len(given):,} partitions" if len(given) > 1 else "the partition"
@@ -153,12 +140,47 @@ def resolve_partitions(
     )
 
 
+def _compared_key(spec: CopySpec, given: Sequence[Partition], key: Key, known: Known) -> Key:
+    """The key with the collation that all comparisons use."""
+    if all(isinstance(partition.extent, HashBucket) for partition in given):
+        return key
+    deletes = spec.load_mode.deletes_by_partition
+    shared_with = spec.target_ref if deletes else None
+    return replace(key, collation=known.order(spec.relation, key, shared_with))
+
+
+def _resolve_ranges(
+    relation: Relation, key: Key, extents: Mapping[str, Extent], known: Known
+) -> dict[str, Extent]:
+    ranges = {id_: extent for id_, extent in extents.items() if isinstance(extent, KeyRange)}
+    if not ranges:
+        return {}
+    texts = [(_text(extent.lower), _text(extent.upper)) for extent in ranges.values()]
+    found = read_ranges(known, relation, key, texts)
+    return {
+        id_: KeyRange(key, lower, upper) for id_, (lower, upper) in zip(ranges, found, strict=True)
+    }
+
+
+def _resolve_values(
+    relation: Relation, key: Key, extents: Mapping[str, Extent], known: Known
+) -> dict[str, Extent]:
+    lists = {id_: extent for id_, extent in extents.items() if isinstance(extent, KeyValues)}
+    if not lists:
+        return {}
+    values = [value.text for extent in lists.values() for value in extent.values]
+    read = iter(read_values(known, relation, key, values))
+    return {
+        id_: KeyValues(key, tuple(next(read) for _ in extent.values))
+        for id_, extent in lists.items()
+    }
+
+
 def _resolve_crossings(
     spec: CopySpec,
     given: Sequence[Partition],
     crossings: Mapping[str, Crossing],
-    source: SourceCatalog,
-    target: TargetCatalog,
+    known: Known,
     columns: Collection[str],
 ) -> ResolvedPartitions:
     """Each side by itself: two crossings are apart if they differ in either."""
@@ -167,12 +189,14 @@ def _resolve_crossings(
         distinct = [*dict.fromkeys(extents)]
         parts = [Partition(str(number), extent) for number, extent in enumerate(distinct)]
         by_side = replace(spec, key=distinct[0].key.text)
-        found = resolve_partitions(by_side, parts, source, target, columns)
+        found = resolve_partitions(by_side, parts, known, columns)
         resolved = [partition.extent for partition in found.partitions]
         return dict(zip(distinct, resolved, strict=True)), not found.warnings
 
-    firsts, first_indexed = side(each.first for each in crossings.values())
-    seconds, second_indexed = side(each.second for each in crossings.values())
+    (firsts, first_indexed), (seconds, second_indexed) = together(
+        lambda: side(each.first for each in crossings.values()),
+        lambda: side(each.second for each in crossings.values()),
+    )
     keys = " and ".join(key.text for key in next(iter(crossings.values())).keys)
     which = f"each of {len(given):,} partitions" if len(given) > 1 else "the partition"
     partitions = []

@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 
 from penstock.errors import PlanningError
 from penstock.model.codec import to_json
@@ -40,12 +40,14 @@ def plan_night(
     now: Horizon,
     furthest: int,
     target: TargetNow,
+    moment: datetime,
 ) -> Night:
     """
     Parameters:
         last: what the night before has left.
         now: the horizon as of planning; the run's snapshot is taken then, or later.
         furthest: how many transactions ids may be compared over.
+        moment: when it is planned.
 
     Raises:
         PlanningError: the target was changed, which the spec does not allow.
@@ -58,7 +60,7 @@ def plan_night(
             "look at what has happened, then `penstock watermark reset`, or use "
             "--on-target-changed full"
         )
-    full = _why_full(last, source, now, furthest, selects, changed) or _why_due(spec, last)
+    full = _why_full(last, source, now, furthest, selects, changed) or _why_due(spec, last, moment)
     return Night(
         watermark_name(spec),
         last.epoch if last else 0,
@@ -138,11 +140,11 @@ def explained(night: Night, new: Sequence[int]) -> tuple[str, ...]:
     return (f"night: rows that may have changed since {night.moment} are read{anew}{held}",)
 
 
-def new_leaves(night: Night, last: Watermark | None) -> tuple[int, ...]:
+def new_leaves(source: SourceVersions, last: Watermark | None) -> tuple[int, ...]:
     """The tables that were attached since the last night, whose rows may be of any age."""
     known = last.source.leaves if last and last.source else {}
     return tuple(
-        int(leaf) for leaf, attached in night.source.leaves.items() if known.get(leaf) != attached
+        int(leaf) for leaf, attached in source.leaves.items() if known.get(leaf) != attached
     )
 
 
@@ -172,12 +174,12 @@ def _target_change(last: Watermark | None, target: TargetNow) -> str:
     return ""
 
 
-def _why_due(spec: CopySpec, last: Watermark | None) -> str:
+def _why_due(spec: CopySpec, last: Watermark | None, moment: datetime) -> str:
     """Why all rows are read though they need not be; empty where they are not."""
     if spec.full_every is None or last is None:
         return ""
     if last.full_at:
-        age = datetime.now(UTC) - datetime.fromisoformat(last.full_at)
+        age = moment - datetime.fromisoformat(last.full_at)
         if age.total_seconds() < spec.full_every:
             return ""
     return f"all rows were last read as of {last.full_at or 'no known moment'} (--full-every)"

@@ -13,7 +13,7 @@ from penstock.backends.api.target import TargetCatalog
 from penstock.errors import PlanningError, SnapshotLost, SpecMismatch, UsageError
 from penstock.model.extents import Crossing, KeyRange
 from penstock.model.plans import Partition
-from penstock.planning.build import match_columns
+from penstock.planning.asking.catalogs import match_columns
 from penstock.spec.copy_spec import CopySpec, resumed_options
 
 
