@@ -25,9 +25,9 @@ from penstock.model.plans import Partition, PartitionPlan
 from penstock.model.records import CommitRecord
 from penstock.model.tables import Column, NotCopied, TableRef
 from penstock.planning.asking.rounds import plan_source, plan_table
+from penstock.planning.asking.search_path import lacks_schema, with_stored_schemas
 from penstock.planning.named_partitions import check_given_partitions, check_series
 from penstock.planning.request import PlanRequest
-from penstock.planning.search_path import lacks_schema, with_stored_schemas
 from penstock.run.connections import Connections, connect, resolve
 from penstock.run.continuation import Continuation
 from penstock.run.control_link import ControlLink

@@ -30,8 +30,8 @@ from penstock.model import values
 from penstock.model.plans import MOST_NAMED, UNRESTORED, PartitionPlan
 from penstock.model.tables import NotCopied, Relation
 from penstock.planning.asking.rounds import Planned, plan_tables
+from penstock.planning.asking.search_path import lacks_schema, with_stored_schemas
 from penstock.planning.request import PlanRequest
-from penstock.planning.search_path import lacks_schema, with_stored_schemas
 from penstock.run.batch_tables import BatchTables, Found, check_many, siblings_of
 from penstock.run.connections import Connections, connect
 from penstock.run.continuation import Continuation

@@ -17,8 +17,8 @@ from penstock.model import values
 from penstock.model.plans import PartitionPlan
 from penstock.model.tables import NotCopied
 from penstock.planning.asking.rounds import plan_tables
+from penstock.planning.asking.search_path import lacks_schema
 from penstock.planning.request import PlanRequest
-from penstock.planning.search_path import lacks_schema
 from penstock.run.batch_tables import BatchTables, check_many, siblings_of
 from penstock.run.connections import Connections, connect
 from penstock.run.showing import apart_throughout
