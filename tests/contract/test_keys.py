@@ -80,12 +80,8 @@ class Example:
             for cut in self._cuts:
                 spec = self._pair.spec(key=key, mode=self._chance.choice(self.modes), **cut)
                 try:
-                    asked = PlanRequest(
-                        spec=spec,
-                        streams=Streams(1, 1),
-                        run_id="example",
-                        capabilities=self._ends.capabilities,
-                    )
+                    able = self._ends.capabilities
+                    asked = PlanRequest.of(spec, Streams(1, 1), "example", able)
                     made = plan_table(asked, self._source, self._target)
                 except PlanningError:
                     continue

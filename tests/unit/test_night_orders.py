@@ -148,7 +148,9 @@ class NightRun:
         if source.standby and read and is_behind(read, source, now):
             return  # it is tried again another time
         there = TargetNow("storage", len(self.world.target))
-        self.night = plan_night(SPEC, (), last, source, now, 2**31, there, MOMENT)
+        self.night = plan_night(
+            SPEC.route, SPEC.loading, (), last, source, now, 2**31, there, MOMENT
+        )
 
     def read(self) -> None:
         """When rows are read with the snapshot that was taken makes no difference."""

@@ -130,11 +130,11 @@ class Plans:
             stack.enter_context(describing(source, [spec.relation for spec in specs]))
             stack.enter_context(describing(target, [spec.target_ref for spec in specs]))
             requests = [
-                PlanRequest(
-                    spec=spec,
-                    streams=streams_of(1),
-                    run_id=f"run-{spec.source_name}",
-                    capabilities=ends.capabilities,
+                PlanRequest.of(
+                    spec,
+                    streams_of(1),
+                    f"run-{spec.source_name}",
+                    ends.capabilities,
                     siblings=siblings,
                 )
                 for spec in specs

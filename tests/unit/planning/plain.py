@@ -82,14 +82,8 @@ def spec_of(**options: Any) -> CopySpec:
 
 
 def request_of(spec: CopySpec, given: Sequence[Partition] = ()) -> PlanRequest:
-    return PlanRequest(
-        spec=spec,
-        streams=Streams(2, 2),
-        run_id="run",
-        capabilities=Capabilities(SOURCE, TARGET),
-        given=given,
-        moment=datetime(2024, 1, 1, tzinfo=UTC),
-    )
+    made = PlanRequest.of(spec, Streams(2, 2), "run", Capabilities(SOURCE, TARGET), given)
+    return replace(made, moment=datetime(2024, 1, 1, tzinfo=UTC))
 
 
 def facts_of(**changes: Any) -> Facts:

@@ -66,7 +66,7 @@ def specs() -> Iterator[CopySpec]:
                 for options in more:
                     try:
                         spec = spec_of(mode=mode, strategy=strategy, key=key, **options)
-                        request_of(spec).check_supported()
+                        request_of(spec)
                     except UsageError:
                         continue
                     yield spec

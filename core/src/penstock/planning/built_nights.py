@@ -12,14 +12,15 @@ from penstock.model.plans import LoadPlan
 from penstock.model.tables import Column
 from penstock.planning.known import Known
 from penstock.spec.atomic_limits import FAIL, AtomicLimit
-from penstock.spec.copy_spec import CopySpec
+from penstock.spec.parts import Nightly, Route
 
 SMALL = 8 * 1024 * 1024
 """Bytes of a table that is written twice in less time than it takes to plan another way."""
 
 
 def within_limit(
-    spec: CopySpec,
+    route: Route,
+    nightly: Nightly,
     night: Night,
     selection: str,
     statistics: TableStatistics,
@@ -31,7 +32,7 @@ def within_limit(
     Raises:
         PlanningError: it may not, and nothing else is allowed.
     """
-    limit = spec.most_merged
+    limit = nightly.most_merged
     if limit == AtomicLimit():
         return night, True
     size = statistics.bytes * statistics.selected
@@ -39,26 +40,27 @@ def within_limit(
     if rows is not None and not limit.is_below(rows, size):
         return night, True
     if rows is None or night.since:
-        counted = known.merged_rows(spec.relation, spec.where, selection, rows, size, limit)
+        counted = known.merged_rows(route.relation, route.where, selection, rows, size, limit)
         if not limit.is_below(counted.rows, size):
             return night, True
         if (found := counted.changed) is not None:
             if not limit.is_below(found, found * size / max(counted.rows, found, 1)):
                 return night, True
-            limited = f"more than --atomic-limit {spec.atomic_limit}"
+            limited = f"more than --atomic-limit {nightly.atomic_limit}"
             why = f"{found:,} rows may have changed, {limited}"
             night = replace(night, full=why, since=None, moment="", full_at="")
-    if spec.above_atomic_limit == FAIL:
+    if nightly.above_atomic_limit == FAIL:
         reads = f"all rows are read, since {night.full}; " if night.full else ""
         raise PlanningError(
-            f"{spec.source_name}: {reads}that is more than --atomic-limit {spec.atomic_limit}, and "
-            "--above-atomic-limit fail allows no swap"
+            f"{route.source_name}: {reads}that is more than --atomic-limit {nightly.atomic_limit}, "
+            "and --above-atomic-limit fail allows no swap"
         )
     return night, False
 
 
 def built(
-    spec: CopySpec,
+    route: Route,
+    nightly: Nightly,
     request: LoadRequest,
     merged: LoadPlan,
     columns: Sequence[Column],
@@ -80,15 +82,15 @@ def built(
     """
     is_small = statistics.bytes * statistics.selected <= SMALL
     # Nights of other parts of the table may be under way.
-    is_shared = request.merges_together or spec.where is not None
+    is_shared = request.merges_together or route.where is not None
     if may_merge and (is_small or is_shared or not can_build):
         return merged, ()
-    above = f"more than --atomic-limit {spec.atomic_limit}"
+    above = f"more than --atomic-limit {nightly.atomic_limit}"
     try:
         if not can_build:
             raise PlanningError("this target cannot build a night beside its table")
         if nullable := _nullable_key(merged, columns):
-            if may_merge and known.holds_rows(spec.target_ref):
+            if may_merge and known.holds_rows(route.target_ref):
                 return merged, ()
             raise PlanningError(
                 f"the key's {', '.join(nullable)} may be NULL, and rows with a NULL there are "
@@ -99,7 +101,7 @@ def built(
         if may_merge:
             return merged, (f"night: rows are gathered and merged, since {error.message}",)
         raise PlanningError(
-            f"{spec.source_name}: all rows are read, which is {above}, and they cannot be swapped "
+            f"{route.source_name}: all rows are read, which is {above}, and they cannot be swapped "
             f"in: {error.message}; or raise --atomic-limit"
         ) from error
     if plan is None:

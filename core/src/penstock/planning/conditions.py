@@ -14,11 +14,11 @@ from penstock.planning.column_pairs import ColumnMapping
 from penstock.planning.facts import TargetTable
 from penstock.planning.known import Known
 from penstock.planning.questions import together
-from penstock.spec.copy_spec import CopySpec
+from penstock.spec.parts import Route
 
 
 def check_conditions(
-    spec: CopySpec,
+    route: Route,
     choice: Choice,
     partitions: Sequence[Partition],
     mapping: ColumnMapping,
@@ -39,7 +39,7 @@ def check_conditions(
     kinds = {type(partition.extent): partition.extent for partition in partitions}
     together(
         *(
-            partial(known.check_condition, spec.target_ref, spec.where, extent)
+            partial(known.check_condition, route.target_ref, route.where, extent)
             for extent in kinds.values()
         )
     )

@@ -9,11 +9,12 @@ from penstock.model.plans import LoadPlan
 from penstock.planning.column_pairs import ColumnMapping
 from penstock.planning.facts import Facts, TargetTable
 from penstock.planning.known import Known
-from penstock.spec.copy_spec import CopySpec
+from penstock.spec.parts import Route
 
 
 def check_gone(
-    spec: CopySpec,
+    route: Route,
+    deletes: str,
     facts: Facts,
     mapping: ColumnMapping,
     table: TargetTable,
@@ -21,10 +22,13 @@ def check_gone(
     known: Known,
 ) -> None:
     """
+    Parameters:
+        deletes: see `CopySpec`.
+
     Raises:
         PlanningError: keys cannot be compared, or the target cannot select the run's rows.
     """
-    flag = f"--deletes {spec.deletes}"
+    flag = f"--deletes {deletes}"
     if not facts.finds_gone:
         raise PlanningError(f"{flag}: this target cannot look for rows that are gone")
     pairs = {pair.target: pair for pair in mapping.pairs}
@@ -41,5 +45,5 @@ def check_gone(
                 "differently, so its rows cannot be compared; expected a key of whole numbers, "
                 "texts, dates or UUIDs"
             )
-    if spec.where is not None and table.is_there:
-        known.check_condition(spec.target_ref, spec.where, Whole())
+    if route.where is not None and table.is_there:
+        known.check_condition(route.target_ref, route.where, Whole())

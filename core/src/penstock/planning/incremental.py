@@ -16,30 +16,34 @@ from penstock.planning.nights import (
     plan_full_load,
     plan_night,
 )
-from penstock.spec.copy_spec import CopySpec
 from penstock.spec.modes import MERGE
+from penstock.spec.parts import Loading, Route
 
 Continued = tuple[Night | None, str, tuple[str, ...]]
 """The night, the condition for the rows that it reads, and why; no night where no watermark is
 moved."""
 
 
-def may_move_watermark(spec: CopySpec, target: TargetCapabilities) -> bool:
+def may_move_watermark(route: Route, loading: Loading, target: TargetCapabilities) -> bool:
     """Whether a load of all rows sets the watermark of its name where there is one, though it is
     not asked to: the next night would find a table that it does not know, and read everything."""
-    mode = spec.load_mode
+    mode = loading.load_mode
     return (
         mode.starts_empty
         and not mode.merges_at_end
         and MERGE in target.modes
-        and spec.snapshot != "none"
-        and not spec.schema_only
-        and isinstance(spec.relation, TableRef)
+        and loading.nightly.snapshot != "none"
+        and not loading.schema_only
+        and isinstance(route.relation, TableRef)
     )
 
 
 def continued(
-    spec: CopySpec, pairs: tuple[ColumnPair, ...], found: NightFacts, moment: datetime
+    route: Route,
+    loading: Loading,
+    pairs: tuple[ColumnPair, ...],
+    found: NightFacts,
+    moment: datetime,
 ) -> Continued:
     """
     Parameters:
@@ -54,27 +58,37 @@ def continued(
     why = found.refused
     if not why and found.ahead is not None:
         assert versions is not None
-        why = _behind(spec, found.ahead, versions)
+        why = _behind(route, found.ahead, versions)
     if why:
-        if spec.incremental is not None:
+        if loading.nightly.incremental is not None:
             raise TransientError(why)
         assert last is not None
         stays = "stays as it is, so the next night reads all rows"
         return None, "", (f"watermark {last.name}: {stays}, since {why}",)
     assert versions is not None
-    if not spec.load_mode.merges_at_end:
-        night = plan_full_load(spec, pairs, last, versions)
+    if not loading.load_mode.merges_at_end:
+        night = plan_full_load(route, loading, pairs, last, versions)
         return night, "", explained_full_load(night)
     assert found.now is not None
     assert found.target is not None
-    night = plan_night(spec, pairs, last, versions, found.now, found.furthest, found.target, moment)
+    night = plan_night(
+        route,
+        loading,
+        pairs,
+        last,
+        versions,
+        found.now,
+        found.furthest,
+        found.target,
+        moment,
+    )
     new = new_leaves(versions, last) if night.since else ()
     return night, found.changed if night.since else "", explained(night, new)
 
 
-def _behind(spec: CopySpec, ahead: Watermark, versions: SourceVersions) -> str:
+def _behind(route: Route, ahead: Watermark, versions: SourceVersions) -> str:
     return (
-        f"source: {spec.source_name} is read as of an earlier moment than the last night, run "
+        f"source: {route.source_name} is read as of an earlier moment than the last night, run "
         f"{ahead.run_id}, which has read it as of {ahead.moment}; try again"
         + (" once the standby has caught up" if versions.standby else "")
     )

@@ -28,9 +28,9 @@ from penstock.model.tables import Relation
 from penstock.planning.known import Known
 from penstock.planning.named_bounds import read_ranges, read_values
 from penstock.planning.questions import together
-from penstock.spec.copy_spec import CopySpec
 from penstock.spec.ids import MAX_PARTITION_ID
-from penstock.spec.modes import mode_names
+from penstock.spec.modes import Mode, mode_names
+from penstock.spec.parts import Loading, Route
 
 _ID = re.compile(rf"[A-Za-z0-9_.-]{{1,{MAX_PARTITION_ID}}}")
 _BY_KEY = KeyRange | KeyValues | KeyIsNull | KeyOther | HashBucket
@@ -43,23 +43,26 @@ class ResolvedPartitions:
     warnings: tuple[str, ...]
 
 
-def check_given_partitions(spec: CopySpec, given: Sequence[Partition]) -> None:
+def check_given_partitions(loading: Loading, key: str | None, given: Sequence[Partition]) -> None:
     """
+    Parameters:
+        key: that they are by.
+
     Raises:
         UsageError: an id is malformed, or appears twice; an extent does not select by the key; the
             mode empties the table.
     """
-    if spec.load_mode.merges_at_end:
-        flag = "--incremental" if spec.incremental else "--atomic"
+    if loading.load_mode.merges_at_end:
+        flag = "--incremental" if loading.nightly.incremental else "--atomic"
         raise UsageError(
             f"{flag}: all partitions come in one transaction, so it goes without given ones, each "
             "of which stands alone; leave one of them out"
         )
-    if spec.load_mode.starts_empty:
+    if loading.load_mode.starts_empty:
         those = ", ".join(mode_names(lambda mode: not mode.starts_empty))
         raise UsageError(
             f"given partitions: expected --mode {those}, which leave rows of "
-            f"other partitions alone; found {spec.mode}"
+            f"other partitions alone; found {loading.mode}"
         )
     for name, count in Counter(partition.id for partition in given).items():
         if _ID.fullmatch(name) is None:
@@ -85,9 +88,9 @@ def check_given_partitions(spec: CopySpec, given: Sequence[Partition]) -> None:
                 f"given partitions: {partition.id}: expected an extent that selects by a key, "
                 f"found {partition.extent}"
             )
-        if extent.key.text != spec.key:
+        if extent.key.text != key:
             raise UsageError(
-                f"given partitions: {partition.id}: expected one by --key {spec.key}, found one by "
+                f"given partitions: {partition.id}: expected one by --key {key}, found one by "
                 f"{extent.key.text}"
             )
 
@@ -102,30 +105,41 @@ def check_series(series: str) -> None:
 
 
 def resolve_partitions(
-    spec: CopySpec, given: Sequence[Partition], known: Known, columns: Collection[str]
+    route: Route,
+    mode: Mode,
+    key_text: str | None,
+    given: Sequence[Partition],
+    known: Known,
+    columns: Collection[str],
 ) -> ResolvedPartitions:
     """The partitions with bounds of the key's type, as the source writes them.
+
+    Parameters:
+        key_text: that they are by; crossings have keys of their own.
+        columns: the names of the source's.
 
     Raises:
         PlanningError: a bound is not a value of the key's type, or partitions overlap.
     """
     crossings = {p.id: p.extent for p in given if isinstance(p.extent, Crossing)}
     if crossings:
-        return _resolve_crossings(spec, given, crossings, known, columns)
-    assert spec.key is not None
-    key = Key(spec.key, expression=spec.key not in columns)
+        return _resolve_crossings(route, mode, given, crossings, known, columns)
+    assert key_text is not None
+    relation = route.relation
+    written = Key(key_text, expression=key_text not in columns)
     # Even if its type is not needed: an error in the expression shows now.
     _, key = together(
-        lambda: known.key_type(spec.relation, key), lambda: _compared_key(spec, given, key, known)
+        lambda: known.key_type(relation, written),
+        lambda: _compared_key(route, mode, given, written, known),
     )
     extents: dict[str, Extent] = {}
     for partition in given:
         assert isinstance(partition.extent, _BY_KEY)
         extents[partition.id] = replace(partition.extent, key=key)
     ranges, values, (_, indexed) = together(
-        lambda: _resolve_ranges(spec.relation, key, extents, known),
-        lambda: _resolve_values(spec.relation, key, extents, known),
-        lambda: known.key_facts(spec.relation, key),
+        lambda: _resolve_ranges(relation, key, extents, known),
+        lambda: _resolve_values(relation, key, extents, known),
+        lambda: known.key_facts(relation, key),
     )
     extents |= ranges | values
     hashed = all(isinstance(extent, HashBucket) for extent in extents.values())
@@ -140,13 +154,14 @@ def resolve_partitions(
     )
 
 
-def _compared_key(spec: CopySpec, given: Sequence[Partition], key: Key, known: Known) -> Key:
+def _compared_key(
+    route: Route, mode: Mode, given: Sequence[Partition], key: Key, known: Known
+) -> Key:
     """The key with the collation that all comparisons use."""
     if all(isinstance(partition.extent, HashBucket) for partition in given):
         return key
-    deletes = spec.load_mode.deletes_by_partition
-    shared_with = spec.target_ref if deletes else None
-    return replace(key, collation=known.order(spec.relation, key, shared_with))
+    shared_with = route.target_ref if mode.deletes_by_partition else None
+    return replace(key, collation=known.order(route.relation, key, shared_with))
 
 
 def _resolve_ranges(
@@ -177,7 +192,8 @@ def _resolve_values(
 
 
 def _resolve_crossings(
-    spec: CopySpec,
+    route: Route,
+    mode: Mode,
     given: Sequence[Partition],
     crossings: Mapping[str, Crossing],
     known: Known,
@@ -188,8 +204,8 @@ def _resolve_crossings(
     def side(extents: Iterable[KeyRange | KeyValues]) -> tuple[dict[Extent, Extent], bool]:
         distinct = [*dict.fromkeys(extents)]
         parts = [Partition(str(number), extent) for number, extent in enumerate(distinct)]
-        by_side = replace(spec, key=distinct[0].key.text)
-        found = resolve_partitions(by_side, parts, known, columns)
+        text = distinct[0].key.text
+        found = resolve_partitions(route, mode, text, parts, known, columns)
         resolved = [partition.extent for partition in found.partitions]
         return dict(zip(distinct, resolved, strict=True)), not found.warnings
 

@@ -8,15 +8,16 @@ from penstock.backends.api.worker import are_shared
 from penstock.model.plans import LoadPlan
 from penstock.model.tables import Column, TableRef
 from penstock.planning.facts import TargetTable
-from penstock.spec.copy_spec import CopySpec
+from penstock.spec.modes import Mode
+from penstock.spec.parts import Route
 
 
-def made_there(spec: CopySpec, table: TargetTable, load: LoadPlan) -> tuple[str, ...]:
+def made_there(route: Route, mode: Mode, table: TargetTable, load: LoadPlan) -> tuple[str, ...]:
     """Named, since what is mistyped is not there either."""
     schemas = ", ".join(step.makes_schema for step in load.before if step.makes_schema)
     made = [f"schema {schemas}"] if schemas else []
-    if not table.is_there and not spec.load_mode.loads_new_table:
-        made.append(f"table {spec.target_name}")
+    if not table.is_there and not mode.loads_new_table:
+        made.append(f"table {route.target_name}")
     return (f"not there, and made in the target: {' and '.join(made)}",) if made else ()
 
 
@@ -28,7 +29,7 @@ def made_columns(made: Sequence[Column], formats: Sequence[str]) -> tuple[str, .
 
 
 def lost_columns(
-    spec: CopySpec, columns: Sequence[Column], heirs: Mapping[TableRef, Sequence[Column]]
+    route: Route, columns: Sequence[Column], heirs: Mapping[TableRef, Sequence[Column]]
 ) -> list[str]:
     """A warning of each table whose rows come without some of its columns."""
     mine = {column.name for column in columns}
@@ -37,7 +38,7 @@ def lost_columns(
         more = [column.name for column in theirs if column.name not in mine]
         if more:
             warnings.append(
-                f"rows of {heir}, which inherits from {spec.source_name}, come without its own "
+                f"rows of {heir}, which inherits from {route.source_name}, come without its own "
                 f"columns ({', '.join(more)}); copy it by itself, and this one with "
                 "--descendants exclude, as copy-all does"
             )

@@ -12,6 +12,7 @@ from penstock.model.plans import Partition
 from penstock.planning.support import check_supported
 from penstock.spec.copy_spec import CopySpec
 from penstock.spec.degrees import Streams
+from penstock.spec.parts import Cutting, Loading, Route
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +26,9 @@ class PlanRequest:
         moment: when it is asked for.
     """
 
-    spec: CopySpec
+    route: Route
+    cutting: Cutting
+    loading: Loading
     streams: Streams
     run_id: str
     capabilities: Capabilities
@@ -34,9 +37,30 @@ class PlanRequest:
     siblings: Siblings | None = None
     moment: datetime = field(default_factory=lambda: datetime.now(UTC))
 
-    def check_supported(self) -> None:
+    @classmethod
+    def of(
+        cls,
+        spec: CopySpec,
+        streams: Streams,
+        run_id: str,
+        capabilities: Capabilities,
+        given: Sequence[Partition] = (),
+        series: str = "",
+        siblings: Siblings | None = None,
+    ) -> PlanRequest:
         """
         Raises:
             UsageError: what is asked for is wrong, whatever the tables are.
         """
-        check_supported(self.spec, self.capabilities.source, self.capabilities.target)
+        check_supported(spec, capabilities.source, capabilities.target)
+        return cls(
+            route=spec.route,
+            cutting=spec.cutting,
+            loading=spec.loading,
+            streams=streams,
+            run_id=run_id,
+            capabilities=capabilities,
+            given=given,
+            series=series,
+            siblings=siblings,
+        )

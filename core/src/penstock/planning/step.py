@@ -58,7 +58,9 @@ class _Planning:
 
     def __init__(self, request: PlanRequest, facts: Facts, known: Known) -> None:
         self._request = request
-        self._spec = request.spec
+        self._route = request.route
+        self._loading = request.loading
+        self._mode = request.loading.load_mode
         self._facts = facts
         self._known = known
 
@@ -95,10 +97,10 @@ class _Planning:
 
     @cached_property
     def _mapping(self) -> ColumnMapping:
-        relation = self._spec.relation
+        relation = self._route.relation
         columns, table = self._columns, self._table
         return map_columns(
-            self._spec,
+            self._route,
             columns,
             table.columns,
             fit=lambda mine, theirs: self._known.fits(relation, mine, theirs),
@@ -116,45 +118,45 @@ class _Planning:
     def _check_writable(self) -> None:
         if self._table.is_there:
             written = [pair.target for pair in self._mapping.pairs]
-            self._known.check_writable(self._spec.target_ref, self._spec.load_mode, written)
+            self._known.check_writable(self._route.target_ref, self._mode, written)
 
     def _check_apart(self) -> None:
         if fact(self._facts.is_same):
             raise PlanningError(
-                f"source and target are the same: one table ({self._spec.source_name}), or one "
+                f"source and target are the same: one table ({self._route.source_name}), or one "
                 "file, which cannot be written while it is read; choose another target"
             )
 
     def _check_compared(self) -> None:
-        if self._spec.verify == "checksums":
+        if self._loading.verify == "checksums":
             pairs = compared_pairs(self._mapping.pairs, self._mapping.format)
-            table = self._spec.target_ref if self._table.is_there else None
-            self._known.check_compared(self._spec.relation, table, pairs)
+            table = self._route.target_ref if self._table.is_there else None
+            self._known.check_compared(self._route.relation, table, pairs)
 
     # The load
 
     @cached_property
     def _load_request(self) -> LoadRequest:
-        spec, request = self._spec, self._request
+        route, loading, request = self._route, self._loading, self._request
         return LoadRequest(
             run_id=request.run_id,
-            source=spec.relation,
-            target=spec.target_ref,
-            mode=spec.load_mode,
+            source=route.relation,
+            target=route.target_ref,
+            mode=self._mode,
             pairs=self._mapping.pairs,
-            conflict_columns=spec.conflict_columns,
-            indexes=spec.indexes,
-            unlogged=spec.unlogged,
+            conflict_columns=loading.conflict_columns,
+            indexes=loading.indexes,
+            unlogged=loading.unlogged,
             definition=self._table.definition,
             made=self._table.made,
-            where=spec.where,
+            where=route.where,
             given=bool(request.given),
             extents=tuple((partition.id, partition.extent) for partition in request.given),
-            writing=spec.writing,
+            writing=loading.writing,
             heirs=fact(self._facts.heirs),
             siblings=request.siblings or Siblings(),
-            deletes=spec.gone,
-            merges_together=spec.atomic == "batch" and request.siblings is not None,
+            deletes=loading.gone,
+            merges_together=loading.atomic == "batch" and request.siblings is not None,
             counted=fact(self._facts.positions),
         )
 
@@ -164,11 +166,11 @@ class _Planning:
         Raises:
             Outdated: another run has made the table while this one was planned to.
         """
-        spec, request = self._spec, self._load_request
-        is_made = not (self._table.is_there or spec.load_mode.loads_new_table)
+        route, request = self._route, self._load_request
+        is_made = not (self._table.is_there or self._mode.loads_new_table)
         load, is_missing = together(
             lambda: self._known.plan_load(request),
-            lambda: not is_made or self._known.is_still_missing(spec.target_ref, spec.load_mode),
+            lambda: not is_made or self._known.is_still_missing(route.target_ref, self._mode),
         )
         if not is_missing:
             raise Outdated
@@ -177,13 +179,21 @@ class _Planning:
     @cached_property
     def _loaded(self) -> tuple[LoadPlan, tuple[str, ...]]:
         """The load with what stopped runs have left undone, and what is to be said of that."""
-        return with_steps_left(self._spec, self._planned_load, fact(self._facts.steps_left))
+        return with_steps_left(self._loading, self._planned_load, fact(self._facts.steps_left))
 
     @cached_property
     def _gone(self) -> None:
-        if self._spec.gone.found:
+        if self._loading.gone.found:
             load, _ = self._loaded
-            check_gone(self._spec, self._facts, self._mapping, self._table, load, self._known)
+            check_gone(
+                self._route,
+                self._loading.deletes,
+                self._facts,
+                self._mapping,
+                self._table,
+                load,
+                self._known,
+            )
 
     # Nights
 
@@ -192,15 +202,24 @@ class _Planning:
         found = fact(self._facts.night)
         if found is None:
             return None, "", ()
-        return continued(self._spec, self._mapping.pairs, found, self._request.moment)
+        return continued(
+            self._route, self._loading, self._mapping.pairs, found, self._request.moment
+        )
 
     @cached_property
     def _within_limit(self) -> tuple[Continued, bool]:
         """What is continued once rows are counted, and whether they may be merged."""
         night, selection, reasons = self._continued
-        if night is None or not self._spec.load_mode.merges_at_end:
+        if night is None or not self._mode.merges_at_end:
             return self._continued, True
-        found, may_merge = within_limit(self._spec, night, selection, self._statistics, self._known)
+        found, may_merge = within_limit(
+            self._route,
+            self._loading.nightly,
+            night,
+            selection,
+            self._statistics,
+            self._known,
+        )
         if found is not night:
             selection, reasons = "", explained(found, ())
         return (found, selection, reasons), may_merge
@@ -212,9 +231,10 @@ class _Planning:
         load, _ = self._loaded
         if night is None:
             return load, (night, selection, reasons)
-        if self._spec.load_mode.merges_at_end and night.full:
+        if self._mode.merges_at_end and night.full:
             load, said = built(
-                self._spec,
+                self._route,
+                self._loading.nightly,
                 self._load_request,
                 load,
                 self._table.columns,
@@ -235,13 +255,13 @@ class _Planning:
     def _partitions(self) -> PlannedPartitions:
         names = {column.name for column in self._columns}
         found = plan_partitions(self._request, self._statistics, names, self._known)
-        return replace(found, partitions=()) if self._spec.schema_only else found
+        return replace(found, partitions=()) if self._loading.schema_only else found
 
     @cached_property
     def _conditions(self) -> None:
-        if deletes_by_condition(self._spec, self._request.capabilities.target):
+        if deletes_by_condition(self._mode, self._request.capabilities.target):
             check_conditions(
-                self._spec,
+                self._route,
                 self._partitions.choice,
                 self._partitions.partitions,
                 self._mapping,
@@ -252,7 +272,7 @@ class _Planning:
     @cached_property
     def _children(self) -> PlannedChildren:
         found = self._partitions
-        if not self._spec.load_mode.attaches:
+        if not self._mode.attaches:
             return PlannedChildren(found.partitions)
         assert found.choice.key is not None
         load, _ = self._load
@@ -262,7 +282,7 @@ class _Planning:
                 key=found.choice.key,
                 pairs=self._mapping.pairs,
                 partitions=found.partitions,
-                selective=self._spec.where is not None,
+                selective=self._route.where is not None,
                 windows=found.cut.windows,
             )
         )
@@ -270,7 +290,7 @@ class _Planning:
     # The plan
 
     def _assembled(self) -> PartitionPlan:
-        spec, mapping, statistics = self._spec, self._mapping, self._statistics
+        mapping, statistics = self._mapping, self._statistics
         load, (night, selection, night_reasons) = self._load
         _, left = self._loaded
         choice, cut, children = self._partitions.choice, self._partitions.cut, self._children
@@ -291,9 +311,9 @@ class _Planning:
                 *cut.warnings,
                 *mapping.warnings,
                 *load.warnings,
-                *made_there(spec, self._table, load),
+                *made_there(self._route, self._mode, self._table, load),
                 *children.warnings,
-                *lost_columns(spec, self._columns, fact(self._facts.heirs_columns)),
+                *lost_columns(self._route, self._columns, fact(self._facts.heirs_columns)),
             ),
             partitions=_unknown_sizes(partitions) if selection else partitions,
             columns=mapping.columns,
@@ -309,7 +329,7 @@ class _Planning:
 
 
 def _source_plan(request: PlanRequest, facts: Facts, known: Known) -> PartitionPlan:
-    columns = tuple(chosen_columns(request.spec, fact(facts.columns)))
+    columns = tuple(chosen_columns(request.route, fact(facts.columns)))
     statistics = fact(facts.statistics)
     names = {column.name for column in columns}
     found = plan_partitions(replace(request, given=()), statistics, names, known)
@@ -321,7 +341,7 @@ def _source_plan(request: PlanRequest, facts: Facts, known: Known) -> PartitionP
         columns=columns,
         pairs=(),
         format="",
-        load=LoadPlan(request.spec.target_ref),
+        load=LoadPlan(request.route.target_ref),
         rows=_selected_rows(statistics),
         bytes=round(statistics.bytes * statistics.selected),
     )

@@ -234,7 +234,7 @@ def create(
     """
     values.choose(spec.show_values)
     if given:
-        check_given_partitions(spec, given)
+        check_given_partitions(spec.loading, spec.key, given)
     if series is not None:
         check_series(series)
     ends = connect(spec.source, spec.target)
@@ -465,14 +465,7 @@ def _plan_request(
     given: Sequence[Partition] = (),
     series: str = "",
 ) -> PlanRequest:
-    return PlanRequest(
-        spec=spec,
-        streams=streams_of(spec.degree),
-        run_id=run_id,
-        capabilities=ends.capabilities,
-        given=given,
-        series=series,
-    )
+    return PlanRequest.of(spec, streams_of(spec.degree), run_id, ends.capabilities, given, series)
 
 
 @contextmanager

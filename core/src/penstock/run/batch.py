@@ -472,14 +472,14 @@ class _Batch:
 
     def _plan_request(self, run: RunState) -> PlanRequest:
         asked = self._requests[run.run_id]
-        return PlanRequest(
-            spec=run.spec,
-            streams=self._streams,
-            run_id=run.run_id,
-            capabilities=self._ends.capabilities,
-            given=asked.given,
-            series=asked.series,
-            siblings=self._siblings,
+        return PlanRequest.of(
+            run.spec,
+            self._streams,
+            run.run_id,
+            self._ends.capabilities,
+            asked.given,
+            asked.series,
+            self._siblings,
         )
 
     def _plan(

@@ -102,7 +102,7 @@ class _Planner:
             facts.enter_context(describing(self.target, tables))
             found = list(map(self._request, window))
             requests = [each for each in found if isinstance(each, PlanRequest)]
-            planned = iter(plan_tables(requests, self.source, self.target))
+            planned = plan_tables(requests, self.source, self.target)
             for asked, each in zip(window, found, strict=True):
                 result = next(planned).result if isinstance(each, PlanRequest) else each
                 yield _table_plan(asked.spec, result)
@@ -112,18 +112,18 @@ class _Planner:
         if asked.error is not None:
             return asked.error
         spec = asked.spec
-        if lacks_schema(spec):
-            try:
+        try:
+            if lacks_schema(spec):
                 spec, _ = self.ends.with_schemas(spec, self.source, self.target)
-            except PenstockError as error:
-                return error
-        return PlanRequest(
-            spec=spec,
-            streams=streams_of(spec.degree),
-            run_id=asked.run_id,
-            capabilities=self.ends.capabilities,
-            siblings=self.siblings,
-        )
+            return PlanRequest.of(
+                spec,
+                streams_of(spec.degree),
+                asked.run_id,
+                self.ends.capabilities,
+                siblings=self.siblings,
+            )
+        except PenstockError as error:
+            return error
 
 
 def _table_plan(spec: CopySpec, result: PartitionPlan | PenstockError) -> TablePlan:

@@ -44,7 +44,7 @@ class TableRequest:
             UsageError: see `create`.
         """
         if self.given:
-            check_given_partitions(self.spec, self.given)
+            check_given_partitions(self.spec.loading, self.spec.key, self.given)
         if self.series:
             check_series(self.series)
 

@@ -22,8 +22,8 @@ from penstock.planning.cuts import MOST_PARTITIONS, cut_range, cut_values, cut_w
 from penstock.planning.known import KeyBounds, KeyWindows, ListedValues, MergedRows
 from penstock.planning.questions import Question
 from penstock.spec.atomic_limits import AtomicLimit
-from penstock.spec.copy_spec import CopySpec
 from penstock.spec.modes import Mode
+from penstock.spec.parts import Route
 
 
 class Catalogs:
@@ -194,7 +194,7 @@ class Catalogs:
 
 
 def match_columns(
-    spec: CopySpec,
+    route: Route,
     mine: Sequence[Column],
     theirs: Sequence[Column],
     source: SourceCatalog,
@@ -206,11 +206,11 @@ def match_columns(
     Raises:
         PlanningError: see `map_columns`.
     """
-    relation, catalogs = spec.relation, Catalogs(source, target)
+    relation, catalogs = route.relation, Catalogs(source, target)
     if are_shared(formats):
         mine = source.in_arrow(relation, mine)
     return map_columns(
-        spec,
+        route,
         mine,
         theirs,
         fit=lambda mine, theirs: catalogs.fits(relation, mine, theirs),

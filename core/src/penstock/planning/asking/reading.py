@@ -57,7 +57,8 @@ class TableReader:
         nights: NightsBefore,
     ) -> None:
         self._request = request
-        self._spec = request.spec
+        self._route = request.route
+        self._loading = request.loading
         self._source = source
         self._target = target
         self._steps_left = steps_left
@@ -86,10 +87,11 @@ class TableReader:
 
     def read(self) -> Facts:
         """All facts, once the columns are read."""
-        spec, source, target = self._spec, self._source, self._target
+        route, loading = self._route, self._loading
+        source, target = self._source, self._target
         table = self._read(self._target_table)
         heirs = self._read(
-            lambda: () if spec.descendants == "exclude" else source.heirs(spec.relation)
+            lambda: () if loading.descendants == "exclude" else source.heirs(route.relation)
         )
         return Facts(
             columns=self._columns,
@@ -97,16 +99,16 @@ class TableReader:
             heirs=heirs,
             positions=self._read(
                 lambda: (
-                    source.positions(spec.relation)
-                    if spec.sequences == "set" and not spec.schema_only
+                    source.positions(route.relation)
+                    if loading.sequences == "set" and not loading.schema_only
                     else None
                 )
             ),
             is_same=self._read(self._is_same),
             steps_left=self._read(
                 lambda: (
-                    self._steps_left.on(spec.target_ref)
-                    if takes_steps_left(spec, self._request.capabilities.target)
+                    self._steps_left.on(route.target_ref)
+                    if takes_steps_left(loading, self._request.capabilities.target)
                     else ()
                 )
             ),
@@ -120,7 +122,7 @@ class TableReader:
     # Columns
 
     def _source_columns(self) -> tuple[Column, ...]:
-        relation = self._spec.relation
+        relation = self._route.relation
         with expecting_one_statement(relation):
             columns = self._source.columns(relation)
         if are_shared(self._request.capabilities.formats):
@@ -128,75 +130,75 @@ class TableReader:
         return columns
 
     def _wanted_definition(self) -> TableDefinition | None:
-        spec, target = self._spec, self._target
-        if spec.data_only or not target.makes(spec.target_ref, spec.load_mode):
+        route, loading, target = self._route, self._loading, self._target
+        if loading.data_only or not target.makes(route.target_ref, loading.load_mode):
             return None
-        if must_be_missing(spec) and self._is_there():
-            raise is_there(spec)
-        return self._source.definition(spec.relation, partitioning=spec.partitioning)
+        if must_be_missing(loading) and self._is_there():
+            raise is_there(route)
+        return self._source.definition(route.relation, partitioning=loading.partitioning)
 
     def _is_there(self) -> bool:
         try:
-            self._target.columns(self._spec.target_ref)
+            self._target.columns(self._route.target_ref)
         except PlanningError:
             return False
         return True
 
     def _target_table(self) -> TargetTable:
-        spec, target = self._spec, self._target
+        route, loading, target = self._route, self._loading, self._target
         definition = fact(self._definition)
         if definition is None:
-            check_taken_as_is(spec)
+            check_taken_as_is(route, loading)
             try:
-                return TargetTable(without_mark(spec, target.columns(spec.target_ref)))
+                return TargetTable(without_mark(route, loading, target.columns(route.target_ref)))
             except PlanningError as error:
-                if target.identity(spec.target_ref):
+                if target.identity(route.target_ref):
                     raise
                 raise MissingTarget(error.message, error.diagnosis) from error
-        wanted = wanted_table(spec, fact(self._columns), definition)
+        wanted = wanted_table(route, loading, fact(self._columns), definition)
         made = target.defined_columns(
-            spec.target_ref, wanted.definition, wanted.columns, wanted.types
+            route.target_ref, wanted.definition, wanted.columns, wanted.types
         )
         return TargetTable(made, wanted.definition)
 
     def _is_same(self) -> bool:
-        identity = self._source.state(self._spec.relation).identity
-        return bool(identity) and identity == self._target.identity(self._spec.target_ref)
+        identity = self._source.state(self._route.relation).identity
+        return bool(identity) and identity == self._target.identity(self._route.target_ref)
 
     # Nights
 
     def _night(self) -> NightFacts | None:
-        spec, source = self._spec, self._source
-        asked = spec.incremental is not None
-        if not asked and not may_move_watermark(spec, self._request.capabilities.target):
+        source, able = self._source, self._request.capabilities.target
+        asked = self._loading.nightly.incremental is not None
+        if not asked and not may_move_watermark(self._route, self._loading, able):
             return None
         if not isinstance(source, VersionedSource):
             assert not asked, "its capabilities say so"
             return None
-        before = self._nights.of(spec)
         if asked:
-            return self._versions(source, before)
-        last = before.last(spec)
+            return self._versions(source)
+        last = self._nights.last(self._request)
         if last is None:
             return None
         try:
-            return self._versions(source, before)
+            return self._versions(source)
         except PermanentError as error:
             return NightFacts(last=last, refused=error.message)
 
-    def _versions(self, source: VersionedSource, before: NightsBefore) -> NightFacts:
+    def _versions(self, source: VersionedSource) -> NightFacts:
         """
         Raises:
             PlanningError: the source's rows have no versions.
         """
-        spec, relation = self._spec, self._spec.relation
+        request, before = self._request, self._nights
+        relation, where = self._route.relation, self._route.where
         assert isinstance(relation, TableRef), "checked with the options"
-        if spec.where is not None:
-            source.check_fixed(spec.where)
-        last = before.last(spec)
+        if where is not None:
+            source.check_fixed(where)
+        last = before.last(request)
         now, versions = source.horizon(), source.versions(relation)
         ahead = self._ahead(source, last, versions, now)
-        merges = spec.load_mode.merges_at_end and ahead is None
+        merges = self._loading.load_mode.merges_at_end and ahead is None
         since = last.horizon if last is not None else None
         return NightFacts(
             last=last,
@@ -204,7 +206,7 @@ class TableReader:
             versions=versions,
             furthest=source.furthest,
             ahead=ahead,
-            target=before.target_now(spec) if merges else None,
+            target=before.target_now(request) if merges else None,
             changed=source.changed_since(since, new_leaves(versions, last))
             if merges and since is not None
             else "",
@@ -229,8 +231,8 @@ class TableReader:
 
 
 def _statistics(request: PlanRequest, source: SourceCatalog) -> TableStatistics:
-    with of_where(request.spec.where):
-        return source.statistics(request.spec.relation, request.spec.where)
+    with of_where(request.route.where):
+        return source.statistics(request.route.relation, request.route.where)
 
 
 def read_source(request: PlanRequest, source: SourceCatalog) -> Facts:
@@ -240,5 +242,5 @@ def read_source(request: PlanRequest, source: SourceCatalog) -> Facts:
         PenstockError: they cannot be read.
     """
     return Facts(
-        columns=source.columns(request.spec.relation), statistics=_statistics(request, source)
+        columns=source.columns(request.route.relation), statistics=_statistics(request, source)
     )

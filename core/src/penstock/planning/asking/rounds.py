@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from penstock.backends.api.described import MakesMany
@@ -47,36 +48,40 @@ def plan_tables(
     *,
     enter: Callable[[PlanRequest], object] = lambda request: None,
     between: Callable[[], object] = lambda: None,
-) -> list[Planned]:
-    """Plan tables together, each as far as it gets. Changes nothing.
+) -> Iterator[Planned]:
+    """Plan tables together, each as far as it gets. Changes nothing. Yields them in their order,
+    each as soon as those before it are planned, and keeps none.
 
     Parameters:
         enter: called whenever a table is about to be asked about; what it raises is the table's.
         between: called when one was; what it raises ends all.
     """
-    specs = [request.spec for request in requests]
-    steps_left, nights = StepsLeft(target, specs), NightsBefore(target, specs)
+    steps_left, nights = StepsLeft(target, requests), NightsBefore(target, requests)
 
     def reader(request: PlanRequest) -> TableReader:
         return TableReader(request, source, target, steps_left, nights)
 
-    tables = [_Table(request, reader, Catalogs(source, target), enter) for request in requests]
+    catalogs = Catalogs(source, target)
+    left = deque(_Table(request, reader, catalogs, enter) for request in requests)
 
-    def turns(turn: Callable[[_Table], object]) -> None:
-        for table in tables:
+    def turns(turn: Callable[[_Table], object]) -> Iterator[Planned]:
+        ahead = len(left)
+        while ahead := min(ahead, len(left)):
+            table = left[-ahead]
+            ahead -= 1
             if table.result is None:
                 table.take(turn)
                 between()
+            while left and left[0].result is not None:
+                yield left.popleft().planned
 
-    turns(_Table.read_columns)
+    yield from turns(_Table.read_columns)
     if isinstance(target, MakesMany):
-        target.expect(
-            {table.request.spec.target_ref: found for table in tables if (found := table.defined)}
-        )
-    turns(_Table.read)
-    while any(table.result is None for table in tables):
-        turns(_Table.go_on)
-    return [table.planned for table in tables]
+        made = {each.request.route.target_ref: each.defined for each in left}
+        target.expect({table: definition for table, definition in made.items() if definition})
+    yield from turns(_Table.read)
+    while left:
+        yield from turns(_Table.go_on)
 
 
 def plan_table(
@@ -90,7 +95,6 @@ def plan_table(
     Raises:
         PlanningError: the plan cannot be made, or the target cannot take it; says everything
             that is in the way of the columns at once.
-        UsageError: what is asked for is wrong, whatever the tables are.
     """
     (planned,) = plan_tables([request], source, target, enter=enter)
     return planned.plan
@@ -162,7 +166,6 @@ class _Table:
         self._seconds += time.monotonic() - begun
 
     def read_columns(self) -> None:
-        self.request.check_supported()
         self._enter(self.request)
         self.defined = self._reader.read_columns()
 

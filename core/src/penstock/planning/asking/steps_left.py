@@ -8,7 +8,7 @@ from functools import cached_property
 from penstock.backends.api.target import TargetCatalog
 from penstock.model.plans import Step
 from penstock.model.tables import TableRef
-from penstock.spec.copy_spec import CopySpec
+from penstock.planning.request import PlanRequest
 
 
 class StepsLeft:
@@ -16,12 +16,14 @@ class StepsLeft:
     asked for with all others.
 
     Parameters:
-        specs: of the copies.
+        requests: of the copies.
     """
 
-    def __init__(self, target: TargetCatalog, specs: Sequence[CopySpec]) -> None:
+    def __init__(self, target: TargetCatalog, requests: Sequence[PlanRequest]) -> None:
         self._target = target
-        self._tables = [spec.target_ref for spec in specs if not spec.load_mode.recreates]
+        self._tables = [
+            each.route.target_ref for each in requests if not each.loading.load_mode.recreates
+        ]
 
     def on(self, table: TableRef) -> tuple[tuple[str, Step], ...]:
         """Each step with the id of the run that has left it."""
