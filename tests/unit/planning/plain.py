@@ -8,7 +8,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 from penstock import CopySpec, Partition, PartitionPlan
-from penstock.backends.api.capabilities import Capabilities, SourceCapabilities, TargetCapabilities
+from penstock.backends.api.capabilities import (
+    SOURCE_OPTIONS,
+    Capabilities,
+    SourceCapabilities,
+    TargetCapabilities,
+)
 from penstock.backends.api.children import ChildRequest, PlannedChildren
 from penstock.backends.api.facts import (
     ChildTable,
@@ -41,6 +46,7 @@ SOURCE = SourceCapabilities(
     system="Plain",
     formats=("text", "binary"),
     strategies=tuple(STRATEGIES.values()),
+    options=frozenset(SOURCE_OPTIONS),
 )
 TARGET = TargetCapabilities(
     system="Plain",
