@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar, overload
+from typing import Any, Generic, TypeVar, overload
 
 from penstock.errors import PenstockError
 
@@ -24,6 +24,8 @@ class Question:
         return hash(self.name)
 
 
+T = TypeVar("T")
+
 Answers = Mapping[Question, object]
 """What the catalogs said, by question; a `PenstockError` where that is what they raised."""
 
@@ -39,12 +41,35 @@ class Wanted(Exception):
     """Planning cannot go on without an answer."""
 
     def __init__(self, questions: Sequence[Question]) -> None:
-        super().__init__(", ".join(question.name for question in questions))
+        super().__init__(questions)
         self.questions = tuple(questions)
 
 
 class Outdated(Exception):
     """What was read of a table does not hold any more."""
+
+
+class part(Generic[T]):  # noqa: N801 - used as `property` is
+    """A property that is worked out once, even where that only shows which answers are missing."""
+
+    def __init__(self, work_out: Callable[[Any], T]) -> None:
+        self._work_out = work_out
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name, self._missing = name, f"{name}, which is wanted"
+
+    def __get__(self, holder: object, owner: type | None = None) -> T:
+        known = holder.__dict__
+        if (questions := known.get(self._missing)) is not None:
+            raise Wanted(questions)
+        try:
+            found: T = self._work_out(holder)
+        except Wanted as wanted:
+            known[self._missing] = wanted.questions
+            raise
+        # From now on the instance's own attribute is found first.
+        known[self._name] = found
+        return found
 
 
 A = TypeVar("A")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import partial
 
 from penstock.backends.api.children import ChildRequest, PlannedChildren
 from penstock.backends.api.facts import LoadRequest, Siblings, TableStatistics
@@ -21,7 +21,7 @@ from penstock.planning.incremental import Continued, continued
 from penstock.planning.known import Known
 from penstock.planning.nights import explained, setting_watermark
 from penstock.planning.partitions import PlannedPartitions, deletes_by_condition, plan_partitions
-from penstock.planning.questions import Answers, Outdated, Questions, Wanted, together
+from penstock.planning.questions import Answers, Outdated, Questions, Wanted, part, together
 from penstock.planning.remarks import lost_columns, made_columns, made_there
 from penstock.planning.request import PlanRequest
 from penstock.planning.steps_left import with_steps_left
@@ -66,7 +66,7 @@ class _Planning:
 
     def plan(self) -> PartitionPlan:
         # What is wrong with an earlier one is said first.
-        parts = (
+        names = (
             "_mapping",
             "_both_sides",
             "_planned_load",
@@ -78,24 +78,24 @@ class _Planning:
             "_conditions",
             "_children",
         )
-        together(*(partial(getattr, self, part) for part in parts))
+        together(*(partial(getattr, self, name) for name in names))
         return self._assembled()
 
-    @cached_property
+    @part
     def _columns(self) -> Sequence[Column]:
         return fact(self._facts.columns)
 
-    @cached_property
+    @part
     def _table(self) -> TargetTable:
         table = fact(self._facts.table)
         assert table is not None
         return table
 
-    @cached_property
+    @part
     def _statistics(self) -> TableStatistics:
         return fact(self._facts.statistics)
 
-    @cached_property
+    @part
     def _mapping(self) -> ColumnMapping:
         relation = self._route.relation
         columns, table = self._columns, self._table
@@ -107,7 +107,7 @@ class _Planning:
             formats=self._request.capabilities.formats,
         )
 
-    @cached_property
+    @part
     def _both_sides(self) -> None:
         """
         Raises:
@@ -135,7 +135,7 @@ class _Planning:
 
     # The load
 
-    @cached_property
+    @part
     def _load_request(self) -> LoadRequest:
         route, loading, request = self._route, self._loading, self._request
         return LoadRequest(
@@ -160,7 +160,7 @@ class _Planning:
             counted=fact(self._facts.positions),
         )
 
-    @cached_property
+    @part
     def _planned_load(self) -> LoadPlan:
         """
         Raises:
@@ -176,12 +176,12 @@ class _Planning:
             raise Outdated
         return load
 
-    @cached_property
+    @part
     def _loaded(self) -> tuple[LoadPlan, tuple[str, ...]]:
         """The load with what stopped runs have left undone, and what is to be said of that."""
         return with_steps_left(self._loading, self._planned_load, fact(self._facts.steps_left))
 
-    @cached_property
+    @part
     def _gone(self) -> None:
         if self._loading.gone.found:
             load, _ = self._loaded
@@ -197,7 +197,7 @@ class _Planning:
 
     # Nights
 
-    @cached_property
+    @part
     def _continued(self) -> Continued:
         found = fact(self._facts.night)
         if found is None:
@@ -206,7 +206,7 @@ class _Planning:
             self._route, self._loading, self._mapping.pairs, found, self._request.moment
         )
 
-    @cached_property
+    @part
     def _within_limit(self) -> tuple[Continued, bool]:
         """What is continued once rows are counted, and whether they may be merged."""
         night, selection, reasons = self._continued
@@ -224,7 +224,7 @@ class _Planning:
             selection, reasons = "", explained(found, ())
         return (found, selection, reasons), may_merge
 
-    @cached_property
+    @part
     def _load(self) -> tuple[LoadPlan, Continued]:
         """The load with what moves the watermark, if it moves one."""
         (night, selection, reasons), may_merge = self._within_limit
@@ -251,13 +251,13 @@ class _Planning:
 
     # Partitions
 
-    @cached_property
+    @part
     def _partitions(self) -> PlannedPartitions:
         names = {column.name for column in self._columns}
         found = plan_partitions(self._request, self._statistics, names, self._known)
         return replace(found, partitions=()) if self._loading.schema_only else found
 
-    @cached_property
+    @part
     def _conditions(self) -> None:
         if deletes_by_condition(self._mode, self._request.capabilities.target):
             check_conditions(
@@ -269,7 +269,7 @@ class _Planning:
                 self._known,
             )
 
-    @cached_property
+    @part
     def _children(self) -> PlannedChildren:
         found = self._partitions
         if not self._mode.attaches:

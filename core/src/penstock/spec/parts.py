@@ -91,5 +91,5 @@ class Loading:
 
 def part_of(kind: type[Part], spec: object) -> Part:
     """A part, by the names of its fields."""
-    names = [item.name for item in fields(kind)]  # type: ignore[arg-type]
+    names = (item.name for item in fields(kind))  # type: ignore[arg-type]
     return kind(**{name: getattr(spec, name) for name in names})
