@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 
 from penstock import CopySpec, PartitionPlan, PlanningError
-from penstock.planning.build import build_plan
+from penstock.planning.asking.rounds import plan_table
+from penstock.planning.request import PlanRequest
 from penstock.run.connections import connect
 from penstock.spec.degrees import Streams
 from penstock.spec.modes import APPEND, REPLACE
@@ -79,14 +80,9 @@ class Example:
             for cut in self._cuts:
                 spec = self._pair.spec(key=key, mode=self._chance.choice(self.modes), **cut)
                 try:
-                    made = build_plan(
-                        spec,
-                        Streams(1, 1),
-                        "example",
-                        self._source,
-                        self._target,
-                        self._ends.capabilities,
-                    )
+                    able = self._ends.capabilities
+                    asked = PlanRequest.of(spec, Streams(1, 1), "example", able)
+                    made = plan_table(asked, self._source, self._target)
                 except PlanningError:
                     continue
                 yield spec, made

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from typing import Any, cast
 
 import pytest
@@ -33,6 +34,7 @@ SPEC = CopySpec(
 )
 NAME = "public.t to public.t"
 KEYS = 31
+MOMENT = datetime(2024, 1, 1, tzinfo=UTC)
 Rows = dict[int, tuple[int, str]]
 """By key: the transaction that wrote the row, and its value."""
 
@@ -146,7 +148,9 @@ class NightRun:
         if source.standby and read and is_behind(read, source, now):
             return  # it is tried again another time
         there = TargetNow("storage", len(self.world.target))
-        self.night = plan_night(SPEC, (), last, source, now, 2**31, there)
+        self.night = plan_night(
+            SPEC.route, SPEC.loading, (), last, source, now, 2**31, there, MOMENT
+        )
 
     def read(self) -> None:
         """When rows are read with the snapshot that was taken makes no difference."""

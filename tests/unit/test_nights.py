@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -22,7 +23,8 @@ SPEC = CopySpec(
 SOURCE = SourceVersions("system", 1, 5, 10, {"10": "a"}, "shape")
 NOW = Horizon(1000, 1010)
 TARGET = TargetNow("storage", 7)
-FIRST = plan_night(SPEC, (), None, SOURCE, NOW, FURTHEST, TARGET)
+MOMENT = datetime(2024, 1, 1, tzinfo=UTC)
+FIRST = plan_night(SPEC.route, SPEC.loading, (), None, SOURCE, NOW, FURTHEST, TARGET, MOMENT)
 LAST = replace(
     FIRST.watermark("run"), moment="then", horizon=Horizon(900, 905), target="storage", rows=7
 )
@@ -32,14 +34,17 @@ def why_full(**changes: Any) -> str:
     given: dict[str, Any] = {"last": LAST, "source": SOURCE, "now": NOW, "target": TARGET}
     given.update(changes)
     last, source, now, target = (given[name] for name in ("last", "source", "now", "target"))
-    night = plan_night(SPEC, (), last, source, now, FURTHEST, target)
+    night = plan_night(SPEC.route, SPEC.loading, (), last, source, now, FURTHEST, target, MOMENT)
     assert (night.since is None) == bool(night.full)
     return night.full
 
 
 def test_what_has_changed_is_read_since_the_last_horizon() -> None:
     assert why_full() == ""
-    assert plan_night(SPEC, (), LAST, SOURCE, NOW, FURTHEST, TARGET).since == LAST.horizon
+    assert (
+        plan_night(SPEC.route, SPEC.loading, (), LAST, SOURCE, NOW, FURTHEST, TARGET, MOMENT).since
+        == LAST.horizon
+    )
 
 
 @pytest.mark.parametrize(
@@ -74,9 +79,9 @@ def test_leaves_that_are_new_or_were_attached_again() -> None:
     leaves = {"11": "a", "12": "b", "13": "c"}
     then = replace(LAST, source=replace(SOURCE, leaves={"11": "a", "12": "a", "14": "x"}))
     source = replace(SOURCE, leaves=leaves)
-    night = plan_night(SPEC, (), then, source, NOW, FURTHEST, TARGET)
+    night = plan_night(SPEC.route, SPEC.loading, (), then, source, NOW, FURTHEST, TARGET, MOMENT)
     assert night.full == ""
-    assert new_leaves(night, then) == (12, 13)
+    assert new_leaves(night.source, then) == (12, 13)
     assert has_tables_of(night, replace(source, leaves={"11": "a"}))
     assert not has_tables_of(night, replace(source, leaves={**leaves, "15": "a"}))
     assert not has_tables_of(night, replace(source, leaves={**leaves, "11": "again"}))

@@ -10,15 +10,10 @@ import pytest
 from penstock.backends.duckdb.source import DuckSource
 from penstock.errors import PlanningError
 from penstock.model.extents import Bound, Extent, Key, KeyIsNull, KeyOther, KeyRange, KeyValues
-from penstock.planning.orders import disorder
-from penstock.spec.copy_spec import CopySpec
+from penstock.model.tables import Query
+from penstock.planning.asking.orders import disorder
 
-SPEC = CopySpec(
-    source="duckdb:///:memory:",
-    target="file:///nowhere",
-    query="SELECT 1.50 AS n, 'a' AS t",
-    target_table="main.t",
-)
+RELATION = Query("SELECT 1.50 AS n, 'a' AS t")
 N, T = Key("n"), Key("t")
 
 
@@ -56,7 +51,7 @@ def values(key: Key, tag: str, texts: Sequence[str]) -> list[Extent]:
     ],
 )
 def test_each_row_is_in_one(source: DuckSource, extents: list[Extent]) -> None:
-    assert disorder(SPEC, source, extents) == ""
+    assert disorder(source, RELATION, extents) == ""
 
 
 @pytest.mark.parametrize(
@@ -69,18 +64,18 @@ def test_each_row_is_in_one(source: DuckSource, extents: list[Extent]) -> None:
     ],
 )
 def test_a_row_would_be_in_two(source: DuckSource, extents: list[Extent], found: str) -> None:
-    assert found in disorder(SPEC, source, extents)
+    assert found in disorder(source, RELATION, extents)
 
 
 def test_more_bounds_than_one_statement_tells(source: DuckSource) -> None:
     texts = [str(number) for number in range(2500)]
-    assert disorder(SPEC, source, ranges(N, "numeric", texts)) == ""
+    assert disorder(source, RELATION, ranges(N, "numeric", texts)) == ""
     texts[2200] = "0"
-    assert "'2199' to be less than '0'" in disorder(SPEC, source, ranges(N, "numeric", texts))
+    assert "'2199' to be less than '0'" in disorder(source, RELATION, ranges(N, "numeric", texts))
 
 
 def test_another_systems_collation(source: DuckSource) -> None:
-    assert source.own_order(SPEC.relation, T) == ""
+    assert source.own_order(RELATION, T) == ""
     key = Key("t", collation="MariaDB:utf8mb4_general_ci")
     with pytest.raises(PlanningError, match="DuckDB cannot compare by the source's collation"):
-        source.checksum(SPEC.relation, None, KeyRange(key, None, Bound("text", "b")), ())
+        source.checksum(RELATION, None, KeyRange(key, None, Bound("text", "b")), ())

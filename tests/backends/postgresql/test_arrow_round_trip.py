@@ -25,7 +25,7 @@ from penstock.model.extents import Whole
 from penstock.model.plans import LoadPlan
 from penstock.model.table_model import TableDefinition
 from penstock.model.tables import Column, ColumnPair, TableRef
-from penstock.planning.build import match_columns
+from penstock.planning.asking.catalogs import match_columns
 from penstock.planning.column_pairs import ColumnMapping
 from penstock.spec.modes import RECREATE
 
@@ -42,7 +42,7 @@ def matched(pair: Pair) -> ColumnMapping:
     source, target = PostgresSource(pair.source.url), PostgresTarget(pair.target.url, "penstock")
     try:
         mine = source.columns(T)
-        return match_columns(pair.spec(), mine, target.columns(T), source, target, (ARROW,))
+        return match_columns(pair.spec().route, mine, target.columns(T), source, target, (ARROW,))
     finally:
         source.close()
         target.close()

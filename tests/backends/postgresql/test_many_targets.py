@@ -18,9 +18,8 @@ from penstock.backends.api.described import describing
 from penstock.backends.api.facts import Siblings
 from penstock.backends.postgresql.source import PostgresSource
 from penstock.backends.postgresql.target import PostgresTarget
-from penstock.planning.build import build_plan, expect_tables
-from penstock.planning.nights_before import NightsBefore
-from penstock.planning.steps_left import StepsLeft
+from penstock.planning.asking.rounds import plan_tables
+from penstock.planning.request import PlanRequest
 from penstock.run.connections import connect
 from penstock.workers.degree import streams_of
 
@@ -130,23 +129,21 @@ class Plans:
             asked = stack.enter_context(statements(target._connection, self.path))
             stack.enter_context(describing(source, [spec.relation for spec in specs]))
             stack.enter_context(describing(target, [spec.target_ref for spec in specs]))
-            expect_tables(specs, source, target)
-            steps_left, nights = StepsLeft(target, specs), NightsBefore(target, specs)
-            for spec in specs:
-                try:
-                    self.plans[spec.source_name] = build_plan(
-                        spec,
-                        streams_of(1),
-                        f"run-{spec.source_name}",
-                        source,
-                        target,
-                        ends.capabilities,
-                        siblings=siblings,
-                        steps_left=steps_left,
-                        nights=nights,
-                    )
-                except PenstockError as error:
-                    self.errors[spec.source_name] = error
+            requests = [
+                PlanRequest.of(
+                    spec,
+                    streams_of(1),
+                    f"run-{spec.source_name}",
+                    ends.capabilities,
+                    siblings=siblings,
+                )
+                for spec in specs
+            ]
+            for spec, found in zip(specs, plan_tables(requests, source, target), strict=True):
+                if isinstance(found.result, PenstockError):
+                    self.errors[spec.source_name] = found.result
+                else:
+                    self.plans[spec.source_name] = found.result
         return asked
 
 

@@ -13,7 +13,7 @@ from penstock import PartitionPlan, create, resume
 from penstock.backends.postgresql.target import PostgresTarget
 from penstock.errors import MissingTarget, PenstockError, PlanningError
 from penstock.events import Finished
-from penstock.planning import build
+from penstock.planning.asking.catalogs import Catalogs
 
 from ...faults.cli import PATIENCE, eventually
 
@@ -224,7 +224,7 @@ ALIKE = (
 def test_it_is_made_while_another_run_is_planned(filled: Pair, monkeypatch: Any) -> None:
     """Then that one takes the table as it is, and no name in its place."""
     start(filled, 0)
-    known = build.match_columns
+    known = Catalogs.fits
     seen: list[int] = []
 
     def making(*args: Any) -> Any:
@@ -233,7 +233,7 @@ def test_it_is_made_while_another_run_is_planned(filled: Pair, monkeypatch: Any)
             go_on(filled, 0)
         return known(*args)
 
-    monkeypatch.setattr(build, "match_columns", making)
+    monkeypatch.setattr(Catalogs, "fits", making)
     planned: PartitionPlan = filled.plan(where=DAYS[1], target_table="dw.t", **REPLACING)
     assert seen
     assert not [each for each in planned.warnings if "is called" in each or "not there" in each]

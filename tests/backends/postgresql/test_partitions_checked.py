@@ -15,7 +15,8 @@ from penstock.backends.postgresql.source import PostgresSource
 from penstock.errors import EXIT_PERMANENT, PenstockError, SnapshotLost
 from penstock.events import BatchFinished, Committed, Event, PartitionsChecked, Warned
 from penstock.model.extents import KeyRange
-from penstock.planning import build, cuts
+from penstock.planning import cuts
+from penstock.planning.asking import catalogs
 from penstock.planning.cuts import Cut
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def _shifted(change: Callable[[KeyRange, KeyRange], KeyRange]) -> Callable[..., 
 
 def _unproven(patch: pytest.MonkeyPatch) -> None:
     """Planning would ask the source whether the bounds ascend, and refuse these."""
-    patch.setattr(build, "disorder", lambda *_: "")
+    patch.setattr(catalogs, "disorder", lambda *_: "")
 
 
 def overlapping(patch: pytest.MonkeyPatch) -> None:

@@ -73,7 +73,7 @@ STANDARD = {
     "unicodedata",
     "uuid",
 }
-ENGINE = {"penstock.run.api", "penstock.planning.build", "penstock.show.report_table"}
+ENGINE = {"penstock.run.api", "penstock.planning.step", "penstock.show.report_table"}
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from penstock import PlanningError
 from penstock.backends.postgresql.source import PostgresSource
 from penstock.backends.postgresql.statements import FORMATS
 from penstock.backends.postgresql.target import PostgresTarget
-from penstock.planning.build import match_columns
+from penstock.planning.asking.catalogs import match_columns
 
 from ...types.reading import examples, lines
 
@@ -54,7 +54,7 @@ def _found(spec: CopySpec, source: PostgresSource, target: PostgresTarget) -> tu
     """The stream, the cast, and the warning or the reason."""
     mine, theirs = source.columns(spec.relation), target.columns(spec.target_ref)
     try:
-        mapping = match_columns(spec, mine, theirs, source, target, FORMATS)
+        mapping = match_columns(spec.route, mine, theirs, source, target, FORMATS)
     except PlanningError as error:
         return "refused", "", error.message
     return mapping.format.partition("-")[2], mapping.pairs[0].cast, " ".join(mapping.warnings)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 from urllib.parse import quote
 
@@ -24,7 +25,9 @@ class TableRef:
     only: bool = field(default=False, compare=False, metadata=OMITTED)
     """Only its own rows, without those of tables that inherit from it."""
 
+    # A spec is asked for its tables again and again.
     @classmethod
+    @lru_cache(maxsize=1024)
     def parse(cls, text: str, option: str) -> TableRef:
         """Read ``SCHEMA.NAME``, or ``NAME`` with an empty schema; a part with a dot is in double
         quotes.

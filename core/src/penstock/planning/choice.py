@@ -7,14 +7,13 @@ the functions in `cuts` makes the partitions from what the source knows of the k
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from penstock.backends.api.facts import TableStatistics
 from penstock.errors import PlanningError, UsageError
 from penstock.planning.cuts import MOST_PARTITIONS, counted
-from penstock.spec.copy_spec import CopySpec
 from penstock.spec.degrees import Streams
+from penstock.spec.parts import Cutting
 from penstock.spec.strategies import (
     BLOCKS,
     CHILDREN,
@@ -59,71 +58,58 @@ class Choice:
 
 
 def choose(
-    spec: CopySpec,
+    cutting: Cutting,
     table: TableStatistics,
     streams: Streams,
     blocks: str,
-    *,
-    moves_few: bool = False,
 ) -> Choice:
     """Pick the strategy.
 
     Parameters:
-        moves_few: all rows are read, and few of them copied, as in a night.
         blocks: the name of strategy blocks in the source's system.
 
     Raises:
         PlanningError: the requested strategy cannot be used on this table.
     """
-    if moves_few and table.bytes >= SMALLEST_PARTITION_BYTES and not _is_sized(spec):
-        why = f"{counted(streams.usual, 'partition')}, one per stream: few of their rows are copied"
-        found = choose(replace(spec, partitions=streams.usual), table, streams, blocks)
-        return replace(found, reasons=tuple(_instead(found.reasons, streams.usual, why)))
-    how = spec.cut_strategy
+    how = cutting.cut_strategy
     if how.chooses:
-        return _choose_automatically(spec, table, streams, blocks)
-    asked = f"{spec.strategy}: as asked"
+        return _choose_automatically(cutting, table, streams, blocks)
+    asked = f"{cutting.strategy}: as asked"
     if how.cuts_blocks:
-        return _choose_blocks(spec, table, streams, blocks, asked)
+        return _choose_blocks(cutting, table, streams, blocks, asked)
     if how.cuts_children:
-        return _choose_children(spec, table, streams, asked)
+        return _choose_children(cutting, table, streams, asked)
     if how.cuts_files:
         if not table.files:
             raise PlanningError(
-                f"--strategy {how}: {spec.source_name} does not consist of files that can be "
+                f"--strategy {how}: {cutting.source_name} does not consist of files that can be "
                 f"read separately: it is {table.storage}"
             )
-        return _with_count(spec, table, streams, how, None, asked)
+        return _with_count(cutting, table, streams, how, None, asked)
     if how.needs_statistics:
-        key = spec.key or table.default_key
+        key = cutting.key or table.default_key
         if key is None:
             raise PlanningError(
-                f"--strategy {how}: expected --key COLUMN, since {spec.source_name} has no "
+                f"--strategy {how}: expected --key COLUMN, since {cutting.source_name} has no "
                 "primary key to cut into ranges; found none"
             )
         if not table.sampled:
             raise PlanningError(
-                f"--strategy {how}: {spec.source_name} has no statistics to take bounds from, and "
-                f"cannot be sampled: it is {table.storage}; use --strategy ntile, which "
+                f"--strategy {how}: {cutting.source_name} has no statistics to take bounds from, "
+                f"and cannot be sampled: it is {table.storage}; use --strategy ntile, which "
                 "reads the key of every row"
             )
-        return _with_count(spec, table, streams, how, key, asked)
+        return _with_count(cutting, table, streams, how, key, asked)
     if how.hashes:
-        return _scanning(spec, table, streams, HASH, spec.key, asked)
-    if how.counts and spec.interval is None:
-        return _with_count(spec, table, streams, how, spec.key, asked)
-    return Choice(how, (asked,), spec.key)
+        return _scanning(cutting, table, streams, HASH, cutting.key, asked)
+    if how.counts and cutting.interval is None:
+        return _with_count(cutting, table, streams, how, cutting.key, asked)
+    return Choice(how, (asked,), cutting.key)
 
 
-def _is_sized(spec: CopySpec) -> bool:
+def _is_sized(cutting: Cutting) -> bool:
     """Whether somebody has said how many partitions there are to be."""
-    return bool(spec.partitions or spec.rows_per_partition or spec.bytes_per_partition)
-
-
-def _instead(reasons: tuple[str, ...], count: int, why: str) -> Iterator[str]:
-    """With another reason for that many partitions."""
-    for reason in reasons:
-        yield why if reason == _asked_for(count) else reason
+    return bool(cutting.partitions or cutting.rows_per_partition or cutting.bytes_per_partition)
 
 
 def _asked_for(count: int) -> str:
@@ -131,30 +117,30 @@ def _asked_for(count: int) -> str:
 
 
 def _choose_automatically(
-    spec: CopySpec, table: TableStatistics, streams: Streams, blocks: str
+    cutting: Cutting, table: TableStatistics, streams: Streams, blocks: str
 ) -> Choice:
-    if spec.key is not None:
-        if spec.interval is not None:
-            return Choice(TIME, ("time: an interval is given",), spec.key)
-        if spec.values_query is not None:
-            return Choice(VALUES, ("values: a query for the values is given",), spec.key)
+    if cutting.key is not None:
+        if cutting.interval is not None:
+            return Choice(TIME, ("time: an interval is given",), cutting.key)
+        if cutting.values_query is not None:
+            return Choice(VALUES, ("values: a query for the values is given",), cutting.key)
         if not table.sampled:
-            why = f"ntile: a key is given ({spec.key}), but no statistics: it is {table.storage}"
-            return _with_count(spec, table, streams, NTILE, spec.key, why)
-        why = f"range: a key is given ({spec.key})"
-        return _with_count(spec, table, streams, RANGE, spec.key, why)
-    if table.bytes < SMALLEST_PARTITION_BYTES and not _is_sized(spec):
+            why = f"ntile: a key is given ({cutting.key}), but no statistics: it is {table.storage}"
+            return _with_count(cutting, table, streams, NTILE, cutting.key, why)
+        why = f"range: a key is given ({cutting.key})"
+        return _with_count(cutting, table, streams, RANGE, cutting.key, why)
+    if table.bytes < SMALLEST_PARTITION_BYTES and not _is_sized(cutting):
         files = (counted(len(table.files), "file"),) if table.files else ()
         return Choice(WHOLE, (f"whole: {_size(table.bytes)}, one stream is enough", *files))
     if table.files:
         why = f"files: {table.storage}; no key needed"
-        return _with_count(spec, table, streams, FILES, None, why)
-    moving = spec.snapshot == "none" and not spec.accept_moving_rows
+        return _with_count(cutting, table, streams, FILES, None, why)
+    moving = cutting.rows_may_move
     if table.blocks is not None and not table.blocks_scan and not moving:
-        return _choose_blocks(spec, table, streams, blocks, "")
+        return _choose_blocks(cutting, table, streams, blocks, "")
     cut = any(child.blocks is not None for child in table.children)
     if table.children and not moving and (cut or table.default_key is None):
-        return _choose_children(spec, table, streams, "")
+        return _choose_children(cutting, table, streams, "")
     if table.blocks_scan:
         obstacle = f"{blocks} would scan the whole table for each partition"
     elif moving and (table.blocks is not None or table.children):
@@ -163,32 +149,34 @@ def _choose_automatically(
         obstacle = f"{blocks} cannot be used: {table.storage}"
     if table.default_key is not None:
         why = f"range: by the primary key's first column, {table.default_key}; {obstacle}"
-        return _with_count(spec, table, streams, RANGE, table.default_key, why)
+        return _with_count(cutting, table, streams, RANGE, table.default_key, why)
     return Choice(WHOLE, (f"whole: {obstacle}, and there is no primary key; give --key",))
 
 
 def _choose_blocks(
-    spec: CopySpec, table: TableStatistics, streams: Streams, blocks: str, asked: str
+    cutting: Cutting, table: TableStatistics, streams: Streams, blocks: str, asked: str
 ) -> Choice:
     if table.blocks is None:
         raise PlanningError(
-            f"--strategy {spec.strategy}: {spec.source_name} cannot be cut by "
+            f"--strategy {cutting.strategy}: {cutting.source_name} cannot be cut by "
             f"{blocks}: {table.storage}"
         )
-    if spec.snapshot == "none" and not spec.accept_moving_rows:
+    if cutting.rows_may_move:
         raise UsageError(
-            f"--strategy {spec.strategy} with --snapshot none: a row that is updated meanwhile "
+            f"--strategy {cutting.strategy} with --snapshot none: a row that is updated meanwhile "
             "moves to another block, and may be lost or copied twice: use --snapshot shared, "
             "or --accept-moving-rows if nothing writes to the table"
         )
     counts = _scanning if table.blocks_scan else _with_count
-    choice = counts(spec, table, streams, BLOCKS, None, f"{blocks}: {table.storage}; no key needed")
+    choice = counts(
+        cutting, table, streams, BLOCKS, None, f"{blocks}: {table.storage}; no key needed"
+    )
     reasons = (asked, *choice.reasons) if asked else choice.reasons
     return replace(choice, reasons=reasons, strategy=blocks)
 
 
 def _choose_children(
-    spec: CopySpec, table: TableStatistics, streams: Streams, asked: str
+    cutting: Cutting, table: TableStatistics, streams: Streams, asked: str
 ) -> Choice:
     if asked and not table.children:
         raise PlanningError(
@@ -197,11 +185,11 @@ def _choose_children(
         )
     if asked:
         return Choice(CHILDREN, (asked,), None, len(table.children))
-    return _with_count(spec, table, streams, CHILDREN, None, f"children: {table.storage}")
+    return _with_count(cutting, table, streams, CHILDREN, None, f"children: {table.storage}")
 
 
 def _scanning(
-    spec: CopySpec,
+    cutting: Cutting,
     table: TableStatistics,
     streams: Streams,
     how: Strategy,
@@ -209,45 +197,45 @@ def _scanning(
     why: str,
 ) -> Choice:
     """Where each partition reads the whole table, there are as few as keep all streams busy."""
-    if _is_sized(spec):
-        return _with_count(spec, table, streams, how, key, why)
+    if _is_sized(cutting):
+        return _with_count(cutting, table, streams, how, key, why)
     count = streams.usual
     reason = f"{counted(count, 'partition')}, one per stream: each scans the whole table"
     return Choice(how, (why, reason), key, count)
 
 
 def _with_count(
-    spec: CopySpec,
+    cutting: Cutting,
     table: TableStatistics,
     streams: Streams,
     how: Strategy,
     key: str | None,
     why: str,
 ) -> Choice:
-    count, reason = _count(spec, table, streams)
+    count, reason = _count(cutting, table, streams)
     if count > MOST_PARTITIONS:
         reason += f"; limited to {MOST_PARTITIONS:,}"
     return Choice(how, (why, reason), key, min(count, MOST_PARTITIONS))
 
 
-def _count(spec: CopySpec, table: TableStatistics, streams: Streams) -> tuple[int, str]:
+def _count(cutting: Cutting, table: TableStatistics, streams: Streams) -> tuple[int, str]:
     """How many partitions to aim for, and why."""
-    if spec.partitions is not None:
-        return spec.partitions, _asked_for(spec.partitions)
+    if cutting.partitions is not None:
+        return cutting.partitions, _asked_for(cutting.partitions)
     selected = int(table.bytes * table.selected)
-    if spec.rows_per_partition is not None:
+    if cutting.rows_per_partition is not None:
         if table.rows is None:
             raise PlanningError(
-                f"--rows-per-partition: the source has no row estimate for {spec.source_name}; "
+                f"--rows-per-partition: the source has no row estimate for {cutting.source_name}; "
                 + (f"{table.rows_hint}, or pass " if table.rows_hint else "pass ")
                 + "--partitions or --bytes-per-partition"
             )
         rows = int(table.rows * table.selected)
-        count = max(1, -(-rows // spec.rows_per_partition))
-        return count, f"{counted(count, 'partition')} of about {spec.rows_per_partition:,} rows"
-    if spec.bytes_per_partition is not None:
-        count = max(1, -(-selected // spec.bytes_per_partition))
-        return count, f"{counted(count, 'partition')} of about {_size(spec.bytes_per_partition)}"
+        count = max(1, -(-rows // cutting.rows_per_partition))
+        return count, f"{counted(count, 'partition')} of about {cutting.rows_per_partition:,} rows"
+    if cutting.bytes_per_partition is not None:
+        count = max(1, -(-selected // cutting.bytes_per_partition))
+        return count, f"{counted(count, 'partition')} of about {_size(cutting.bytes_per_partition)}"
     by_size = -(-selected // DEFAULT_PARTITION_BYTES)
     usual = min(PARTITIONS_PER_STREAM * streams.usual, selected // SMALLEST_PARTITION_BYTES)
     most = min(PARTITIONS_PER_STREAM * streams.most, selected // SMALLER_PARTITION_BYTES)

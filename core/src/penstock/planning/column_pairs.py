@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from penstock.backends.api.facts import Fit
 from penstock.errors import PlanningError
 from penstock.model.tables import Column, ColumnPair
-from penstock.spec.copy_spec import CopySpec
+from penstock.spec.parts import Route
 
-Castable = Callable[[Sequence[tuple[str, str]]], list[bool]]
 FitColumns = Callable[[Sequence[Column], Sequence[Column]], list[Fit]]
 
 
@@ -28,49 +27,39 @@ class ColumnMapping:
 
 
 def map_columns(
-    spec: CopySpec,
+    route: Route,
     mine: Sequence[Column],
     theirs: Sequence[Column],
     *,
     fit: FitColumns,
-    castable: Castable,
     formats: Sequence[str],
 ) -> ColumnMapping:
     """Pair the source's columns with the target's, by name or by position.
 
     Parameters:
-        fit, castable: see `TargetCatalog.fit` and `SourceCatalog.castable`.
+        fit: see `TargetCatalog.fit`; casts that the source does not have are no fit.
         formats: the ones that both speak, best first for the source.
 
     Raises:
         PlanningError: columns have no counterpart, or types do not fit; lists all of them.
     """
-    columns = chosen_columns(spec, mine)
-    if spec.map == "position":
-        pairs, lines = _by_position(spec, columns, theirs)
+    columns = chosen_columns(route, mine)
+    if route.map == "position":
+        pairs, lines = _by_position(route, columns, theirs)
     else:
-        pairs, lines = _by_name(spec, columns, theirs)
+        pairs, lines = _by_name(route, columns, theirs)
     unpaired = bool(lines)
     fits = fit([source for source, _ in pairs], [target for _, target in pairs])
-    wanted = [
-        (source.name, found.cast)
-        for (source, _), found in zip(pairs, fits, strict=True)
-        if found.cast and not found.reason
-    ]
-    allowed = dict(zip(wanted, castable(wanted), strict=True)) if wanted else {}
     unfit = set()
     for (source, target), found in zip(pairs, fits, strict=True):
-        why = found.reason
-        if not why and found.cast and not allowed[source.name, found.cast]:
-            why = "the types differ, and the source has no assignment cast between them"
-        if why:
+        if found.reason:
             unfit.add(source.name)
-            lines.append((source.name, source.type, target.type, why))
+            lines.append((source.name, source.type, target.type, found.reason))
     if lines:
         raise PlanningError(
-            f"{spec.source_name} does not fit into {spec.target_name}:\n"
+            f"{route.source_name} does not fit into {route.target_name}:\n"
             + _table([("column", "source", "target", "why"), *lines])
-            + (_advice(spec, columns, theirs, unfit) if unpaired else "")
+            + (_advice(route, columns, theirs, unfit) if unpaired else "")
         )
     format_, reasons = _form(pairs, fits, formats)
     return ColumnMapping(
@@ -92,31 +81,29 @@ def map_columns(
     )
 
 
-def chosen_columns(spec: CopySpec, mine: Sequence[Column]) -> list[Column]:
+def chosen_columns(route: Route, mine: Sequence[Column]) -> list[Column]:
     """The source's columns to copy, in the requested order.
 
     Raises:
         PlanningError: a requested column does not exist.
     """
-    if spec.columns is None:
+    if route.columns is None:
         return list(mine)
     known = {column.name: column for column in mine}
-    unknown = [name for name in spec.columns if name not in known]
+    unknown = [name for name in route.columns if name not in known]
     if unknown:
         raise PlanningError(
-            f"--columns: {spec.source_name} has no column {', '.join(map(repr, unknown))}; "
+            f"--columns: {route.source_name} has no column {', '.join(map(repr, unknown))}; "
             f"it has {', '.join(known)}"
         )
-    return [known[name] for name in spec.columns]
+    return [known[name] for name in route.columns]
 
 
 Pairs = list[tuple[Column, Column]]
 Lines = list[tuple[str, str, str, str]]
 
 
-def _by_name(
-    spec: CopySpec, columns: list[Column], theirs: Sequence[Column]
-) -> tuple[Pairs, Lines]:
+def _by_name(route: Route, columns: list[Column], theirs: Sequence[Column]) -> tuple[Pairs, Lines]:
     targets = {column.name: column for column in theirs}
     names = {column.name for column in columns}
     pairs: Pairs = []
@@ -125,11 +112,11 @@ def _by_name(
         target = targets.get(column.name)
         if target is None:
             lines.append((column.name, column.type, "-", "the target has no such column"))
-        elif spec.columns is None and column.generated and target.generated:
+        elif route.columns is None and column.generated and target.generated:
             continue  # both sides compute it; it is not copied
         else:
             pairs.append((column, target))
-    if spec.columns is None:
+    if route.columns is None:
         lines += [
             (column.name, "-", column.type, "the source has no such column")
             for column in theirs
@@ -139,14 +126,14 @@ def _by_name(
 
 
 def _by_position(
-    spec: CopySpec, columns: list[Column], theirs: Sequence[Column]
+    route: Route, columns: list[Column], theirs: Sequence[Column]
 ) -> tuple[Pairs, Lines]:
-    if spec.columns is None and len(columns) == len(theirs):
+    if route.columns is None and len(columns) == len(theirs):
         pairs = list(zip(columns, theirs, strict=True))
         return [pair for pair in pairs if not (pair[0].generated and pair[1].generated)], []
     targets = [column for column in theirs if not column.generated]
     stored = [column for column in columns if not column.generated]
-    if spec.columns is None and len(columns) > len(targets) == len(stored):
+    if route.columns is None and len(columns) > len(targets) == len(stored):
         columns = stored
     count = min(len(columns), len(targets))
     lines = [
@@ -156,15 +143,15 @@ def _by_position(
         ("-", "-", f"{column.name} {column.type}", f"the source has {len(columns)} columns")
         for column in targets[count:]
     ]
-    if spec.columns is not None:  # the rest of the target keeps its defaults
+    if route.columns is not None:  # the rest of the target keeps its defaults
         lines = [line for line in lines if line[0] != "-"]
     return list(zip(columns, targets, strict=False)), lines
 
 
 def _advice(
-    spec: CopySpec, columns: list[Column], theirs: Sequence[Column], unfit: Collection[str]
+    route: Route, columns: list[Column], theirs: Sequence[Column], unfit: Collection[str]
 ) -> str:
-    if spec.map == "position":
+    if route.map == "position":
         return "\nchoose as many columns as the target has with --columns"
     common = {column.name for column in theirs if not column.generated}
     shared = [column.name for column in columns if column.name in common]

@@ -4,19 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import Protocol
 
 from penstock.backends.api.facts import RankedBound
-from penstock.backends.api.source import SourceCatalog
 from penstock.errors import PlanningError
 from penstock.model.extents import Bound, Key
 from penstock.model.tables import Relation
+
+
+class Ranks(Protocol):
+    """Who parses bounds, and orders them: `SourceCatalog`, or `Known`."""
+
+    def ranked(
+        self, relation: Relation, key: Key, texts: Sequence[str], *, ordered: bool
+    ) -> tuple[RankedBound, ...]: ...
+
 
 Range = tuple[str | None, str | None]
 """Lower bound, and upper bound, which is excluded; None for an open side."""
 
 
 def read_ranges(
-    source: SourceCatalog, relation: Relation, key: Key, ranges: Sequence[Range]
+    source: Ranks, relation: Relation, key: Key, ranges: Sequence[Range]
 ) -> tuple[tuple[Bound | None, Bound | None], ...]:
     """
     Raises:
@@ -59,7 +68,7 @@ def _check_apart(
 
 
 def read_values(
-    source: SourceCatalog, relation: Relation, key: Key, values: Sequence[str]
+    source: Ranks, relation: Relation, key: Key, values: Sequence[str]
 ) -> tuple[Bound, ...]:
     """
     Raises:

@@ -11,8 +11,6 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from penstock.backends.api.source import SourceCatalog
-from penstock.backends.api.target import TargetCatalog
 from penstock.errors import UsageError
 from penstock.model.extents import (
     Bound,
@@ -26,11 +24,13 @@ from penstock.model.extents import (
     KeyValues,
 )
 from penstock.model.plans import CHOSEN, Partition
+from penstock.model.tables import Relation
+from penstock.planning.known import Known
 from penstock.planning.named_bounds import read_ranges, read_values
-from penstock.planning.orders import compared_key
-from penstock.spec.copy_spec import CopySpec
+from penstock.planning.questions import together
 from penstock.spec.ids import MAX_PARTITION_ID
-from penstock.spec.modes import mode_names
+from penstock.spec.modes import Mode, mode_names
+from penstock.spec.parts import Loading, Route
 
 _ID = re.compile(rf"[A-Za-z0-9_.-]{{1,{MAX_PARTITION_ID}}}")
 _BY_KEY = KeyRange | KeyValues | KeyIsNull | KeyOther | HashBucket
@@ -43,23 +43,26 @@ class ResolvedPartitions:
     warnings: tuple[str, ...]
 
 
-def check_given_partitions(spec: CopySpec, given: Sequence[Partition]) -> None:
+def check_given_partitions(loading: Loading, key: str | None, given: Sequence[Partition]) -> None:
     """
+    Parameters:
+        key: that they are by.
+
     Raises:
         UsageError: an id is malformed, or appears twice; an extent does not select by the key; the
             mode empties the table.
     """
-    if spec.load_mode.merges_at_end:
-        flag = "--incremental" if spec.incremental else "--atomic"
+    if loading.load_mode.merges_at_end:
+        flag = "--incremental" if loading.nightly.incremental else "--atomic"
         raise UsageError(
             f"{flag}: all partitions come in one transaction, so it goes without given ones, each "
             "of which stands alone; leave one of them out"
         )
-    if spec.load_mode.starts_empty:
+    if loading.load_mode.starts_empty:
         those = ", ".join(mode_names(lambda mode: not mode.starts_empty))
         raise UsageError(
             f"given partitions: expected --mode {those}, which leave rows of "
-            f"other partitions alone; found {spec.mode}"
+            f"other partitions alone; found {loading.mode}"
         )
     for name, count in Counter(partition.id for partition in given).items():
         if _ID.fullmatch(name) is None:
@@ -85,9 +88,9 @@ def check_given_partitions(spec: CopySpec, given: Sequence[Partition]) -> None:
                 f"given partitions: {partition.id}: expected an extent that selects by a key, "
                 f"found {partition.extent}"
             )
-        if extent.key.text != spec.key:
+        if extent.key.text != key:
             raise UsageError(
-                f"given partitions: {partition.id}: expected one by --key {spec.key}, found one by "
+                f"given partitions: {partition.id}: expected one by --key {key}, found one by "
                 f"{extent.key.text}"
             )
 
@@ -102,46 +105,44 @@ def check_series(series: str) -> None:
 
 
 def resolve_partitions(
-    spec: CopySpec,
+    route: Route,
+    mode: Mode,
+    key_text: str | None,
     given: Sequence[Partition],
-    source: SourceCatalog,
-    target: TargetCatalog,
+    known: Known,
     columns: Collection[str],
 ) -> ResolvedPartitions:
     """The partitions with bounds of the key's type, as the source writes them.
+
+    Parameters:
+        key_text: that they are by; crossings have keys of their own.
+        columns: the names of the source's.
 
     Raises:
         PlanningError: a bound is not a value of the key's type, or partitions overlap.
     """
     crossings = {p.id: p.extent for p in given if isinstance(p.extent, Crossing)}
     if crossings:
-        return _resolve_crossings(spec, given, crossings, source, target, columns)
-    assert spec.key is not None
-    relation = spec.relation
-    key = Key(spec.key, expression=spec.key not in columns)
+        return _resolve_crossings(route, mode, given, crossings, known, columns)
+    assert key_text is not None
+    relation = route.relation
+    written = Key(key_text, expression=key_text not in columns)
     # Even if its type is not needed: an error in the expression shows now.
-    source.key_type(relation, key)
-    if not all(isinstance(partition.extent, HashBucket) for partition in given):
-        deletes = spec.load_mode.deletes_by_partition
-        key = compared_key(spec, key, source, target if deletes else None)
+    _, key = together(
+        lambda: known.key_type(relation, written),
+        lambda: _compared_key(route, mode, given, written, known),
+    )
     extents: dict[str, Extent] = {}
     for partition in given:
         assert isinstance(partition.extent, _BY_KEY)
         extents[partition.id] = replace(partition.extent, key=key)
-    ranges = {id_: extent for id_, extent in extents.items() if isinstance(extent, KeyRange)}
-    if ranges:
-        texts = [(_text(extent.lower), _text(extent.upper)) for extent in ranges.values()]
-        found = read_ranges(source, relation, key, texts)
-        for id_, (lower, upper) in zip(ranges, found, strict=True):
-            extents[id_] = KeyRange(key, lower, upper)
-    lists = {id_: extent for id_, extent in extents.items() if isinstance(extent, KeyValues)}
-    if lists:
-        values = [value.text for extent in lists.values() for value in extent.values]
-        read = iter(read_values(source, relation, key, values))
-        for id_, extent in lists.items():
-            extents[id_] = KeyValues(key, tuple(next(read) for _ in extent.values))
+    ranges, values, (_, indexed) = together(
+        lambda: _resolve_ranges(relation, key, extents, known),
+        lambda: _resolve_values(relation, key, extents, known),
+        lambda: known.key_facts(relation, key),
+    )
+    extents |= ranges | values
     hashed = all(isinstance(extent, HashBucket) for extent in extents.values())
-    _, indexed = source.key_facts(relation, key)
     warnings = []
     if not indexed and not hashed:
         which = f"each of {len(given):,} partitions" if len(given) > 1 else "the partition"
@@ -153,12 +154,49 @@ def resolve_partitions(
     )
 
 
+def _compared_key(
+    route: Route, mode: Mode, given: Sequence[Partition], key: Key, known: Known
+) -> Key:
+    """The key with the collation that all comparisons use."""
+    if all(isinstance(partition.extent, HashBucket) for partition in given):
+        return key
+    shared_with = route.target_ref if mode.deletes_by_partition else None
+    return replace(key, collation=known.order(route.relation, key, shared_with))
+
+
+def _resolve_ranges(
+    relation: Relation, key: Key, extents: Mapping[str, Extent], known: Known
+) -> dict[str, Extent]:
+    ranges = {id_: extent for id_, extent in extents.items() if isinstance(extent, KeyRange)}
+    if not ranges:
+        return {}
+    texts = [(_text(extent.lower), _text(extent.upper)) for extent in ranges.values()]
+    found = read_ranges(known, relation, key, texts)
+    return {
+        id_: KeyRange(key, lower, upper) for id_, (lower, upper) in zip(ranges, found, strict=True)
+    }
+
+
+def _resolve_values(
+    relation: Relation, key: Key, extents: Mapping[str, Extent], known: Known
+) -> dict[str, Extent]:
+    lists = {id_: extent for id_, extent in extents.items() if isinstance(extent, KeyValues)}
+    if not lists:
+        return {}
+    values = [value.text for extent in lists.values() for value in extent.values]
+    read = iter(read_values(known, relation, key, values))
+    return {
+        id_: KeyValues(key, tuple(next(read) for _ in extent.values))
+        for id_, extent in lists.items()
+    }
+
+
 def _resolve_crossings(
-    spec: CopySpec,
+    route: Route,
+    mode: Mode,
     given: Sequence[Partition],
     crossings: Mapping[str, Crossing],
-    source: SourceCatalog,
-    target: TargetCatalog,
+    known: Known,
     columns: Collection[str],
 ) -> ResolvedPartitions:
     """Each side by itself: two crossings are apart if they differ in either."""
@@ -166,13 +204,15 @@ def _resolve_crossings(
     def side(extents: Iterable[KeyRange | KeyValues]) -> tuple[dict[Extent, Extent], bool]:
         distinct = [*dict.fromkeys(extents)]
         parts = [Partition(str(number), extent) for number, extent in enumerate(distinct)]
-        by_side = replace(spec, key=distinct[0].key.text)
-        found = resolve_partitions(by_side, parts, source, target, columns)
+        text = distinct[0].key.text
+        found = resolve_partitions(route, mode, text, parts, known, columns)
         resolved = [partition.extent for partition in found.partitions]
         return dict(zip(distinct, resolved, strict=True)), not found.warnings
 
-    firsts, first_indexed = side(each.first for each in crossings.values())
-    seconds, second_indexed = side(each.second for each in crossings.values())
+    (firsts, first_indexed), (seconds, second_indexed) = together(
+        lambda: side(each.first for each in crossings.values()),
+        lambda: side(each.second for each in crossings.values()),
+    )
     keys = " and ".join(key.text for key in next(iter(crossings.values())).keys)
     which = f"each of {len(given):,} partitions" if len(given) > 1 else "the partition"
     partitions = []

@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 
 from penstock.errors import PlanningError
 from penstock.model.codec import to_json
@@ -14,7 +14,7 @@ from penstock.model.nights import Horizon, Night, SourceVersions, Watermark
 from penstock.model.plans import SWAP_STEP, WATERMARK_STEP, LoadPlan, Step
 from penstock.model.tables import ColumnPair
 from penstock.planning.cuts import counted
-from penstock.spec.copy_spec import CopySpec
+from penstock.spec.parts import Loading, Nightly, Route
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,40 +27,45 @@ class TargetNow:
     """None: not counted."""
 
 
-def watermark_name(spec: CopySpec) -> str:
+def watermark_name(route: Route, nightly: Nightly) -> str:
     """Under which the target keeps how far the source was read."""
-    return spec.watermark or f"{spec.source_name} to {spec.target_ref}"
+    return nightly.watermark or f"{route.source_name} to {route.target_ref}"
 
 
 def plan_night(
-    spec: CopySpec,
+    route: Route,
+    loading: Loading,
     pairs: tuple[ColumnPair, ...],
     last: Watermark | None,
     source: SourceVersions,
     now: Horizon,
     furthest: int,
     target: TargetNow,
+    moment: datetime,
 ) -> Night:
     """
     Parameters:
         last: what the night before has left.
         now: the horizon as of planning; the run's snapshot is taken then, or later.
         furthest: how many transactions ids may be compared over.
+        moment: when it is planned.
 
     Raises:
         PlanningError: the target was changed, which the spec does not allow.
     """
-    selects = _selects(spec, pairs)
+    selects = _selects(route, loading, pairs)
     changed = _target_change(last, target)
-    if changed and last and last.horizon and spec.on_target_changed == "fail":
+    if changed and last and last.horizon and loading.nightly.on_target_changed == "fail":
         raise PlanningError(
-            f"{spec.target_name}: {changed}, and --on-target-changed fail allows no full load; "
+            f"{route.target_name}: {changed}, and --on-target-changed fail allows no full load; "
             "look at what has happened, then `penstock watermark reset`, or use "
             "--on-target-changed full"
         )
-    full = _why_full(last, source, now, furthest, selects, changed) or _why_due(spec, last)
+    full = _why_full(last, source, now, furthest, selects, changed) or _why_due(
+        loading.nightly, last, moment
+    )
     return Night(
-        watermark_name(spec),
+        watermark_name(route, loading.nightly),
         last.epoch if last else 0,
         full,
         source,
@@ -74,7 +79,11 @@ def plan_night(
 
 
 def plan_full_load(
-    spec: CopySpec, pairs: tuple[ColumnPair, ...], last: Watermark | None, source: SourceVersions
+    route: Route,
+    loading: Loading,
+    pairs: tuple[ColumnPair, ...],
+    last: Watermark | None,
+    source: SourceVersions,
 ) -> Night:
     """What a load of all rows, in a mode that leaves no others, leaves to the night after it.
 
@@ -82,11 +91,11 @@ def plan_full_load(
         last: what the night before has left.
     """
     return Night(
-        watermark_name(spec),
+        watermark_name(route, loading.nightly),
         last.epoch if last else 0,
-        f"--mode {spec.mode} loads the table anew",
+        f"--mode {loading.mode} loads the table anew",
         source,
-        _selects(spec, pairs),
+        _selects(route, loading, pairs),
     )
 
 
@@ -138,20 +147,20 @@ def explained(night: Night, new: Sequence[int]) -> tuple[str, ...]:
     return (f"night: rows that may have changed since {night.moment} are read{anew}{held}",)
 
 
-def new_leaves(night: Night, last: Watermark | None) -> tuple[int, ...]:
+def new_leaves(source: SourceVersions, last: Watermark | None) -> tuple[int, ...]:
     """The tables that were attached since the last night, whose rows may be of any age."""
     known = last.source.leaves if last and last.source else {}
     return tuple(
-        int(leaf) for leaf, attached in night.source.leaves.items() if known.get(leaf) != attached
+        int(leaf) for leaf, attached in source.leaves.items() if known.get(leaf) != attached
     )
 
 
-def _selects(spec: CopySpec, pairs: tuple[ColumnPair, ...]) -> str:
+def _selects(route: Route, loading: Loading, pairs: tuple[ColumnPair, ...]) -> str:
     content = {
-        "where": spec.where,
+        "where": route.where,
         "pairs": to_json(sorted(pairs, key=lambda pair: pair.target)),
         # Rows that come back while it is not kept would stay marked.
-        "mark": spec.gone.column,
+        "mark": loading.gone.column,
     }
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
@@ -172,13 +181,13 @@ def _target_change(last: Watermark | None, target: TargetNow) -> str:
     return ""
 
 
-def _why_due(spec: CopySpec, last: Watermark | None) -> str:
+def _why_due(nightly: Nightly, last: Watermark | None, moment: datetime) -> str:
     """Why all rows are read though they need not be; empty where they are not."""
-    if spec.full_every is None or last is None:
+    if nightly.full_every is None or last is None:
         return ""
     if last.full_at:
-        age = datetime.now(UTC) - datetime.fromisoformat(last.full_at)
-        if age.total_seconds() < spec.full_every:
+        age = moment - datetime.fromisoformat(last.full_at)
+        if age.total_seconds() < nightly.full_every:
             return ""
     return f"all rows were last read as of {last.full_at or 'no known moment'} (--full-every)"
 

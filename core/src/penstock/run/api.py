@@ -24,9 +24,10 @@ from penstock.model.nights import NightStatus, night_status
 from penstock.model.plans import Partition, PartitionPlan
 from penstock.model.records import CommitRecord
 from penstock.model.tables import Column, NotCopied, TableRef
-from penstock.planning.build import build_plan, build_source_plan
+from penstock.planning.asking.rounds import plan_source, plan_table
+from penstock.planning.asking.search_path import lacks_schema, with_stored_schemas
 from penstock.planning.named_partitions import check_given_partitions, check_series
-from penstock.planning.search_path import lacks_schema, with_stored_schemas
+from penstock.planning.request import PlanRequest
 from penstock.run.connections import Connections, connect, resolve
 from penstock.run.continuation import Continuation
 from penstock.run.control_link import ControlLink
@@ -126,13 +127,12 @@ def plan(spec: CopySpec) -> PartitionPlan:
         closing(ends.open_target(spec.control_schema)) as target,
     ):
         spec, found = ends.with_schemas(spec, source, target)
-        run_id = spec.run_id or new_run_id()
-        streams = streams_of(spec.degree)
+        asked = _plan_request(spec, spec.run_id or new_run_id(), ends)
         with _each_asked_once(spec, source, target):
             try:
-                result = build_plan(spec, streams, run_id, source, target, ends.capabilities)
+                result = plan_table(asked, source, target)
             except MissingTarget as error:
-                error.plan = build_source_plan(spec, streams, source, ends.capabilities)
+                error.plan = plan_source(asked, source)
                 raise
         if spec.max_lag is not None:
             ends.lag_gauge().close()
@@ -180,7 +180,7 @@ def copy(spec: CopySpec) -> Generator[Event, None, None]:
                         hold=partial(holding.hold, [spec.relation]),
                     )
                     stack.enter_context(closing(view))
-                    streams = streams_of(spec.degree)
+                    asked = _plan_request(spec, run_id, ends)
                     with _each_asked_once(spec, source, target):
                         made = {spec.partitioning} if spec.load_mode.recreates else ()
                         with meanwhile(lambda: look_ahead(target, made)):
@@ -189,9 +189,7 @@ def copy(spec: CopySpec) -> Generator[Event, None, None]:
                             # What was asked before it is forgotten: others may have changed it.
                             taken = view.take(source)
                             look_ahead(source, made)
-                        run_plan = build_plan(
-                            spec, streams, run_id, source, target, ends.capabilities
-                        )
+                        run_plan = plan_table(asked, source, target, lambda _: view.enter(source))
                     run_plan = replace(run_plan, reasons=(*found, *run_plan.reasons))
                 control = target.control
                 control.create()
@@ -236,7 +234,7 @@ def create(
     """
     values.choose(spec.show_values)
     if given:
-        check_given_partitions(spec, given)
+        check_given_partitions(spec.loading, spec.key, given)
     if series is not None:
         check_series(series)
     ends = connect(spec.source, spec.target)
@@ -253,16 +251,8 @@ def create(
                     view.note_state(source)
                     # From the source as it is now: a plan also covers every row of a later
                     # snapshot.
-                    run_plan = build_plan(
-                        spec,
-                        streams_of(spec.degree),
-                        run_id,
-                        source,
-                        target,
-                        ends.capabilities,
-                        given,
-                        series or "",
-                    )
+                    asked = _plan_request(spec, run_id, ends, given, series or "")
+                    run_plan = plan_table(asked, source, target)
                 run_plan = replace(run_plan, reasons=(*found, *run_plan.reasons))
                 run_plan = part(run_plan) if part else run_plan
             target.control.create()
@@ -466,6 +456,16 @@ def control_ddl(target: str | None = None, control_schema: str = "penstock") -> 
             "itself creates what it keeps runs and commit records in"
         )
     return cast(WithControlDdl, backend).control_ddl(control_schema)
+
+
+def _plan_request(
+    spec: CopySpec,
+    run_id: str,
+    ends: Connections,
+    given: Sequence[Partition] = (),
+    series: str = "",
+) -> PlanRequest:
+    return PlanRequest.of(spec, streams_of(spec.degree), run_id, ends.capabilities, given, series)
 
 
 @contextmanager

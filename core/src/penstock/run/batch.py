@@ -29,10 +29,9 @@ from penstock.events import BatchFinished, BatchStarted, BatchTable, Event
 from penstock.model import values
 from penstock.model.plans import MOST_NAMED, UNRESTORED, PartitionPlan
 from penstock.model.tables import NotCopied, Relation
-from penstock.planning.build import build_plan, expect_tables
-from penstock.planning.nights_before import NightsBefore
-from penstock.planning.search_path import lacks_schema, with_stored_schemas
-from penstock.planning.steps_left import StepsLeft
+from penstock.planning.asking.rounds import Planned, plan_tables
+from penstock.planning.asking.search_path import lacks_schema, with_stored_schemas
+from penstock.planning.request import PlanRequest
 from penstock.run.batch_tables import BatchTables, Found, check_many, siblings_of
 from penstock.run.connections import Connections, connect
 from penstock.run.continuation import Continuation
@@ -183,13 +182,11 @@ def resume_all(
 
 
 @dataclass(frozen=True, slots=True)
-class _Planned:
+class _New:
     """A run that is to be created with this plan."""
 
     run: RunState
     plan: PartitionPlan
-    taken: Sequence[Event]
-    """What was said when its snapshot was taken."""
 
 
 class _Batch:
@@ -367,26 +364,25 @@ class _Batch:
             with meanwhile(lambda: look_ahead(self._target, made)):
                 look_ahead(self._source, made)
             stored = self._target.control.load_runs([run.run_id for run in window])
-            unknown = [run.spec for run in window if run.run_id not in stored]
-            expect_tables(unknown, self._source, self._target)
-            specs = [run.spec for run in window]
-            steps_left, nights = StepsLeft(self._target, specs), NightsBefore(self._target, specs)
-            new: list[_Planned] = []
+            taken: dict[str, Sequence[Event]] = {}
+            planned = self._plan_together([r for r in window if r.run_id not in stored], taken)
+            new: list[_New] = []
             for run in window:
                 begun = time.monotonic()
+                plan = planned.get(run)
                 yield from self._execution.attempt(
                     run,
-                    lambda run=run: self._plan(  # type: ignore[misc]
-                        run, stored.get(run.run_id), steps_left, nights, new
+                    lambda run=run, plan=plan: self._plan(  # type: ignore[misc]
+                        run, stored.get(run.run_id), plan, new
                     ),
                 )
-                seconds[run] = time.monotonic() - begun
+                seconds[run] = time.monotonic() - begun + (plan.seconds if plan else 0.0)
                 self._execution.stop_if_asked()
-            yield from self._create_all(new)
+            yield from self._create_all(new, taken)
             yield from self._read_together(window)
-        planned = [run for run in window if run.error is None]
-        load_standing(planned, self._link)
-        for run in planned:
+        begun_runs = [run for run in window if run.error is None]
+        load_standing(begun_runs, self._link)
+        for run in begun_runs:
             yield run.planned(self._streams, seconds[run])
         for run in window:
             if run.error is not None:
@@ -448,58 +444,84 @@ class _Batch:
                 yield from self._execution.attempt(run, lambda error=error: _raising(error))  # type: ignore[misc]
         self._lock(free)
 
+    def _plan_together(
+        self, runs: Sequence[RunState], taken: dict[str, Sequence[Event]]
+    ) -> Mapping[RunState, Planned]:
+        """
+        Parameters:
+            taken: receives what was said when a run's snapshot was taken.
+        """
+        views = {run.run_id: run.view for run in runs}
+
+        def enter(asked: PlanRequest) -> None:
+            view = views[asked.run_id]
+            if asked.run_id in taken:
+                view.enter(self._source)
+            else:
+                taken[asked.run_id] = view.take(self._source)
+
+        requests = [self._plan_request(run) for run in runs]
+        planned = plan_tables(
+            requests,
+            self._source,
+            self._target,
+            enter=enter,
+            between=self._execution.stop_if_asked,
+        )
+        return dict(zip(runs, planned, strict=True))
+
+    def _plan_request(self, run: RunState) -> PlanRequest:
+        asked = self._requests[run.run_id]
+        return PlanRequest.of(
+            run.spec,
+            self._streams,
+            run.run_id,
+            self._ends.capabilities,
+            asked.given,
+            asked.series,
+            self._siblings,
+        )
+
     def _plan(
-        self,
-        run: RunState,
-        stored: RunRow | None,
-        steps_left: StepsLeft,
-        nights: NightsBefore,
-        new: list[_Planned],
+        self, run: RunState, stored: RunRow | None, planned: Planned | None, new: list[_New]
     ) -> Iterator[Event]:
         """
         Parameters:
+            planned: how planning has ended, of a run that is not stored.
             new: receives the plan, if the run is to be created with it.
         """
         if stored is None:
-            planned = self._plan_anew(run, steps_left, nights)
-            if isinstance(planned, _Planned):
-                new.append(planned)
+            assert planned is not None
+            made = self._checked(run, planned)
+            if isinstance(made, PartitionPlan):
+                new.append(_New(run, made))
                 return
-            stored = planned
+            stored = made
         yield from self._continue_run(run, stored)
 
-    def _plan_anew(
-        self, run: RunState, steps_left: StepsLeft, nights: NightsBefore
-    ) -> _Planned | RunRow:
+    def _checked(self, run: RunState, planned: Planned) -> PartitionPlan | RunRow:
         """Returns the stored run if somebody else has created it."""
-        request = self._requests[run.run_id]
+        check = self._requests[run.run_id].check
         try:
-            taken = run.view.take(self._source)
-            plan = build_plan(
-                run.spec,
-                self._streams,
-                run.run_id,
-                self._source,
-                self._target,
-                self._ends.capabilities,
-                request.given,
-                request.series,
-                siblings=self._siblings,
-                steps_left=steps_left,
-                nights=nights,
-            )
-            if request.check is not None:
-                request.check(plan)
+            plan = planned.plan
+            if check is not None:
+                check(plan)
         except (PlanningError, TransientError):
             # Another execution may have created the run, and be changing these tables.
             stored = self._target.control.load_run(run.run_id)
             if stored is None:
                 raise
             return stored
-        return _Planned(run, plan, taken)
+        return plan
 
-    def _create_all(self, planned: Sequence[_Planned]) -> Iterator[Event]:
-        """Store the runs; one that somebody else has created in between is continued."""
+    def _create_all(
+        self, planned: Sequence[_New], taken: Mapping[str, Sequence[Event]]
+    ) -> Iterator[Event]:
+        """Store the runs; one that somebody else has created in between is continued.
+
+        Parameters:
+            taken: what was said when each run's snapshot was taken.
+        """
         if not planned:
             return
         rows = [
@@ -511,7 +533,7 @@ class _Batch:
         for each in planned:
             if each.run.run_id in created:
                 each.run.begin(each.plan, is_new=True)
-                yield from each.taken
+                yield from taken[each.run.run_id]
             else:
                 yield from self._execution.attempt(
                     each.run,

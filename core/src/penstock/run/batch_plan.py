@@ -16,10 +16,9 @@ from penstock.errors import PenstockError
 from penstock.model import values
 from penstock.model.plans import PartitionPlan
 from penstock.model.tables import NotCopied
-from penstock.planning.build import build_plan, expect_tables
-from penstock.planning.nights_before import NightsBefore
-from penstock.planning.search_path import lacks_schema
-from penstock.planning.steps_left import StepsLeft
+from penstock.planning.asking.rounds import plan_tables
+from penstock.planning.asking.search_path import lacks_schema
+from penstock.planning.request import PlanRequest
 from penstock.run.batch_tables import BatchTables, check_many, siblings_of
 from penstock.run.connections import Connections, connect
 from penstock.run.showing import apart_throughout
@@ -27,6 +26,7 @@ from penstock.run.state import new_run_id
 from penstock.run.table_requests import TableRequest
 from penstock.run.windows import windows
 from penstock.spec.batch_spec import BatchSpec
+from penstock.spec.copy_spec import CopySpec
 from penstock.workers.degree import streams_of
 
 
@@ -94,46 +94,44 @@ class _Planner:
     target: TargetCatalog
     siblings: Siblings
 
-    def plans(self, requests: Sequence[TableRequest]) -> Iterator[TablePlan]:
-        specs = [asked.spec for asked in requests]
+    def plans(self, window: Sequence[TableRequest]) -> Iterator[TablePlan]:
         with ExitStack() as facts:
-            relations = [spec.relation for spec in specs]
+            relations = [asked.spec.relation for asked in window]
             facts.enter_context(describing(self.source, relations))
-            facts.enter_context(describing(self.target, [spec.target_ref for spec in specs]))
-            expect_tables(specs, self.source, self.target)
-            steps_left, nights = StepsLeft(self.target, specs), NightsBefore(self.target, specs)
-            for asked in requests:
-                yield self._planned(asked, steps_left, nights)
+            tables = [asked.spec.target_ref for asked in window]
+            facts.enter_context(describing(self.target, tables))
+            found = list(map(self._request, window))
+            requests = [each for each in found if isinstance(each, PlanRequest)]
+            planned = plan_tables(requests, self.source, self.target)
+            for asked, each in zip(window, found, strict=True):
+                result = next(planned).result if isinstance(each, PlanRequest) else each
+                yield _table_plan(asked.spec, result)
 
-    def _planned(
-        self, asked: TableRequest, steps_left: StepsLeft, nights: NightsBefore
-    ) -> TablePlan:
-        plan = error = None
-        try:
-            plan = self._plan(asked, steps_left, nights)
-        except PenstockError as found:
-            if found.transient:
-                raise
-            error = found.as_json()
-        spec = asked.spec
-        return TablePlan(spec.source_name, str(spec.target_ref), spec.mode, plan, error)
-
-    def _plan(
-        self, asked: TableRequest, steps_left: StepsLeft, nights: NightsBefore
-    ) -> PartitionPlan:
+    def _request(self, asked: TableRequest) -> PlanRequest | PenstockError:
+        """What is to be planned, or why it cannot be."""
         if asked.error is not None:
-            raise asked.error
+            return asked.error
         spec = asked.spec
-        if lacks_schema(spec):
-            spec, _ = self.ends.with_schemas(spec, self.source, self.target)
-        return build_plan(
-            spec,
-            streams_of(spec.degree),
-            asked.run_id,
-            self.source,
-            self.target,
-            self.ends.capabilities,
-            siblings=self.siblings,
-            steps_left=steps_left,
-            nights=nights,
-        )
+        try:
+            if lacks_schema(spec):
+                spec, _ = self.ends.with_schemas(spec, self.source, self.target)
+            return PlanRequest.of(
+                spec,
+                streams_of(spec.degree),
+                asked.run_id,
+                self.ends.capabilities,
+                siblings=self.siblings,
+            )
+        except PenstockError as error:
+            return error
+
+
+def _table_plan(spec: CopySpec, result: PartitionPlan | PenstockError) -> TablePlan:
+    plan = error = None
+    if isinstance(result, PartitionPlan):
+        plan = result
+    elif result.transient:
+        raise result
+    else:
+        error = result.as_json()
+    return TablePlan(spec.source_name, str(spec.target_ref), spec.mode, plan, error)

@@ -12,7 +12,7 @@ from penstock.backends.api.source import SourceCatalog
 from penstock.backends.api.target import TargetCatalog
 from penstock.errors import PlanningError, UsageError
 from penstock.model.tables import NotCopied, Relation, TableRef
-from penstock.planning.search_path import lacks_schema, with_any_schema, with_searched
+from penstock.planning.asking.search_path import lacks_schema, with_any_schema, with_searched
 from penstock.run.connections import Connections
 from penstock.run.table_requests import TableRequest
 from penstock.spec.batch_spec import BatchSpec, run_id_of

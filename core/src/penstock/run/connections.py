@@ -17,7 +17,7 @@ from penstock.backends.api.source import SourceCatalog
 from penstock.backends.api.target import TargetCatalog
 from penstock.errors import UsageError
 from penstock.model.tables import Place, TableRef
-from penstock.planning.search_path import with_schemas
+from penstock.planning.asking.search_path import with_schemas
 from penstock.planning.support import check_supported
 from penstock.run.control_link import ControlLink
 from penstock.run.opening import Holding, Opening

@@ -32,10 +32,12 @@ class Continuation:
         control: ControlStore,
         request: str | None = None,
     ) -> None:
-        self._spec = spec
+        self._route, self._loading = spec.route, spec.loading
         self._run = run
         committed = committed_partitions(run, control)
-        self._recopying = Recopying(spec, run, partitions, committed, control, request)
+        self._recopying = Recopying(
+            spec.load_mode, run, partitions, committed, control, request, spec.stall_timeout
+        )
         wanted = self._recopying.wanted
         self.pending = [p for p in partitions if p.id not in committed or p.id in wanted]
         """The partitions to copy."""
@@ -52,12 +54,15 @@ class Continuation:
             PlanningError: the source's or the target's shape has changed.
             SnapshotLost: the run allows no other view.
         """
-        spec, run, control, recopying = self._spec, self._run, target.control, self._recopying
-        enter(spec, run.run_id, run.plan, control)
+        route, loading, recopying = self._route, self._loading, self._recopying
+        run, control = self._run, target.control
+        enter(route, loading, run.run_id, run.plan, control)
         # Partitions to copy again are committed, but need a view all the same.
         guard = nullcontext() if recopying.wanted else unless_complete(run, control)
         with guard, closing(ends.open_source()) as source:
-            check_same_shape(spec, run, source, target, ends.capabilities.formats)
+            check_same_shape(
+                route, loading.load_mode, run, source, target, ends.capabilities.formats
+            )
             recopying.forget_all()
             yield from view.recover(source, control, anything_committed=bool(recopying.kept))
         recopying.forget()

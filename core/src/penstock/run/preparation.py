@@ -3,7 +3,7 @@ at a time."""
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import TYPE_CHECKING
 
 from penstock.errors import Interrupted, LoadLost, PenstockError
@@ -41,9 +41,7 @@ def prepare(
     failed = dict(
         link.enter_all(
             {run.run_id: run.spec.target_ref for run in left},
-            lambda run_id, others: collision_check(
-                known[run_id].spec, known[run_id].plan, link.catalog.control
-            )(others),
+            lambda run_id, others: _collision_check(known[run_id], link)(others),
         )
     )
     ready = [run for run in runs if run.run_id not in failed]
@@ -77,3 +75,7 @@ def prepare(
     undone = [run for run in going_on if not run.all_committed or steps[run.run_id]]
     set_statuses({run: "running" for run in undone if outcomes[run.run_id] is not True}, link)
     return failed
+
+
+def _collision_check(run: RunState, link: ControlLink) -> Callable[[Sequence[str]], None]:
+    return collision_check(run.spec.route, run.spec.loading, run.plan, link.catalog.control)

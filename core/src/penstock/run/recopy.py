@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from penstock.backends.api.control import ControlStore, RunRow
 from penstock.model.plans import Partition
-from penstock.spec.copy_spec import CopySpec
+from penstock.spec.modes import Mode
 
 
 class Recopying:
@@ -15,18 +15,21 @@ class Recopying:
         partitions: the requested ones.
         committed: ids of all committed partitions.
         request: names the request; None: copy nothing again.
+        patience: seconds for a session that is in the way and makes no progress.
     """
 
     def __init__(
         self,
-        spec: CopySpec,
+        mode: Mode,
         run: RunRow,
         partitions: Sequence[Partition],
         committed: set[str],
         control: ControlStore,
         request: str | None,
+        patience: float,
     ) -> None:
-        self._spec = spec
+        self._mode = mode
+        self._patience = patience
         self._run = run
         self._control = control
         self._request = request or ""
@@ -53,13 +56,13 @@ class Recopying:
         """
         if self._unseen:
             # Otherwise the partition's next attempt replaces the rows, in its own transaction.
-            self_replacing = self._spec.load_mode.reloads_partitions
+            self_replacing = self._mode.reloads_partitions
             table = None if self_replacing else self._run.plan.load.table
             self._control.forget(
                 self._run.run_id,
                 self._unseen,
                 self._request,
                 rows_of=table,
-                patience=self._spec.stall_timeout,
+                patience=self._patience,
             )
             self._unseen = []

@@ -13,8 +13,10 @@ from penstock.backends.api.target import TargetCatalog
 from penstock.errors import PlanningError, SnapshotLost, SpecMismatch, UsageError
 from penstock.model.extents import Crossing, KeyRange
 from penstock.model.plans import Partition
-from penstock.planning.build import match_columns
+from penstock.planning.asking.catalogs import match_columns
 from penstock.spec.copy_spec import CopySpec, resumed_options
+from penstock.spec.modes import Mode
+from penstock.spec.parts import Route
 
 
 def load_run(target: TargetCatalog, run_id: str, control_schema: str) -> RunRow:
@@ -100,7 +102,8 @@ def _some(ids: set[str]) -> str:
 
 
 def check_same_shape(
-    spec: CopySpec,
+    route: Route,
+    mode: Mode,
     run: RunRow,
     source: SourceCatalog,
     target: TargetCatalog,
@@ -111,11 +114,11 @@ def check_same_shape(
     Raises:
         PlanningError: the source or the target has changed; lists the differences.
     """
-    columns = source.columns(spec.relation)
+    columns = source.columns(route.relation)
     before = {column.name: column for column in run.plan.columns}
     now = {column.name: column for column in columns}
     lines = [f"column {name!r} is gone" for name in before if name not in now]
-    if spec.columns is None:
+    if route.columns is None:
         lines += [
             f"column {c.name!r} is new" for c in columns if c.name not in before and not c.generated
         ]
@@ -134,15 +137,13 @@ def check_same_shape(
     ]
     if lines:
         raise PlanningError(
-            f"{spec.source_name} has changed since run {run.run_id} was planned; start a new run:"
+            f"{route.source_name} has changed since run {run.run_id} was planned; start a new run:"
             + "".join(f"\n  {line}" for line in lines)
         )
-    made_by_run = (
-        target.makes(spec.target_ref, spec.load_mode) or run.plan.load.table != spec.target_ref
-    )
+    made_by_run = target.makes(route.target_ref, mode) or run.plan.load.table != route.target_ref
     if run.prepared_at is not None or not made_by_run:
         theirs = target.columns(run.plan.load.table)
-        match_columns(spec, columns, theirs, source, target, formats)
+        match_columns(route, columns, theirs, source, target, formats)
 
 
 def committed_partitions(run: RunRow, control: ControlStore) -> set[str]:

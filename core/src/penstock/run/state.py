@@ -474,7 +474,7 @@ class RunState:
                 adopted = snapshot is not None and self._adopts(source, snapshot)
                 proof = prove(
                     source,
-                    self.spec,
+                    self.spec.route,
                     self.plan,
                     committed,
                     same_moment=at_once and adopted,
@@ -486,7 +486,7 @@ class RunState:
             yield Warned(run_id=self.run_id, message=unsure(proof))
             return
         if proof.wrong:
-            found = difference(self.spec, self.plan, proof)
+            found = difference(self.spec.route, self.plan, proof)
             self._mismatch = PermanentError(f"run {self.run_id}: {found}; {remedy(self.plan)}")
         yield PartitionsChecked(
             run_id=self.run_id,

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from penstock.backends.api.control import RunRow
 from penstock.errors import PenstockError
 from penstock.model.plans import Partition, PartitionPlan
+from penstock.planning.asking.search_path import with_stored_schemas
 from penstock.planning.named_partitions import check_given_partitions, check_series
-from penstock.planning.search_path import with_stored_schemas
 from penstock.run.resume_checks import check_same_partitions, check_same_spec
 from penstock.spec.copy_spec import CopySpec
 
@@ -44,7 +44,7 @@ class TableRequest:
             UsageError: see `create`.
         """
         if self.given:
-            check_given_partitions(self.spec, self.given)
+            check_given_partitions(self.spec.loading, self.spec.key, self.given)
         if self.series:
             check_series(self.series)
 

@@ -37,6 +37,7 @@ from penstock.spec.deletes import (
 )
 from penstock.spec.modes import MODES, Mode, mode_of
 from penstock.spec.option_values import PYTHON_TYPES, coerce, flag_of
+from penstock.spec.parts import Cutting, Loading, Nightly, Route, part_of
 from penstock.spec.references import redact
 from penstock.spec.strategies import ALIASES, STRATEGIES, Strategy
 from penstock.spec.terms import in_callers_terms
@@ -500,6 +501,27 @@ class CopySpec:
             UsageError: in mode attach, the partitions have no bounds of a key.
         """
         check_attachable(self)
+
+    @property
+    def route(self) -> Route:
+        return part_of(Route, self)
+
+    @property
+    def cutting(self) -> Cutting:
+        return part_of(Cutting, self)
+
+    @property
+    def loading(self) -> Loading:
+        return part_of(Loading, self)
+
+    @property
+    def nightly(self) -> Nightly:
+        return part_of(Nightly, self)
+
+    @property
+    def rows_may_move(self) -> bool:
+        """Whether a row that is updated while it is copied may move to another block unnoticed."""
+        return self.snapshot == "none" and not self.accept_moving_rows
 
     @property
     def load_mode(self) -> Mode:

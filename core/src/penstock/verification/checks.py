@@ -206,7 +206,7 @@ class _Checks:
                 "ones this run has loaded"
             )
         if self._proof is not None and self._proof.wrong:
-            found = difference(self._comparison.spec, self._comparison.run.plan, self._proof)
+            found = difference(self._comparison.spec.route, self._comparison.run.plan, self._proof)
             note = f"{note}; {found}" if note else found
         return self._check(None, "whole run", committed, source, target, note)
 

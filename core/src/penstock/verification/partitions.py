@@ -14,6 +14,7 @@ from penstock.backends.api.source import SourceCatalog
 from penstock.model.extents import Extent, HashBucket, KeyOther, KeyRange, KeyValues, Whole
 from penstock.model.plans import PartitionPlan
 from penstock.spec.copy_spec import CopySpec
+from penstock.spec.parts import Route
 
 # Tags of the types whose values every database orders, lists and compares in the same way.
 _EXACT = frozenset(
@@ -85,7 +86,7 @@ class Proof:
 
 def prove(
     source: SourceCatalog,
-    spec: CopySpec,
+    route: Route,
     plan: PartitionPlan,
     committed: int,
     *,
@@ -104,7 +105,7 @@ def prove(
     """
 
     def count(extent: Extent) -> int:
-        return source.checksum(spec.relation, plan.where(spec.where), extent, ()).rows
+        return source.checksum(route.relation, plan.where(route.where), extent, ()).rows
 
     first = count(Whole()) if counted is None else counted
     if first == committed:
@@ -131,7 +132,7 @@ def prove_now(plan: PartitionPlan, first: int, count: Callable[[Extent], int]) -
     return Proof(rows, again, "the source is being written to" if again != first else "")
 
 
-def difference(spec: CopySpec, plan: PartitionPlan, proof: Proof) -> str:
+def difference(route: Route, plan: PartitionPlan, proof: Proof) -> str:
     """What is wrong with the partitions, and what to do, for people."""
     keys = dict.fromkeys(
         partition.extent.key.text
@@ -145,8 +146,8 @@ def difference(spec: CopySpec, plan: PartitionPlan, proof: Proof) -> str:
         else "some rows are in no partition, so they are missing"
     )
     return (
-        f"the partitions of {spec.source_name} (strategy {plan.strategy}{by}) do not hold each row "
-        f"exactly once: together they have {proof.rows:,} rows, one count of them all found "
+        f"the partitions of {route.source_name} (strategy {plan.strategy}{by}) do not hold each "
+        f"row exactly once: together they have {proof.rows:,} rows, one count of them all found "
         f"{proof.counted:,}; {wrong}"
     )
 

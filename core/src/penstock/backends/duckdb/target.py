@@ -27,7 +27,7 @@ from penstock.backends.sql.session import Session
 from penstock.errors import PlanningError
 from penstock.model.plans import LoadPlan
 from penstock.model.table_model import ENUM, JSON, ColumnType, TableDefinition
-from penstock.model.tables import Column, TableRef
+from penstock.model.tables import Column, Relation, TableRef
 from penstock.spec.modes import Mode
 
 _MADE = "memory.main.made"
@@ -45,7 +45,13 @@ class DuckTarget(FileTarget):
                 "duckdb:///relative/path or duckdb:////absolute/path"
             )
         super().__init__(Database(path), control_schema)
-        self._defined: tuple[Column, ...] = ()
+        self._defined: dict[TableRef, tuple[Column, ...]] = {}
+
+    @contextmanager
+    def describing(self, relations: Sequence[Relation]) -> Iterator[None]:
+        self._defined.clear()
+        with super().describing(relations):
+            yield
 
     def in_arrow(
         self, session: Session, rows: str, columns: Sequence[Column]
@@ -59,22 +65,22 @@ class DuckTarget(FileTarget):
         columns: Sequence[Column],
         types: Mapping[str, str],
     ) -> tuple[Column, ...]:
-        self._defined = tuple(
+        defined = self._defined[table] = tuple(
             Column(column.name, _made_type(column, definition, types), column.nullable)
             for column in columns
         )
         # Made in memory, and looked at.
-        with self._made() as (session, made):
+        with self._made(table) as (session, made):
             described = session.described(made)
             found = [
                 replace(wanted, type=str(type_), traits={TYPE: type_})
-                for wanted, (_, type_) in zip(self._defined, described, strict=True)
+                for wanted, (_, type_) in zip(defined, described, strict=True)
             ]
             return self.in_arrow(session, session.table(made), found)
 
     @contextmanager
-    def _made(self) -> Iterator[tuple[DuckSession, TableRef]]:
-        listed = ", ".join(f"{ident(column.name)} {column.type}" for column in self._defined)
+    def _made(self, table: TableRef) -> Iterator[tuple[DuckSession, TableRef]]:
+        listed = ", ".join(f"{ident(column.name)} {column.type}" for column in self._defined[table])
         with instance() as connection:
             with planning("target", "the table that is made"):
                 connection.execute(f"CREATE TABLE {_MADE} ({listed})")

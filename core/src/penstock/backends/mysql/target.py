@@ -57,7 +57,7 @@ class MySqlTarget(SqlTarget):
     def __init__(self, url: str, control_schema: str) -> None:
         self._session = MySqlSession(connect(url, "target"), BY_BYTES)
         self._tinyint1_bool = URLS.parse(url).options.get("tinyint1") == "bool"
-        self._defined: tuple[Column, ...] = ()
+        self._defined: dict[TableRef, tuple[Column, ...]] = {}
         self.control = MySqlRuns(MySqlRecords(self._session, control_schema))
 
     def close(self) -> None:
@@ -68,6 +68,7 @@ class MySqlTarget(SqlTarget):
         yield self._session
 
     def describing(self, relations: Sequence[Relation]) -> AbstractContextManager[None]:
+        self._defined.clear()
         return keeping(self._session, relations)
 
     def makes(self, table: TableRef, mode: Mode) -> bool:
@@ -116,11 +117,11 @@ class MySqlTarget(SqlTarget):
                 plain = replace(plain, type=f"{plain.type} COLLATE {collation}")
             return replace(plain, type=written_type(plain, types.get(column.name, "")))
 
-        self._defined = tuple(map(made, columns))
-        types_made = self._types_made(table)
+        defined = self._defined[table] = tuple(map(made, columns))
+        types_made = self._types_made(table, defined)
         found = [
             self._in_arrow(replace(column, traits={TYPE: type_}))
-            for column, type_ in zip(self._defined, types_made, strict=True)
+            for column, type_ in zip(defined, types_made, strict=True)
         ]
         return tuple(found if own else self.tables.computing(definition, found, types))
 
@@ -154,14 +155,14 @@ class MySqlTarget(SqlTarget):
             with suppress(PlanningError):
                 known.update(zip(some, self._described(columns, "types"), strict=True))
 
-    def _types_made(self, table: TableRef) -> Sequence[MyType]:
+    def _types_made(self, table: TableRef, defined: Sequence[Column]) -> Sequence[MyType]:
         """The types of the columns that are defined; those of other tables that are written alike
         are known."""
         known: dict[str, MyType] = self._session.kept("types made", dict)
-        if any(column.type not in known for column in self._defined):
-            found = self._described(self._defined, f"{table}")
-            known.update(zip((column.type for column in self._defined), found, strict=True))
-        return [known[column.type] for column in self._defined]
+        if any(column.type not in known for column in defined):
+            found = self._described(defined, f"{table}")
+            known.update(zip((column.type for column in defined), found, strict=True))
+        return [known[column.type] for column in defined]
 
     def _described(self, columns: Sequence[Column], subject: str) -> list[MyType]:
         """In a table that is made for this session alone."""
@@ -177,8 +178,8 @@ class MySqlTarget(SqlTarget):
         return made_for_now(self._session, body)
 
     @contextmanager
-    def _rows_made(self) -> Iterator[tuple[MySqlSession, str]]:
-        with self._made_of(self._defined) as made:
+    def _rows_made(self, table: TableRef) -> Iterator[tuple[MySqlSession, str]]:
+        with self._made_of(self._defined[table]) as made:
             yield self._session, made
 
     def identity(self, table: TableRef) -> str:
@@ -198,9 +199,8 @@ class MySqlTarget(SqlTarget):
         if collation != order_name(flavour_of(self._session), own_name(collation)):
             return False
         there = table in read_relations(self._session)
-        known = {
-            column.name: column for column in (self.columns(table) if there else self._defined)
-        }
+        columns = self.columns(table) if there else self._defined.get(table, ())
+        known = {column.name: column for column in columns}
         column = known.get(key.text)
         if key.expression or column is None or not is_text(column.traits[TYPE]):
             return False

@@ -88,7 +88,7 @@ class PostgresTarget:
         watch = partial(connect, url, "target", "penstock:watch", lock_seconds=LOOK_LOCK)
         self._connection.guard = Guard("", Patience(), watch, what="the target's catalog")
         self._control_schema = control_schema
-        self._made: Callable[[], AbstractContextManager[TableRef]] | None = None
+        self._made: dict[TableRef, Callable[[], AbstractContextManager[TableRef]]] = {}
         self.control = ControlTables(self._connection, control_schema, watch)
         self._known: TargetFacts | None = None
         self._outdated: set[TableRef] = set()
@@ -99,6 +99,7 @@ class PostgresTarget:
         refs = [each for each in relations if isinstance(each, TableRef)]
         before, self._known = self._known, TargetFacts(self._connection, refs)
         self._outdated.clear()
+        self._made.clear()
         try:
             yield
         finally:
@@ -187,12 +188,12 @@ class PostgresTarget:
 
             facts, enums = self._facts(table), enum_types(table, columns, definition, types)
             made = {**types_for(columns, definition.model, enums), **types}
-            self._made = partial(made_for_columns, facts, table, columns, made, enums)
+            self._made[table] = partial(made_for_columns, facts, table, columns, made, enums)
             found = made_columns(facts, table, columns, made, types, enums)
             return computing(definition.model, found, types)
         from penstock.backends.postgresql.load.rehearsal import defined_columns, rehearsed  # noqa: PLC0415 - seldom
 
-        self._made = partial(rehearsed, self._facts(table), table, definition.content)
+        self._made[table] = partial(rehearsed, self._facts(table), table, definition.content)
         return defined_columns(self._facts(table), table, definition.content)
 
     def fit(self, source: Sequence[Column], target: Sequence[Column]) -> list[Fit]:
@@ -253,13 +254,14 @@ class PostgresTarget:
 
     @contextmanager
     def _there_or_made(self, table: TableRef) -> Iterator[TableRef]:
-        """The table, or one of the columns that were last defined where it is to be made."""
-        if self._made is None:
+        """The table, or one of the columns that were defined where it is to be made."""
+        made = self._made.get(table)
+        if made is None:
             yield table
             return
         with translated("target"):
             there = bool(self._facts(table).tree(table))
-        with nullcontext(table) if there else self._made() as rows:
+        with nullcontext(table) if there else made() as rows:
             yield rows
 
     def counts(self, tables: Sequence[TableRef]) -> dict[TableRef, int]:

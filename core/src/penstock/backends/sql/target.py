@@ -47,14 +47,14 @@ class SqlTarget(ABC):
     def _reading(self) -> AbstractContextManager[Session]:
         """A session that changes nothing."""
 
-    def _made(self) -> AbstractContextManager[tuple[Session, TableRef]]:
-        """A table of the columns that were last defined, and a session that sees it."""
+    def _made(self, table: TableRef) -> AbstractContextManager[tuple[Session, TableRef]]:
+        """A table of the columns that were defined for a table, and a session that sees it."""
         raise NotImplementedError  # no mode makes a table
 
     @contextmanager
-    def _rows_made(self) -> Iterator[tuple[Session, str]]:
+    def _rows_made(self, table: TableRef) -> Iterator[tuple[Session, str]]:
         """The same, as an item of FROM."""
-        with self._made() as (session, made):
+        with self._made(table) as (session, made):
             yield session, session.table(made)
 
     # Tables
@@ -116,7 +116,7 @@ class SqlTarget(ABC):
             if table in read_relations(session):
                 _check(session, session.table(table), table, where, extent)
                 return
-        with self._rows_made() as (made_in, rows):
+        with self._rows_made(table) as (made_in, rows):
             _check(made_in, rows, table, where, extent)
 
     # Rows

@@ -185,6 +185,12 @@ class SourceView:
         self.stored = self.snapshots
         return (event,)
 
+    def enter(self, source: SourceCatalog) -> None:
+        """Have planning read with the snapshot that was taken, whatever has ended its transaction
+        since."""
+        if self.snapshot is not None:
+            source.adopt(self.snapshot)
+
     def use_plan(self, plan: PartitionPlan) -> None:
         self._plan = plan
         extents = [partition.extent for partition in plan.partitions]

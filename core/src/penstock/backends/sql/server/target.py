@@ -35,12 +35,13 @@ class ServerTarget(SqlTarget, Generic[S]):
 
     def __init__(self, session: S) -> None:
         self._session = session
-        self._defined: tuple[Column, ...] = ()
+        self._defined: dict[TableRef, tuple[Column, ...]] = {}
 
     def close(self) -> None:
         self._session.connection.close()
 
     def describing(self, relations: Sequence[Relation]) -> AbstractContextManager[None]:
+        self._defined.clear()
         return keeping(self._session, relations)
 
     @contextmanager
@@ -48,8 +49,8 @@ class ServerTarget(SqlTarget, Generic[S]):
         yield self._session
 
     @contextmanager
-    def _rows_made(self) -> Iterator[tuple[S, str]]:
-        yield self._session, no_rows(self._session, self._defined)
+    def _rows_made(self, table: TableRef) -> Iterator[tuple[S, str]]:
+        yield self._session, no_rows(self._session, self._defined[table])
 
     # For subclasses
 
@@ -110,8 +111,8 @@ class ServerTarget(SqlTarget, Generic[S]):
             if name in whole and not asked:
                 plain = whole[name]
             found.append(self._in_arrow(replace(plain, traits={TYPE: described})))
-        self._defined = tuple(found)
-        return self._defined
+        self._defined[table] = tuple(found)
+        return self._defined[table]
 
     def identity(self, table: TableRef) -> str:
         return f"{self._session.server}:{table}"

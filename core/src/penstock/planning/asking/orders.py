@@ -8,32 +8,29 @@ rows that the source selects and rows that the target deletes must all mean the 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 from penstock.backends.api.source import SourceCatalog
 from penstock.backends.api.target import TargetCatalog
 from penstock.model.extents import Bound, Extent, Key, KeyOther, KeyRange
-from penstock.spec.copy_spec import CopySpec
+from penstock.model.tables import Relation, TableRef
 
 
-def compared_key(
-    spec: CopySpec, key: Key, source: SourceCatalog, target: TargetCatalog | None
-) -> Key:
-    """The key with the collation that all comparisons use.
-
-    Parameters:
-        target: where it decides by the same conditions what to delete.
+def shared_order(
+    source: SourceCatalog, relation: Relation, key: Key, target: TargetCatalog, table: TableRef
+) -> str:
+    """The collation by which all comparisons of a key are made, where the target decides by the
+    same conditions what to delete.
 
     Raises:
         PlanningError: no order of the key is the same on both sides.
     """
-    own = source.own_order(spec.relation, key)
-    if target is not None and not (own and target.shares_order(spec.target_ref, key, own)):
-        own = source.shared_order(spec.relation, key)
-    return replace(key, collation=own)
+    own = source.own_order(relation, key)
+    if own and target.shares_order(table, key, own):
+        return own
+    return source.shared_order(relation, key)
 
 
-def disorder(spec: CopySpec, source: SourceCatalog, extents: Iterable[Extent]) -> str:
+def disorder(source: SourceCatalog, relation: Relation, extents: Iterable[Extent]) -> str:
     """Which bounds do not ascend, or which values are equal, as the source compares them; empty
     where there are none such.
 
@@ -42,10 +39,10 @@ def disorder(spec: CopySpec, source: SourceCatalog, extents: Iterable[Extent]) -
     """
     for extent in (extents := list(extents)):
         if isinstance(extent, KeyOther):
-            return _equal(spec, source, extent)
+            return _equal(source, relation, extent)
     ranges = [extent for extent in extents if isinstance(extent, KeyRange)]
     bounds = [extent.lower for extent in ranges if extent.lower is not None]
-    place = source.misplaced(spec.relation, ranges[0].key, bounds) if len(bounds) > 1 else None
+    place = source.misplaced(relation, ranges[0].key, bounds) if len(bounds) > 1 else None
     if place is None:
         return ""
     low, high = bounds[place - 1 : place + 1]
@@ -55,14 +52,12 @@ def disorder(spec: CopySpec, source: SourceCatalog, extents: Iterable[Extent]) -
     )
 
 
-def _equal(spec: CopySpec, source: SourceCatalog, others: KeyOther) -> str:
+def _equal(source: SourceCatalog, relation: Relation, others: KeyOther) -> str:
     values = others.values
-    if len(values) < 2 or source.misplaced(spec.relation, others.key, values) is None:
+    if len(values) < 2 or source.misplaced(relation, others.key, values) is None:
         return ""
     # They may be listed in another order, which does no harm.
-    found = source.ranked(
-        spec.relation, others.key, [value.text for value in values], ordered=False
-    )
+    found = source.ranked(relation, others.key, [value.text for value in values], ordered=False)
     seen: dict[int, Bound] = {}
     for value, ranked in zip(values, found, strict=True):
         if ranked.rank in seen:

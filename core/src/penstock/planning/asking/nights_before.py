@@ -12,33 +12,29 @@ from penstock.model.extents import Whole
 from penstock.model.nights import Watermark
 from penstock.model.tables import TableRef
 from penstock.planning.nights import TargetNow, watermark_name
-from penstock.spec.copy_spec import CopySpec
+from penstock.planning.request import PlanRequest
 
 
 class NightsBefore:
     """
     Parameters:
-        specs: of the tables that are planned together.
+        requests: for the tables that are planned together.
     """
 
-    def __init__(self, target: TargetCatalog, specs: Sequence[CopySpec]) -> None:
+    def __init__(self, target: TargetCatalog, requests: Sequence[PlanRequest]) -> None:
         self._target = target
-        self._specs = [s for s in specs if s.incremental or s.load_mode.starts_empty]
-        self._merged = [s for s in self._specs if s.load_mode.merges_at_end]
+        self._loads = [each for each in requests if _repeats(each)]
+        self._merged = [each for each in self._loads if each.loading.load_mode.merges_at_end]
 
-    def of(self, spec: CopySpec) -> NightsBefore:
-        """Those before one that may have been given another name since."""
-        return self if spec in self._specs else NightsBefore(self._target, [spec])
-
-    def last(self, spec: CopySpec) -> Watermark | None:
+    def last(self, request: PlanRequest) -> Watermark | None:
         """What the last night of a table has left."""
-        return self._last.get(watermark_name(spec))
+        return self._last.get(_name(request))
 
-    def target_now(self, spec: CopySpec) -> TargetNow:
+    def target_now(self, request: PlanRequest) -> TargetNow:
         """What that is compared with. Rows are counted where the last night has counted them."""
-        table = spec.target_ref
+        table = request.route.target_ref
         storage = self._storages.get(table, "")
-        if not self._is_counted(spec):
+        if not self._is_counted(request):
             return TargetNow(storage, None)
         rows = self._counts.get(table)
         if rows is None:
@@ -48,12 +44,11 @@ class NightsBefore:
     @cached_property
     def _last(self) -> Mapping[str, Watermark]:
         names = dict.fromkeys(
-            watermark_name(s) for s in self._specs if s.incremental or self._has_watermark(s)
+            _name(each)
+            for each in self._loads
+            if each.loading.nightly.incremental or _name(each) in self._names
         )
         return self._target.control.latest_watermarks(list(names))
-
-    def _has_watermark(self, spec: CopySpec) -> bool:
-        return watermark_name(spec) in self._names
 
     @cached_property
     def _names(self) -> frozenset[str]:
@@ -66,17 +61,21 @@ class NightsBefore:
 
     @cached_property
     def _storages(self) -> Mapping[TableRef, str]:
-        tables = dict.fromkeys(spec.target_ref for spec in self._merged)
+        tables = dict.fromkeys(each.route.target_ref for each in self._merged)
         return self._target.control.storages(list(tables))
 
-    def _is_counted(self, spec: CopySpec) -> bool:
-        last = self.last(spec)
-        return bool(self._storages.get(spec.target_ref)) and bool(last and last.rows is not None)
+    def _is_counted(self, request: PlanRequest) -> bool:
+        last = self.last(request)
+        return bool(self._storages.get(request.route.target_ref)) and bool(
+            last and last.rows is not None
+        )
 
     @cached_property
     def _counts(self) -> Mapping[TableRef, int]:
         """As far as all tables can be counted by one statement."""
-        tables = dict.fromkeys(s.target_ref for s in self._merged if self._is_counted(s))
+        tables = dict.fromkeys(
+            each.route.target_ref for each in self._merged if self._is_counted(each)
+        )
         if not isinstance(self._target, CountsMany):
             return {}
         try:
@@ -85,3 +84,13 @@ class NightsBefore:
             raise
         except PenstockError:
             return {}  # what is wrong with one is said where that one is counted
+
+
+def _repeats(request: PlanRequest) -> bool:
+    """Whether a load continues a night, or leaves something to one."""
+    loading = request.loading
+    return bool(loading.nightly.incremental) or loading.load_mode.starts_empty
+
+
+def _name(request: PlanRequest) -> str:
+    return watermark_name(request.route, request.loading.nightly)

@@ -1,0 +1,218 @@
+"""Both catalogs, with a method for each question of `Known`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import cast
+
+from penstock.backends.api.children import AttachesChildren, ChildRequest, PlannedChildren
+from penstock.backends.api.facts import Fit, LoadRequest, RankedBound
+from penstock.backends.api.nights import BuildsNights
+from penstock.backends.api.source import CutsFiner, SourceCatalog
+from penstock.backends.api.target import TargetCatalog
+from penstock.backends.api.worker import are_shared
+from penstock.errors import PlanningError
+from penstock.model.extents import Extent, Key, Whole
+from penstock.model.plans import LoadPlan
+from penstock.model.tables import Column, ColumnPair, Relation, TableRef
+from penstock.planning.asking.orders import disorder, shared_order
+from penstock.planning.column_pairs import ColumnMapping, map_columns
+from penstock.planning.cuts import MOST_PARTITIONS, cut_range, cut_values, cut_windows
+from penstock.planning.known import KeyBounds, KeyWindows, ListedValues, MergedRows
+from penstock.planning.questions import Question
+from penstock.spec.atomic_limits import AtomicLimit
+from penstock.spec.modes import Mode
+from penstock.spec.parts import Route
+
+
+class Catalogs:
+    """Puts questions. Where one answer decides what is asked next, and no plan depends on what lies
+    between, that is one question here.
+
+    Parameters:
+        target: None where its table is missing, so that nothing is asked of it.
+    """
+
+    def __init__(self, source: SourceCatalog, target: TargetCatalog | None) -> None:
+        self._source = source
+        self._to = target
+
+    def answer(self, question: Question) -> object:
+        """
+        Raises:
+            PenstockError: what the catalogs raise.
+        """
+        return getattr(self, question.name)(*question.arguments, **dict(question.named))
+
+    @property
+    def _target(self) -> TargetCatalog:
+        assert self._to is not None, "nothing is asked of a target that is not there"
+        return self._to
+
+    # Columns
+
+    def fits(
+        self, relation: Relation, mine: Sequence[Column], theirs: Sequence[Column]
+    ) -> list[Fit]:
+        fits = self._target.fit(mine, theirs)
+        wanted = [
+            (column.name, found.cast)
+            for column, found in zip(mine, fits, strict=True)
+            if found.cast and not found.reason
+        ]
+        if not wanted:
+            return fits
+        allowed = dict(zip(wanted, self._source.castable(relation, wanted), strict=True))
+        why = "the types differ, and the source has no assignment cast between them"
+        return [
+            found if allowed.get((column.name, found.cast), True) else replace(found, reason=why)
+            for column, found in zip(mine, fits, strict=True)
+        ]
+
+    def check_compared(
+        self, relation: Relation, table: TableRef | None, pairs: Sequence[ColumnPair]
+    ) -> None:
+        # Over no rows: checksums that cannot be computed are found before anything is copied.
+        self._source.checksum(relation, "1 = 0", Whole(), pairs)
+        if table is not None:
+            self._target.checksum(table, "1 = 0", Whole(), pairs)
+
+    # The load
+
+    def check_writable(self, table: TableRef, mode: Mode, columns: Sequence[str]) -> None:
+        self._target.check_writable(table, mode, columns)
+
+    def plan_load(self, request: LoadRequest) -> LoadPlan:
+        return self._target.plan_load(request)
+
+    def is_still_missing(self, table: TableRef, mode: Mode) -> bool:
+        return self._target.makes(table, mode)
+
+    def check_condition(self, table: TableRef, where: str | None, extent: Extent) -> None:
+        self._target.check_condition(table, where, extent)
+
+    def plan_children(self, request: ChildRequest) -> PlannedChildren:
+        return cast("AttachesChildren", self._target).plan_children(request)
+
+    # Nights
+
+    def merged_rows(
+        self,
+        relation: Relation,
+        where: str | None,
+        selection: str,
+        rows: float | None,
+        size: float,
+        limit: AtomicLimit,
+    ) -> MergedRows:
+        def count(where: str | None) -> int:
+            return self._source.checksum(relation, where, Whole(), ()).rows
+
+        rows = count(where) if rows is None else rows
+        if not selection or not limit.is_below(rows, size):
+            return MergedRows(rows)
+        return MergedRows(rows, count(f"({where}\n) AND {selection}" if where else selection))
+
+    def holds_rows(self, table: TableRef) -> bool:
+        return self._builder.holds_rows(table)
+
+    def plan_built(
+        self, request: LoadRequest, merged: LoadPlan, *, if_empty: bool
+    ) -> LoadPlan | None:
+        replaces = self._builder.holds_rows(request.target)
+        if if_empty and replaces:
+            return None
+        return self._builder.plan_built(request, merged, replaces=replaces)
+
+    @property
+    def _builder(self) -> BuildsNights:
+        return cast("BuildsNights", self._target)
+
+    # Keys
+
+    def key_type(self, relation: Relation, key: Key) -> str:
+        return self._source.key_type(relation, key)
+
+    def key_facts(self, relation: Relation, key: Key) -> tuple[bool, bool]:
+        return self._source.key_facts(relation, key)
+
+    def order(self, relation: Relation, key: Key, shared_with: TableRef | None) -> str:
+        if shared_with is None:
+            return self._source.own_order(relation, key)
+        return shared_order(self._source, relation, key, self._target, shared_with)
+
+    def bounds(
+        self, relation: Relation, key: Key, where: str | None, count: int, *, by_rows: bool
+    ) -> KeyBounds:
+        source = self._source
+        if by_rows:
+            found = source.ntile(relation, key, where, count)
+        else:
+            found = source.key_statistics(relation, key, where)
+            if isinstance(source, CutsFiner):
+                found = source.finer_statistics(relation, where, found, count)
+        extents = (extent for extent, _ in cut_range(found, count).extents)
+        return KeyBounds(found, disorder(source, relation, extents))
+
+    def windows(
+        self,
+        relation: Relation,
+        key: Key,
+        where: str | None,
+        intervals: Sequence[str],
+        count: int,
+    ) -> KeyWindows:
+        chosen, *narrower = intervals
+        starts, origin = self._source.windows(relation, key, chosen, where, MOST_PARTITIONS)
+        for interval in narrower:
+            # Without a first value there are no windows, however narrow.
+            if not starts or len(starts) >= count:
+                break
+            try:
+                starts, origin = self._source.windows(
+                    relation, key, interval, where, MOST_PARTITIONS
+                )
+            except PlanningError:
+                break  # too many
+            chosen = interval
+        cut = cut_windows(starts, key, nullable=False, indexed=True, origin=origin)
+        extents = (extent for extent, _ in cut.extents)
+        return KeyWindows(starts, origin, chosen, disorder(self._source, relation, extents))
+
+    def values(
+        self, relation: Relation, key: Key, where: str | None, query: str | None
+    ) -> ListedValues:
+        found = self._source.distinct(relation, key, where, query, MOST_PARTITIONS)
+        extents = (extent for extent, _ in cut_values(found, key, nullable=False).extents)
+        return ListedValues(found, disorder(self._source, relation, extents))
+
+    def ranked(
+        self, relation: Relation, key: Key, texts: Sequence[str], *, ordered: bool
+    ) -> tuple[RankedBound, ...]:
+        return self._source.ranked(relation, key, texts, ordered=ordered)
+
+
+def match_columns(
+    route: Route,
+    mine: Sequence[Column],
+    theirs: Sequence[Column],
+    source: SourceCatalog,
+    target: TargetCatalog,
+    formats: Sequence[str],
+) -> ColumnMapping:
+    """Pair the columns, with what both catalogs know.
+
+    Raises:
+        PlanningError: see `map_columns`.
+    """
+    relation, catalogs = route.relation, Catalogs(source, target)
+    if are_shared(formats):
+        mine = source.in_arrow(relation, mine)
+    return map_columns(
+        route,
+        mine,
+        theirs,
+        fit=lambda mine, theirs: catalogs.fits(relation, mine, theirs),
+        formats=formats,
+    )

@@ -1,0 +1,246 @@
+"""Reads the facts that planning starts from, for one table as for many."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from penstock.backends.api.facts import TableStatistics
+from penstock.backends.api.nights import BuildsNights, FindsGone
+from penstock.backends.api.source import SourceCatalog, VersionedSource
+from penstock.backends.api.target import TargetCatalog
+from penstock.backends.api.worker import are_shared
+from penstock.errors import (
+    Interrupted,
+    MissingTarget,
+    PenstockError,
+    PermanentError,
+    PlanningError,
+)
+from penstock.model.nights import Horizon, SourceVersions, Watermark, is_behind
+from penstock.model.table_model import TableDefinition
+from penstock.model.tables import Column, TableRef
+from penstock.planning.asking.nights_before import NightsBefore
+from penstock.planning.asking.steps_left import StepsLeft
+from penstock.planning.facts import Fact, Facts, NightFacts, TargetTable, fact
+from penstock.planning.incremental import may_move_watermark
+from penstock.planning.nights import new_leaves
+from penstock.planning.one_statement import expecting_one_statement
+from penstock.planning.request import PlanRequest
+from penstock.planning.steps_left import takes_steps_left
+from penstock.planning.target_table import (
+    check_taken_as_is,
+    is_there,
+    must_be_missing,
+    wanted_table,
+    without_mark,
+)
+from penstock.planning.where_words import of_where
+
+T = TypeVar("T")
+
+
+class TableReader:
+    """Reads about one table, until the first error: a transaction that it has aborted must not be
+    asked on.
+
+    Parameters:
+        steps_left, nights: about all tables that are planned together.
+    """
+
+    def __init__(
+        self,
+        request: PlanRequest,
+        source: SourceCatalog,
+        target: TargetCatalog,
+        steps_left: StepsLeft,
+        nights: NightsBefore,
+    ) -> None:
+        self._request = request
+        self._route = request.route
+        self._loading = request.loading
+        self._source = source
+        self._target = target
+        self._steps_left = steps_left
+        self._nights = nights
+        self._error: PenstockError | None = None
+        self._columns: Fact[tuple[Column, ...]] = ()
+        self._definition: Fact[TableDefinition | None] = None
+
+    def _read(self, read: Callable[[], T]) -> Fact[T]:
+        if self._error is None:
+            try:
+                return read()
+            except Interrupted:
+                raise
+            except PenstockError as error:
+                self._error = error
+        return self._error
+
+    def read_columns(self) -> TableDefinition | None:
+        """
+        Returns: how the source's table is defined, where the target's is made like it.
+        """
+        self._columns = self._read(self._source_columns)
+        self._definition = self._read(self._wanted_definition)
+        return None if isinstance(self._definition, PenstockError) else self._definition
+
+    def read(self) -> Facts:
+        """All facts, once the columns are read."""
+        route, loading = self._route, self._loading
+        source, target = self._source, self._target
+        table = self._read(self._target_table)
+        heirs = self._read(
+            lambda: () if loading.descendants == "exclude" else source.heirs(route.relation)
+        )
+        return Facts(
+            columns=self._columns,
+            table=table,
+            heirs=heirs,
+            positions=self._read(
+                lambda: (
+                    source.positions(route.relation)
+                    if loading.sequences == "set" and not loading.schema_only
+                    else None
+                )
+            ),
+            is_same=self._read(self._is_same),
+            steps_left=self._read(
+                lambda: (
+                    self._steps_left.on(route.target_ref)
+                    if takes_steps_left(loading, self._request.capabilities.target)
+                    else ()
+                )
+            ),
+            night=self._read(self._night),
+            statistics=self._read(lambda: _statistics(self._request, source)),
+            heirs_columns=self._read(lambda: {heir: source.columns(heir) for heir in fact(heirs)}),
+            finds_gone=isinstance(target, FindsGone),
+            builds_nights=isinstance(target, BuildsNights),
+        )
+
+    # Columns
+
+    def _source_columns(self) -> tuple[Column, ...]:
+        relation = self._route.relation
+        with expecting_one_statement(relation):
+            columns = self._source.columns(relation)
+        if are_shared(self._request.capabilities.formats):
+            columns = self._source.in_arrow(relation, columns)
+        return columns
+
+    def _wanted_definition(self) -> TableDefinition | None:
+        route, loading, target = self._route, self._loading, self._target
+        if loading.data_only or not target.makes(route.target_ref, loading.load_mode):
+            return None
+        if must_be_missing(loading) and self._is_there():
+            raise is_there(route)
+        return self._source.definition(route.relation, partitioning=loading.partitioning)
+
+    def _is_there(self) -> bool:
+        try:
+            self._target.columns(self._route.target_ref)
+        except PlanningError:
+            return False
+        return True
+
+    def _target_table(self) -> TargetTable:
+        route, loading, target = self._route, self._loading, self._target
+        definition = fact(self._definition)
+        if definition is None:
+            check_taken_as_is(route, loading)
+            try:
+                return TargetTable(without_mark(route, loading, target.columns(route.target_ref)))
+            except PlanningError as error:
+                if target.identity(route.target_ref):
+                    raise
+                raise MissingTarget(error.message, error.diagnosis) from error
+        wanted = wanted_table(route, loading, fact(self._columns), definition)
+        made = target.defined_columns(
+            route.target_ref, wanted.definition, wanted.columns, wanted.types
+        )
+        return TargetTable(made, wanted.definition)
+
+    def _is_same(self) -> bool:
+        identity = self._source.state(self._route.relation).identity
+        return bool(identity) and identity == self._target.identity(self._route.target_ref)
+
+    # Nights
+
+    def _night(self) -> NightFacts | None:
+        source, able = self._source, self._request.capabilities.target
+        asked = self._loading.nightly.incremental is not None
+        if not asked and not may_move_watermark(self._route, self._loading, able):
+            return None
+        if not isinstance(source, VersionedSource):
+            assert not asked, "its capabilities say so"
+            return None
+        if asked:
+            return self._versions(source)
+        last = self._nights.last(self._request)
+        if last is None:
+            return None
+        try:
+            return self._versions(source)
+        except PermanentError as error:
+            return NightFacts(last=last, refused=error.message)
+
+    def _versions(self, source: VersionedSource) -> NightFacts:
+        """
+        Raises:
+            PlanningError: the source's rows have no versions.
+        """
+        request, before = self._request, self._nights
+        relation, where = self._route.relation, self._route.where
+        assert isinstance(relation, TableRef), "checked with the options"
+        if where is not None:
+            source.check_fixed(where)
+        last = before.last(request)
+        now, versions = source.horizon(), source.versions(relation)
+        ahead = self._ahead(source, last, versions, now)
+        merges = self._loading.load_mode.merges_at_end and ahead is None
+        since = last.horizon if last is not None else None
+        return NightFacts(
+            last=last,
+            now=now,
+            versions=versions,
+            furthest=source.furthest,
+            ahead=ahead,
+            target=before.target_now(request) if merges else None,
+            changed=source.changed_since(since, new_leaves(versions, last))
+            if merges and since is not None
+            else "",
+        )
+
+    def _ahead(
+        self,
+        source: VersionedSource,
+        last: Watermark | None,
+        versions: SourceVersions,
+        now: Horizon,
+    ) -> Watermark | None:
+        """What was read as of a later moment than the source is read now."""
+        read = last
+        if versions.standby and last is not None and last.horizon is None:
+            # It may lag behind what was read before the watermark was reset, too.
+            history = self._target.control.watermark_history(last.name)
+            read = next((each for each in history if each.horizon), None)
+        if read is None or read.horizon is None or not is_behind(read, versions, now):
+            return None
+        return read if versions.standby or source.has_reached(read.horizon) else None
+
+
+def _statistics(request: PlanRequest, source: SourceCatalog) -> TableStatistics:
+    with of_where(request.route.where):
+        return source.statistics(request.route.relation, request.route.where)
+
+
+def read_source(request: PlanRequest, source: SourceCatalog) -> Facts:
+    """The facts without a target.
+
+    Raises:
+        PenstockError: they cannot be read.
+    """
+    return Facts(
+        columns=source.columns(request.route.relation), statistics=_statistics(request, source)
+    )

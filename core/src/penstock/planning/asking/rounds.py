@@ -1,0 +1,193 @@
+"""Plans tables together: their questions are put to the catalogs round by round."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from penstock.backends.api.described import MakesMany
+from penstock.backends.api.source import SourceCatalog
+from penstock.backends.api.target import TargetCatalog
+from penstock.errors import Interrupted, PenstockError
+from penstock.model.plans import PartitionPlan
+from penstock.model.table_model import TableDefinition
+from penstock.planning.asking.catalogs import Catalogs
+from penstock.planning.asking.nights_before import NightsBefore
+from penstock.planning.asking.reading import TableReader, read_source
+from penstock.planning.asking.steps_left import StepsLeft
+from penstock.planning.facts import Facts
+from penstock.planning.questions import Outdated, Question, Questions
+from penstock.planning.request import PlanRequest
+from penstock.planning.step import source_step, step
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """How the planning of a table has ended."""
+
+    result: PartitionPlan | PenstockError
+    seconds: float
+
+    @property
+    def plan(self) -> PartitionPlan:
+        """
+        Raises:
+            PenstockError: there is none.
+        """
+        if isinstance(self.result, PenstockError):
+            raise self.result
+        return self.result
+
+
+def plan_tables(
+    requests: Sequence[PlanRequest],
+    source: SourceCatalog,
+    target: TargetCatalog,
+    *,
+    enter: Callable[[PlanRequest], object] = lambda request: None,
+    between: Callable[[], object] = lambda: None,
+) -> Iterator[Planned]:
+    """Plan tables together, each as far as it gets. Changes nothing. Yields them in their order,
+    each as soon as those before it are planned, and keeps none.
+
+    Parameters:
+        enter: called whenever a table is about to be asked about; what it raises is the table's.
+        between: called when one was; what it raises ends all.
+    """
+    steps_left, nights = StepsLeft(target, requests), NightsBefore(target, requests)
+
+    def reader(request: PlanRequest) -> TableReader:
+        return TableReader(request, source, target, steps_left, nights)
+
+    catalogs = Catalogs(source, target)
+    left = deque(_Table(request, reader, catalogs, enter) for request in requests)
+
+    def turns(turn: Callable[[_Table], object]) -> Iterator[Planned]:
+        ahead = len(left)
+        while ahead := min(ahead, len(left)):
+            table = left[-ahead]
+            ahead -= 1
+            if table.result is None:
+                table.take(turn)
+                between()
+            while left and left[0].result is not None:
+                yield left.popleft().planned
+
+    yield from turns(_Table.read_columns)
+    if isinstance(target, MakesMany):
+        made = {each.request.route.target_ref: each.defined for each in left}
+        target.expect({table: definition for table, definition in made.items() if definition})
+    yield from turns(_Table.read)
+    while left:
+        yield from turns(_Table.go_on)
+
+
+def plan_table(
+    request: PlanRequest,
+    source: SourceCatalog,
+    target: TargetCatalog,
+    enter: Callable[[PlanRequest], object] = lambda request: None,
+) -> PartitionPlan:
+    """Plan one table; see `plan_tables`.
+
+    Raises:
+        PlanningError: the plan cannot be made, or the target cannot take it; says everything
+            that is in the way of the columns at once.
+    """
+    (planned,) = plan_tables([request], source, target, enter=enter)
+    return planned.plan
+
+
+def plan_source(request: PlanRequest, source: SourceCatalog) -> PartitionPlan:
+    """How a source would be cut, whatever its target is.
+
+    Raises:
+        PlanningError: it cannot be cut so.
+    """
+    facts, catalogs = read_source(request, source), Catalogs(source, None)
+    answers: dict[Question, object] = {}
+    while isinstance(found := source_step(request, facts, answers), Questions):
+        _ask(found.questions, catalogs, answers)
+    return found
+
+
+def _ask(
+    questions: Iterable[Question], catalogs: Catalogs, answers: dict[Question, object]
+) -> None:
+    """Put questions until one fails: planning would not come to those after it, and its transaction
+    may be aborted."""
+    for question in questions:
+        try:
+            answers[question] = catalogs.answer(question)
+        except Interrupted:
+            raise
+        except PenstockError as error:
+            answers[question] = error
+            return
+
+
+class _Table:
+    """A table that is being planned."""
+
+    def __init__(
+        self,
+        request: PlanRequest,
+        reader: Callable[[PlanRequest], TableReader],
+        catalogs: Catalogs,
+        enter: Callable[[PlanRequest], object],
+    ) -> None:
+        self.request = request
+        self.defined: TableDefinition | None = None
+        """What the target's table is made like."""
+        self.result: PartitionPlan | PenstockError | None = None
+        self._seconds = 0.0
+        self._new_reader = reader
+        self._reader = reader(request)
+        self._catalogs = catalogs
+        self._enter = enter
+        self._facts: Facts | None = None
+        self._answers: dict[Question, object] = {}
+
+    @property
+    def planned(self) -> Planned:
+        assert self.result is not None
+        return Planned(self.result, self._seconds)
+
+    def take(self, turn: Callable[[_Table], object]) -> None:
+        begun = time.monotonic()
+        try:
+            turn(self)
+        except Interrupted:
+            raise
+        except PenstockError as error:
+            self.result = error
+        self._seconds += time.monotonic() - begun
+
+    def read_columns(self) -> None:
+        self._enter(self.request)
+        self.defined = self._reader.read_columns()
+
+    def read(self) -> None:
+        self._enter(self.request)
+        self._facts = self._reader.read()
+
+    def go_on(self) -> None:
+        assert self._facts is not None
+        try:
+            found = step(self.request, self._facts, self._answers)
+        except Outdated:
+            self._read_again()
+            return
+        if isinstance(found, Questions):
+            self._enter(self.request)
+            _ask(found.questions, self._catalogs, self._answers)
+        else:
+            self.result = found
+
+    def _read_again(self) -> None:
+        self._answers.clear()
+        self._reader = self._new_reader(self.request)
+        self.read_columns()
+        self.read()

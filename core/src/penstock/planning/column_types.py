@@ -1,0 +1,62 @@
+"""The types that somebody wants columns of a new table to have."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
+
+from penstock.errors import PlanningError
+from penstock.model.table_model import ENUM, JSON, TableModel
+from penstock.model.tables import Column
+
+_OF_TYPE = "source:"
+_NAMELESS = (JSON, ENUM)
+"""Kinds of types that a source may have without a type of that name: JSON may be a text with a
+check there, and each enum type may have a name of its own."""
+
+
+def asked_types(
+    rules: Mapping[str, str], columns: Sequence[Column], model: TableModel | None = None
+) -> dict[str, str]:
+    """The types asked for, by column: what is said of the column itself, else the first rule that
+    it meets.
+
+    Parameters:
+        rules: see `CopySpec.column_types`.
+        model: of the source's table, where there is one.
+
+    Raises:
+        PlanningError: one of them is of no column.
+    """
+    _check_known(rules, columns)
+    types = model.types if model is not None else {}
+    kinds = {name: type_.kind for name, type_ in types.items() if type_.kind in _NAMELESS}
+    found = {}
+    for column in columns:
+        kind = kinds.get(column.name, "")
+        meeting = [rule for rule in rules if _meets(column, rule, kind)]
+        names = [column.name] if column.name in rules else meeting
+        if names:
+            found[column.name] = rules[names[0]]
+    return found
+
+
+def _is_rule(name: str) -> bool:
+    return name.startswith(_OF_TYPE) or "*" in name
+
+
+def _meets(column: Column, rule: str, kind: str) -> bool:
+    if rule.startswith(_OF_TYPE):
+        wanted, found = rule.removeprefix(_OF_TYPE).strip().lower(), column.type.lower()
+        return bool(wanted) and wanted in (found, found.partition("(")[0].strip(), kind)
+    return _is_rule(rule) and fnmatchcase(column.name, rule)
+
+
+def _check_known(rules: Mapping[str, str], columns: Sequence[Column]) -> None:
+    names = {column.name for column in columns}
+    unknown = [name for name in rules if name not in names and not _is_rule(name)]
+    if unknown:
+        raise PlanningError(
+            f"--types: expected columns that are copied, found {', '.join(map(repr, unknown))}; "
+            f"there are {', '.join(column.name for column in columns)}"
+        )

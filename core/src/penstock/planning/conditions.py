@@ -1,0 +1,88 @@
+"""Whether the target may delete by the partitions' conditions: both sides must mean the same."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from penstock.errors import PlanningError
+from penstock.model.extents import Crossing
+from penstock.model.plans import Partition
+from penstock.model.tables import Column, ColumnPair
+from penstock.planning.choice import Choice
+from penstock.planning.column_pairs import ColumnMapping
+from penstock.planning.facts import TargetTable
+from penstock.planning.known import Known
+from penstock.planning.questions import together
+from penstock.spec.parts import Route
+
+
+def check_conditions(
+    route: Route,
+    choice: Choice,
+    partitions: Sequence[Partition],
+    mapping: ColumnMapping,
+    table: TargetTable,
+    known: Known,
+) -> None:
+    """
+    Raises:
+        PlanningError: the target may select other rows by a partition's condition.
+    """
+    _check_same_names(mapping.pairs)
+    if choice.key is None:
+        raise PlanningError("--mode replace: expected a key strategy and --key; found none")
+    if choice.how.hashes:
+        _check_hashed_alike(mapping.columns, table.columns)
+    for key in {choice.key, *_crossed_keys(partitions)}:
+        _check_key_unchanged(key, mapping)
+    kinds = {type(partition.extent): partition.extent for partition in partitions}
+    together(
+        *(
+            partial(known.check_condition, route.target_ref, route.where, extent)
+            for extent in kinds.values()
+        )
+    )
+
+
+def _crossed_keys(partitions: Sequence[Partition]) -> set[str]:
+    crossings = (each.extent for each in partitions if isinstance(each.extent, Crossing))
+    return {key.text for crossing in crossings for key in crossing.keys}
+
+
+def _check_same_names(pairs: Sequence[ColumnPair]) -> None:
+    """The partitions' condition is evaluated on both sides: a name must mean the same there."""
+    differing = [
+        f"{pair.source} into {pair.target}" for pair in pairs if pair.source != pair.target
+    ]
+    if differing:
+        raise PlanningError(
+            "--mode replace deletes in the target by the condition that selects in the source: "
+            f"expected the same column names on both sides, found {', '.join(differing)}"
+        )
+
+
+def _check_key_unchanged(key: str, mapping: ColumnMapping) -> None:
+    """A row whose key is rounded may stand in another partition, which would delete it."""
+    names = {column.name for column in mapping.columns}
+    changed = [name for name in mapping.changed if name == key or key not in names]
+    if changed:
+        raise PlanningError(
+            f"--mode replace deletes by --key {key}, so its values have to arrive as they are, but "
+            f"they may change on the way: {'; '.join(mapping.warnings)}"
+        )
+
+
+def _check_hashed_alike(mine: Sequence[Column], theirs: Sequence[Column]) -> None:
+    """Values are hashed by their text, which 1.0 and 1.00 do not share."""
+    types = {column.name: column.type for column in theirs}
+    differing = [
+        f"{column.name} ({column.type}, {types[column.name]})"
+        for column in mine
+        if types[column.name] != column.type
+    ]
+    if differing:
+        raise PlanningError(
+            "--mode replace with --strategy hash: expected the very same column types on both "
+            f"sides, so that both hash alike; found {', '.join(differing)}; use --strategy range"
+        )

@@ -1,0 +1,94 @@
+"""What an incremental load continues, from what is known of the nights before."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from penstock.backends.api.capabilities import TargetCapabilities
+from penstock.errors import TransientError
+from penstock.model.nights import Night, SourceVersions, Watermark
+from penstock.model.tables import ColumnPair, TableRef
+from penstock.planning.facts import NightFacts
+from penstock.planning.nights import (
+    explained,
+    explained_full_load,
+    new_leaves,
+    plan_full_load,
+    plan_night,
+)
+from penstock.spec.modes import MERGE
+from penstock.spec.parts import Loading, Route
+
+Continued = tuple[Night | None, str, tuple[str, ...]]
+"""The night, the condition for the rows that it reads, and why; no night where no watermark is
+moved."""
+
+
+def may_move_watermark(route: Route, loading: Loading, target: TargetCapabilities) -> bool:
+    """Whether a load of all rows sets the watermark of its name where there is one, though it is
+    not asked to: the next night would find a table that it does not know, and read everything."""
+    mode = loading.load_mode
+    return (
+        mode.starts_empty
+        and not mode.merges_at_end
+        and MERGE in target.modes
+        and loading.nightly.snapshot != "none"
+        and not loading.schema_only
+        and isinstance(route.relation, TableRef)
+    )
+
+
+def continued(
+    route: Route,
+    loading: Loading,
+    pairs: tuple[ColumnPair, ...],
+    found: NightFacts,
+    moment: datetime,
+) -> Continued:
+    """
+    Parameters:
+        pairs: the columns that are copied.
+        moment: now.
+
+    Raises:
+        PlanningError: the target was changed, which the spec does not allow.
+        TransientError: the source is read as of an earlier moment than the last night.
+    """
+    last, versions = found.last, found.versions
+    why = found.refused
+    if not why and found.ahead is not None:
+        assert versions is not None
+        why = _behind(route, found.ahead, versions)
+    if why:
+        if loading.nightly.incremental is not None:
+            raise TransientError(why)
+        assert last is not None
+        stays = "stays as it is, so the next night reads all rows"
+        return None, "", (f"watermark {last.name}: {stays}, since {why}",)
+    assert versions is not None
+    if not loading.load_mode.merges_at_end:
+        night = plan_full_load(route, loading, pairs, last, versions)
+        return night, "", explained_full_load(night)
+    assert found.now is not None
+    assert found.target is not None
+    night = plan_night(
+        route,
+        loading,
+        pairs,
+        last,
+        versions,
+        found.now,
+        found.furthest,
+        found.target,
+        moment,
+    )
+    new = new_leaves(versions, last) if night.since else ()
+    return night, found.changed if night.since else "", explained(night, new)
+
+
+def _behind(route: Route, ahead: Watermark, versions: SourceVersions) -> str:
+    return (
+        f"source: {route.source_name} is read as of an earlier moment than the last night, run "
+        f"{ahead.run_id}, which has read it as of {ahead.moment}; try again"
+        + (" once the standby has caught up" if versions.standby else "")
+    )

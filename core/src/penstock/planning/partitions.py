@@ -1,0 +1,155 @@
+"""The partitions of a plan: those that are given, or those that the strategy makes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from penstock.backends.api.capabilities import SourceCapabilities, TargetCapabilities
+from penstock.backends.api.children import Windows
+from penstock.backends.api.facts import TableStatistics
+from penstock.errors import PlanningError
+from penstock.model.extents import Key
+from penstock.model.plans import Partition
+from penstock.planning import cuts
+from penstock.planning.choice import Choice, choose
+from penstock.planning.cuts import Cut
+from penstock.planning.known import Known
+from penstock.planning.named_partitions import resolve_partitions
+from penstock.planning.questions import together
+from penstock.planning.request import PlanRequest
+from penstock.spec.degrees import Streams
+from penstock.spec.modes import Mode
+from penstock.spec.parts import Cutting, Route
+from penstock.spec.strategies import HASH, NAMED, NTILE, RANGE, TIME, VALUES
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedPartitions:
+    choice: Choice
+    cut: Cut
+    """With remarks."""
+    partitions: tuple[Partition, ...]
+
+
+def plan_partitions(
+    request: PlanRequest, statistics: TableStatistics, columns: set[str], known: Known
+) -> PlannedPartitions:
+    """
+    Parameters:
+        columns: the names of the source's.
+
+    Raises:
+        PlanningError: the table cannot be cut so.
+    """
+    route, cutting, mode = request.route, request.cutting, request.loading.load_mode
+    source = request.capabilities.source
+    if request.given:
+        resolved = resolve_partitions(route, mode, cutting.key, request.given, known, columns)
+        remarks = Cut((), resolved.reasons, resolved.warnings)
+        return PlannedPartitions(Choice(NAMED, (), cutting.key), remarks, resolved.partitions)
+    choice = choose(cutting, statistics, request.streams, source.block_strategy)
+    key = _key(cutting, choice, columns)
+    if key is not None and not choice.how.hashes:
+        by_condition = deletes_by_condition(mode, request.capabilities.target)
+        shared_with = route.target_ref if by_condition else None
+        key = replace(key, collation=known.order(route.relation, key, shared_with))
+    cut, disorder = _cut(route, cutting, choice, statistics, key, known)
+    if disorder:
+        assert key is not None
+        choice = _in_disorder(cutting, choice, request.streams, source, disorder)
+        cut = cuts.cut_hash(replace(key, collation=""), choice.count)
+    return PlannedPartitions(choice, cut, cuts.number(cut.extents, statistics))
+
+
+def deletes_by_condition(mode: Mode, target: TargetCapabilities) -> bool:
+    """Whether the target decides by the partitions' conditions what to delete."""
+    return mode.deletes_by_partition and target.replaces_by_condition
+
+
+def _key(cutting: Cutting, choice: Choice, columns: set[str]) -> Key | None:
+    if choice.key is None:
+        return None
+    key = Key(choice.key, expression=choice.key not in columns)
+    if key.expression and not (choice.how.hashes or choice.how is VALUES):
+        raise PlanningError(
+            f"--key {key.text}: no such column in {cutting.source_name}; "
+            f"--strategy {choice.strategy} cuts by a column; it has {', '.join(sorted(columns))}"
+        )
+    return key
+
+
+def _in_disorder(
+    cutting: Cutting, choice: Choice, streams: Streams, source: SourceCapabilities, found: str
+) -> Choice:
+    """What needs no order, in place of a strategy whose bounds are in none.
+
+    Raises:
+        PlanningError: somebody has asked for that strategy.
+    """
+    if cutting.cut_strategy.chooses and choice.how in (RANGE, NTILE) and HASH in source.strategies:
+        why = f"hash: not {choice.how}, since {found}"
+        return Choice(HASH, (*choice.reasons, why), choice.key, streams.usual)
+    raise PlanningError(
+        f"--strategy {choice.strategy}: --key {choice.key}: expected bounds that the source "
+        f"tells apart, and orders, so that each row is in one partition; found that {found}; cut "
+        "by another column, or by --strategy hash"
+    )
+
+
+def _cut(
+    route: Route,
+    cutting: Cutting,
+    choice: Choice,
+    statistics: TableStatistics,
+    key: Key | None,
+    known: Known,
+) -> tuple[Cut, str]:
+    """
+    Returns: the cut, and how it is in disorder; see `KeyBounds`.
+    """
+    how, count = choice.how, choice.count
+    if how.cuts_blocks:
+        return cuts.cut_blocks(statistics.blocks or 0, count), ""
+    if how.cuts_files:
+        return cuts.cut_files(statistics.files, count), ""
+    if how.cuts_children:
+        as_asked = cutting.cut_strategy.cuts_children
+        cut = cuts.cut_children if as_asked else cuts.cut_tables
+        return cut(statistics.children, count), ""
+    if how.leaves_whole:
+        return cuts.cut_whole(), ""
+    assert key is not None
+    if how.hashes:
+        known.key_type(route.relation, key)  # an error in the expression is found now
+        return cuts.cut_hash(key, count), ""
+    if how is VALUES:
+        return _cut_values(route, cutting.values_query, key, known)
+    if how is TIME:
+        return _cut_windows(route, cutting.interval, key, count, known)
+    found = known.bounds(route.relation, key, route.where, count, by_rows=how is NTILE)
+    return cuts.cut_range(found.statistics, count), found.disorder
+
+
+def _cut_values(route: Route, query: str | None, key: Key, known: Known) -> tuple[Cut, str]:
+    listed, (nullable, _) = together(
+        lambda: known.values(route.relation, key, route.where, query),
+        lambda: known.key_facts(route.relation, key),
+    )
+    return cuts.cut_values(listed.values, key, nullable=nullable), listed.disorder
+
+
+def _cut_windows(
+    route: Route, interval: str | None, key: Key, count: int, known: Known
+) -> tuple[Cut, str]:
+    """Windows as wide as asked for, or as fits."""
+    intervals = cuts.INTERVALS if interval is None else (interval,)
+    found, (nullable, indexed) = together(
+        lambda: known.windows(route.relation, key, route.where, intervals, count),
+        lambda: known.key_facts(route.relation, key),
+    )
+    starts, origin = found.starts, found.origin
+    if interval is None:
+        origin = f"{origin}, each of {found.interval}"
+    made = cuts.cut_windows(starts, key, nullable=nullable, indexed=indexed, origin=origin)
+    windows = Windows(starts[0], found.interval) if starts else None
+    return replace(made, windows=windows), found.disorder

@@ -1,0 +1,45 @@
+"""Reasons and warnings of a plan, for people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from penstock.backends.api.worker import are_shared
+from penstock.model.plans import LoadPlan
+from penstock.model.tables import Column, TableRef
+from penstock.planning.facts import TargetTable
+from penstock.spec.modes import Mode
+from penstock.spec.parts import Route
+
+
+def made_there(route: Route, mode: Mode, table: TargetTable, load: LoadPlan) -> tuple[str, ...]:
+    """Named, since what is mistyped is not there either."""
+    schemas = ", ".join(step.makes_schema for step in load.before if step.makes_schema)
+    made = [f"schema {schemas}"] if schemas else []
+    if not table.is_there and not mode.loads_new_table:
+        made.append(f"table {route.target_name}")
+    return (f"not there, and made in the target: {' and '.join(made)}",) if made else ()
+
+
+def made_columns(made: Sequence[Column], formats: Sequence[str]) -> tuple[str, ...]:
+    """What columns a table gets; between like systems those that the source has."""
+    if not made or not are_shared(formats):
+        return ()
+    return (f"columns that are made: {', '.join(f'{item.name} {item.type}' for item in made)}",)
+
+
+def lost_columns(
+    route: Route, columns: Sequence[Column], heirs: Mapping[TableRef, Sequence[Column]]
+) -> list[str]:
+    """A warning of each table whose rows come without some of its columns."""
+    mine = {column.name for column in columns}
+    warnings = []
+    for heir, theirs in heirs.items():
+        more = [column.name for column in theirs if column.name not in mine]
+        if more:
+            warnings.append(
+                f"rows of {heir}, which inherits from {route.source_name}, come without its own "
+                f"columns ({', '.join(more)}); copy it by itself, and this one with "
+                "--descendants exclude, as copy-all does"
+            )
+    return warnings

@@ -1,0 +1,356 @@
+"""Planning as a function: from facts and answers to a plan, or to more questions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+
+from penstock.backends.api.children import ChildRequest, PlannedChildren
+from penstock.backends.api.facts import LoadRequest, Siblings, TableStatistics
+from penstock.backends.api.worker import compared_pairs
+from penstock.errors import PlanningError
+from penstock.model.plans import MERGE_STEP, LoadPlan, Partition, PartitionPlan
+from penstock.model.tables import Column
+from penstock.planning.built_nights import built, within_limit
+from penstock.planning.column_pairs import ColumnMapping, chosen_columns, map_columns
+from penstock.planning.conditions import check_conditions
+from penstock.planning.facts import Facts, TargetTable, fact
+from penstock.planning.gone_rows import check_gone
+from penstock.planning.incremental import Continued, continued
+from penstock.planning.known import Known
+from penstock.planning.nights import explained, setting_watermark
+from penstock.planning.partitions import PlannedPartitions, deletes_by_condition, plan_partitions
+from penstock.planning.questions import Answers, Outdated, Questions, Wanted, part, together
+from penstock.planning.remarks import lost_columns, made_columns, made_there
+from penstock.planning.request import PlanRequest
+from penstock.planning.steps_left import with_steps_left
+
+
+def step(request: PlanRequest, facts: Facts, answers: Answers) -> PartitionPlan | Questions:
+    """Plan a copy as far as the answers go. Asks nobody, and keeps nothing: the same arguments give
+    the same result.
+
+    Returns: the plan, or all questions that have to be answered before it can go on; the third
+        time, at the latest, there are none.
+
+    Raises:
+        PenstockError: the plan cannot be made; an error of the catalogs, where it counts.
+        Outdated: the facts do not hold any more.
+    """
+    try:
+        return _Planning(request, facts, Known(answers)).plan()
+    except Wanted as wanted:
+        return Questions(wanted.questions)
+
+
+def source_step(request: PlanRequest, facts: Facts, answers: Answers) -> PartitionPlan | Questions:
+    """The same without a target: how the source would be cut."""
+    try:
+        return _source_plan(request, facts, Known(answers))
+    except Wanted as wanted:
+        return Questions(wanted.questions)
+
+
+class _Planning:
+    """The parts of a plan. Each is worked out from others, and from what is known; one that lacks
+    an answer raises `Wanted`."""
+
+    def __init__(self, request: PlanRequest, facts: Facts, known: Known) -> None:
+        self._request = request
+        self._route = request.route
+        self._loading = request.loading
+        self._mode = request.loading.load_mode
+        self._facts = facts
+        self._known = known
+
+    def plan(self) -> PartitionPlan:
+        # What is wrong with an earlier one is said first.
+        names = (
+            "_mapping",
+            "_both_sides",
+            "_planned_load",
+            "_loaded",
+            "_gone",
+            "_continued",
+            "_load",
+            "_partitions",
+            "_conditions",
+            "_children",
+        )
+        together(*(partial(getattr, self, name) for name in names))
+        return self._assembled()
+
+    @part
+    def _columns(self) -> Sequence[Column]:
+        return fact(self._facts.columns)
+
+    @part
+    def _table(self) -> TargetTable:
+        table = fact(self._facts.table)
+        assert table is not None
+        return table
+
+    @part
+    def _statistics(self) -> TableStatistics:
+        return fact(self._facts.statistics)
+
+    @part
+    def _mapping(self) -> ColumnMapping:
+        relation = self._route.relation
+        columns, table = self._columns, self._table
+        return map_columns(
+            self._route,
+            columns,
+            table.columns,
+            fit=lambda mine, theirs: self._known.fits(relation, mine, theirs),
+            formats=self._request.capabilities.formats,
+        )
+
+    @part
+    def _both_sides(self) -> None:
+        """
+        Raises:
+            PlanningError: the target cannot be written, is the source, or cannot be compared.
+        """
+        together(self._check_writable, self._check_apart, self._check_compared)
+
+    def _check_writable(self) -> None:
+        if self._table.is_there:
+            written = [pair.target for pair in self._mapping.pairs]
+            self._known.check_writable(self._route.target_ref, self._mode, written)
+
+    def _check_apart(self) -> None:
+        if fact(self._facts.is_same):
+            raise PlanningError(
+                f"source and target are the same: one table ({self._route.source_name}), or one "
+                "file, which cannot be written while it is read; choose another target"
+            )
+
+    def _check_compared(self) -> None:
+        if self._loading.verify == "checksums":
+            pairs = compared_pairs(self._mapping.pairs, self._mapping.format)
+            table = self._route.target_ref if self._table.is_there else None
+            self._known.check_compared(self._route.relation, table, pairs)
+
+    # The load
+
+    @part
+    def _load_request(self) -> LoadRequest:
+        route, loading, request = self._route, self._loading, self._request
+        return LoadRequest(
+            run_id=request.run_id,
+            source=route.relation,
+            target=route.target_ref,
+            mode=self._mode,
+            pairs=self._mapping.pairs,
+            conflict_columns=loading.conflict_columns,
+            indexes=loading.indexes,
+            unlogged=loading.unlogged,
+            definition=self._table.definition,
+            made=self._table.made,
+            where=route.where,
+            given=bool(request.given),
+            extents=tuple((partition.id, partition.extent) for partition in request.given),
+            writing=loading.writing,
+            heirs=fact(self._facts.heirs),
+            siblings=request.siblings or Siblings(),
+            deletes=loading.gone,
+            merges_together=loading.atomic == "batch" and request.siblings is not None,
+            counted=fact(self._facts.positions),
+        )
+
+    @part
+    def _planned_load(self) -> LoadPlan:
+        """
+        Raises:
+            Outdated: another run has made the table while this one was planned to.
+        """
+        route, request = self._route, self._load_request
+        is_made = not (self._table.is_there or self._mode.loads_new_table)
+        load, is_missing = together(
+            lambda: self._known.plan_load(request),
+            lambda: not is_made or self._known.is_still_missing(route.target_ref, self._mode),
+        )
+        if not is_missing:
+            raise Outdated
+        return load
+
+    @part
+    def _loaded(self) -> tuple[LoadPlan, tuple[str, ...]]:
+        """The load with what stopped runs have left undone, and what is to be said of that."""
+        return with_steps_left(self._loading, self._planned_load, fact(self._facts.steps_left))
+
+    @part
+    def _gone(self) -> None:
+        if self._loading.gone.found:
+            load, _ = self._loaded
+            check_gone(
+                self._route,
+                self._loading.deletes,
+                self._facts,
+                self._mapping,
+                self._table,
+                load,
+                self._known,
+            )
+
+    # Nights
+
+    @part
+    def _continued(self) -> Continued:
+        found = fact(self._facts.night)
+        if found is None:
+            return None, "", ()
+        return continued(
+            self._route, self._loading, self._mapping.pairs, found, self._request.moment
+        )
+
+    @part
+    def _within_limit(self) -> tuple[Continued, bool]:
+        """What is continued once rows are counted, and whether they may be merged."""
+        night, selection, reasons = self._continued
+        if night is None or not self._mode.merges_at_end:
+            return self._continued, True
+        found, may_merge = within_limit(
+            self._route,
+            self._loading.nightly,
+            night,
+            selection,
+            self._statistics,
+            self._known,
+        )
+        if found is not night:
+            selection, reasons = "", explained(found, ())
+        return (found, selection, reasons), may_merge
+
+    @part
+    def _load(self) -> tuple[LoadPlan, Continued]:
+        """The load with what moves the watermark, if it moves one."""
+        (night, selection, reasons), may_merge = self._within_limit
+        load, _ = self._loaded
+        if night is None:
+            return load, (night, selection, reasons)
+        if self._mode.merges_at_end and night.full:
+            load, said = built(
+                self._route,
+                self._loading.nightly,
+                self._load_request,
+                load,
+                self._table.columns,
+                self._statistics,
+                self._known,
+                may_merge=may_merge,
+                can_build=self._facts.builds_nights,
+            )
+            reasons = (*reasons, *said)
+        if load.night_step != MERGE_STEP:
+            with_swap = self._request.capabilities.target.steps_with_records
+            load = setting_watermark(load, night.name, with_swap=with_swap)
+        return load, (night, selection, reasons)
+
+    # Partitions
+
+    @part
+    def _partitions(self) -> PlannedPartitions:
+        names = {column.name for column in self._columns}
+        found = plan_partitions(self._request, self._statistics, names, self._known)
+        return replace(found, partitions=()) if self._loading.schema_only else found
+
+    @part
+    def _conditions(self) -> None:
+        if deletes_by_condition(self._mode, self._request.capabilities.target):
+            check_conditions(
+                self._route,
+                self._partitions.choice,
+                self._partitions.partitions,
+                self._mapping,
+                self._table,
+                self._known,
+            )
+
+    @part
+    def _children(self) -> PlannedChildren:
+        found = self._partitions
+        if not self._mode.attaches:
+            return PlannedChildren(found.partitions)
+        assert found.choice.key is not None
+        load, _ = self._load
+        return self._known.plan_children(
+            ChildRequest(
+                table=load.table,
+                key=found.choice.key,
+                pairs=self._mapping.pairs,
+                partitions=found.partitions,
+                selective=self._route.where is not None,
+                windows=found.cut.windows,
+            )
+        )
+
+    # The plan
+
+    def _assembled(self) -> PartitionPlan:
+        mapping, statistics = self._mapping, self._statistics
+        load, (night, selection, night_reasons) = self._load
+        _, left = self._loaded
+        choice, cut, children = self._partitions.choice, self._partitions.cut, self._children
+        partitions, given = children.partitions, self._request.given
+        return PartitionPlan(
+            strategy=choice.strategy,
+            reasons=(
+                *choice.reasons,
+                *statistics.notes,
+                *cut.reasons,
+                *mapping.reasons,
+                *children.reasons,
+                *made_columns(self._table.made, self._request.capabilities.formats),
+                *left,
+                *night_reasons,
+            ),
+            warnings=(
+                *cut.warnings,
+                *mapping.warnings,
+                *load.warnings,
+                *made_there(self._route, self._mode, self._table, load),
+                *children.warnings,
+                *lost_columns(self._route, self._columns, fact(self._facts.heirs_columns)),
+            ),
+            partitions=_unknown_sizes(partitions) if selection else partitions,
+            columns=mapping.columns,
+            pairs=mapping.pairs,
+            format=mapping.format,
+            load=load,
+            rows=None if given or selection else _selected_rows(statistics),
+            bytes=None if given or selection else round(statistics.bytes * statistics.selected),
+            series=self._request.series,
+            night=night,
+            selection=selection,
+        )
+
+
+def _source_plan(request: PlanRequest, facts: Facts, known: Known) -> PartitionPlan:
+    columns = tuple(chosen_columns(request.route, fact(facts.columns)))
+    statistics = fact(facts.statistics)
+    names = {column.name for column in columns}
+    found = plan_partitions(replace(request, given=()), statistics, names, known)
+    return PartitionPlan(
+        strategy=found.choice.strategy,
+        reasons=(*found.choice.reasons, *statistics.notes, *found.cut.reasons),
+        warnings=found.cut.warnings,
+        partitions=found.partitions,
+        columns=columns,
+        pairs=(),
+        format="",
+        load=LoadPlan(request.route.target_ref),
+        rows=_selected_rows(statistics),
+        bytes=round(statistics.bytes * statistics.selected),
+    )
+
+
+def _selected_rows(statistics: TableStatistics) -> int | None:
+    return None if statistics.rows is None else round(statistics.rows * statistics.selected)
+
+
+def _unknown_sizes(partitions: Sequence[Partition]) -> tuple[Partition, ...]:
+    """For a night: how many of their rows have changed shows when they are read."""
+    return tuple(replace(partition, rows=None, bytes=None) for partition in partitions)

@@ -1,0 +1,102 @@
+"""The table that rows go into: which one is wanted, and what it must have."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from penstock.errors import PlanningError
+from penstock.model.table_model import TableDefinition
+from penstock.model.tables import Column
+from penstock.planning.column_pairs import chosen_columns
+from penstock.planning.column_types import asked_types
+from penstock.spec.modes import MODES
+from penstock.spec.parts import Loading, Route
+
+
+@dataclass(frozen=True, slots=True)
+class WantedTable:
+    """A table to be made; see `TargetCatalog.defined_columns`."""
+
+    definition: TableDefinition
+    columns: Sequence[Column]
+    types: dict[str, str]
+
+
+def wanted_table(
+    route: Route,
+    loading: Loading,
+    columns: Sequence[Column],
+    definition: TableDefinition,
+) -> WantedTable:
+    """
+    Parameters:
+        columns, definition: the source's.
+
+    Raises:
+        PlanningError: types of columns, or an order by some, are asked for that cannot be.
+    """
+    copied = chosen_columns(route, columns)
+    if route.columns is not None:
+        definition = replace(definition, model=definition.model.with_values())
+    types = asked_types(loading.column_types, copied, definition.model)
+    ordered = _never_null(loading, copied)
+    if loading.enums == "text":
+        definition = replace(definition, model=definition.model.with_texts())
+    definition = replace(definition, arrays=loading.arrays, enums=loading.enums)
+    return WantedTable(definition, ordered, types)
+
+
+def _never_null(loading: Loading, copied: Sequence[Column]) -> Sequence[Column]:
+    """With those that the table is ordered by as columns without NULL.
+
+    Raises:
+        PlanningError: it is to be ordered by another one.
+    """
+    by = loading.order_by or ()
+    for name in set(by).difference(column.name for column in copied):
+        known = ", ".join(column.name for column in copied)
+        raise PlanningError(f"--order-by: expected some of the columns {known}; found {name}")
+    return [replace(each, nullable=each.nullable and each.name not in by) for each in copied]
+
+
+def check_taken_as_is(route: Route, loading: Loading) -> None:
+    """Of a table that is there, and that the mode does not make.
+
+    Raises:
+        PlanningError: somebody has said what it is to be made like.
+    """
+    if asked := "--types" if loading.types else "--order-by" if loading.order_by else "":
+        raise PlanningError(
+            f"{asked}: {route.target_name} is there, and mode {loading.mode} takes it as it is; "
+            "expected --mode recreate, or a target that does not exist"
+        )
+
+
+def must_be_missing(loading: Loading) -> bool:
+    """Whether a table is made alone, and none is dropped for it."""
+    return loading.schema_only and not MODES[loading.mode].recreates
+
+
+def is_there(route: Route) -> PlanningError:
+    return PlanningError(
+        f"--schema-only: {route.target_name} is there; expected no such table, or --mode recreate, "
+        "which drops it with its rows"
+    )
+
+
+def without_mark(route: Route, loading: Loading, columns: Sequence[Column]) -> Sequence[Column]:
+    """The columns that rows are loaded into: all but the one that says when a row was gone.
+
+    Raises:
+        PlanningError: there is no such column.
+    """
+    mark = loading.gone.column
+    left = [column for column in columns if column.name != mark]
+    if mark and len(left) == len(columns):
+        raise PlanningError(
+            f"--deletes {loading.deletes}: expected a column {mark!r} of {route.target_name}, for "
+            "the time when a row was found to be gone; found none: add one that may be NULL, or "
+            "name another with soft:COLUMN"
+        )
+    return left

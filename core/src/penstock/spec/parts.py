@@ -1,0 +1,95 @@
+"""The parts of a `CopySpec`, each for those who need no more of it.
+
+A part's fields are named as those of `CopySpec`, or as what that makes of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, TypeVar
+
+from penstock.model.tables import Relation, TableRef
+from penstock.spec.atomic_limits import AtomicLimit
+from penstock.spec.deletes import Deletes
+from penstock.spec.modes import Mode
+from penstock.spec.strategies import Strategy
+
+Part = TypeVar("Part")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route:
+    """From where rows come, which of them, and where they go."""
+
+    relation: Relation
+    source_name: str
+    target_ref: TableRef
+    target_name: str
+    where: str | None
+    columns: tuple[str, ...] | None
+    map: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cutting:
+    """How it is cut into partitions."""
+
+    source_name: str
+    strategy: str
+    cut_strategy: Strategy
+    key: str | None
+    values_query: str | None
+    interval: str | None
+    partitions: int | None
+    rows_per_partition: int | None
+    bytes_per_partition: int | None
+    rows_may_move: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Nightly:
+    """What a load that repeats continues."""
+
+    incremental: str | None
+    snapshot: str
+    watermark: str | None
+    full_every: float | None
+    on_target_changed: str
+    atomic_limit: str | None
+    most_merged: AtomicLimit
+    above_atomic_limit: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loading:
+    """How it is loaded."""
+
+    mode: str
+    load_mode: Mode
+    atomic: str | None
+    conflict_columns: tuple[str, ...] | None
+    deletes: str
+    gone: Deletes
+    descendants: str | None
+    schema_only: bool
+    data_only: bool
+    indexes: str
+    unlogged: bool
+    partitioning: bool
+    allow_ddl: bool
+    sequences: str
+    types: tuple[str, ...] | None
+    column_types: Mapping[str, str]
+    arrays: str
+    enums: str
+    order_by: tuple[str, ...] | None
+    writing: Mapping[str, Any]
+    verify: str
+    nightly: Nightly
+
+
+def part_of(kind: type[Part], spec: object) -> Part:
+    """A part, by the names of its fields."""
+    names = (item.name for item in fields(kind))  # type: ignore[arg-type]
+    return kind(**{name: getattr(spec, name) for name in names})

@@ -1,0 +1,195 @@
+"""A table as plain data: facts, and what the catalogs would answer. No database."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from penstock import CopySpec, Partition, PartitionPlan
+from penstock.backends.api.capabilities import (
+    SOURCE_OPTIONS,
+    Capabilities,
+    SourceCapabilities,
+    TargetCapabilities,
+)
+from penstock.backends.api.children import ChildRequest, PlannedChildren
+from penstock.backends.api.facts import (
+    ChildTable,
+    Fit,
+    KeyStatistics,
+    LoadRequest,
+    RankedBound,
+    SourceFile,
+    TableStatistics,
+    WeightedBound,
+)
+from penstock.errors import PenstockError
+from penstock.model.extents import Bound
+from penstock.model.nights import Horizon, SourceVersions
+from penstock.model.plans import MERGE_STEP, LoadPlan, Step
+from penstock.model.table_model import TableDefinition, TableModel
+from penstock.model.tables import Column, TableRef
+from penstock.planning.facts import Facts, NightFacts, TargetTable
+from penstock.planning.known import KeyBounds, KeyWindows, ListedValues, MergedRows
+from penstock.planning.nights import TargetNow
+from penstock.planning.questions import Question, Questions
+from penstock.planning.request import PlanRequest
+from penstock.planning.step import step
+from penstock.spec.degrees import Streams
+from penstock.spec.modes import MERGE, MODES, REPLACE_AT_END
+from penstock.spec.strategies import STRATEGIES
+
+ALL = (*MODES.values(), MERGE, REPLACE_AT_END)
+SOURCE = SourceCapabilities(
+    system="Plain",
+    formats=("text", "binary"),
+    strategies=tuple(STRATEGIES.values()),
+    options=frozenset(SOURCE_OPTIONS),
+)
+TARGET = TargetCapabilities(
+    system="Plain",
+    formats=("binary",),
+    modes=ALL,
+    makes_missing=ALL,
+    options={"conflict_columns": ALL, "indexes": ALL, "unlogged": ALL},
+    replaces_by_condition=True,
+    commits="transactional",
+    steps_with_records=True,
+    control_ddl=False,
+    tells_rows_apart=True,
+)
+COLUMNS = (Column("id", "int", nullable=False), Column("day", "date"), Column("label", "text"))
+BOUNDS = tuple(WeightedBound(Bound("int", str(text)), 0.25) for text in (1, 2, 3, 4))
+STATISTICS = TableStatistics(
+    rows=1000,
+    bytes=1 << 30,
+    selected=1.0,
+    blocks=1 << 17,
+    storage="a heap",
+    default_key="id",
+    children=(ChildTable(TableRef("s", "part"), 1000, 1 << 30, None),),
+    files=(SourceFile("f", 1 << 30, "1", ((1000, 1 << 30),)),),
+)
+VERSIONS = SourceVersions("system", 1, 5, 10, {"10": "a"}, "shape")
+NIGHT = NightFacts(
+    last=None,
+    now=Horizon(1000, 1010),
+    versions=VERSIONS,
+    furthest=2**31,
+    target=TargetNow("storage", 7),
+)
+
+
+def spec_of(**options: Any) -> CopySpec:
+    ends = {"source": "plain://a/b", "target": "plain://c/d", "table": "s.t"}
+    return CopySpec(**{**ends, **options})
+
+
+def request_of(spec: CopySpec, given: Sequence[Partition] = ()) -> PlanRequest:
+    made = PlanRequest.of(spec, Streams(2, 2), "run", Capabilities(SOURCE, TARGET), given)
+    return replace(made, moment=datetime(2024, 1, 1, tzinfo=UTC))
+
+
+def facts_of(**changes: Any) -> Facts:
+    known: dict[str, Any] = {
+        "columns": COLUMNS,
+        "table": TargetTable(COLUMNS),
+        "statistics": STATISTICS,
+        "finds_gone": True,
+        "builds_nights": True,
+    }
+    return Facts(**{**known, **changes})
+
+
+def missing_table() -> TargetTable:
+    return TargetTable(COLUMNS, TableDefinition("Plain", {}, TableModel()))
+
+
+@dataclass
+class World:
+    """Catalogs that know one table.
+
+    Parameters:
+        changed: other answers, by the question's name; an error is raised where it is looked up.
+        rounds: the names of the questions of each round.
+    """
+
+    changed: Mapping[str, Any] = field(default_factory=dict)
+    asked: list[Question] = field(default_factory=list)
+    rounds: list[tuple[str, ...]] = field(default_factory=list)
+
+    def answer(self, question: Question) -> object:
+        self.asked.append(question)
+        if question.name in self.changed:
+            found = self.changed[question.name]
+            return found(question) if callable(found) else found
+        known: Mapping[str, Callable[..., object]] = {
+            "fits": _fits,
+            "check_writable": _nothing,
+            "check_compared": _nothing,
+            "check_condition": _nothing,
+            "is_still_missing": lambda *_: True,
+            "plan_load": _load,
+            "plan_children": _children,
+            "merged_rows": lambda *_: MergedRows(1000, 10),
+            "holds_rows": lambda *_: False,
+            "plan_built": lambda request, *_, **__: LoadPlan(request.target),
+            "key_type": lambda *_: "int",
+            "key_facts": lambda *_: (False, True),
+            "order": lambda *_: "",
+            "bounds": _bounds,
+            "windows": lambda *_: KeyWindows(_texts("date", "2024-01-01", "2024-02-01"), "", "x"),
+            "values": lambda *_: ListedValues(_texts("text", "a", "b")),
+            "ranked": _ranked,
+        }
+        return known[question.name](*question.arguments, **dict(question.named))
+
+
+def planned(request: PlanRequest, facts: Facts, world: World | None = None) -> PartitionPlan:
+    """Put questions round by round, until one fails in each."""
+    world = world or World()
+    answers: dict[Question, object] = {}
+    while isinstance(found := step(request, facts, answers), Questions):
+        world.rounds.append(tuple(question.name for question in found.questions))
+        for question in found.questions:
+            answers[question] = world.answer(question)
+            if isinstance(answers[question], PenstockError):
+                break
+    return found
+
+
+def _nothing(*_: object) -> None:
+    return None
+
+
+def _texts(tag: str, *texts: str) -> tuple[Bound, ...]:
+    return tuple(Bound(tag, text) for text in texts)
+
+
+def _fits(_: object, mine: Sequence[Column], __: object) -> list[Fit]:
+    return [Fit(formats=("binary",), canonical="x") for _ in mine]
+
+
+def _load(request: LoadRequest) -> LoadPlan:
+    keyed = request.mode.merges_by_key or request.mode.merges_at_end
+    merges = (Step(MERGE_STEP, "merge", "", after=True),) if request.mode.merges_at_end else ()
+    return LoadPlan(request.target, merges, conflict_columns=("id",) if keyed else ())
+
+
+def _children(request: ChildRequest) -> PlannedChildren:
+    return PlannedChildren(request.partitions, ("children of their own",))
+
+
+def _bounds(_: object, key: Any, *__: object, **___: object) -> KeyBounds:
+    return KeyBounds(KeyStatistics(key, False, 0.0, BOUNDS, "statistics", True))
+
+
+def _ranked(_: object, __: object, texts: Sequence[str], **___: object) -> tuple[Any, ...]:
+    ranks = {text: rank for rank, text in enumerate(dict.fromkeys(texts), start=1)}
+    return tuple(RankedBound(Bound("int", text), ranks[text], exact=True) for text in texts)
+
+
+def without_statistics() -> TableStatistics:
+    return replace(STATISTICS, rows=None)

@@ -1,0 +1,393 @@
+"""Planning, from plain facts and answers: which plan, which questions, which error."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from penstock import CopySpec, Partition
+from penstock.errors import (
+    MissingTarget,
+    PenstockError,
+    PermanentError,
+    PlanningError,
+    TransientError,
+    UsageError,
+)
+from penstock.model.extents import Bound, Crossing, HashBucket, Key, KeyRange, KeyValues
+from penstock.model.nights import Horizon, Watermark
+from penstock.model.tables import Column, TableRef
+from penstock.planning.asking.catalogs import Catalogs
+from penstock.planning.facts import Facts, NightFacts, TargetTable
+from penstock.planning.known import KeyBounds, Known, ListedValues, MergedRows
+from penstock.planning.questions import Outdated, Question, Questions, Wanted, together
+from penstock.planning.step import source_step, step
+from penstock.spec.modes import MODES
+from penstock.spec.strategies import STRATEGIES
+
+from .plain import (
+    COLUMNS,
+    NIGHT,
+    STATISTICS,
+    VERSIONS,
+    World,
+    facts_of,
+    missing_table,
+    planned,
+    request_of,
+    spec_of,
+    without_statistics,
+)
+
+MOST_ROUNDS = 3
+LAST = Watermark("s.t to s.t", 1, "run-1", "then", Horizon(900, 905), VERSIONS, target="storage")
+
+
+def specs() -> Iterator[CopySpec]:
+    """Of every mode and strategy that go together, with what makes planning ask more."""
+    more: tuple[dict[str, Any], ...] = (
+        {},
+        {"verify": "checksums", "where": "id > 1"},
+        {"atomic": "table"},
+        {"incremental": "xmin"},
+        {"incremental": "xmin", "deletes": "hard", "where": "id > 1"},
+        {"incremental": "xmin", "atomic_limit": "100"},
+        {"schema_only": True},
+        {"indexes": "defer", "allow_ddl": True},
+    )
+    for mode in MODES:
+        for strategy in STRATEGIES:
+            for key in (None, "id", "id % 10"):
+                for options in more:
+                    try:
+                        spec = spec_of(mode=mode, strategy=strategy, key=key, **options)
+                        request_of(spec)
+                    except UsageError:
+                        continue
+                    yield spec
+
+
+def questions(of: type) -> dict[str, list[str]]:
+    """The parameters of each question."""
+    return {
+        name: list(inspect.signature(method).parameters)
+        for name, method in inspect.getmembers(of, inspect.isfunction)
+        if not name.startswith("_") and name != "answer"
+    }
+
+
+def situations(spec: CopySpec) -> Iterator[tuple[Facts, World]]:
+    """Facts and answers that make planning ask one thing or another."""
+    nights: list[NightFacts | None] = [None]
+    if spec.incremental:
+        nights = [NIGHT, replace(NIGHT, last=LAST, changed="changed")]
+    for table in (TargetTable(COLUMNS), missing_table()):
+        for night in nights:
+            for statistics in (STATISTICS, without_statistics()):
+                for world in (World(), World({"bounds": _disordered})):
+                    yield facts_of(table=table, night=night, statistics=statistics), world
+
+
+def test_every_spec_is_planned_in_three_rounds() -> None:
+    seen, asked = set(), set()
+    for spec in specs():
+        for facts, world in situations(spec):
+            with suppress(PlanningError):
+                plan = planned(request_of(spec), facts, world)
+                assert plan.partitions or spec.schema_only
+                seen.add((spec.mode, plan.strategy))
+            assert len(world.rounds) <= MOST_ROUNDS, (spec, world.rounds)
+            assert len(world.asked) == len(set(map(repr, world.asked))), world.rounds
+            asked |= {question.name for question in world.asked}
+    # All of them were really walked.
+    assert {mode for mode, _ in seen} == set(MODES)
+    assert {strategy for _, strategy in seen} == {
+        str(each) for each in STRATEGIES.values() if not each.chooses
+    }
+    # Bounds are ranked for partitions that are given, and rows looked for where a key may be NULL.
+    assert asked == questions(Known).keys() - {"ranked", "holds_rows"}
+
+
+def _disordered(question: Question) -> KeyBounds:
+    found = World().answer(question)
+    assert isinstance(found, KeyBounds)
+    return replace(found, disorder="they are in disorder")
+
+
+def _part(number: int, extent: Any) -> Partition:
+    return Partition(f"day{number}", extent)
+
+
+def _range(lower: int, upper: int, key: str = "id") -> KeyRange:
+    return KeyRange(Key(key), Bound("", str(lower)), Bound("", str(upper)))
+
+
+@pytest.mark.parametrize("mode", ["append", "replace"])
+@pytest.mark.parametrize(
+    "given",
+    [
+        [_part(1, _range(1, 2)), _part(2, _range(2, 3))],
+        [_part(1, KeyValues(Key("id"), (Bound("", "1"),))), _part(2, _range(2, 3))],
+        [_part(1, HashBucket(Key("id"), 2, 0)), _part(2, HashBucket(Key("id"), 2, 1))],
+        [
+            _part(1, Crossing(_range(1, 2), _range(1, 5, "day"))),
+            _part(2, Crossing(_range(2, 3), _range(1, 5, "day"))),
+        ],
+    ],
+    ids=["ranges", "values", "hash", "crossings"],
+)
+def test_given_partitions_take_three_rounds(mode: str, given: list[Partition]) -> None:
+    world = World()
+    plan = planned(request_of(spec_of(mode=mode, key="id"), given), facts_of(), world)
+    assert len(world.rounds) <= MOST_ROUNDS
+    assert [partition.id for partition in plan.partitions] == ["day1", "day2"]
+
+
+def test_independent_questions_travel_together() -> None:
+    spec = spec_of(mode="replace", strategy="range", key="id", verify="checksums")
+    there, missing = World(), World()
+    planned(request_of(spec), facts_of(), there)
+    assert there.rounds == [
+        ("fits", "order"),
+        ("check_writable", "check_compared", "plan_load", "bounds"),
+        ("check_condition",),
+    ]
+    planned(request_of(spec), facts_of(table=missing_table()), missing)
+    assert missing.rounds == [
+        ("fits", "order"),
+        ("check_compared", "plan_load", "is_still_missing", "bounds"),
+        ("check_condition",),
+    ]
+
+
+def test_a_plan_from_facts_and_answers() -> None:
+    plan = planned(request_of(spec_of(strategy="range", key="id", partitions=4)), facts_of())
+    assert [str(partition.extent) for partition in plan.partitions] == [
+        "id < 2", "id [2, 3)", "id [3, 4)", "id >= 4",
+    ]  # fmt: skip
+    assert (plan.strategy, plan.rows, plan.bytes, plan.format) == ("range", 1000, 1 << 30, "binary")
+    assert [(pair.source, pair.target) for pair in plan.pairs] == [
+        (column.name, column.name) for column in COLUMNS
+    ]
+
+
+def test_it_keeps_and_changes_nothing() -> None:
+    request, facts = request_of(spec_of(strategy="values", key="label")), facts_of()
+    answers: dict[Question, object] = {}
+    assert step(request, facts, answers) == step(request, facts, answers)
+    assert not answers
+
+
+def test_a_missing_answer_gives_its_question() -> None:
+    request, facts = request_of(spec_of(strategy="ntile", key="id")), facts_of()
+    told = World()
+    answers: dict[Question, object] = {}
+    while isinstance(found := step(request, facts, answers), Questions):
+        answers |= {question: told.answer(question) for question in found.questions}
+    for left_out in told.asked:
+        others = {question: known for question, known in answers.items() if question != left_out}
+        again = step(request, facts, others)
+        assert isinstance(again, Questions)
+        assert again.questions[0].name == left_out.name
+
+
+REFUSED = PlanningError("refused")
+
+
+@pytest.mark.parametrize(
+    ("question", "options"),
+    [
+        ("fits", {}),
+        ("check_writable", {}),
+        ("check_compared", {"verify": "checksums"}),
+        ("plan_load", {}),
+        ("order", {"strategy": "range", "key": "id"}),
+        ("key_type", {"strategy": "hash", "key": "id"}),
+        ("bounds", {"strategy": "range", "key": "id"}),
+        ("bounds", {"strategy": "ntile", "key": "id"}),
+        ("values", {"strategy": "values", "key": "id"}),
+        ("windows", {"strategy": "time", "key": "day"}),
+        ("key_facts", {"strategy": "time", "key": "day"}),
+        ("check_condition", {"strategy": "range", "key": "id", "mode": "replace"}),
+        ("plan_children", {"strategy": "range", "key": "id", "mode": "attach"}),
+    ],
+)
+def test_an_error_comes_out(question: str, options: dict[str, Any]) -> None:
+    world = World({question: REFUSED})
+    with pytest.raises(PlanningError, match="refused"):
+        planned(request_of(spec_of(**options)), facts_of(), world)
+    assert question in {each.name for each in world.asked}
+
+
+def test_the_earlier_error_counts() -> None:
+    """As if one were asked after the other."""
+    spec = spec_of(mode="replace", strategy="range", key="id")
+    late = World({"order": PlanningError("of the key"), "plan_load": REFUSED})
+    with pytest.raises(PlanningError, match="refused"):
+        planned(request_of(spec), facts_of(), late)
+    other, late = (*COLUMNS, Column("more", "int")), World({"order": REFUSED})
+    with pytest.raises(PlanningError, match="no such column"):
+        planned(request_of(spec), facts_of(columns=other), late)
+
+
+@pytest.mark.parametrize(
+    "fact",
+    ["columns", "table", "heirs", "positions", "is_same", "steps_left", "night", "statistics",
+     "heirs_columns"],
+)  # fmt: skip
+def test_a_fact_that_was_not_read(fact: str) -> None:
+    with pytest.raises(PlanningError, match="refused"):
+        planned(request_of(spec_of()), facts_of(**{fact: REFUSED}))
+
+
+def test_a_missing_target_keeps_its_class() -> None:
+    with pytest.raises(MissingTarget):
+        planned(request_of(spec_of()), facts_of(table=MissingTarget("no such table")))
+
+
+def test_nothing_is_asked_where_facts_decide() -> None:
+    world = World()
+    with pytest.raises(PlanningError, match="no column 'nosuch'"):
+        planned(request_of(spec_of(columns=("nosuch",))), facts_of(), world)
+    assert world.asked == []
+
+
+def test_the_very_same_table() -> None:
+    with pytest.raises(PlanningError, match="source and target are the same"):
+        planned(request_of(spec_of()), facts_of(is_same=True))
+
+
+def test_somebody_else_has_made_the_table() -> None:
+    world = World({"is_still_missing": False})
+    with pytest.raises(Outdated):
+        planned(request_of(spec_of()), facts_of(table=missing_table()), world)
+
+
+def test_bounds_in_disorder() -> None:
+    """A strategy that was chosen gives way to one that needs no order; one that was asked for does
+    not."""
+    world = World({"bounds": _disordered})
+    chosen = planned(request_of(spec_of(key="id", mode="replace")), facts_of(), world)
+    assert chosen.strategy == "hash"
+    assert len(world.rounds) == MOST_ROUNDS
+    with pytest.raises(PlanningError, match="they are in disorder"):
+        planned(request_of(spec_of(key="id", strategy="range")), facts_of(), world)
+    listed = World({"values": ListedValues((), "two are equal")})
+    with pytest.raises(PlanningError, match="two are equal"):
+        planned(request_of(spec_of(key="id", strategy="values")), facts_of(), listed)
+
+
+def test_columns_of_heirs_that_are_lost() -> None:
+    heir = TableRef("s", "heir")
+    facts = facts_of(heirs=(heir,), heirs_columns={heir: (*COLUMNS, Column("own", "int"))})
+    (warning,) = planned(request_of(spec_of()), facts).warnings
+    assert "rows of s.heir" in warning
+    assert "(own)" in warning
+
+
+# Nights
+
+MERGING: dict[str, Any] = {"mode": "upsert", "incremental": "xmin"}
+
+
+def test_a_night_reads_what_may_have_changed() -> None:
+    facts = facts_of(night=replace(NIGHT, last=None))
+    first = planned(request_of(spec_of(**MERGING)), facts)
+    assert first.night is not None
+    assert first.night.full == "this is the first night"
+    selects = first.night.selects
+    last = replace(LAST, selects=selects)
+    facts = facts_of(night=replace(NIGHT, last=last, changed="age(xmin) < 7"))
+    plan = planned(request_of(spec_of(**MERGING)), facts)
+    assert plan.selection == "age(xmin) < 7"
+    assert plan.rows is None
+
+
+def test_the_source_is_behind() -> None:
+    facts = facts_of(night=replace(NIGHT, last=LAST, ahead=LAST))
+    with pytest.raises(TransientError, match="earlier moment than the last night"):
+        planned(request_of(spec_of(**MERGING)), facts)
+    # A load that was not asked to leaves the watermark where it is.
+    plan = planned(request_of(spec_of(mode="truncate")), facts)
+    assert plan.night is None
+    assert any("stays as it is" in reason for reason in plan.reasons)
+
+
+def test_a_watermark_that_cannot_be_moved() -> None:
+    facts = facts_of(night=replace(NIGHT, last=LAST, refused="rows have no versions"))
+    plan = planned(request_of(spec_of(mode="truncate")), facts)
+    assert any("since rows have no versions" in reason for reason in plan.reasons)
+
+
+@pytest.mark.parametrize(
+    ("limit", "counted", "built"),
+    [
+        ("2000", None, True),  # the target has no rows
+        ("100", MergedRows(1000, 10), False),
+        ("100", MergedRows(1000, 500), True),
+    ],
+)
+def test_a_night_is_merged_or_built(limit: str, counted: MergedRows | None, built: bool) -> None:
+    first = planned(request_of(spec_of(**MERGING)), facts_of(night=NIGHT)).night
+    assert first is not None
+    last = replace(LAST, selects=first.selects) if counted else None
+    facts = facts_of(night=replace(NIGHT, last=last, changed="changed" if last else ""))
+    world = World({"merged_rows": counted})
+    plan = planned(request_of(spec_of(**MERGING, atomic_limit=limit)), facts, world)
+    assert bool(counted) == any("merged_rows" in names for names in world.rounds)
+    assert any("built beside" in reason for reason in plan.reasons) == built
+    assert len(world.rounds) <= MOST_ROUNDS
+
+
+def test_a_night_that_cannot_be_built_is_merged() -> None:
+    world = World({"plan_built": PlanningError("it has triggers")})
+    plan = planned(request_of(spec_of(**MERGING)), facts_of(night=NIGHT), world)
+    assert "night: rows are gathered and merged, since it has triggers" in plan.reasons
+
+
+# Without a target
+
+
+def test_how_a_source_would_be_cut() -> None:
+    request = request_of(spec_of(strategy="ntile", key="id", partitions=4))
+    facts = facts_of(table=None)
+    answers: dict[Question, object] = {}
+    names = []
+    while isinstance(found := source_step(request, facts, answers), Questions):
+        names.append([question.name for question in found.questions])
+        answers |= {question: World().answer(question) for question in found.questions}
+    assert names == [["order"], ["bounds"]]
+    assert len(found.partitions) == 4
+
+
+# Questions
+
+
+def test_each_question_can_be_looked_up_and_put() -> None:
+    assert questions(Known) == questions(Catalogs)
+
+
+def test_together() -> None:
+    def want(*names: str) -> Callable[[], int]:
+        def part() -> int:
+            raise Wanted([Question(name, ()) for name in names])
+
+        return part
+
+    def fail() -> int:
+        raise PermanentError("no")
+
+    assert together(lambda: 1, lambda: "a") == (1, "a")
+    with pytest.raises(Wanted) as wanted:
+        together(want("a"), lambda: 1, want("a", "b"))
+    assert [question.name for question in wanted.value.questions] == ["a", "b"]
+    with pytest.raises(Wanted) as wanted:
+        together(want("a"), fail, want("b"))
+    assert [question.name for question in wanted.value.questions] == ["a"]
+    with pytest.raises(PenstockError):
+        together(fail, want("a"))
