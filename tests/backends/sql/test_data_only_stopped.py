@@ -120,3 +120,27 @@ def test_the_statements_restore_them(shop: str, target: Target) -> None:
     target.run("DELETE FROM article")  # it refers to rows that are not there
     target.run(*(item["remedy"].rstrip(";") for item in of(target, "night")["unrestored"]))
     assert target.keys() == keys
+    assert of(target, "night")["unrestored"] == []
+
+
+def test_another_load_restores_them_or_says_so(shop: str, target: Target) -> None:
+    asked = request(shop, target.url, target.schema)
+    assert run_cli("copy-all", *asked, "--schema-only").returncode == 0
+    keys = target.keys()
+    target.run("ALTER TABLE author ADD CONSTRAINT few CHECK (name <> 'Bob')")
+    assert run_cli("copy-all", *asked, "--data-only", "--run-id", "night").returncode == 65
+    missing = {*keys}.difference(target.keys())
+    assert missing
+    target.run("ALTER TABLE author DROP CONSTRAINT few")
+    # Whoever does not resume it learns of them...
+    planned = run_cli("plan-all", *asked, "--mode", "truncate")
+    assert planned.returncode == 0, planned.stderr
+    for key in missing:
+        assert f"restore foreign key {key}" in planned.stdout + planned.stderr
+    # ...and another load of the kind restores them.
+    done = run_cli("copy-all", *asked, "--data-only", "--mode", "truncate")
+    assert done.returncode == 0, done.stderr
+    assert target.keys() == keys
+    assert of(target, "night")["unrestored"] == []
+    again = run_cli("plan-all", *asked, "--mode", "truncate")
+    assert "restore foreign key" not in again.stdout + again.stderr

@@ -76,6 +76,11 @@ class Step:
     """It ends a load of all rows: its transaction moves the watermark of the run's night."""
 
 
+def makes_foreign_key(step: Step) -> bool:
+    """Whether a foreign key is missing as long as a step is not done."""
+    return step.instead is not None and step.instead.kind == FOREIGN_KEYS
+
+
 UNRESTORED = "foreign keys that are dropped until the run is resumed, which restores them"
 """A kind of what is not copied."""
 
@@ -118,7 +123,7 @@ class LoadPlan:
         for step in (*self.links, *self.after):
             key = step.instead
             # One is added first and validated later: the first statement makes it.
-            if key is not None and key.kind == FOREIGN_KEYS and step.id not in done:
+            if key is not None and makes_foreign_key(step) and step.id not in done:
                 found.setdefault(
                     (key.table, key.name), replace(key, kind=UNRESTORED, dropped=False)
                 )

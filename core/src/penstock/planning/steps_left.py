@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from penstock.backends.api.capabilities import TargetCapabilities
-from penstock.model.plans import OF_STOPPED, LoadPlan, Step
+from penstock.model.plans import OF_STOPPED, LoadPlan, Step, makes_foreign_key
 from penstock.model.tables import NotCopied
 from penstock.spec.parts import Loading
 
@@ -27,31 +27,62 @@ def with_steps_left(
     loading: Loading, load: LoadPlan, left: Left
 ) -> tuple[LoadPlan, tuple[str, ...]]:
     """The plan of a load that also does what stopped runs have left undone, where the run may alter
-    the table; else with warnings of it.
+    the table, or restores foreign keys anyway; else with warnings of it.
 
     Returns: the plan, and why it has more steps.
     """
     # A table that takes its place is like the one that lacks them.
     in_place = not loading.load_mode.loads_new_table
-    if not (loading.allow_ddl and in_place):
-        offer = "pass --allow-ddl to have it done after this load, or " if in_place else ""
-        warnings = [
-            f"run {run_id} was stopped, and has left undone: {step.name}; resume it, or {offer}"
-            f"run: {step.statement}"
-            for run_id, step in left
-        ]
-        return replace(load, warnings=(*load.warnings, *warnings)), ()
-    known = {step.name for step in load.steps}
-    added = {
-        step.name: replace(
-            step,
-            id=f"{step.id}{OF_STOPPED}{run_id}",
-            instead=NotCopied("steps", step.name, step.statement, str(load.table)),
-        )
+    mine = [
+        (run_id, step)
         for run_id, step in left
-        if step.name not in known
-    }
-    reasons = tuple(
-        f"left undone by run {run_id}, which was stopped: {step.name}" for run_id, step in left
+        if in_place and (loading.allow_ddl or (loading.data_only and makes_foreign_key(step)))
+    ]
+    offer = "pass --allow-ddl to have it done after this load, or " if in_place else ""
+    warnings: dict[tuple[str, str], str] = {}
+    for run_id, step in left:
+        if (run_id, step) not in mine:
+            # The first of several steps that make one thing has the statement for it.
+            warnings.setdefault(
+                (run_id, _what(step)),
+                f"run {run_id} was stopped, and has left undone: {_what(step)}; resume it, or "
+                f"{offer}run: {_statement(step)}",
+            )
+    known = {step.name for step in (*load.steps, *load.links)}
+    steps: dict[str, Step] = {}
+    links: dict[str, Step] = {}
+    for run_id, step in mine:
+        if step.name not in known:
+            undone = NotCopied("steps", step.name, step.statement, str(load.table))
+            added = links if makes_foreign_key(step) else steps
+            added[f"{step.name} {_what(step)}"] = replace(
+                step,
+                id=f"{step.id}{OF_STOPPED}{run_id}",
+                instead=step.instead if makes_foreign_key(step) else undone,
+            )
+    reasons = dict.fromkeys(
+        f"left undone by run {run_id}, which was stopped: {_what(step)}" for run_id, step in mine
     )
-    return replace(load, steps=(*load.steps, *added.values())), reasons
+    return (
+        replace(
+            load,
+            steps=(*load.steps, *steps.values()),
+            links=(*load.links, *links.values()),
+            warnings=(*load.warnings, *warnings.values()),
+        ),
+        tuple(reasons),
+    )
+
+
+def _what(step: Step) -> str:
+    """What it does, for people: which foreign key it restores, though one statement is like another
+    to them."""
+    if step.instead is not None and makes_foreign_key(step):
+        return f"restore foreign key {step.instead.name} of {step.instead.table}"
+    return step.name
+
+
+def _statement(step: Step) -> str:
+    if step.instead is not None and makes_foreign_key(step):
+        return step.instead.remedy
+    return step.statement

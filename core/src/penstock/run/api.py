@@ -75,10 +75,8 @@ class RunStatus:
     at_work: bool | None = None
     """Whether a process executes the run at this moment; None: that cannot be told."""
 
-    @property
-    def unrestored(self) -> tuple[NotCopied, ...]:
-        """The foreign keys that the run has dropped, and restores when it is resumed."""
-        return unrestored(self.run, self.steps_done)
+    unrestored: tuple[NotCopied, ...] = ()
+    """The foreign keys that the run has dropped, and restores when it is resumed."""
 
     def as_json(self) -> dict[str, Any]:
         done = {record.partition_id for record in self.committed}
@@ -499,6 +497,7 @@ def _status(target: TargetCatalog, run: RunRow) -> RunStatus:
         control.steps_done(run_id),
         night=_night(control, run),
         at_work=is_at_work(control, head, spec),
+        unrestored=unrestored(control, [run])[run_id],
     )
 
 

@@ -2,23 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 
-from penstock.backends.api.control import RunRow
+from penstock.backends.api.control import ControlStore, RunRow
+from penstock.model.plans import makes_foreign_key
 from penstock.model.tables import NotCopied
 from penstock.run.connections import resolve
 
 
-def unrestored(run: RunRow, steps_done: Collection[str]) -> tuple[NotCopied, ...]:
-    """Those of a run, each with the statement that makes it.
-
-    Parameters:
-        steps_done: ids of the run's steps after its last partition.
-    """
-    if not run.spec.get("data_only") or run.prepared_at is None or run.status == "done":
-        return ()
-    return run.plan.load.unrestored(steps_done)
+def unrestored(control: ControlStore, runs: Sequence[RunRow]) -> dict[str, tuple[NotCopied, ...]]:
+    """Those that are missing at this moment, by the ids of runs, each with the statement that makes
+    it. None of a run that is executed."""
+    asked = [
+        run
+        for run in runs
+        if run.spec.get("data_only") and run.prepared_at is not None and run.status != "done"
+    ]
+    found: dict[str, tuple[NotCopied, ...]] = dict.fromkeys((run.run_id for run in runs), ())
+    if not asked:
+        return found
+    done = control.steps_done_of([run.run_id for run in asked])
+    left = control.steps_left(list(dict.fromkeys(run.plan.load.table for run in asked)))
+    for run in asked:
+        missing = {
+            (step.instead.table, step.instead.name)
+            for run_id, step in left[run.plan.load.table]
+            if run_id == run.run_id and makes_foreign_key(step) and step.instead is not None
+        }
+        found[run.run_id] = tuple(
+            item
+            for item in run.plan.load.unrestored(done[run.run_id])
+            if (item.table, item.name) in missing
+        )
+    return found
 
 
 def unrestored_of(
@@ -28,10 +45,5 @@ def unrestored_of(
     url, backend, *_ = resolve(target, "--target")
     with closing(backend.target(url, control_schema)) as catalog:
         found = catalog.control.load_runs(run_ids)
-        done = catalog.control.steps_done_of(list(found))
-    return tuple(
-        item
-        for run_id in run_ids
-        if run_id in found
-        for item in unrestored(found[run_id], done[run_id])
-    )
+        by_run = unrestored(catalog.control, list(found.values()))
+    return tuple(item for run_id in run_ids for item in by_run.get(run_id, ()))

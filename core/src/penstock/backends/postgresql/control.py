@@ -20,6 +20,7 @@ from penstock.backends.postgresql.attempt.presence import (
 from penstock.backends.postgresql.attempt.recopy import check_in_place, delete_rows
 from penstock.backends.postgresql.compare.checksums import read_loaded, target_values
 from penstock.backends.postgresql.connection import Connection
+from penstock.backends.postgresql.ddl.links import is_restored
 from penstock.backends.postgresql.ddl.steps import SET_LOGGED, SWAP, URGENT_LOCK_MS
 from penstock.backends.postgresql.errors import translated
 from penstock.backends.postgresql.load.loaded_table import LoadedTable, changed_runs, note_tables
@@ -366,6 +367,8 @@ class ControlTables(RecordedRuns):
             if step.id == SWAP:
                 ref = CopySpec.from_stored(run.spec, "", "").target_ref
                 return self._loaded(run.run_id).has_taken_place(ref)
+            if (query := is_restored(step)) is not None:
+                return bool(self._connection.value(query))
             return bool(step.done and self._connection.value(step.done))
 
     def after_step(self, run: RunRow, step: Step) -> None:

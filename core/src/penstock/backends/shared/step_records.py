@@ -34,6 +34,7 @@ from penstock.model.plans import (
     WATERMARK_STEP,
     LoadPlan,
     Step,
+    makes_foreign_key,
 )
 from penstock.model.records import CommitRecord
 from penstock.model.snapshots import Snapshot, SourceState
@@ -150,9 +151,13 @@ class StepRecords(RunRecords, ABC):
         return left
 
     def _steps_left_by(self, run: RunRow, done: Collection[str]) -> Sequence[Step]:
+        load = run.plan.load
+        dropped: tuple[Step, ...] = ()
+        if run.spec.get("data_only"):
+            dropped = tuple(filter(makes_foreign_key, load.links))
         after = [
             step
-            for step in run.plan.load.after
+            for step in (*load.after, *dropped)
             if step.id not in done and not step.sequence_of and step.id != WATERMARK_STEP
         ]
         undone = [step for step in after if not self.is_done(run, step)]
@@ -163,9 +168,11 @@ class StepRecords(RunRecords, ABC):
     def left_to_another(self, run: RunRow) -> bool:
         """Whether another run has done the steps that a stopped one had left undone."""
         for row in self._runs_in_place([run.plan.load.table], "done"):
-            if row["created_at"] > run.created_at and row["spec"]["allow_ddl"]:
+            alters = row["spec"]["allow_ddl"] or row["spec"].get("data_only")
+            if row["created_at"] > run.created_at and alters:
                 other = self.load_run(row["run_id"])
-                steps = other.plan.load.after if other else ()
+                load = other.plan.load if other else LoadPlan(run.plan.load.table)
+                steps = (*load.after, *load.links)
                 if any(step.id.endswith(f"{OF_STOPPED}{run.run_id}") for step in steps):
                     return True
         return False

@@ -39,6 +39,11 @@ def has_constraint(ref: TableRef, constraint: str) -> str:
     return _exists("pg_constraint", f"conrelid = {_oid(ref)} AND conname = {literal(constraint)}")
 
 
+def is_valid(ref: TableRef, constraint: str) -> str:
+    named = f"conrelid = {_oid(ref)} AND conname = {literal(constraint)}"
+    return _exists("pg_constraint", f"{named} AND convalidated")
+
+
 def inherits(ref: TableRef, parent: TableRef) -> str:
     return _exists("pg_inherits", f"inhrelid = {_oid(ref)} AND inhparent = {_oid(parent)}")
 

@@ -48,6 +48,7 @@ def foreign_key_steps(
                 steps.CHECK,
                 validate,
                 instead=instead,
+                done=done.is_valid(ref, label),
             )
         )
     return found

@@ -15,10 +15,12 @@ from penstock.backends.postgresql.ddl.foreign_keys import (
 )
 from penstock.backends.postgresql.ddl.text import Json, Names
 from penstock.backends.postgresql.statements import ident, literal, name
-from penstock.model.plans import Step
+from penstock.model.plans import Step, makes_foreign_key
 from penstock.model.tables import NotCopied, TableRef
 
 INHERITANCE = "inheritance"
+# What ids of steps begin with that restore a link.
+_RESTORE = "restore "
 
 
 @dataclass(slots=True)
@@ -116,6 +118,16 @@ def relink_steps(links: Sequence[Linked]) -> list[Step]:
     return [_restored(link) for link in links if link.kind != "sequence"]
 
 
+def is_restored(step: Step) -> str | None:
+    """A query for whether a foreign key is there that a step restores; None for other steps."""
+    if not (step.id.startswith(_RESTORE) and makes_foreign_key(step)):
+        return None
+    assert step.instead is not None
+    oid = int(step.id.removeprefix(_RESTORE).partition(" ")[0])
+    tested = f"conrelid = {oid} AND conname = {literal(step.instead.name)}"
+    return f"SELECT EXISTS (SELECT FROM pg_catalog.pg_constraint WHERE {tested})"
+
+
 def _restored(link: Linked) -> Step:
     of = literal(name(link.ref))
     if link.kind == "foreign key":
@@ -132,7 +144,7 @@ def _restored(link: Linked) -> Step:
         f" AND NOT EXISTS (SELECT FROM pg_catalog.{there}) THEN {again}; END IF; END"
     )
     return steps.after(
-        f"restore {link.oid} {link.name}",
+        f"{_RESTORE}{link.oid} {link.name}",
         f"link {link.ref} again",
         steps.CHECK,
         f"DO {literal(body)}",
