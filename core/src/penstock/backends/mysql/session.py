@@ -15,7 +15,7 @@ from penstock.backends.mysql.errors import planning, translated
 from penstock.backends.mysql.types import type_of
 from penstock.backends.sql.described import TableQuery
 from penstock.backends.sql.dialect import Type, raw
-from penstock.backends.sql.server.session import ServerSession
+from penstock.backends.sql.server.session import KnownServer
 from penstock.backends.sql.session import Row
 from penstock.model.tables import TableRef
 
@@ -36,7 +36,7 @@ class ServerFacts:
     """Of the session."""
 
 
-class MySqlSession(ServerSession):
+class MySqlSession(KnownServer):
     """See `Session`."""
 
     connection: Connection
@@ -46,24 +46,28 @@ class MySqlSession(ServerSession):
         self.connection = connection
         self.dialect = dialect
         self.side = connection.side
-        self._server: ServerFacts | None = None
+        self._about_server: ServerFacts | None = None
 
     @property
-    def server(self) -> ServerFacts:
-        if self._server is None:
+    def server(self) -> str:
+        return self._known_server().id
+
+    def _known_server(self) -> ServerFacts:
+        if self._about_server is None:
             named = "@@hostname, @@port" if self.connection.is_mariadb else "@@server_uuid, ''"
             query = f"SELECT {named}, @@lower_case_table_names, database()"
             ((first, second, folds, database),) = super().fetch(query, "server")
-            self._server = ServerFacts(f"{first}:{second}", bool(int(folds)), database)
-        return self._server
+            self._about_server = ServerFacts(f"{first}:{second}", bool(int(folds)), database)
+        return self._about_server
 
     def search_path(self) -> tuple[str, ...]:
-        return (self.server.database,) if self.server.database else ()
+        database = self._known_server().database
+        return (database,) if database else ()
 
     # Facts about tables
 
     def about_all(self, query: TableQuery, tables: Sequence[TableRef]) -> dict[TableRef, list[Row]]:
-        folds = self.server.folds
+        folds = self._known_server().folds
 
         def known_as(schema: str, name: str) -> tuple[str, str]:
             return (schema.casefold(), name.casefold()) if folds else (schema, name)

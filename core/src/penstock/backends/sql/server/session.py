@@ -26,6 +26,8 @@ class ServerConnection(Protocol):
         """Returns: how many rows the statement has found."""
         ...
 
+    def close(self) -> None: ...
+
 
 class ServerSession(NamedRelations, ABC):
     """The part of a `Session` that is alike for servers."""
@@ -75,23 +77,25 @@ class InterruptibleConnection(ServerConnection, Protocol):
         """End what another thread waits for."""
         ...
 
-    def close(self) -> None: ...
-
     def stream(self, query: str, count: int) -> Iterator[list[Row]]:
         """The rows of a query, at most `count` at once, over a session of its own: this one answers
         other questions in between, and its transaction survives an error of the query."""
         ...
 
 
-class InterruptibleSession(ServerSession):
-    """One whose statements another thread can end."""
-
-    connection: InterruptibleConnection
+class KnownServer(ServerSession):
+    """One that tells which server it is of."""
 
     @property
     @abstractmethod
     def server(self) -> str:
         """A text that tells the server's database from others."""
+
+
+class InterruptibleSession(KnownServer):
+    """One whose statements another thread can end."""
+
+    connection: InterruptibleConnection
 
     def stream(self, query: str, subject: str) -> Iterator[Row]:
         with as_planning(), self.translated(subject):
