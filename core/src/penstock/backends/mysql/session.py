@@ -81,10 +81,6 @@ class MySqlSession(KnownServer):
                 found.get(known_as(schema, name), []).append(tuple(row))
         return {table: found[known_as(table.schema, table.name)] for table in tables}
 
-    def kept(self, what: Hashable, make: Callable[[], T]) -> T:
-        """A question that is put once, as long as something is `known`."""
-        return make() if self.known is None else self.known.once(what, make)
-
     def of_each(
         self,
         what: Hashable,
@@ -121,14 +117,10 @@ class MySqlSession(KnownServer):
                 yield from found
 
     def describe(self, query: str, subject: str) -> list[tuple[str, Type]]:
-        with planning(self.side, subject), self.connection.cursor() as cursor:
-            cursor.execute(f"SELECT * FROM {raw(query)} AS described LIMIT 0")
-            return [(field.name, type_of(field)) for field in cursor._result.fields]
+        return self.columns_of_queries([query], subject)
 
     def columns_of_queries(self, queries: Sequence[str], subject: str) -> list[tuple[str, Type]]:
         """The columns of several queries, one after the other."""
-        if len(queries) == 1:
-            return self.describe(queries[0], subject)
         items = (f"{raw(query)} AS described_{place}" for place, query in enumerate(queries))
         with planning(self.side, subject), self.connection.cursor() as cursor:
             cursor.execute(f"SELECT * FROM {', '.join(items)} LIMIT 0")

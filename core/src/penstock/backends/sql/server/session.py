@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from penstock.backends.shared.refusals import as_planning
 from penstock.backends.sql.dialect import Type
 from penstock.backends.sql.session import NamedRelations, Row
 
+T = TypeVar("T")
 STREAMED = 1000
 """Rows that are fetched at once, where few are needed."""
 
@@ -55,7 +56,11 @@ class ServerSession(NamedRelations, ABC):
             ((_, type_),) = self.describe(f"SELECT CAST(NULL AS {written}) AS made", subject)
             return type_
 
-        return ask() if self.known is None else self.known.once(("type", written), ask)
+        return self.kept(("type", written), ask)
+
+    def kept(self, what: Hashable, make: Callable[[], T]) -> T:
+        """What `make` returns, which is called once as long as something is `known`."""
+        return make() if self.known is None else self.known.once(what, make)
 
     def check(self, query: str, subject: str) -> None:
         self.describe(query, subject)
