@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from penstock.backends.mysql.load.made import TYPES
 from penstock.backends.mysql.source import MySqlSource
+from penstock.backends.mysql.types import TYPES
 from penstock.backends.shared.arrow import arrow_type, kind_of
 from penstock.errors import PlanningError
 from penstock.model.tables import TableRef
@@ -40,7 +40,7 @@ def test_from_mysql(url: str, mine: str, theirs: str, kind: str) -> None:
 @pytest.mark.parametrize(("mine", "theirs"), lines("mysql/made"))
 def test_into_mysql(mine: str, theirs: str) -> None:
     try:
-        found = TYPES.of(ARROW_TYPES[mine], "c")
+        found = TYPES.made.of(ARROW_TYPES[mine], "c")
     except PlanningError:
         found = "refused"
     assert found == theirs

@@ -23,10 +23,10 @@ import pytest
 
 from penstock import PermanentError
 from penstock.backends.mysql import rows as mysql_rows
-from penstock.backends.mysql.decoding import Decoder, expression
+from penstock.backends.mysql import types as mysql_types
+from penstock.backends.mysql.decoding import Decoder
 from penstock.backends.mysql.dialect import MYSQL
 from penstock.backends.mysql.rows import NO_ROWS, read_rows
-from penstock.backends.mysql.types import type_of
 from penstock.errors import StallError
 from penstock.workers.stream import Meter, Waiter
 from penstock_testkit import MysqlServer, connect_mysql, mysql_missing
@@ -59,12 +59,12 @@ def batches(
     """What a query's rows are."""
     with connection.cursor() as cursor:
         cursor.execute(f"SELECT * FROM ({query}) AS q LIMIT 0")
-        columns = [(field.name, type_of(field)) for field in cursor._result.fields]
+        columns = [(field.name, mysql_types.type_of(field)) for field in cursor._result.fields]
     names = [name for name, _ in columns]
     decoder = Decoder(columns, names, "source: t", options)
     yield decoder.decode(NO_ROWS)
     quoted = [(MYSQL.ident(name), type_) for name, type_ in columns]
-    selected = ", ".join(itertools.starmap(expression, quoted))
+    selected = ", ".join(itertools.starmap(mysql_types.TYPES.travelling, quoted))
     query = f"SELECT {selected} FROM ({query}) AS q {order}"
     try:
         for found in read_rows(connection, query, Waiter(Meter(), 60)):
@@ -292,7 +292,7 @@ def test_type(
     with connection.cursor() as cursor:
         cursor.execute("SELECT c FROM t LIMIT 0")
         (field,) = cursor._result.fields
-    assert str(type_of(field)) == shown
+    assert str(mysql_types.type_of(field)) == shown
 
 
 def test_json(connection: Any) -> None:

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.backends.mysql.rows import Rows
-from penstock.backends.mysql.types import MyType, arrow_type
+from penstock.backends.mysql.types import MyType, types_of
 from penstock.backends.shared.hex_values import uuids
 from penstock.backends.shared.text_values import Refused, checked
 from penstock.model.tables import Column
@@ -57,8 +57,8 @@ class Decoder:
         self._names = names
         self._subject = subject
         self._zero_dates_null = options.get("zero_dates") == "null"
-        bools = options.get("tinyint1") == "bool"
-        self._arrow = [arrow_type(type_, bools) for _, type_ in columns]
+        types = types_of(options)
+        self._arrow = [types.arrow_type(type_) for _, type_ in columns]
         self._even = pa.array([], pa.int32())
         self._passed = 0
 
@@ -166,16 +166,3 @@ def _parsed(texts: pa.Array, type_: MyType, wanted: pa.DataType) -> pa.Array:
         # The session's time zone is UTC.
         return found.cast(pa.timestamp("us")).view(wanted)
     return found.cast(wanted)
-
-
-def expression(name: str, type_: MyType) -> str:
-    """What the server is asked for, so that `Decoder` loses nothing of a column's values.
-
-    Parameters:
-        name: the column's, quoted.
-    """
-    if type_.name in ("float", "double"):
-        # By itself, a float has 6 digits, and a number with a scale is rounded to that.
-        # Minus zero would lose its sign by an addition.
-        return f"{name} * 1e0"
-    return f"{name} + 0" if type_.name == "bit" else name

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from penstock.backends.mysql.catalog.canonical import canonical
+from penstock.backends.mysql.types import TYPES
 from penstock.backends.sql.bounds import TEXTS
 from penstock.backends.sql.dialect import (
     BYTES,
@@ -28,38 +29,6 @@ from penstock.model.extents import Bound, Key
 from penstock.model.table_model import Identity
 from penstock.model.tables import TableRef
 
-_TAGS = {
-    "tinyint": "int2",
-    "smallint": "int2",
-    "year": "int2",
-    "mediumint": "int4",
-    "int": "int4",
-    "bigint": "int8",
-    "decimal": "numeric",
-    "float": "float4",
-    "double": "float8",
-    "date": "date",
-    "datetime": "timestamp",
-    "timestamp": "timestamptz",
-    "time": "time",
-    "char": "text",
-    "varchar": "text",
-    "tinytext": "text",
-    "text": "text",
-    "mediumtext": "text",
-    "longtext": "text",
-    "enum": "text",
-    "set": "text",
-    "binary": "bytea",
-    "varbinary": "bytea",
-    "tinyblob": "bytea",
-    "blob": "bytea",
-    "mediumblob": "bytea",
-    "longblob": "bytea",
-    "uuid": "uuid",
-}
-_WIDER = {"smallint": "int4", "mediumint": "int4", "int": "int8", "bigint": "numeric"}
-"""Of those without a sign."""
 _TYPES = {
     **dict.fromkeys(("bool", "int2", "int4", "int8"), "SIGNED"),
     **dict.fromkeys(("text", "varchar", "bpchar", "uuid"), "CHAR CHARACTER SET utf8mb4"),
@@ -297,9 +266,7 @@ class MySqlDialect(CatalogDialect):
     # Bounds
 
     def tag_of(self, type_: Type) -> str:
-        if type_.unsigned and type_.name in _WIDER:
-            return _WIDER[type_.name]
-        return _TAGS.get(type_.name, str(type_.name))
+        return TYPES.tag(type_)
 
     def cast_type(self, type_: Type) -> str:
         # CAST has names of its own, and few of the columns'.

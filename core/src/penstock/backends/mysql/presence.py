@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 
 import pymysql
 
-from penstock.backends.api.records import Kind
 from penstock.backends.mysql.locks import held_by, release_all, try_all
 from penstock.backends.mysql.records import MySqlRecords
-from penstock.backends.sql.loaded_table import LoadedTable
-from penstock.backends.sql.server.runs import UNFINISHED
 from penstock.model.tables import TableRef
-from penstock.spec.copy_spec import CopySpec
+
+RunsOn = Callable[[Collection[TableRef]], Mapping[TableRef, set[str]]]
 
 
 class Presence:
-    """Locks of a session, of which each execution of a run takes one."""
+    """Locks of a session, of which each execution of a run takes one.
 
-    def __init__(self, records: MySqlRecords) -> None:
+    Parameters:
+        runs_on: see `ServerRuns.runs_by_table`.
+    """
+
+    def __init__(self, records: MySqlRecords, runs_on: RunsOn) -> None:
         self._records = records
+        self._runs_on = runs_on
         self._kept: dict[str, str] = {}
 
     def name(self, run_id: str, number: int) -> str:
@@ -44,7 +47,7 @@ class Presence:
         open_ = try_all(connection, sorted(gates.values()))
         try:
             free = {run: table for run, table in tables.items() if gates[table] in open_}
-            others = self._others(free)
+            others = self._runs_on(list(free.values()))
             names = {
                 self.name(other, number): other
                 for run_ids in others.values()
@@ -70,20 +73,6 @@ class Presence:
 
     def _gate(self, table: TableRef) -> str:
         return self._records.lock(f"penstock:table:{table}")
-
-    def _others(self, tables: Mapping[str, TableRef]) -> dict[TableRef, set[str]]:
-        """The runs whose targets these tables are: they say what they load, or what was asked."""
-        found: dict[TableRef, set[str]] = {table: set() for table in tables.values()}
-        if not found:
-            return {}
-        by_id = {LoadedTable(self._records, table).id: table for table in found}
-        for row in self._records.read(Kind.RUN, {"loads": tuple(by_id)}, ("run_id", "loads")):
-            found[by_id[row["loads"]]].add(row["run_id"])
-        for row in self._records.read(Kind.RUN, {"status": UNFINISHED}, ("run_id", "spec")):
-            table = CopySpec.from_stored(row["spec"], "", "").target_ref
-            if table in found:
-                found[table].add(row["run_id"])
-        return found
 
     def leave_all(self, run_ids: Mapping[str, TableRef]) -> None:
         """Give back what was taken for runs."""

@@ -9,14 +9,14 @@ from collections.abc import Iterator
 from penstock.backends.api.worker import Block, Wait
 from penstock.backends.mysql.catalog.partitions import within
 from penstock.backends.mysql.connection import connect, kill
-from penstock.backends.mysql.decoding import Decoder, expression
+from penstock.backends.mysql.decoding import Decoder
 from penstock.backends.mysql.dialect import MYSQL
 from penstock.backends.mysql.errors import translated
 from penstock.backends.mysql.location import URLS
 from penstock.backends.mysql.rows import NO_ROWS, read_rows
 from penstock.backends.mysql.session import MySqlSession
 from penstock.backends.mysql.snapshot import take
-from penstock.backends.mysql.types import MyType
+from penstock.backends.mysql.types import TYPES, MyType
 from penstock.backends.sql.conditions import condition
 from penstock.errors import PenstockError
 from penstock.model.plans import Partition
@@ -62,7 +62,7 @@ class MySqlReader:
         )
         types = [type_ for _, type_ in self._columns]
         query = (
-            f"/* {self._label} */ SELECT {', '.join(map(expression, names, types))}"
+            f"/* {self._label} */ SELECT {', '.join(map(TYPES.travelling, names, types))}"
             f" FROM {table} WHERE {condition(MYSQL, spec.where, partition.extent)}"
         )
         self.rows, self._busy = 0, True

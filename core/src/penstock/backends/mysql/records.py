@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
-from importlib.resources import files
 from typing import Any, TypeVar
 
 import pymysql
 
 from penstock.backends.api.records import Hold, Kind, Row
 from penstock.backends.mysql.connection import Connection, wait_for_locks
+from penstock.backends.mysql.dialect import MYSQL
 from penstock.backends.mysql.errors import code_of, translated
 from penstock.backends.mysql.locks import locked, release_all, try_all, try_lock
 from penstock.backends.mysql.session import MySqlSession
-from penstock.backends.sql.server.records import CONTROL, ServerRecords
+from penstock.backends.sql.server.records import CONTROL, ControlScripts, ServerRecords
 from penstock.errors import Diagnosis, TransientError
 
 T = TypeVar("T")
@@ -25,22 +25,18 @@ FIRST = Kind.RUN.value
 JOINED_SECONDS = 2
 # Of one statement: rows, and characters of their values.
 MOST_ROWS, MOST_CHARACTERS = 500, 1 << 20
+_JOURNAL = ("run_id", "execution_id", "content")
 _DENIED = {1044, 1045, 1142, 1227}
 
 
-def ddl(schema: str) -> str:
-    """The statements that create the control tables."""
-    return f"{_script('control.sql', schema)};\n{_script('figures.sql', schema)}"
-
-
-def _script(name: str, schema: str) -> str:
-    text = files(__package__).joinpath(name).read_text(encoding="utf-8").rstrip()
-    return text.format(schema="`" + schema.replace("`", "``") + "`")
+SCRIPTS = ControlScripts(__package__, MYSQL)
+ddl = SCRIPTS.control
 
 
 class MySqlRecords(ServerRecords):
     steps_with_records = False
     scheme = "mysql"
+    scripts = SCRIPTS
     kept_in = "database"
     listing = "SELECT table_name FROM information_schema.tables WHERE table_schema = %s"
     besides = ("replaced_table",)
@@ -90,7 +86,7 @@ class MySqlRecords(ServerRecords):
 
     @translated("target", CONTROL)
     def ddl(self) -> str:
-        script = ddl(self._schema)
+        script = super().ddl()
         there = self.connection.rows(
             "SELECT 1 FROM information_schema.columns WHERE table_schema = %s"
             " AND table_name = %s AND column_name = 'spent'",
@@ -98,9 +94,6 @@ class MySqlRecords(ServerRecords):
         )
         # The last statement adds that column, which cannot be there twice.
         return script.rpartition(";\n")[0] if there else script
-
-    def figures_ddl(self) -> str:
-        return _script("figures.sql", self._schema)
 
     @contextmanager
     def hurried(self) -> Iterator[None]:
@@ -125,15 +118,14 @@ class MySqlRecords(ServerRecords):
 
     def put_journals(self, rows: Sequence[Row]) -> None:
         for some in _portions(rows):
-            values = [
-                self.written(name, row[name])
+            values: list[Any] = []
+            listed = ", ".join(
+                f"({', '.join(self._value(name, row[name], values) for name in _JOURNAL)})"
                 for row in some
-                for name in ("run_id", "execution_id", "content")
-            ]
+            )
             self.update(
-                f"INSERT INTO {self.named(Kind.JOURNAL.value)} (run_id, execution_id, content)"
-                f" VALUES {', '.join(['(%s, %s, %s)'] * len(some))}"
-                " ON DUPLICATE KEY UPDATE content = VALUES(content)",
+                f"INSERT INTO {self.named(Kind.JOURNAL.value)} ({', '.join(_JOURNAL)})"
+                f" VALUES {listed} ON DUPLICATE KEY UPDATE content = VALUES(content)",
                 values,
             )
 
@@ -162,14 +154,6 @@ class MySqlRecords(ServerRecords):
             f"UPDATE {self.named(Kind.COMMIT.value)} SET {assignments} WHERE {condition}",
             all_values,
         )
-
-    def counted(self, ids: Sequence[str]) -> set[str]:
-        """Those of some tables, by `LoadedTable.id`, whose number of rows is noted."""
-        if not ids:
-            return set()
-        places = ", ".join(["%s"] * len(ids))
-        query = f"SELECT id FROM {self.named('loaded_table')} WHERE id IN ({places})"
-        return {found for (found,) in self.execute(query, ids, reading=True)}
 
     def insert(self, rows: str, values: Sequence[Any]) -> int:
         with translated("target", CONTROL), self.permitted():
@@ -251,7 +235,7 @@ class MySqlRecords(ServerRecords):
         self, run_id: str, partition_ids: Sequence[str], patience: float
     ) -> Iterator[None]:
         """Keep attempts of some partitions from beginning; those that are open are waited for."""
-        taken = []
+        taken: list[str] = []
         try:
             for partition_id in partition_ids:
                 name = self.lock(f"penstock:{run_id}:{partition_id}")
@@ -265,8 +249,7 @@ class MySqlRecords(ServerRecords):
             yield
         finally:
             with suppress(pymysql.Error):  # of a session that has ended
-                for name in taken:
-                    self.connection.rows("SELECT release_lock(%s)", [name])
+                release_all(self.connection, taken)
 
     @translated("target", CONTROL)
     def _end_attempts(self, run_id: str) -> None:

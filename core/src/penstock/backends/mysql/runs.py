@@ -37,7 +37,7 @@ class MySqlRuns(ServerRuns):
     def __init__(self, records: MySqlRecords) -> None:
         super().__init__(records)
         self._tables: MySqlRecords = records
-        self._presence = Presence(records)
+        self._presence = Presence(records, self.runs_by_table)
 
     @property
     def tables(self) -> MySqlRecords:
@@ -119,7 +119,7 @@ class MySqlRuns(ServerRuns):
         )
         loads = {row["loads"]: table_of(row["loads"]) for row in found if row["loads"]}
         made = made_of_all(self._tables.session, list(loads.values()))
-        counted = self._tables.counted(list(loads))
+        counted = self._tables.noted_rows(list(loads))
         sound = {
             row["run_id"]
             for row in found

@@ -15,7 +15,7 @@ from penstock.backends.mysql.errors import planning, translated
 from penstock.backends.mysql.types import type_of
 from penstock.backends.sql.described import TableQuery
 from penstock.backends.sql.dialect import Type, raw
-from penstock.backends.sql.server.session import ServerSession
+from penstock.backends.sql.server.session import KnownServer
 from penstock.backends.sql.session import Row
 from penstock.model.tables import TableRef
 
@@ -36,7 +36,7 @@ class ServerFacts:
     """Of the session."""
 
 
-class MySqlSession(ServerSession):
+class MySqlSession(KnownServer):
     """See `Session`."""
 
     connection: Connection
@@ -46,24 +46,28 @@ class MySqlSession(ServerSession):
         self.connection = connection
         self.dialect = dialect
         self.side = connection.side
-        self._server: ServerFacts | None = None
+        self._about_server: ServerFacts | None = None
 
     @property
-    def server(self) -> ServerFacts:
-        if self._server is None:
+    def server(self) -> str:
+        return self._known_server().id
+
+    def _known_server(self) -> ServerFacts:
+        if self._about_server is None:
             named = "@@hostname, @@port" if self.connection.is_mariadb else "@@server_uuid, ''"
             query = f"SELECT {named}, @@lower_case_table_names, database()"
             ((first, second, folds, database),) = super().fetch(query, "server")
-            self._server = ServerFacts(f"{first}:{second}", bool(int(folds)), database)
-        return self._server
+            self._about_server = ServerFacts(f"{first}:{second}", bool(int(folds)), database)
+        return self._about_server
 
     def search_path(self) -> tuple[str, ...]:
-        return (self.server.database,) if self.server.database else ()
+        database = self._known_server().database
+        return (database,) if database else ()
 
     # Facts about tables
 
     def about_all(self, query: TableQuery, tables: Sequence[TableRef]) -> dict[TableRef, list[Row]]:
-        folds = self.server.folds
+        folds = self._known_server().folds
 
         def known_as(schema: str, name: str) -> tuple[str, str]:
             return (schema.casefold(), name.casefold()) if folds else (schema, name)
@@ -76,10 +80,6 @@ class MySqlSession(ServerSession):
                 # Some servers find names of any case, and keep them apart all the same.
                 found.get(known_as(schema, name), []).append(tuple(row))
         return {table: found[known_as(table.schema, table.name)] for table in tables}
-
-    def kept(self, what: Hashable, make: Callable[[], T]) -> T:
-        """A question that is put once, as long as something is `known`."""
-        return make() if self.known is None else self.known.once(what, make)
 
     def of_each(
         self,
@@ -117,14 +117,10 @@ class MySqlSession(ServerSession):
                 yield from found
 
     def describe(self, query: str, subject: str) -> list[tuple[str, Type]]:
-        with planning(self.side, subject), self.connection.cursor() as cursor:
-            cursor.execute(f"SELECT * FROM {raw(query)} AS described LIMIT 0")
-            return [(field.name, type_of(field)) for field in cursor._result.fields]
+        return self.columns_of_queries([query], subject)
 
     def columns_of_queries(self, queries: Sequence[str], subject: str) -> list[tuple[str, Type]]:
         """The columns of several queries, one after the other."""
-        if len(queries) == 1:
-            return self.describe(queries[0], subject)
         items = (f"{raw(query)} AS described_{place}" for place, query in enumerate(queries))
         with planning(self.side, subject), self.connection.cursor() as cursor:
             cursor.execute(f"SELECT * FROM {', '.join(items)} LIMIT 0")

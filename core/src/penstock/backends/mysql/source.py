@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import replace
 
-from penstock.backends.api.facts import ChildTable, KeyStatistics, TableStatistics, WeightedBound
+from penstock.backends.api.facts import KeyStatistics, TableStatistics, WeightedBound
 from penstock.backends.mysql.catalog import bounds
 from penstock.backends.mysql.catalog.modelled import next_number
 from penstock.backends.mysql.catalog.partitions import partitioning, partitions_of, within
@@ -32,34 +31,33 @@ from penstock.backends.mysql.dialect import MYSQL
 from penstock.backends.mysql.location import URLS
 from penstock.backends.mysql.session import MySqlSession
 from penstock.backends.mysql.snapshot import take
-from penstock.backends.mysql.types import arrow_type
-from penstock.backends.shared.arrow import TRAIT
+from penstock.backends.mysql.types import types_of
 from penstock.backends.sql import keys
 from penstock.backends.sql.bounds import TEXTS
 from penstock.backends.sql.dialect import BYTES, Type
 from penstock.backends.sql.relations import TYPE
-from penstock.backends.sql.session import keeping
-from penstock.backends.sql.source import SqlSource
+from penstock.backends.sql.server.source import ServerSource
 from penstock.errors import PenstockError
 from penstock.model.extents import Extent, Key
-from penstock.model.snapshots import Snapshot, SourceState
+from penstock.model.snapshots import Snapshot
 from penstock.model.table_model import TableDefinition
 from penstock.model.tables import Column, NotCopied, Query, Relation, SequencePosition, TableRef
 
+# Of a row, where the server does not say how much room its rows take.
+ROW_BYTES = 100
 
-class MySqlSource(SqlSource):
-    settle_seconds = 0.0
-    _session: MySqlSession
+
+class MySqlSource(ServerSource[MySqlSession]):
+    moment = "SELECT CAST(SYSDATE(6) AS char)"
 
     def __init__(self, url: str) -> None:
         self._url = url
         self._adopted = ""
         options = URLS.parse(url).options
-        self._tinyint1_bool = options.get("tinyint1") == "bool"
+        self.types = types_of(options)
         self._zero_dates_null = options.get("zero_dates") == "null"
-        session = MySqlSession(connect(url, "source"), MYSQL)
-        session.connection.change("SET SESSION TRANSACTION READ ONLY")
-        super().__init__(session, session.rows_of)
+        super().__init__(MySqlSession(connect(url, "source"), MYSQL))
+        self._session.connection.change("SET SESSION TRANSACTION READ ONLY")
 
     def close(self) -> None:
         connection = self._session.connection
@@ -75,39 +73,26 @@ class MySqlSource(SqlSource):
             joined = take(snapshot.token)
             self._session.connection.abandon()
             self._session.connection = joined
-            if self._session.known is not None:
-                self._session.known.forget()
+            self.forget()
             self._adopted = snapshot.token
-
-    def describing(self, relations: Sequence[Relation]) -> AbstractContextManager[None]:
-        return keeping(self._session, relations)
 
     def is_table(self, relation: Relation) -> bool:
         return isinstance(relation, TableRef) and is_table(self._session, relation)
 
     # Columns
 
-    def described(self, relation: Relation) -> dict[str, Type]:
-        if isinstance(relation, TableRef):
-            return {column.name: column.traits[TYPE] for column in self.columns(relation)}
-        return super().described(relation)
+    def table_columns(self, table: TableRef) -> tuple[Column, ...]:
+        return table_columns(self._session, table)
 
-    def columns(self, relation: Relation) -> tuple[Column, ...]:
-        if isinstance(relation, TableRef):
-            return table_columns(self._session, relation)
-        assert isinstance(relation, Query)
-        found = self._session.describe(relation.text, "--query")
-        return tuple(Column(name, str(type_), traits={TYPE: type_}) for name, type_ in found)
+    def query_columns(self, query: Query) -> Sequence[tuple[str, Type]]:
+        return self._session.describe(query.text, "--query")
 
     def in_arrow(self, relation: Relation, columns: Sequence[Column]) -> tuple[Column, ...]:
         emptied = self._emptied(relation, columns)
-
-        def arrow(column: Column) -> Column:
-            kind = arrow_type(column.traits[TYPE], self._tinyint1_bool)
-            nullable = column.nullable or column.name in emptied
-            return replace(column, nullable=nullable, traits={**column.traits, TRAIT: kind})
-
-        return tuple(map(arrow, columns))
+        return tuple(
+            replace(column, nullable=column.nullable or column.name in emptied)
+            for column in super().in_arrow(relation, columns)
+        )
 
     def _emptied(self, relation: Relation, columns: Sequence[Column]) -> set[str]:
         """Columns that are NOT NULL, and come with NULL for zero dates. None of the primary key's:
@@ -122,13 +107,9 @@ class MySqlSource(SqlSource):
             if column.traits[TYPE].name in DATES and not column.nullable
         } - primary
 
-    def definition(self, relation: Relation, *, partitioning: bool) -> TableDefinition:
-        if self.is_table(relation):
-            assert isinstance(relation, TableRef)
-            columns = self.columns(relation)
-            emptied = self._emptied(relation, columns)
-            return read_definition(self._session, relation, columns, emptied)
-        return super().definition(relation, partitioning=partitioning)
+    def table_definition(self, table: TableRef) -> TableDefinition:
+        columns = self.columns(table)
+        return read_definition(self._session, table, columns, self._emptied(table, columns))
 
     def positions(self, relation: Relation) -> Mapping[str, SequencePosition]:
         if not (isinstance(relation, TableRef) and self.is_table(relation)):
@@ -139,16 +120,8 @@ class MySqlSource(SqlSource):
         last = next_number(read_statement(self._session, relation), relation)
         return {name: SequencePosition(last, called=False)}
 
-    def state(self, relation: Relation) -> SourceState:
-        session, server = self._session, self._session.server.id
-        # Nothing tells for sure whether somebody has written: no moment is like another one.
-        ((now,),) = session.kept(
-            "state", lambda: session.fetch("SELECT CAST(SYSDATE(6) AS char)", "state")
-        )
-        if not isinstance(relation, TableRef):
-            return SourceState(server, "", str(now), "")
-        made, parts = known_made(session, relation), partitioning(session, relation)
-        return SourceState(f"{server}:{relation}", made, str(now), "", parts)
+    def layout(self, table: TableRef) -> tuple[str, str]:
+        return known_made(self._session, table), partitioning(self._session, table)
 
     def others(self, include: Sequence[str], exclude: Sequence[str]) -> tuple[NotCopied, ...]:
         found = super().others(include, exclude)
@@ -158,55 +131,47 @@ class MySqlSource(SqlSource):
 
     # Sizes
 
-    def statistics(self, relation: Relation, where: str | None) -> TableStatistics:
-        self.check_where(relation, where)
-        known = self._stored(relation) if self.is_table(relation) else None
-        rows, size = known or (None, 0)
+    def stored(self, table: TableRef) -> TableStatistics:
+        rows, size = size_of(self._session, table) or (None, 0)
         if rows is None:
-            rows = explained_rows(self._session, self._rows(relation), "1 = 1")
-            size = (rows or 0) * 100
-        selected = 1.0
-        if where is not None and rows:
-            found = explained_rows(self._session, self._rows(relation), f"(\n{where}\n)")
-            selected = min(1.0, found / rows) if found is not None else 1.0
-        children = self._partitions(relation)
-        about = f"of about {rows:,} rows" if rows is not None else "of unknown size"
-        what = "a table" if known else "a query or a view"
+            rows, size = self._expected(table)
+        children = partitions_of(self._session, table)
+        what = "a table"
         if children:
             what = f"a table in {len(children)} partition{'s' * (len(children) > 1)}"
         return TableStatistics(
             rows=rows,
             bytes=size,
-            selected=selected,
+            selected=1.0,
             blocks=None,
-            storage=f"{what} {about}, {size / 1e6:,.1f} MB" if known else f"{what} {about}",
-            default_key=self._default_key(relation),
+            storage=f"{what} {_about(rows)}, {size / 1e6:,.1f} MB",
+            default_key=None,
             children=children,
-            sampled=self.is_table(relation),
-            rows_hint=f"ANALYZE TABLE {self._rows(relation)}" if known else "",
+            rows_hint=f"ANALYZE TABLE {self._rows(table)}",
         )
 
-    def _partitions(self, relation: Relation) -> tuple[ChildTable, ...]:
-        if not self.is_table(relation):
-            return ()
-        assert isinstance(relation, TableRef)
-        return partitions_of(self._session, relation)
+    def unstored(self, relation: Relation) -> TableStatistics:
+        rows, size = self._expected(relation)
+        found = super().unstored(relation)
+        return replace(found, rows=rows, bytes=size, storage=f"a query or a view {_about(rows)}")
+
+    def _expected(self, relation: Relation) -> tuple[int | None, int]:
+        """Rows and bytes, as far as the server's planner says."""
+        rows = explained_rows(self._session, self._rows(relation), "1 = 1")
+        return rows, (rows or 0) * ROW_BYTES
+
+    def selected(self, relation: Relation, where: str, found: TableStatistics) -> float:
+        if not found.rows:
+            return 1.0
+        rows = explained_rows(self._session, self._rows(relation), f"(\n{where}\n)")
+        return min(1.0, rows / found.rows) if rows is not None else 1.0
+
+    def leading(self, table: TableRef) -> Sequence[str]:
+        name = first_key(self._session, table)
+        return [] if name is None else [name]
 
     def rows_of(self, relation: Relation, extent: Extent) -> str:
         return within(self._rows(relation), extent)
-
-    def _stored(self, relation: Relation) -> tuple[int | None, int] | None:
-        assert isinstance(relation, TableRef)
-        return size_of(self._session, relation)
-
-    def _default_key(self, relation: Relation) -> str | None:
-        if not self.is_table(relation):
-            return None
-        assert isinstance(relation, TableRef)
-        name = first_key(self._session, relation)
-        if name is not None and self.key_type(relation, Key(name)) in MYSQL.ranged:
-            return name
-        return None
 
     # Keys
 
@@ -262,6 +227,10 @@ class MySqlSource(SqlSource):
 
     def shared_order(self, relation: Relation, key: Key) -> str:
         return BYTES if self.key_type(relation, key) in TEXTS else ""
+
+
+def _about(rows: int | None) -> str:
+    return "of unknown size" if rows is None else f"of about {rows:,} rows"
 
 
 open_source = MySqlSource

@@ -24,52 +24,40 @@ from penstock.backends.mysql.errors import planning
 from penstock.backends.mysql.load.besides import expect_alike
 from penstock.backends.mysql.load.lines import carried
 from penstock.backends.mysql.load.loading import read_settings
-from penstock.backends.mysql.load.made import MySqlTables, made_types, written_type
+from penstock.backends.mysql.load.made import MySqlTables, made_types
 from penstock.backends.mysql.load.rehearsal import made_for_now, without_numbers
 from penstock.backends.mysql.location import URLS
 from penstock.backends.mysql.records import MySqlRecords
 from penstock.backends.mysql.runs import MySqlRuns
 from penstock.backends.mysql.session import MySqlSession
-from penstock.backends.mysql.types import MyType, arrow_type, is_text
+from penstock.backends.mysql.types import MyType, is_text, types_of
 from penstock.backends.shared import losses
-from penstock.backends.shared.arrow import TRAIT, schema_of, schema_to_text
 from penstock.backends.shared.fitting import fit_column
 from penstock.backends.sql.definition import listed_columns
-from penstock.backends.sql.load_plan import plan_load
 from penstock.backends.sql.relations import TYPE, read_relations
-from penstock.backends.sql.session import keeping
-from penstock.backends.sql.target import SqlTarget
+from penstock.backends.sql.server.target import ServerTarget
 from penstock.errors import PlanningError
 from penstock.model.extents import Bound, Key, KeyRange
 from penstock.model.plans import LoadPlan
 from penstock.model.table_model import TableDefinition
-from penstock.model.tables import Column, Relation, TableRef
+from penstock.model.tables import Column, TableRef
 from penstock.spec.modes import Mode
 
 # Of one table.
 MOST_TYPES = 50
 
 
-class MySqlTarget(SqlTarget):
+class MySqlTarget(ServerTarget[MySqlSession]):
     capabilities = TARGET
     tables = MySqlTables(DIALECT)
 
     def __init__(self, url: str, control_schema: str) -> None:
-        self._session = MySqlSession(connect(url, "target"), BY_BYTES)
-        self._tinyint1_bool = URLS.parse(url).options.get("tinyint1") == "bool"
-        self._defined: dict[TableRef, tuple[Column, ...]] = {}
+        super().__init__(MySqlSession(connect(url, "target"), BY_BYTES))
+        self.types = types_of(URLS.parse(url).options)
         self.control = MySqlRuns(MySqlRecords(self._session, control_schema))
 
     def close(self) -> None:
         self._session.connection.abandon()
-
-    @contextmanager
-    def _reading(self) -> Iterator[MySqlSession]:
-        yield self._session
-
-    def describing(self, relations: Sequence[Relation]) -> AbstractContextManager[None]:
-        self._defined.clear()
-        return keeping(self._session, relations)
 
     def makes(self, table: TableRef, mode: Mode) -> bool:
         if mode.recreates or mode not in self.capabilities.makes_missing:
@@ -83,12 +71,8 @@ class MySqlTarget(SqlTarget):
             self._session.known.forget()
         return False
 
-    def columns(self, table: TableRef) -> tuple[Column, ...]:
-        return tuple(map(self._in_arrow, table_columns(self._session, table)))
-
-    def _in_arrow(self, column: Column) -> Column:
-        kind = arrow_type(column.traits[TYPE], self._tinyint1_bool)
-        return replace(column, traits={**column.traits, TRAIT: kind})
+    def table_columns(self, table: TableRef) -> tuple[Column, ...]:
+        return table_columns(self._session, table)
 
     # Tables that are made
 
@@ -99,31 +83,40 @@ class MySqlTarget(SqlTarget):
         columns: Sequence[Column],
         types: Mapping[str, str],
     ) -> tuple[Column, ...]:
-        alike = definition.dialect == DIALECT
-        own: dict[str, Column] = {}
+        found = super().defined_columns(table, definition, columns, types)
         if self.tables.is_own(self._session, definition):
-            own = {column.name: column for column in own_columns(definition, types)}
-        known = self._collations() if alike else ()
-        unlike = {} if alike else made_types(self._session, columns, definition, types)
+            return found
+        return tuple(self.tables.computing(definition, found, types))
 
-        def made(column: Column) -> Column:
-            if column.name in own:
-                written = own[column.name]
-                return replace(written, has_default=column.has_default)
-            plain = replace(column, generated=False, traits={})
-            plain = replace(plain, type=unlike.get(column.name, column.type))
-            collation = column.traits.get(COLLATION)
-            if collation in known:
-                plain = replace(plain, type=f"{plain.type} COLLATE {collation}")
-            return replace(plain, type=written_type(plain, types.get(column.name, "")))
+    def alike(
+        self, table: TableRef, definition: TableDefinition, columns: Sequence[Column]
+    ) -> Mapping[str, Column]:
+        if self.tables.is_own(self._session, definition):
+            defaults = {column.name: column.has_default for column in columns}
+            return {
+                column.name: replace(column, has_default=defaults.get(column.name, False))
+                for column in own_columns(definition)
+            }
+        known = self._collations()
+        return {
+            column.name: replace(
+                column,
+                type=f"{column.type} COLLATE {column.traits[COLLATION]}",
+                generated=False,
+            )
+            for column in columns
+            if column.traits.get(COLLATION) in known
+        }
 
-        defined = self._defined[table] = tuple(map(made, columns))
-        types_made = self._types_made(table, defined)
-        found = [
-            self._in_arrow(replace(column, traits={TYPE: type_}))
-            for column, type_ in zip(defined, types_made, strict=True)
-        ]
-        return tuple(found if own else self.tables.computing(definition, found, types))
+    def all_unlike(
+        self, columns: Sequence[Column], definition: TableDefinition, types: Mapping[str, str]
+    ) -> Mapping[str, str]:
+        return made_types(self._session, columns, definition, types)
+
+    def written_type(self, column: Column) -> str:
+        # Some servers make the first one NOT NULL, with a default, where nothing is said.
+        null = column.nullable and column.type.lower().startswith("timestamp")
+        return f"{column.type} NULL" if null else column.type
 
     def _collations(self) -> Collection[str]:
         """Those that the server has."""
@@ -155,14 +148,15 @@ class MySqlTarget(SqlTarget):
             with suppress(PlanningError):
                 known.update(zip(some, self._described(columns, "types"), strict=True))
 
-    def _types_made(self, table: TableRef, defined: Sequence[Column]) -> Sequence[MyType]:
-        """The types of the columns that are defined; those of other tables that are written alike
-        are known."""
+    def types_made(
+        self, table: TableRef, columns: Sequence[Column], plain: Sequence[str]
+    ) -> Sequence[MyType]:
+        # Those of other tables that are written alike are known.
         known: dict[str, MyType] = self._session.kept("types made", dict)
-        if any(column.type not in known for column in defined):
-            found = self._described(defined, f"{table}")
-            known.update(zip((column.type for column in defined), found, strict=True))
-        return [known[column.type] for column in defined]
+        if any(column.type not in known for column in columns):
+            found = self._described(columns, f"{table}")
+            known.update(zip((column.type for column in columns), found, strict=True))
+        return [known[column.type] for column in columns]
 
     def _described(self, columns: Sequence[Column], subject: str) -> list[MyType]:
         """In a table that is made for this session alone."""
@@ -181,9 +175,6 @@ class MySqlTarget(SqlTarget):
     def _rows_made(self, table: TableRef) -> Iterator[tuple[MySqlSession, str]]:
         with self._made_of(self._defined[table]) as made:
             yield self._session, made
-
-    def identity(self, table: TableRef) -> str:
-        return f"{self._session.server.id}:{table}"
 
     def fit(self, source: Sequence[Column], target: Sequence[Column]) -> list[Fit]:
         fits = [_fitting(mine, theirs) for mine, theirs in zip(source, target, strict=True)]
@@ -222,10 +213,7 @@ class MySqlTarget(SqlTarget):
 
     def plan_load(self, request: LoadRequest) -> LoadPlan:
         self._session.kept("writes", lambda: self._check_takes_writes(request.target))
-        columns = request.made or self.columns(request.target)
-        by_name = {column.name: column for column in columns}
-        written = schema_to_text(schema_of(by_name[pair.target] for pair in request.pairs))
-        return plan_load(self._session, self.tables, request, columns, written)
+        return super().plan_load(request)
 
     def _check_takes_writes(self, table: TableRef) -> None:
         """

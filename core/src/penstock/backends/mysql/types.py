@@ -5,11 +5,17 @@ Sessions speak utf8mb4: the lengths of texts come in bytes of that.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
 from pymysql.constants import FIELD_TYPE, FLAG
 from pymysql.protocol import FieldDescriptorPacket
+
+from penstock.backends.shared.made_types import MadeTypes, with_units
+from penstock.backends.shared.type_table import TypeLine, TypeTable
+from penstock.model import table_model as model
 
 DECIMAL128 = 38
 _BYTES_PER_CHARACTER = 4
@@ -52,14 +58,9 @@ class MyType:
 
 _WITH_LENGTH = ("bit", "char", "varchar", "binary", "varbinary")
 _WITH_FRACTION = ("datetime", "timestamp", "time")
-_INTEGERS = {
-    "tinyint": (pa.int8(), pa.uint8()),
-    "smallint": (pa.int16(), pa.uint16()),
-    "mediumint": (pa.int32(), pa.uint32()),
-    "int": (pa.int32(), pa.uint32()),
-    "bigint": (pa.int64(), pa.uint64()),
-}
-_SIGNED = (*_INTEGERS, "float", "double", "decimal")
+_SIGNED = (
+    "tinyint", "smallint", "mediumint", "int", "bigint", "float", "double", "decimal",
+)  # fmt: skip
 _NAMES = {
     FIELD_TYPE.TINY: "tinyint",
     FIELD_TYPE.SHORT: "smallint",
@@ -122,32 +123,101 @@ def _text(field: FieldDescriptorPacket, unsigned: bool) -> MyType:
     return MyType(name, length=length, binary=binary)
 
 
-_BITS = (pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64())
-_ARROW = {
-    "float": pa.float32(),
-    "double": pa.float64(),
-    "year": pa.int16(),
-    "date": pa.date32(),
-    "datetime": pa.timestamp("us"),
-    "timestamp": pa.timestamp("us", "UTC"),
-    "time": pa.time64("us"),
-    "uuid": pa.uuid(),
-}
+def _integer(signed: pa.DataType, tag: str, unsigned: pa.DataType, wider: str) -> TypeLine[MyType]:
+    return TypeLine(
+        lambda of: unsigned if of.unsigned else signed,
+        lambda of: wider if of.unsigned else tag,
+        model.INTEGER,
+    )
 
 
-def arrow_type(of: MyType, tinyint1_bool: bool = False) -> pa.DataType:
-    """In what type the values of a column travel.
+def _bits(of: MyType) -> pa.DataType:
+    kinds = (pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64())
+    return next(kind for kind in kinds if of.length <= kind.bit_width)
 
-    Parameters:
-        tinyint1_bool: whether `tinyint(1)` holds truth values.
-    """
-    if of.is_tinyint1 and tinyint1_bool:
+
+def _bytes_or_text(of: MyType) -> pa.DataType:
+    return pa.binary() if of.binary else pa.string()
+
+
+def _decimal(of: MyType) -> pa.DataType:
+    wide = of.length > DECIMAL128
+    return (pa.decimal256 if wide else pa.decimal128)(of.length, of.scale)
+
+
+def _tinyint1(of: MyType) -> pa.DataType:
+    if of.is_tinyint1:
         return pa.bool_()
-    if of.name in _INTEGERS:
-        return _INTEGERS[of.name][of.unsigned]
-    if of.name == "bit":
-        return next(kind for kind in _BITS if of.length <= kind.bit_width)
-    if of.name == "decimal":
-        wide = of.length > DECIMAL128
-        return (pa.decimal256 if wide else pa.decimal128)(of.length, of.scale)
-    return _ARROW.get(of.name, pa.binary() if of.binary else pa.string())
+    return pa.uint8() if of.unsigned else pa.int8()
+
+
+# By itself, a float has 6 digits, and a number with a scale is rounded to that. Minus zero would
+# lose its sign by an addition.
+_IN_FULL = "{} * 1e0"
+_TEXT = TypeLine[MyType](pa.string(), "text", model.TEXT)
+_OCTETS = TypeLine[MyType](pa.binary(), "bytea", model.BYTES)
+_LINES = {
+    "tinyint": _integer(pa.int8(), "int2", pa.uint8(), "int2"),
+    "smallint": _integer(pa.int16(), "int2", pa.uint16(), "int4"),
+    "mediumint": _integer(pa.int32(), "int4", pa.uint32(), "int4"),
+    "int": _integer(pa.int32(), "int4", pa.uint32(), "int8"),
+    "bigint": _integer(pa.int64(), "int8", pa.uint64(), "numeric"),
+    "bit": TypeLine(_bits, kind=model.INTEGER, travels="{} + 0"),
+    "year": TypeLine(pa.int16(), "int2", model.INTEGER),
+    "decimal": TypeLine(_decimal, "numeric", model.DECIMAL),
+    "float": TypeLine(pa.float32(), "float4", model.FLOAT, travels=_IN_FULL),
+    "double": TypeLine(pa.float64(), "float8", model.FLOAT, travels=_IN_FULL),
+    "date": TypeLine(pa.date32(), kind=model.DATE),
+    "datetime": TypeLine(pa.timestamp("us"), "timestamp", model.TIMESTAMP),
+    "timestamp": TypeLine(pa.timestamp("us", "UTC"), "timestamptz", model.MOMENT),
+    "time": TypeLine(pa.time64("us"), kind=model.TIME),
+    **dict.fromkeys(("char", "varchar", "tinytext", "text", "mediumtext", "longtext"), _TEXT),
+    **dict.fromkeys(("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"), _OCTETS),
+    "enum": TypeLine(_bytes_or_text, "text", model.ENUM),
+    "set": TypeLine(_bytes_or_text, "text", model.SET),
+    "json": TypeLine(pa.string(), kind=model.JSON),
+    "uuid": TypeLine(pa.uuid(), kind=model.UUID),
+}
+_FRACTIONS = {"s": "", "ms": "(3)", "us": "(6)", "ns": "(6)"}
+_MADE = {8: "tinyint", 16: "smallint", 32: "int", 64: "bigint"}
+
+
+def _table(lines: Mapping[str, TypeLine[MyType]]) -> TypeTable[MyType]:
+    return TypeTable(
+        lines,
+        other=TypeLine(_bytes_or_text),
+        finer=lambda value, of: "",
+        too_fine="",
+        made=MadeTypes(
+            database="MySQL",
+            boolean="tinyint(1)",
+            signed=_MADE,
+            unsigned={bits: f"{name} unsigned" for bits, name in _MADE.items()},
+            floats={32: "float", 64: "double"},
+            # https://dev.mysql.com/doc/refman/8.4/en/fixed-point-types.html
+            digits=(65, 30),
+            text="longtext",
+            bytes="longblob",
+            uuid="char(36)",
+            json="json",
+            time=with_units("time", _FRACTIONS),
+            timestamp=with_units("datetime", _FRACTIONS),
+            zoned=with_units("timestamp", _FRACTIONS),
+        ),
+        # It stands in our statement: words, and what is in parentheses.
+        written=re.compile(
+            r"\s*[A-Za-z]\w*(?:\s+\w+)*\s*(?:\((?:[\w\s,]|'(?:[^'\\]|'')*')*\)\s*[\w\s]*)?"
+        ),
+    )
+
+
+TYPES = _table(_LINES)
+_WITH_BOOLEANS = _table({**_LINES, "tinyint": TypeLine(_tinyint1, "int2", model.INTEGER)})
+
+
+def types_of(options: Mapping[str, str]) -> TypeTable[MyType]:
+    """
+    Parameters:
+        options: those of a URL, which says whether `tinyint(1)` holds truth values.
+    """
+    return _WITH_BOOLEANS if options.get("tinyint1") == "bool" else TYPES

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from penstock.backends.mysql.catalog.statements import read_statement
 from penstock.backends.mysql.dialect import MYSQL
 from penstock.backends.mysql.session import MySqlSession
-from penstock.backends.mysql.types import MyType
+from penstock.backends.mysql.types import TYPES, MyType
 from penstock.backends.sql.dialect import CHARACTERS, LOWER, OCTETS, UPPER
 from penstock.backends.sql.enclosed import enclosed
 from penstock.backends.sql.expressions import Style, read
@@ -67,19 +67,6 @@ _MADE_WITH = ("DEFAULT CHARSET", "COLLATE")
 _MODELLED = ("ENGINE", "AUTO_INCREMENT", "COMMENT", *_MADE_WITH)
 """Options of a table that are in its model, or no part of what it is like."""
 _ESCAPES = {"0": "\0", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", "b": "\b"}
-_KINDS = {
-    "decimal": table_model.DECIMAL,
-    "float": table_model.FLOAT,
-    "double": table_model.FLOAT,
-    "date": table_model.DATE,
-    "time": table_model.TIME,
-    "datetime": table_model.TIMESTAMP,
-    "timestamp": table_model.MOMENT,
-    "json": table_model.JSON,
-    "uuid": table_model.UUID,
-    "enum": table_model.ENUM,
-    "set": table_model.SET,
-}
 _BITS = {"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "bigint": 64}
 
 _FUNCTIONS = {
@@ -282,11 +269,11 @@ def _type(type_: MyType, written: str) -> ColumnType:
         return ColumnType(table_model.INTEGER, unsigned=True, bits=type_.length)
     if type_.name == "year":
         return ColumnType(table_model.INTEGER, bits=16)
-    if type_.name in ("enum", "set"):
-        labels = tuple(map(unescaped, _LABEL.findall(written)))
-        return ColumnType(_KINDS[type_.name], labels=labels)
-    if type_.name in _KINDS:
-        return ColumnType(_KINDS[type_.name], unsigned=type_.unsigned)
+    kind = TYPES.line(type_).kind
+    if kind in (table_model.ENUM, table_model.SET):
+        return ColumnType(kind, labels=tuple(map(unescaped, _LABEL.findall(written))))
+    if kind not in (table_model.TEXT, table_model.BYTES, table_model.OTHER):
+        return ColumnType(kind, unsigned=type_.unsigned)
     limited = type_.name in ("char", "varchar", "binary", "varbinary")
     kind = table_model.BYTES if type_.binary else table_model.TEXT
     return ColumnType(kind, type_.length if limited else None)

@@ -18,8 +18,7 @@ from penstock.backends.api.worker import LINES
 from penstock.backends.mysql.catalog.tables import CHARSET
 from penstock.backends.mysql.load.encoding import refusal
 from penstock.backends.mysql.load.texts import CONFUSED
-from penstock.backends.mysql.types import MyType
-from penstock.backends.mysql.types import arrow_type as arrow_type_of
+from penstock.backends.mysql.types import TYPES, MyType
 from penstock.backends.shared.arrow import arrow_type
 from penstock.backends.sql.relations import TYPE
 from penstock.model.tables import Column
@@ -54,7 +53,7 @@ def check_carried(columns: Sequence[Column], planned: pa.Schema, table: str) -> 
     """
     for column, field in zip(columns, planned, strict=True):
         type_: MyType = column.traits[TYPE]
-        takes = _takes(field.type, type_, arrow_type_of(type_))
+        takes = _takes(field.type, type_, TYPES.arrow_type(type_))
         if not takes or column.traits[CHARSET] in CONFUSED:
             place = f"column {column.name!r}: "
             raise refusal(table, "a type as when the run was planned", column.type, place)

@@ -21,8 +21,8 @@ from penstock.backends.mysql.dialect import MYSQL
 from penstock.backends.mysql.load.besides import UTF8, left_of_flavour, made_alike, made_unlike
 from penstock.backends.mysql.load.rehearsal import check_makes, refused_clauses
 from penstock.backends.mysql.session import MySqlSession
+from penstock.backends.mysql.types import TYPES
 from penstock.backends.shared.arrow import held_kinds
-from penstock.backends.shared.made_types import MadeTypes, check_type, with_units
 from penstock.backends.sql.definition import Besides
 from penstock.backends.sql.expressions import UUID
 from penstock.backends.sql.foreign_keys import RELINK, UNLINK, ForeignKeyChange
@@ -35,43 +35,7 @@ from penstock.errors import PlanningError
 from penstock.model.table_model import ENUM, JSON, TEXT, ColumnType, TableDefinition
 from penstock.model.tables import Column, TableRef
 
-_FRACTIONS = {"s": "", "ms": "(3)", "us": "(6)", "ns": "(6)"}
-_INTEGERS = {8: "tinyint", 16: "smallint", 32: "int", 64: "bigint"}
-TYPES = MadeTypes(
-    database="MySQL",
-    boolean="tinyint(1)",
-    signed=_INTEGERS,
-    unsigned={bits: f"{name} unsigned" for bits, name in _INTEGERS.items()},
-    floats={32: "float", 64: "double"},
-    # https://dev.mysql.com/doc/refman/8.4/en/fixed-point-types.html
-    digits=(65, 30),
-    text="longtext",
-    bytes="longblob",
-    uuid="char(36)",
-    json="json",
-    time=with_units("time", _FRACTIONS),
-    timestamp=with_units("datetime", _FRACTIONS),
-    zoned=with_units("timestamp", _FRACTIONS),
-)
-# A type that somebody has asked for stands in our statement: words, and what is in parentheses.
-_TYPE = re.compile(r"\s*[A-Za-z]\w*(?:\s+\w+)*\s*(?:\((?:[\w\s,]|'(?:[^'\\]|'')*')*\)\s*[\w\s]*)?")
-
-
-def written_type(column: Column, asked: str) -> str:
-    """
-    Parameters:
-        asked: the type that somebody has asked for; empty for none.
-
-    Raises:
-        PlanningError: that is none.
-    """
-    if asked:
-        check_type(_TYPE, column.name, asked)
-    # Some servers make the first one NOT NULL, with a default, where nothing is said.
-    null = " NULL" if column.nullable and column.type.startswith("timestamp") else ""
-    return (asked or column.type) + null
-
-
+_MADE = TYPES.made
 MOST_KEPT = 768
 """Characters of a text that a key can hold: 3,072 bytes."""
 
@@ -106,14 +70,14 @@ def made_types(
         asked: columns whose types somebody has asked for; they are left out.
     """
     model = definition.model.types
-    found = TYPES.of_all(columns, definition, asked)
+    found = _MADE.of_all(columns, definition, asked)
     lengths: dict[str, int] = {}
     for column in columns:
         type_ = model.get(column.name, ColumnType())
-        if found.get(column.name) != TYPES.text:
+        if found.get(column.name) != _MADE.text:
             continue
         if type_.kind == JSON:
-            found[column.name] = TYPES.json
+            found[column.name] = _MADE.json
         elif type_.kind == ENUM and _are_labels(type_.labels):
             listed = ", ".join(map(session.dialect.literal, type_.labels))
             found[column.name] = f"enum({listed}) COLLATE {by_bytes(session)}"
@@ -123,7 +87,7 @@ def made_types(
             lengths[column.name] = type_.length
     others = [type_ for name, type_ in found.items() if name not in lengths]
     row = sum(map(_bytes, others)) + _APART * len(lengths)
-    page = sum(_UUID if type_ == TYPES.uuid else _APART for type_ in others)
+    page = sum(_UUID if type_ == _MADE.uuid else _APART for type_ in others)
     page += _APART * len(lengths)
     for name, length in sorted(lengths.items(), key=lambda item: item[1]):
         size = 4 * length
@@ -137,7 +101,7 @@ def made_types(
 
 def _bytes(type_: str) -> int:
     """The bytes that a value takes in its row."""
-    if type_ == TYPES.uuid:
+    if type_ == _MADE.uuid:
         return _UUID
     found = re.match(r"varchar\((\d+)\)", type_)
     return 4 * int(found[1]) + 2 if found else _APART
@@ -242,7 +206,7 @@ class MySqlTables(TargetTables):
         ]
 
     def kinds(self, columns: Sequence[Column]) -> Mapping[str, str]:
-        made = {column.name for column in columns if column.type == TYPES.uuid}
+        made = {column.name for column in columns if column.type == _MADE.uuid}
         return {**held_kinds(columns), **dict.fromkeys(made, UUID)}
 
     def is_own(self, session: Session, definition: TableDefinition) -> bool:

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from penstock.backends.mysql.catalog.tables import CHARSET
-from penstock.backends.mysql.types import MyType, arrow_type
+from penstock.backends.mysql.types import TYPES, MyType
 from penstock.backends.shared.arrow import exactly, is_bytes, is_text
 from penstock.backends.shared.hex_values import to_hex, uuid_texts
 from penstock.backends.sql.relations import TYPE
@@ -37,7 +37,7 @@ def texts(array: pa.Array, column: Column) -> pa.Array:
         ValueError: a value would not stay what it is. That includes `pyarrow.ArrowInvalid`.
     """
     type_: MyType = column.traits[TYPE]
-    wanted = arrow_type(type_)
+    wanted = TYPES.arrow_type(type_)
     if pt.is_dictionary(array.type):
         array = array.dictionary_decode()
     if pt.is_null(array.type):
@@ -85,7 +85,7 @@ def _between(array: pa.Array, first: int, last: int) -> pa.BooleanArray:
 
 
 def _integers(array: pa.Array, type_: MyType) -> pa.Array:
-    numbers = exactly(array, arrow_type(type_))
+    numbers = exactly(array, TYPES.arrow_type(type_))
     if type_.name != "year":
         return numbers.cast(pa.string())
     _check(pc.or_(pc.equal(numbers, 0), _between(numbers, 1901, 2155)))

@@ -107,11 +107,20 @@ class ServerRuns(LoadedRuns):
 
     def runs_on(self, tables: Collection[TableRef]) -> set[str]:
         """The same of several tables."""
-        loads = {"loads": tuple(LoadedTable(self._tables, table).id for table in tables)}
-        found = {row["run_id"] for row in self._tables.read(Kind.RUN, loads, ("run_id",))}
+        return set().union(*self.runs_by_table(tables).values())
+
+    def runs_by_table(self, tables: Collection[TableRef]) -> Mapping[TableRef, set[str]]:
+        """The same, by table."""
+        found: dict[TableRef, set[str]] = {table: set() for table in tables}
+        if not found:
+            return found
+        by_id = {LoadedTable(self._tables, table).id: table for table in found}
+        for row in self._tables.read(Kind.RUN, {"loads": tuple(by_id)}, ("run_id", "loads")):
+            found[by_id[row["loads"]]].add(row["run_id"])
         for row in self._tables.read(Kind.RUN, {"status": UNFINISHED}, ("run_id", "spec")):
-            if CopySpec.from_stored(row["spec"], "", "").target_ref in tables:
-                found.add(row["run_id"])
+            table = CopySpec.from_stored(row["spec"], "", "").target_ref
+            if table in found:
+                found[table].add(row["run_id"])
         return found
 
     def _executed(self, run_ids: Collection[str], table: TableRef) -> list[str]:

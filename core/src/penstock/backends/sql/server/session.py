@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from penstock.backends.shared.refusals import as_planning
 from penstock.backends.sql.dialect import Type
 from penstock.backends.sql.session import NamedRelations, Row
 
+T = TypeVar("T")
 STREAMED = 1000
 """Rows that are fetched at once, where few are needed."""
 
@@ -25,6 +26,8 @@ class ServerConnection(Protocol):
     def change(self, statement: str, values: Sequence[Any] = ()) -> int:
         """Returns: how many rows the statement has found."""
         ...
+
+    def close(self) -> None: ...
 
 
 class ServerSession(NamedRelations, ABC):
@@ -53,7 +56,11 @@ class ServerSession(NamedRelations, ABC):
             ((_, type_),) = self.describe(f"SELECT CAST(NULL AS {written}) AS made", subject)
             return type_
 
-        return ask() if self.known is None else self.known.once(("type", written), ask)
+        return self.kept(("type", written), ask)
+
+    def kept(self, what: Hashable, make: Callable[[], T]) -> T:
+        """What `make` returns, which is called once as long as something is `known`."""
+        return make() if self.known is None else self.known.once(what, make)
 
     def check(self, query: str, subject: str) -> None:
         self.describe(query, subject)
@@ -75,23 +82,25 @@ class InterruptibleConnection(ServerConnection, Protocol):
         """End what another thread waits for."""
         ...
 
-    def close(self) -> None: ...
-
     def stream(self, query: str, count: int) -> Iterator[list[Row]]:
         """The rows of a query, at most `count` at once, over a session of its own: this one answers
         other questions in between, and its transaction survives an error of the query."""
         ...
 
 
-class InterruptibleSession(ServerSession):
-    """One whose statements another thread can end."""
-
-    connection: InterruptibleConnection
+class KnownServer(ServerSession):
+    """One that tells which server it is of."""
 
     @property
     @abstractmethod
     def server(self) -> str:
         """A text that tells the server's database from others."""
+
+
+class InterruptibleSession(KnownServer):
+    """One whose statements another thread can end."""
+
+    connection: InterruptibleConnection
 
     def stream(self, query: str, subject: str) -> Iterator[Row]:
         with as_planning(), self.translated(subject):

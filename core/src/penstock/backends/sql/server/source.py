@@ -11,19 +11,19 @@ from penstock.backends.api.facts import TableStatistics
 from penstock.backends.shared.type_table import TypeTable
 from penstock.backends.sql.dialect import Type
 from penstock.backends.sql.relations import TYPE, read_columns
-from penstock.backends.sql.server.session import InterruptibleSession
+from penstock.backends.sql.server.session import KnownServer
 from penstock.backends.sql.source import SqlSource
 from penstock.model.extents import Extent, Key
 from penstock.model.snapshots import SourceState
 from penstock.model.table_model import TableDefinition
 from penstock.model.tables import Column, Query, Relation, TableRef
 
-S = TypeVar("S", bound=InterruptibleSession)
+S = TypeVar("S", bound=KnownServer)
 
 
 class ServerSource(SqlSource, Generic[S]):
     settle_seconds = 0.0
-    types: ClassVar[TypeTable[Any]]
+    types: TypeTable[Any]
     moment: ClassVar[str]
     """A query for the server's time, as a text."""
     _session: S
@@ -65,6 +65,22 @@ class ServerSource(SqlSource, Generic[S]):
     def leading(self, table: TableRef) -> Sequence[str]:
         """Columns by which the server finds rows, the best first."""
 
+    def unstored(self, relation: Relation) -> TableStatistics:
+        """Statistics of a query or a view, without reading it."""
+        return TableStatistics(
+            rows=None,
+            bytes=0,
+            selected=1.0,
+            blocks=None,
+            storage="a query or a view of unknown size",
+            default_key=None,
+            sampled=False,
+        )
+
+    def selected(self, relation: Relation, where: str, found: TableStatistics) -> float:
+        """The fraction of the rows that a condition selects, 0 to 1, as the server estimates it."""
+        return 1.0
+
     @property
     def notes(self) -> tuple[str, ...]:
         """See `TableStatistics`."""
@@ -97,7 +113,7 @@ class ServerSource(SqlSource, Generic[S]):
 
     def state(self, relation: Relation) -> SourceState:
         # Nothing tells for sure whether somebody has written: no moment is like another one.
-        ((now,),) = self._session.fetch(self.moment, "state")
+        ((now,),) = self._session.once(self.moment, "state")
         server = self._session.server
         if not isinstance(relation, TableRef):
             return SourceState(server, "", now, "")
@@ -117,20 +133,15 @@ class ServerSource(SqlSource, Generic[S]):
 
     def statistics(self, relation: Relation, where: str | None) -> TableStatistics:
         self.check_where(relation, where)
-        if not self.is_table(relation):
-            return TableStatistics(
-                rows=None,
-                bytes=0,
-                selected=1.0,
-                blocks=None,
-                storage="a query or a view of unknown size",
-                default_key=None,
-                sampled=False,
-                notes=self.notes,
-            )
-        assert isinstance(relation, TableRef)
-        found = self.stored(relation)
-        return replace(found, default_key=self._default_key(relation), notes=self.notes)
+        if self.is_table(relation):
+            assert isinstance(relation, TableRef)
+            found = self.stored(relation)
+            found = replace(found, default_key=self._default_key(relation))
+        else:
+            found = self.unstored(relation)
+        if where is not None:
+            found = replace(found, selected=self.selected(relation, where, found))
+        return replace(found, notes=self.notes)
 
     def _default_key(self, table: TableRef) -> str | None:
         ranged = self._session.dialect.ranged

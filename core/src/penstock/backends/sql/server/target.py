@@ -5,22 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from penstock.backends.api.facts import Fit, LoadRequest
 from penstock.backends.shared.arrow import held_kinds, schema_of, schema_to_text
 from penstock.backends.shared.fitting import fit_column
 from penstock.backends.shared.type_table import TypeTable
+from penstock.backends.sql.dialect import Type
 from penstock.backends.sql.load_plan import TargetTables, plan_load
 from penstock.backends.sql.relations import TYPE, read_columns
-from penstock.backends.sql.server.session import InterruptibleSession
+from penstock.backends.sql.server.session import KnownServer
 from penstock.backends.sql.session import keeping
 from penstock.backends.sql.target import SqlTarget, no_rows
 from penstock.model.plans import LoadPlan
 from penstock.model.table_model import TableDefinition
 from penstock.model.tables import Column, Relation, TableRef
 
-S = TypeVar("S", bound=InterruptibleSession)
+S = TypeVar("S", bound=KnownServer)
 
 
 class ServerTables(TargetTables):
@@ -31,7 +32,7 @@ class ServerTables(TargetTables):
 
 
 class ServerTarget(SqlTarget, Generic[S]):
-    types: ClassVar[TypeTable[Any]]
+    types: TypeTable[Any]
 
     def __init__(self, session: S) -> None:
         self._session = session
@@ -77,6 +78,35 @@ class ServerTarget(SqlTarget, Generic[S]):
         """
         return type_
 
+    def all_unlike(
+        self, columns: Sequence[Column], definition: TableDefinition, types: Mapping[str, str]
+    ) -> Mapping[str, str]:
+        """The same of all columns, by name, but for those whose types somebody has asked for."""
+        made = self.types.made.of_all(columns, definition, types)
+        return {
+            column.name: self.unlike(column, definition, made[column.name])
+            for column in columns
+            if column.name in made
+        }
+
+    def written_type(self, column: Column) -> str:
+        """A column's type as it stands in the statement that makes its table."""
+        return column.type
+
+    def types_made(
+        self, table: TableRef, columns: Sequence[Column], plain: Sequence[str]
+    ) -> Sequence[Type]:
+        """The types of columns that are defined, as the server describes them.
+
+        Parameters:
+            columns: as they stand in the statement that makes the table.
+            plain: their types, without defaults and more.
+        """
+        return [
+            self._session.type_made(type_, f"column {column.name} of {table}")
+            for column, type_ in zip(columns, plain, strict=True)
+        ]
+
     # The same for all
 
     def columns(self, table: TableRef) -> tuple[Column, ...]:
@@ -93,25 +123,24 @@ class ServerTarget(SqlTarget, Generic[S]):
         types: Mapping[str, str],
     ) -> tuple[Column, ...]:
         whole: Mapping[str, Column] = {}
-        made: dict[str, str] = {}
+        made: Mapping[str, str] = {}
         if definition.dialect == self.tables.definitions:
             whole = self.alike(table, definition, columns)
         else:
-            made = self.types.made.of_all(columns, definition, types)
-        found = []
+            made = self.all_unlike(columns, definition, types)
+        written, plain = [], []
         for column in columns:
             name, asked = column.name, types.get(column.name, "")
-            type_ = column.type
-            if asked:
-                type_ = self.types.asked(name, asked)
-            elif name in made:
-                type_ = self.unlike(column, definition, made[name])
-            described = self._session.type_made(type_, f"column {name} of {table}")
-            plain = replace(column, type=type_, generated=False)
-            if name in whole and not asked:
-                plain = whole[name]
-            found.append(self._in_arrow(replace(plain, traits={TYPE: described})))
-        self._defined[table] = tuple(found)
+            type_ = self.types.asked(name, asked) if asked else made.get(name, column.type)
+            mine = replace(column, type=type_, generated=False)
+            mine = replace(mine, type=self.written_type(mine))
+            written.append(whole[name] if name in whole and not asked else mine)
+            plain.append(type_)
+        described = self.types_made(table, written, plain)
+        self._defined[table] = tuple(
+            self._in_arrow(replace(column, traits={TYPE: kind}))
+            for column, kind in zip(written, described, strict=True)
+        )
         return self._defined[table]
 
     def identity(self, table: TableRef) -> str:
