@@ -12,7 +12,7 @@ from penstock.backends.clickhouse.connection import END, Connection, connect
 from penstock.backends.clickhouse.dialect import CLICKHOUSE
 from penstock.backends.clickhouse.errors import translated
 from penstock.backends.clickhouse.session import ClickHouseSession
-from penstock.backends.clickhouse.types import ChType, arrow_type, travelling
+from penstock.backends.clickhouse.types import TYPES, ChType
 from penstock.backends.shared.arrow import exactly, first_failing
 from penstock.backends.shared.batch_reader import BatchReader
 from penstock.backends.sql.conditions import condition
@@ -82,7 +82,7 @@ class ClickHouseReader(BatchReader):
                 query = f"SELECT {', '.join(names)} FROM {rows}"
                 self._types = [type_ for _, type_ in session.describe(query, subject)]
             listed = ", ".join(
-                f"{travelling(name, type_)} AS c{place}"
+                f"{TYPES.travelling(name, type_)} AS c{place}"
                 for place, (name, type_) in enumerate(zip(names, self._types, strict=True))
             )
             chosen = condition(CLICKHOUSE, spec.where, partition.extent)
@@ -114,7 +114,7 @@ class ClickHouseReader(BatchReader):
         """Of the types that the plan has promised."""
         arrays = []
         for array, type_, pair in zip(batch.columns, self._types, self._spec.pairs, strict=True):
-            wanted = arrow_type(type_)
+            wanted = TYPES.arrow_type(type_)
             try:
                 arrays.append(_exactly(array, wanted))
             except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:

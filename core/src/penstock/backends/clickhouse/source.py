@@ -10,8 +10,7 @@ from penstock.backends.api.facts import KeyStatistics, TableStatistics
 from penstock.backends.clickhouse.connection import connect
 from penstock.backends.clickhouse.modelled import model_of, others_of
 from penstock.backends.clickhouse.session import ClickHouseSession
-from penstock.backends.clickhouse.types import arrow_type
-from penstock.backends.shared.arrow import TRAIT
+from penstock.backends.clickhouse.types import TYPES
 from penstock.backends.sql import keys
 from penstock.backends.sql.definition import definition_of, plain_model
 from penstock.backends.sql.described import TableQuery
@@ -76,11 +75,7 @@ class ClickHouseSource(SqlSource):
     def in_arrow(self, relation: Relation, columns: Sequence[Column]) -> tuple[Column, ...]:
         types = self.described(relation)
         return tuple(
-            replace(
-                column,
-                nullable=types[column.name].nullable,
-                traits={TYPE: types[column.name], TRAIT: arrow_type(types[column.name])},
-            )
+            TYPES.in_arrow(replace(column, traits={TYPE: types[column.name]}), types[column.name])
             for column in columns
         )
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import replace
 
 from penstock.backends.api.facts import Fit, LoadRequest
 from penstock.backends.clickhouse import made
@@ -15,8 +14,7 @@ from penstock.backends.clickhouse.control import ControlTables
 from penstock.backends.clickhouse.session import ClickHouseSession
 from penstock.backends.clickhouse.source import DIALECT
 from penstock.backends.clickhouse.steps import CREATE, SWAP
-from penstock.backends.clickhouse.types import arrow_type
-from penstock.backends.shared.arrow import TRAIT
+from penstock.backends.clickhouse.types import TYPES
 from penstock.backends.sql.definition import SCHEMA
 from penstock.backends.sql.load_plan import TargetTables
 from penstock.backends.sql.relations import TYPE, beside, read_columns
@@ -48,11 +46,7 @@ class ClickHouseTarget(SqlTarget):
 
     def columns(self, table: TableRef) -> tuple[Column, ...]:
         return tuple(
-            replace(
-                column,
-                nullable=column.traits[TYPE].nullable,
-                traits={**column.traits, TRAIT: arrow_type(column.traits[TYPE])},
-            )
+            TYPES.in_arrow(column, column.traits[TYPE])
             for column in read_columns(self._session, table)
         )
 
