@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +12,7 @@ import pyarrow as pa
 from penstock.backends.api.facts import Fit, LoadRequest
 from penstock.backends.clickhouse.session import ClickHouseSession
 from penstock.backends.clickhouse.source import DIALECT, ORDER, PARTITION
-from penstock.backends.clickhouse.types import MADE, TYPES, ChType
+from penstock.backends.clickhouse.types import ChType
 from penstock.backends.clickhouse.writer import LEAST, MOST
 from penstock.backends.shared.arrow import (
     arrow_type,
@@ -27,7 +27,6 @@ from penstock.backends.sql.described import TableQuery
 from penstock.backends.sql.relations import TYPE, read_relations
 from penstock.backends.sql.rendering import Rendered, Rendering
 from penstock.errors import PlanningError, UsageError
-from penstock.model.table_model import TableDefinition
 from penstock.model.tables import Column, TableRef
 from penstock.spec.modes import Mode
 
@@ -43,25 +42,9 @@ _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _DAY_SECONDS = 86_400
 
 
-def defined_columns(
-    session: ClickHouseSession,
-    definition: TableDefinition,
-    columns: Sequence[Column],
-    types: Mapping[str, str],
-) -> tuple[Column, ...]:
-    """See `TargetCatalog.defined_columns`."""
-    found = []
-    for column in columns:
-        asked = types.get(column.name, "")
-        if asked:
-            written = TYPES.asked(column.name, asked)
-        elif definition.dialect == DIALECT:
-            written = column.type if column.nullable else _NULLABLE.sub(r"\1\2", column.type)
-        else:
-            written = MADE.of_column(column)
-        of = session.type_named(written, f"--types: column {column.name}" if asked else column.name)
-        found.append(TYPES.in_arrow(Column(column.name, str(of), traits={TYPE: of}), of))
-    return tuple(found)
+def bare(column: Column) -> Column:
+    """A column of the server's own types, without NULL in its type where it holds none."""
+    return column if column.nullable else replace(column, type=_NULLABLE.sub(r"\1\2", column.type))
 
 
 def rendered(session: ClickHouseSession, request: LoadRequest) -> Rendered:

@@ -31,7 +31,7 @@ class ClickHouseSession(InterruptibleSession):
 
     @property
     def server(self) -> str:
-        return self.connection.database
+        return ""  # tables have UUIDs
 
     def search_path(self) -> tuple[str, ...]:
         return (self.connection.database,)
@@ -68,12 +68,12 @@ class ClickHouseSession(InterruptibleSession):
         found = self.about(_UUID, table)
         return str(found[0][0]) if found else ""
 
-    def type_named(self, text: str, subject: str) -> ChType:
+    def type_made(self, written: str, subject: str) -> ChType:
         """A type that somebody wrote.
 
         Raises:
             PlanningError: the server has none of that name.
         """
-        literal = self.dialect.literal(text)
+        literal = self.dialect.literal(written)
         query = f"SELECT toTypeName(defaultValueOfTypeName({literal}))"
         return parse(str(self.once(query, subject)[0][0]))
