@@ -16,10 +16,9 @@ import pytest
 
 from penstock import CopySpec, copy
 from penstock.backends.api.roll_forward import Piece
-from penstock.backends.clickhouse.connection import Connection, connect
+from penstock.backends.clickhouse.connection import CompleteFile, Connection, connect
 from penstock.backends.clickhouse.documents import TableDocuments
 from penstock.backends.clickhouse.errors import translated
-from penstock.backends.clickhouse.reader import _Ended
 from penstock.backends.clickhouse.stages import PREFIX, Stages
 from penstock.errors import PenstockError, PermanentError, TransientError
 from penstock_testkit import TcpProxy, connect_clickhouse
@@ -61,7 +60,7 @@ def test_a_stream_that_ends_early() -> None:
         writer.write_table(DAYS)
     whole = sink.getvalue()
     for content in (whole, whole[:-8]):  # pyarrow reads the same rows of both
-        file = _Ended(io.BytesIO(content))
+        file = CompleteFile(io.BytesIO(content), "source")
         with pa.ipc.open_stream(pa.PythonFile(file, mode="r")) as reader:
             assert reader.read_all().num_rows == DAYS.num_rows
         if content == whole:

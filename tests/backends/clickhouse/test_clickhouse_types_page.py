@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from penstock.backends.clickhouse.made import made_type
 from penstock.backends.clickhouse.source import ClickHouseSource
+from penstock.backends.clickhouse.types import MADE
 from penstock.backends.shared.arrow import TRAIT, arrow_type, kind_of
 from penstock.errors import PlanningError
 from penstock.model.tables import Column, TableRef
@@ -46,7 +46,7 @@ def test_from_clickhouse(url: str, client: Any) -> None:
 @pytest.mark.parametrize(("mine", "theirs"), lines("clickhouse/made"))
 def test_into_clickhouse(mine: str, theirs: str) -> None:
     try:
-        found = made_type(Column("c", "", False, traits={TRAIT: ARROW_TYPES[mine]}))
+        found = MADE.of_column(Column("c", "", False, traits={TRAIT: ARROW_TYPES[mine]}))
     except PlanningError:
         found = "refused"
     assert found == theirs

@@ -81,7 +81,7 @@ _WATCHED: Mapping[str, Callable[[], None]] = {
     "duckdb": lambda: before_driver("duckdb"),
     "sqlite": lambda: before_driver("sqlite3"),
     "clickhouse": lambda: before_connection(
-        "penstock.backends.clickhouse.connection", "rows", "change", "insert", "stream"
+        "penstock.backends.clickhouse.connection", "rows", "change", "insert", "batches"
     ),
     "snowflake": lambda: before_connection(
         "penstock.backends.snowflake.connection", "_executed", "described"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from typing import Any
 
 import clickhouse_connect
@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from penstock.backends.clickhouse.errors import translated
 from penstock.backends.clickhouse.location import URLS, client_options
-from penstock.errors import PermanentError
+from penstock.errors import Diagnosis, PermanentError, TransientError
 
 OLDEST = (24, 8)
 # A run's plan is in one statement.
@@ -40,6 +40,36 @@ https://arrow.apache.org/docs/format/Columnar.html#ipc-streaming-format
 """
 
 
+class CompleteFile:
+    """A file that knows its last bytes: pyarrow takes the end of the bytes, as an error of the
+    server in mid-stream leaves it, for the end of the rows."""
+
+    def __init__(self, file: Any, side: str) -> None:
+        self._file = file
+        self._side = side
+        self._last = b""
+
+    closed = False
+
+    def read(self, count: int = -1) -> bytes:
+        found = bytes(self._file.read(count) if count >= 0 else self._file.read())
+        self._last = (self._last + found[-len(END) :])[-len(END) :]
+        return found
+
+    def check(self) -> None:
+        """
+        Raises:
+            TransientError: the stream has ended early.
+        """
+        self.read()
+        if self._last != END:
+            raise TransientError(
+                f"{self._side}: the stream of rows has ended early: the server has met an error, "
+                "or the connection was lost",
+                Diagnosis(side=self._side),
+            )
+
+
 class Connection:
     """What it is asked raises the driver's errors. Threads may share it."""
 
@@ -47,6 +77,7 @@ class Connection:
         self.client = client
         self.side = side
         self.database = str(client.database)
+        self._open: Any = None
 
     def rows(self, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """
@@ -89,9 +120,31 @@ class Connection:
             table, schema.names, messages(), fmt="ArrowStream", transport_settings=headers
         )
 
-    def stream(self, query: str) -> Any:
-        """The bytes of a query's record batches, as a file."""
-        return self.client.raw_stream(query, fmt="ArrowStream")
+    def batches(self, query: str) -> Iterator[pa.RecordBatch]:
+        """The rows of a query, over a connection of its own; the first batch may have none.
+
+        Raises:
+            TransientError: the stream has ended early.
+        """
+        self._open = self.client.raw_stream(query, fmt="ArrowStream")
+        with closing(self._open):
+            file = CompleteFile(self._open, self.side)
+            with pa.ipc.open_stream(pa.PythonFile(file, mode="r")) as reader:
+                yield from reader
+            file.check()
+
+    def stream(self, query: str, count: int) -> Iterator[list[tuple[Any, ...]]]:
+        """The rows of a query, at most `count` at once."""
+        for batch in self.batches(query):
+            for start in range(0, batch.num_rows, count):
+                columns = batch.slice(start, count).columns
+                yield list(zip(*(column.to_pylist() for column in columns), strict=True))
+
+    def interrupt(self) -> None:
+        """The server ends a query whose reader has closed its connection."""
+        open_, self._open = self._open, None
+        if open_ is not None:
+            open_.close()
 
     def close(self) -> None:
         with suppress(Exception):

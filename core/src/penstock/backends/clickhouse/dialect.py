@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from penstock.backends.clickhouse.canonical import canonical, framed
-from penstock.backends.clickhouse.types import UTC
+from penstock.backends.clickhouse.types import TYPES, UTC
 from penstock.backends.sql.bounds import decimal
 from penstock.backends.sql.described import TableQuery
 from penstock.backends.sql.dialect import NEW_UUID, NOW, UTC_NOW, CatalogDialect, Type
@@ -18,21 +18,6 @@ from penstock.model.tables import TableRef
 MOST_DIGITS = 76
 OWN = "penstock_"
 """How tables of Penstock's own are called, in the control database."""
-_TAGS = {
-    "Bool": "bool",
-    **dict.fromkeys(("Int8", "UInt8", "Int16"), "int2"),
-    **dict.fromkeys(("UInt16", "Int32"), "int4"),
-    **dict.fromkeys(("UInt32", "Int64"), "int8"),
-    **dict.fromkeys(("UInt64", "Int128", "UInt128", "Int256", "UInt256", "Decimal"), "numeric"),
-    "Float32": "float4",
-    "Float64": "float8",
-    "String": "text",
-    "FixedString": "bytea",
-    **dict.fromkeys(("Enum8", "Enum16"), "enum"),
-    **dict.fromkeys(("Date", "Date32"), "date"),
-    **dict.fromkeys(("DateTime", "DateTime64"), "timestamptz"),
-    "UUID": "uuid",
-}
 _TYPES = {
     "bool": "Bool",
     "int2": "Int16",
@@ -121,7 +106,7 @@ class ClickHouseDialect(CatalogDialect):
     # Bounds
 
     def tag_of(self, type_: Type) -> str:
-        return _TAGS.get(type_.name, str(type_).lower())
+        return TYPES.tag(type_)
 
     def bound(self, bound: Bound) -> str:
         if bound.type in ("timestamp", "timestamptz"):

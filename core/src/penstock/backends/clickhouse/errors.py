@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from clickhouse_connect.driver.exceptions import ClickHouseError, OperationalError
 from urllib3.exceptions import HTTPError
 
-from penstock.backends.shared.refusals import as_planning
 from penstock.errors import (
     Diagnosis,
     PenstockError,
@@ -82,10 +81,3 @@ def translated(side: str, subject: str = "") -> Iterator[None]:
         yield
     except (ClickHouseError, HTTPError, OSError) as error:
         raise from_driver(error, side, subject) from error
-
-
-@contextmanager
-def planning(side: str, subject: str) -> Iterator[None]:
-    """Turn a server's refusal into a `PlanningError` that names the subject."""
-    with as_planning(), translated(side, subject):
-        yield

@@ -3,61 +3,34 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.types as pt
 
 from penstock.backends.api.facts import Fit, LoadRequest
 from penstock.backends.clickhouse.session import ClickHouseSession
 from penstock.backends.clickhouse.source import DIALECT, ORDER, PARTITION
-from penstock.backends.clickhouse.types import UTC, ChType, arrow_type
+from penstock.backends.clickhouse.types import ChType
 from penstock.backends.clickhouse.writer import LEAST, MOST
 from penstock.backends.shared.arrow import (
-    TRAIT,
+    arrow_type,
     held_kinds,
     is_bytes,
-    is_list,
     kind_of,
     schema_to_text,
 )
-from penstock.backends.shared.arrow import arrow_type as arrow_type_of
 from penstock.backends.shared.fitting import carried, fit_column
-from penstock.backends.shared.made_types import MadeTypes, check_type
 from penstock.backends.sql.definition import left_unlike
 from penstock.backends.sql.described import TableQuery
 from penstock.backends.sql.relations import TYPE, read_relations
 from penstock.backends.sql.rendering import Rendered, Rendering
 from penstock.errors import PlanningError, UsageError
-from penstock.model.table_model import TableDefinition
 from penstock.model.tables import Column, TableRef
 from penstock.spec.modes import Mode
 
-_TIMES = {
-    unit: f"DateTime64({digits}, '{UTC}')"
-    for unit, digits in zip(("s", "ms", "us", "ns"), (0, 3, 6, 9), strict=True)
-}
-TYPES = MadeTypes(
-    database="ClickHouse",
-    boolean="Bool",
-    signed={bits: f"Int{bits}" for bits in (8, 16, 32, 64)},
-    unsigned={bits: f"UInt{bits}" for bits in (8, 16, 32, 64)},
-    floats={32: "Float32", 64: "Float64"},
-    digits=(76, 76),
-    text="String",
-    bytes="String",
-    uuid="UUID",
-    json="String",
-    # Its own type for times of day came late, and has to be allowed.
-    time=dict.fromkeys(("s", "ms", "us", "ns"), "String"),
-    timestamp=_TIMES,
-    zoned=_TIMES,
-)
 _NULLABLE = re.compile(r"^(LowCardinality\()?Nullable\((.*)\)")
-# A type that somebody has asked for stands in our statement.
-_TYPE = re.compile(r"\s*[A-Za-z]\w*\s*(?:\((?:[^';]|'(?:[^'\\]|\\.)*')*\))?\s*")
 _REFUSED = {
     "Replicated": "replicated tables agree on parts through Keeper, and moves between them were "
     "never tried",
@@ -69,43 +42,9 @@ _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _DAY_SECONDS = 86_400
 
 
-def made_type(column: Column) -> str:
-    """The type of a column that is made for values of its type in record batches.
-
-    Raises:
-        PlanningError: there is none.
-    """
-    kind = arrow_type_of(column)
-    if is_list(kind):
-        return f"Array(Nullable({_plain(kind.value_type, column.name)}))"
-    type_ = _plain(kind, column.name)
-    return f"Nullable({type_})" if column.nullable else type_
-
-
-def _plain(kind: pa.DataType, name: str) -> str:
-    if pt.is_date(kind):
-        return "Date32"
-    return re.sub(r"^decimal\((\d+),(\d+)\)$", r"Decimal(\1, \2)", TYPES.of(kind, name))
-
-
-def defined_columns(
-    session: ClickHouseSession,
-    definition: TableDefinition,
-    columns: Sequence[Column],
-    types: Mapping[str, str],
-) -> tuple[Column, ...]:
-    """See `TargetCatalog.defined_columns`."""
-    found = []
-    for column in columns:
-        asked = types.get(column.name, "")
-        if asked:
-            check_type(_TYPE, column.name, asked)
-        alike = column.type if column.nullable else _NULLABLE.sub(r"\1\2", column.type)
-        written = asked or (alike if definition.dialect == DIALECT else made_type(column))
-        of = session.type_named(written, f"--types: column {column.name}" if asked else column.name)
-        traits = {TYPE: of, TRAIT: arrow_type(of)}
-        found.append(Column(column.name, str(of), of.nullable, traits=traits))
-    return tuple(found)
+def bare(column: Column) -> Column:
+    """A column of the server's own types, without NULL in its type where it holds none."""
+    return column if column.nullable else replace(column, type=_NULLABLE.sub(r"\1\2", column.type))
 
 
 def rendered(session: ClickHouseSession, request: LoadRequest) -> Rendered:
@@ -233,7 +172,7 @@ def is_there(session: ClickHouseSession, table: TableRef) -> bool:
 def fit(mine: Column, theirs: Column) -> Fit:
     """See `TargetCatalog.fit`. A String holds texts and bytes alike."""
     type_ = theirs.traits[TYPE]
-    if isinstance(type_, ChType) and type_.name == "String" and is_bytes(arrow_type_of(mine)):
+    if isinstance(type_, ChType) and type_.name == "String" and is_bytes(arrow_type(mine)):
         return carried(Fit(canonical="bytes"))
     return fit_column(mine, theirs)
 
@@ -249,7 +188,7 @@ def written_schema(
     fields = []
     for pair in request.pairs:
         column = by_name[pair.target]
-        kind = arrow_type_of(column)
+        kind = arrow_type(column)
         if pair.canonical == "bytes" and kind_of(kind) == "text":
             kind = pa.binary()
         ends = _ends(column.traits[TYPE], kind, int(first), int(last))

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from penstock.backends.clickhouse.session import ClickHouseSession
-from penstock.backends.clickhouse.types import ChType
+from penstock.backends.clickhouse.types import TYPES, ChType
 from penstock.backends.sql.described import TableQuery
 from penstock.backends.sql.enclosed import end_of_level
 from penstock.backends.sql.expressions import read
@@ -35,21 +35,6 @@ _INDEXES = TableQuery(
 _CLAUSE = re.compile(r" (?=(?:PARTITION BY|PRIMARY KEY|ORDER BY|SAMPLE BY|TTL|SETTINGS) )")
 _PLAIN = re.compile(r"MergeTree|(?:PARTITION|ORDER) BY .+|SETTINGS index_granularity = 8192")
 _CHECK = re.compile(r"[(,]\s*CONSTRAINT (`(?:[^`\\]|\\.)+`|\w+) CHECK ")
-_KINDS = {
-    "Bool": table_model.BOOLEAN,
-    "Float32": table_model.FLOAT,
-    "Float64": table_model.FLOAT,
-    "Decimal": table_model.DECIMAL,
-    "String": table_model.TEXT,
-    "FixedString": table_model.BYTES,
-    "Date": table_model.DATE,
-    "Date32": table_model.DATE,
-    "DateTime": table_model.MOMENT,
-    "DateTime64": table_model.MOMENT,
-    "UUID": table_model.UUID,
-    "Array": table_model.ARRAY,
-}
-_WHOLE = re.compile(r"(U?)Int(\d+)")
 _LABEL = re.compile(r"'((?:[^'\\]|\\.|'')*)'(?:\s*=\s*-?\d+)?")
 
 
@@ -115,13 +100,15 @@ def _column(column: Column, type_: ChType, kind: str, text: str, comment: str) -
 
 
 def _type(type_: ChType) -> ColumnType:
-    if whole := _WHOLE.fullmatch(type_.name):
-        return ColumnType(table_model.INTEGER, unsigned=bool(whole[1]), bits=int(whole[2]))
-    if type_.name in ("Enum8", "Enum16"):
+    kind = TYPES.line(type_).kind
+    if kind == table_model.INTEGER:
+        unsigned, _, bits = type_.name.partition("Int")
+        return ColumnType(kind, unsigned=bool(unsigned), bits=int(bits))
+    if kind == table_model.ENUM:
         found = [_LABEL.match(argument) for argument in type_.arguments]
         labels = tuple(re.sub(r"\\(.)", r"\1", each[1]) for each in found if each)
-        return ColumnType(table_model.ENUM, labels=labels)
-    return ColumnType(_KINDS.get(type_.name, table_model.OTHER))
+        return ColumnType(kind, labels=labels)
+    return ColumnType(kind)
 
 
 def _checks(made: str, names: Sequence[str]) -> Iterator[CheckModel]:

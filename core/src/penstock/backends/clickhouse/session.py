@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing
-
-import pyarrow as pa
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 
 from penstock.backends.clickhouse.connection import Connection
 from penstock.backends.clickhouse.dialect import CLICKHOUSE
-from penstock.backends.clickhouse.errors import planning, translated
+from penstock.backends.clickhouse.errors import translated
 from penstock.backends.clickhouse.types import ChType, parse
 from penstock.backends.sql.described import TableQuery
 from penstock.backends.sql.dialect import Type, raw
-from penstock.backends.sql.server.session import ServerSession
-from penstock.backends.sql.session import Row
+from penstock.backends.sql.server.session import InterruptibleSession
 from penstock.model.tables import TableRef
 
 _UUID = TableQuery("toString(uuid)", "system.tables", "database", "name")
 _TYPES = TableQuery("name, type", "system.columns", "database", "table", order="position")
 
 
-class ClickHouseSession(ServerSession):
+class ClickHouseSession(InterruptibleSession):
     """See `Session`."""
 
     connection: Connection
@@ -32,16 +29,15 @@ class ClickHouseSession(ServerSession):
         self.connection = connection
         self.side = connection.side
 
+    @property
+    def server(self) -> str:
+        return ""  # tables have UUIDs
+
     def search_path(self) -> tuple[str, ...]:
         return (self.connection.database,)
 
     def translated(self, subject: str = "") -> AbstractContextManager[None]:
         return translated(self.side, subject)
-
-    def stream(self, query: str, subject: str) -> Iterator[Row]:
-        with planning(self.side, subject), closing(self.connection.stream(query)) as found:
-            for batch in pa.ipc.open_stream(found):
-                yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
 
     def describe(self, query: str, subject: str) -> list[tuple[str, Type]]:
         found = self.fetch(f"DESCRIBE TABLE {raw(query)}", subject)
@@ -72,12 +68,12 @@ class ClickHouseSession(ServerSession):
         found = self.about(_UUID, table)
         return str(found[0][0]) if found else ""
 
-    def type_named(self, text: str, subject: str) -> ChType:
+    def type_made(self, written: str, subject: str) -> ChType:
         """A type that somebody wrote.
 
         Raises:
             PlanningError: the server has none of that name.
         """
-        literal = self.dialect.literal(text)
+        literal = self.dialect.literal(written)
         query = f"SELECT toTypeName(defaultValueOfTypeName({literal}))"
         return parse(str(self.once(query, subject)[0][0]))

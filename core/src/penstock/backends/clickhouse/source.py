@@ -10,18 +10,18 @@ from penstock.backends.api.facts import KeyStatistics, TableStatistics
 from penstock.backends.clickhouse.connection import connect
 from penstock.backends.clickhouse.modelled import model_of, others_of
 from penstock.backends.clickhouse.session import ClickHouseSession
-from penstock.backends.clickhouse.types import arrow_type
-from penstock.backends.shared.arrow import TRAIT
+from penstock.backends.clickhouse.types import TYPES
 from penstock.backends.sql import keys
-from penstock.backends.sql.definition import definition_of, plain_model
+from penstock.backends.sql.definition import definition_of
 from penstock.backends.sql.described import TableQuery
-from penstock.backends.sql.relations import TYPE
+from penstock.backends.sql.dialect import Type
+from penstock.backends.sql.server.source import ServerSource
 from penstock.backends.sql.source import SqlSource
 from penstock.errors import PlanningError
 from penstock.model.extents import Key
 from penstock.model.snapshots import Snapshot, SourceState
 from penstock.model.table_model import TableDefinition
-from penstock.model.tables import Column, Relation, TableRef
+from penstock.model.tables import Relation, TableRef
 
 DIALECT = "clickhouse"
 ORDER, PARTITION = "order", "partition"
@@ -57,46 +57,28 @@ _SIZES = _of_parts(
 )
 
 
-class ClickHouseSource(SqlSource):
-    # Parts are seen as soon as they are written.
-    settle_seconds = 0.0
+class ClickHouseSource(ServerSource[ClickHouseSession]):
+    types = TYPES
+    moment = "SELECT toString(now64(6))"
+    # What the server describes is all there is to a type; and parts tell of whatever is written.
+    described = SqlSource.described
+    may_have_moved = SqlSource.may_have_moved
 
     def __init__(self, url: str) -> None:
-        self._clickhouse = session = ClickHouseSession(connect(url, "source"))
-        super().__init__(session, session.rows_of)
-
-    def close(self) -> None:
-        self._clickhouse.connection.close()
+        super().__init__(ClickHouseSession(connect(url, "source")))
 
     def adopt(self, snapshot: Snapshot) -> None:
         raise PlanningError("source: ClickHouse has no snapshots: expected --snapshot none")
 
-    # Columns
+    # Tables
 
-    def in_arrow(self, relation: Relation, columns: Sequence[Column]) -> tuple[Column, ...]:
-        types = self.described(relation)
-        return tuple(
-            replace(
-                column,
-                nullable=types[column.name].nullable,
-                traits={TYPE: types[column.name], TRAIT: arrow_type(types[column.name])},
-            )
-            for column in columns
-        )
-
-    def definition(self, relation: Relation, *, partitioning: bool) -> TableDefinition:
-        columns = self.columns(relation)
-        if not self.is_table(relation):
-            return definition_of(DIALECT, columns, plain_model(columns))
-        assert isinstance(relation, TableRef)
-        _, sorting, partition, _, _ = self._facts(relation)
-        types = self.described(relation)
-        model = model_of(self._clickhouse, relation, columns, types, partition)
-        others = list(others_of(self._clickhouse, relation, columns))
+    def table_definition(self, table: TableRef) -> TableDefinition:
+        columns = self.columns(table)
+        _, sorting, partition, _, _ = self._facts(table)
+        model = model_of(self._session, table, columns, self.described(table), partition)
+        others = list(others_of(self._session, table, columns))
         found = definition_of(DIALECT, columns, model, others=others)
         return replace(found, content={**found.content, ORDER: sorting, PARTITION: partition})
-
-    # Sizes
 
     def _facts(self, relation: Relation) -> tuple[str, str, str, str, str]:
         """Engine, sorting key, partition key, primary key and UUID of a table."""
@@ -107,34 +89,37 @@ class ClickHouseSource(SqlSource):
     def _has_parts(self, relation: Relation) -> bool:
         return self.is_table(relation) and self._facts(relation)[0].endswith("MergeTree")
 
+    def layout(self, table: TableRef) -> tuple[str, str]:
+        return "", ""
+
     def state(self, relation: Relation) -> SourceState:
-        ((now,),) = self._session.fetch("SELECT toString(now64(6))", "state")
+        found = super().state(relation)
         if not self._has_parts(relation):
-            return SourceState("", "", str(now), "")
+            return found
         assert isinstance(relation, TableRef)
         # As of now: asked about this one alone.
         (said,) = self._session.about_all(_PARTS, [relation])[relation] or [("0", "0", "0")]
-        parts = ":".join(said)
-        return SourceState(self._facts(relation)[4], "", str(now), parts)
+        return replace(found, identity=self._facts(relation)[4], writes=":".join(said))
+
+    # Sizes
 
     def statistics(self, relation: Relation, where: str | None) -> TableStatistics:
-        self.check_where(relation, where)
-        rows, size, what = None, 0, "a query or a view"
-        if self._has_parts(relation):
-            assert isinstance(relation, TableRef)
-            rows, size, parts = self._size(relation)
+        found = super().statistics(relation, where)
+        return replace(found, sampled=found.sampled or found.default_key is not None)
+
+    def stored(self, table: TableRef) -> TableStatistics:
+        rows, size, what = None, 0, f"a table of the engine {self._facts(table)[0]}"
+        if self._has_parts(table):
+            rows, size, parts = self._size(table)
             what = f"a table of {rows:,} rows in {parts:,} parts, {size / 1e6:,.1f} MB"
-        elif self.is_table(relation):
-            what = f"a table of the engine {self._facts(relation)[0]}"
-        default = self._default_key(relation)
         return TableStatistics(
             rows=rows,
             bytes=size,
             selected=1.0,
             blocks=None,
             storage=what,
-            default_key=default,
-            sampled=default is not None or self._is_small(relation),
+            default_key=None,
+            sampled=self._is_small(table),
         )
 
     def _is_small(self, relation: Relation) -> bool:
@@ -159,13 +144,13 @@ class ClickHouseSource(SqlSource):
         parts = self._facts(relation)[3].split(", ")
         return [name for name in (part.strip("`") for part in parts) if name in names]
 
-    def _default_key(self, relation: Relation) -> str | None:
-        types = self.described(relation)
-        for name in self._primary(relation)[:1]:
-            tag = self._session.dialect.tag_of(types[name])
-            if tag in self._session.dialect.ranged and not types[name].nullable:
-                return name
-        return None
+    def leading(self, table: TableRef) -> Sequence[str]:
+        types = self.described(table)
+        return [name for name in self._primary(table)[:1] if not types[name].nullable]
+
+    def _type_of(self, relation: Relation, key: Key) -> Type:
+        found = None if key.expression else self.described(relation).get(key.text)
+        return found or super()._type_of(relation, key)
 
     def key_facts(self, relation: Relation, key: Key) -> tuple[bool, bool]:
         if key.expression:

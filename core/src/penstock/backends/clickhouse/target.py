@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 
 from penstock.backends.api.facts import Fit, LoadRequest
 from penstock.backends.clickhouse import made
@@ -15,46 +13,25 @@ from penstock.backends.clickhouse.control import ControlTables
 from penstock.backends.clickhouse.session import ClickHouseSession
 from penstock.backends.clickhouse.source import DIALECT
 from penstock.backends.clickhouse.steps import CREATE, SWAP
-from penstock.backends.clickhouse.types import arrow_type
-from penstock.backends.shared.arrow import TRAIT
+from penstock.backends.clickhouse.types import TYPES
 from penstock.backends.sql.definition import SCHEMA
 from penstock.backends.sql.load_plan import TargetTables
-from penstock.backends.sql.relations import TYPE, beside, read_columns
-from penstock.backends.sql.session import keeping
-from penstock.backends.sql.target import SqlTarget
+from penstock.backends.sql.relations import beside
+from penstock.backends.sql.server.target import ServerTarget
 from penstock.model.plans import LoadPlan, Step
 from penstock.model.table_model import TableDefinition
-from penstock.model.tables import Column, NotCopied, Relation, TableRef
+from penstock.model.tables import Column, NotCopied, TableRef
 from penstock.spec.modes import Mode
 
 
-class ClickHouseTarget(SqlTarget):
+class ClickHouseTarget(ServerTarget[ClickHouseSession]):
     capabilities = TARGET
     tables = TargetTables(DIALECT)
+    types = TYPES
 
     def __init__(self, url: str, control_schema: str) -> None:
-        self._session = ClickHouseSession(connect(url, "target"))
+        super().__init__(ClickHouseSession(connect(url, "target")))
         self.control = ControlTables(self._session, control_schema)
-
-    def close(self) -> None:
-        self._session.connection.close()
-
-    def describing(self, relations: Sequence[Relation]) -> AbstractContextManager[None]:
-        return keeping(self._session, relations)
-
-    @contextmanager
-    def _reading(self) -> Iterator[ClickHouseSession]:
-        yield self._session
-
-    def columns(self, table: TableRef) -> tuple[Column, ...]:
-        return tuple(
-            replace(
-                column,
-                nullable=column.traits[TYPE].nullable,
-                traits={**column.traits, TRAIT: arrow_type(column.traits[TYPE])},
-            )
-            for column in read_columns(self._session, table)
-        )
 
     def identity(self, table: TableRef) -> str:
         return self._session.known_uuid(table)
@@ -66,7 +43,11 @@ class ClickHouseTarget(SqlTarget):
         columns: Sequence[Column],
         types: Mapping[str, str],
     ) -> tuple[Column, ...]:
-        return made.defined_columns(self._session, definition, columns, types)
+        for name, asked in types.items():
+            self._session.type_made(TYPES.asked(name, asked), f"--types: column {name}")
+        if definition.dialect == DIALECT:
+            columns = list(map(made.bare, columns))
+        return super().defined_columns(table, definition, columns, types)
 
     def fit(self, source: Sequence[Column], target: Sequence[Column]) -> list[Fit]:
         return [made.fit(mine, theirs) for mine, theirs in zip(source, target, strict=True)]

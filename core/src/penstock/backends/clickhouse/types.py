@@ -1,31 +1,27 @@
-"""The types of columns, and in what form their values travel."""
+"""The types of columns, and what is known of each."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import pyarrow as pa
+import pyarrow.types as pt
 
+from penstock.backends.shared.arrow import arrow_type, is_list
+from penstock.backends.shared.made_types import MadeTypes
+from penstock.backends.shared.type_table import TypeLine, TypeTable
 from penstock.errors import PermanentError
+from penstock.model import table_model as model
+from penstock.model.table_model import TableDefinition
+from penstock.model.tables import Column
 
 UTC = "UTC"
-_ARROW = {
-    "Bool": pa.bool_(),
-    **{f"Int{bits}": getattr(pa, f"int{bits}")() for bits in (8, 16, 32, 64)},
-    **{f"UInt{bits}": getattr(pa, f"uint{bits}")() for bits in (8, 16, 32, 64)},
-    "Float32": pa.float32(),
-    "Float64": pa.float64(),
-    "String": pa.string(),
-    "FixedString": pa.binary(),
-    "Date": pa.date32(),
-    "Date32": pa.date32(),
-    "DateTime": pa.timestamp("s", UTC),
-    "UUID": pa.uuid(),
-}
 UNITS = {0: "s", 3: "ms", 6: "us", 9: "ns"}
 _WHOLE = re.compile(r"U?Int\d+")
+_DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
 _WORDS = re.compile(r"\s*(\w+)\s*(?:\((.*)\))?\s*", re.DOTALL)
 
 
@@ -95,31 +91,126 @@ def _arguments(text: str) -> list[str]:
     return [*parts, text[start:].strip()] if text.strip() else []
 
 
-def arrow_type(of: ChType) -> pa.DataType:
-    """In what type the values of a column travel: as text where Arrow has none for them."""
-    if of.name == "Decimal":
-        digits, scale = of.digits
-        return pa.decimal128(digits, scale) if digits <= 38 else pa.decimal256(digits, scale)
-    if of.name == "DateTime64":
-        digits = int(of.arguments[0])
-        return pa.timestamp(next(UNITS[most] for most in UNITS if digits <= most), UTC)
-    if of.name == "Array" and _plain(of.element):
-        return pa.list_(pa.field("item", arrow_type(of.element), of.element.nullable))
-    return _ARROW.get(of.name, pa.string())
+class _MadeTypes(MadeTypes):
+    """Those that are made; NULL is part of a type."""
+
+    def of_all(
+        self, columns: Sequence[Column], definition: TableDefinition, asked: Collection[str] = ()
+    ) -> dict[str, str]:
+        return {each.name: self.of_column(each) for each in columns if each.name not in asked}
+
+    def of_column(self, column: Column) -> str:
+        """
+        Parameters:
+            column: with the trait `arrow`.
+
+        Raises:
+            PlanningError: there is no type for it.
+        """
+        kind = arrow_type(column)
+        if is_list(kind):
+            return f"Array(Nullable({self.of(kind.value_type, column.name)}))"
+        type_ = self.of(kind, column.name)
+        return f"Nullable({type_})" if column.nullable else type_
+
+    def of(self, kind: pa.DataType, name: str) -> str:
+        if pt.is_date(kind):
+            return "Date32"
+        return _DECIMAL.sub(r"Decimal(\1, \2)", super().of(kind, name))
 
 
-def _plain(of: ChType) -> bool:
-    """Whether values are selected as they are."""
-    return of.name in _ARROW and of.name not in ("DateTime", "FixedString", "UUID")
+class _ChTypes(TypeTable[ChType]):
+    def line(self, type_: ChType) -> TypeLine[ChType]:
+        if type_.name == "Array" and type_.element.name in _PLAIN:
+            return _LIST
+        return super().line(type_)
+
+    def in_arrow(self, column: Column, type_: ChType) -> Column:
+        # Whoever asked for a type may have written it in another way than the server does.
+        column = replace(column, type=str(type_), nullable=type_.nullable)
+        return super().in_arrow(column, type_)
 
 
-def travelling(value: str, of: ChType) -> str:
-    """What is selected, so that the server writes it as the type in which it travels."""
-    if of.name == "DateTime":
-        return f"toDateTime64({value}, 0, '{UTC}')"
-    if of.name in ("Decimal", "DateTime64") or of.name in _ARROW:
-        return f"toString({value})" if of.name == "UUID" else value
-    if of.name == "Array" and _plain(of.element):
-        return value
-    nested = of.name in ("Array", "Map", "Tuple", "Nested")
-    return f"toJSONString({value})" if nested else f"toString({value})"
+def _list(of: ChType) -> pa.DataType:
+    return pa.list_(pa.field("item", TYPES.arrow_type(of.element), of.element.nullable))
+
+
+def _decimal(of: ChType) -> pa.DataType:
+    digits, scale = of.digits
+    return pa.decimal128(digits, scale) if digits <= 38 else pa.decimal256(digits, scale)
+
+
+def _moment(of: ChType) -> pa.DataType:
+    digits = int(of.arguments[0])
+    return pa.timestamp(next(UNITS[most] for most in UNITS if digits <= most), UTC)
+
+
+def _lowered(of: ChType) -> str:
+    return str(of).lower()
+
+
+_TIMES = {unit: f"DateTime64({digits}, '{UTC}')" for digits, unit in UNITS.items()}
+MADE = _MadeTypes(
+    database="ClickHouse",
+    boolean="Bool",
+    signed={bits: f"Int{bits}" for bits in (8, 16, 32, 64)},
+    unsigned={bits: f"UInt{bits}" for bits in (8, 16, 32, 64)},
+    floats={32: "Float32", 64: "Float64"},
+    digits=(76, 76),
+    text="String",
+    bytes="String",
+    uuid="UUID",
+    json="String",
+    # Its own type for times of day came late, and has to be allowed.
+    time=dict.fromkeys(UNITS.values(), "String"),
+    timestamp=_TIMES,
+    zoned=_TIMES,
+)
+# Those of which arrays travel as lists.
+_PLAIN: Mapping[str, TypeLine[ChType]] = {
+    "Bool": TypeLine(pa.bool_(), "bool", model.BOOLEAN),
+    "Int8": TypeLine(pa.int8(), "int2", model.INTEGER),
+    "Int16": TypeLine(pa.int16(), "int2", model.INTEGER),
+    "Int32": TypeLine(pa.int32(), "int4", model.INTEGER),
+    "Int64": TypeLine(pa.int64(), "int8", model.INTEGER),
+    "UInt8": TypeLine(pa.uint8(), "int2", model.INTEGER),
+    "UInt16": TypeLine(pa.uint16(), "int4", model.INTEGER),
+    "UInt32": TypeLine(pa.uint32(), "int8", model.INTEGER),
+    "UInt64": TypeLine(pa.uint64(), "numeric", model.INTEGER),
+    "Float32": TypeLine(pa.float32(), "float4", model.FLOAT),
+    "Float64": TypeLine(pa.float64(), "float8", model.FLOAT),
+    "String": TypeLine(pa.string(), "text", model.TEXT),
+    "Date": TypeLine(pa.date32(), "date", model.DATE),
+    "Date32": TypeLine(pa.date32(), "date", model.DATE),
+}
+_TEXT, _JSON = "toString({})", "toJSONString({})"
+_WIDE: TypeLine[ChType] = TypeLine(pa.string(), "numeric", model.INTEGER, _TEXT)
+_ENUM: TypeLine[ChType] = TypeLine(pa.string(), "enum", model.ENUM, _TEXT)
+_NESTED: TypeLine[ChType] = TypeLine(pa.string(), _lowered, travels=_JSON)
+_LIST: TypeLine[ChType] = TypeLine(_list, _lowered, model.ARRAY)
+TYPES = _ChTypes(
+    {
+        **_PLAIN,
+        **dict.fromkeys(("Int128", "UInt128", "Int256", "UInt256"), _WIDE),
+        **dict.fromkeys(("Enum8", "Enum16"), _ENUM),
+        **dict.fromkeys(("Map", "Tuple", "Nested"), _NESTED),
+        "Array": replace(_NESTED, kind=model.ARRAY),
+        "Decimal": TypeLine(_decimal, "numeric", model.DECIMAL),
+        "FixedString": TypeLine(pa.binary(), "bytea", model.BYTES),
+        "DateTime": TypeLine(
+            pa.timestamp("s", UTC),
+            "timestamptz",
+            model.MOMENT,
+            f"toDateTime64({{}}, 0, '{UTC}')",
+        ),
+        "DateTime64": TypeLine(_moment, "timestamptz", model.MOMENT),
+        "UUID": TypeLine(pa.uuid(), "uuid", model.UUID, _TEXT),
+    },
+    other=TypeLine(pa.string(), _lowered, travels=_TEXT),
+    # They travel with all of their digits.
+    finer=lambda value, of: "",
+    too_fine="",
+    made=MADE,
+    # It stands in our statement.
+    written=re.compile(r"\s*[A-Za-z]\w*\s*(?:\((?:[^';]|'(?:[^'\\]|\\.)*')*\))?\s*"),
+)

@@ -35,7 +35,7 @@ class PromisedTypes(Generic[T]):
         self._names = list(names)
         self._types = list(types)
         self._table = table
-        self._subject = subject
+        self.subject = subject
         self._rows = 0
         self.wanted = [table.arrow_type(type_) or pa.null() for type_ in types]
 
@@ -63,7 +63,7 @@ class PromisedTypes(Generic[T]):
             return uuids_of(array) if wanted == pa.uuid() else array.cast(wanted)
         except pa.ArrowInvalid as error:
             raise PermanentError(
-                f"{self._subject}: column {self._names[place]!r}, rows {self._rows + 1:,} to "
+                f"{self.subject}: column {self._names[place]!r}, rows {self._rows + 1:,} to "
                 f"{self._rows + len(array):,}: expected values of type {self._types[place]}, "
                 f"found: {error}",
                 Diagnosis(side="source"),
@@ -75,7 +75,7 @@ class PromisedTypes(Generic[T]):
             tests = map(self._table.finer, self._names, self._types)
             names = [name for name, test in zip(self._names, tests, strict=True) if test]
             raise PermanentError(
-                f"{self._subject}: column {' or '.join(map(repr, names))}, row "
+                f"{self.subject}: column {' or '.join(map(repr, names))}, row "
                 f"{self._rows + row + 1:,}: expected whole microseconds, found "
                 f"{self._table.too_fine}",
                 Diagnosis(side="source"),
