@@ -13,11 +13,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.backends.api.attempt import Attempt
+from penstock.backends.api.execution.attempt import Attempt
 from penstock.backends.clickhouse.connection import connect
-from penstock.backends.clickhouse.stages import Stages
+from penstock.backends.clickhouse.load.stages import Stages
 from penstock.backends.clickhouse.writer import INSERT_BYTES, LEAST, MOST, StageStream
-from penstock.backends.shared.arrow import schema_to_text
+from penstock.backends.shared.values.arrow import schema_to_text
 from penstock.model.extents import Whole
 from penstock.model.plans import Partition
 from penstock.model.tables import TableRef

@@ -24,8 +24,8 @@ from penstock.backends.mssql.dialect import MSSQL
 from penstock.backends.mysql.dialect import MySqlDialect
 from penstock.backends.postgresql.compare.conditions import DIALECT
 from penstock.backends.snowflake.dialect import SNOWFLAKE
+from penstock.backends.sql.definitions.rendering import Rendering, computed_columns
 from penstock.backends.sql.dialect import NOW, Dialect
-from penstock.backends.sql.rendering import Rendering, computed_columns
 from penstock.model.table_model import (
     CHECKS,
     COMMENTS,

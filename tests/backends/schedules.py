@@ -25,8 +25,8 @@ import pytest
 from penstock.backends.duckdb import database as duck_database
 from penstock.backends.parquet.storage import documents, local_uploads
 from penstock.backends.roll_forward import records, writer
-from penstock.backends.shared import attempt_files, locked_files, older_attempts
-from penstock.backends.sql.loaded_table import LoadedTable
+from penstock.backends.shared.attempts import attempt_files, locked_files, older_attempts
+from penstock.backends.sql.loads.loaded_table import LoadedTable
 from penstock.backends.sql.one_file import writer as file_writer
 from penstock.errors import PenstockError, PermanentError
 from penstock.workers.stream import Waiter

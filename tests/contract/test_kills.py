@@ -11,9 +11,13 @@ from typing import Any
 import pytest
 
 from penstock import MODES, create
-from penstock.backends.api.attempt import StagedHooks, StagedTransaction, TransactionalHooks
 from penstock.backends.api.capabilities import ROLL_FORWARD, STAGED, TRANSACTIONAL
-from penstock.backends.api.roll_forward import RollForwardHooks
+from penstock.backends.api.execution.attempt import (
+    StagedHooks,
+    StagedTransaction,
+    TransactionalHooks,
+)
+from penstock.backends.api.execution.roll_forward import RollForwardHooks
 from penstock.errors import PenstockError
 from penstock.spec.modes import MERGE, SWAP, Mode
 

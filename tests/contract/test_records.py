@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from penstock import create
-from penstock.backends.api.records import NOW, Hold, Kind, RecordStore
-from penstock.backends.shared.control_store import RecordedRuns
+from penstock.backends.api.execution.records import NOW, Hold, Kind, RecordStore
+from penstock.backends.shared.records.control_store import RecordedRuns
 from penstock.model.codec import to_json
 from penstock.model.extents import Bound, Key, KeyRange, Whole
 from penstock.model.plans import LoadPlan, Partition, PartitionPlan

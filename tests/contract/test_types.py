@@ -7,7 +7,7 @@ import re
 import pyarrow as pa
 
 from penstock import plan
-from penstock.backends.shared.arrow import arrow_type
+from penstock.backends.shared.values.arrow import arrow_type
 
 from .copying import Pair
 from .rows import KINDS

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from penstock.backends.api.control import RunRow
+from penstock.backends.api.execution.control import RunRow
 from penstock.backends.api.registry import find_backend
 from penstock.figures.advice import Facts, advice
 from penstock.figures.gather import applicable, of_run

@@ -17,9 +17,9 @@ from penstock.backends.postgresql.arrow.parsing import days, microseconds, parse
 from penstock.backends.postgresql.arrow.texts import as_json, date_text, hexadecimal
 from penstock.backends.postgresql.arrow.writing import Encoder, binary_form
 from penstock.backends.postgresql.catalog.datatypes import DataType
-from penstock.backends.shared.arrow import exactly, first_failing, own
-from penstock.backends.shared.hex_values import from_hex, uuids
-from penstock.backends.shared.text_values import Refused
+from penstock.backends.shared.values.arrow import exactly, first_failing, own
+from penstock.backends.shared.values.hex_values import from_hex, uuids
+from penstock.backends.shared.values.text_values import Refused
 from penstock.errors import PermanentError
 from penstock.model.tables import Column
 

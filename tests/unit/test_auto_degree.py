@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from penstock.backends.api.pulse import LOCKS, LOG, MOVER, WORKING
+from penstock.backends.api.optional.pulse import LOCKS, LOG, MOVER, WORKING
 from penstock.spec.degrees import Streams
 from penstock.workers.auto_degree import FIRST, AutoDegree
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 
-from penstock.backends.shared.bulk_loader import ROOM, BulkLoader
+from penstock.backends.shared.attempts.bulk_loader import ROOM, BulkLoader
 from penstock.errors import Interrupted, PermanentError
 
 BATCH = pa.RecordBatch.from_arrays([pa.array([1, 2, 3])], ["a"])

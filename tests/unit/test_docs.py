@@ -22,7 +22,8 @@ from jsonschema import Draft202012Validator
 
 import penstock
 from penstock import errors, events
-from penstock.backends.api.attempt import (
+from penstock.backends.api.backend import Backend
+from penstock.backends.api.execution.attempt import (
     AttemptLock,
     LoadStream,
     Stage,
@@ -30,15 +31,14 @@ from penstock.backends.api.attempt import (
     StagedTransaction,
     TransactionalHooks,
 )
-from penstock.backends.api.backend import Backend
-from penstock.backends.api.control import ControlStore
-from penstock.backends.api.nights import FindsGone, GroupsKeys
-from penstock.backends.api.roll_forward import (
+from penstock.backends.api.execution.control import ControlStore
+from penstock.backends.api.execution.roll_forward import (
     Pieces,
     PieceStream,
     RecordDocuments,
     RollForwardHooks,
 )
+from penstock.backends.api.optional.nights import FindsGone, GroupsKeys
 from penstock.backends.api.source import HeldSnapshot, SourceCatalog, VersionedSource
 from penstock.backends.api.target import TargetCatalog
 from penstock.backends.api.worker import Reader, Writer

@@ -16,8 +16,8 @@ from penstock.backends.duckdb.dialect import DUCKDB, condition
 from penstock.backends.duckdb.errors import translate
 from penstock.backends.duckdb.load.fitting import column_type, fit_columns
 from penstock.backends.duckdb.location import URLS
-from penstock.backends.shared.arrow import TRAIT
-from penstock.backends.sql.checksums import row_text
+from penstock.backends.shared.values.arrow import TRAIT
+from penstock.backends.sql.rows.checksums import row_text
 from penstock.errors import PermanentError, PlanningError, TransientError, UsageError
 from penstock.model.extents import (
     Bound,

@@ -14,9 +14,9 @@ from typing import Any, cast
 import pytest
 
 from penstock import CopySpec
-from penstock.backends.api.control import RunRow
-from penstock.backends.api.records import Kind, RecordStore, Row
-from penstock.backends.shared.watermark_records import WatermarkRecords
+from penstock.backends.api.execution.control import RunRow
+from penstock.backends.api.execution.records import Kind, RecordStore, Row
+from penstock.backends.shared.records.watermark_records import WatermarkRecords
 from penstock.errors import Overtaken
 from penstock.model.nights import Horizon, Night, SourceVersions, Watermark, is_behind
 from penstock.model.plans import PartitionPlan

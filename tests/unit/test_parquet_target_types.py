@@ -12,7 +12,7 @@ from penstock import PlanningError
 from penstock.backends.parquet.files.column_types import parse_type, shown, stored_as
 from penstock.backends.parquet.load.fitting import fit
 from penstock.backends.parquet.load.load_plan import defined_columns
-from penstock.backends.shared.arrow import TRAIT
+from penstock.backends.shared.values.arrow import TRAIT
 from penstock.model.tables import Column
 
 EVERY_TYPE = [

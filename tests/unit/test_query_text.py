@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.backends.postgresql.query_text import without_end
+from penstock.backends.postgresql.session.query_text import without_end
 
 
 @pytest.mark.parametrize(

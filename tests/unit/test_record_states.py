@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from penstock.backends.api.roll_forward import Piece
+from penstock.backends.api.execution.roll_forward import Piece
 from penstock.backends.roll_forward.states import (
     TRANSITIONS,
     VOID,

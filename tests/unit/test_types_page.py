@@ -9,7 +9,7 @@ from penstock.backends.duckdb.catalog.values import arrow_types
 from penstock.backends.duckdb.load.fitting import column_type
 from penstock.backends.parquet.files.column_types import stored_as
 from penstock.backends.parquet.files.types import travelling
-from penstock.backends.shared.arrow import kind_of
+from penstock.backends.shared.values.arrow import kind_of
 
 from ..types.arrow_types import ARROW_TYPES
 from ..types.reading import lines

@@ -187,7 +187,7 @@ class Sampled(Event):
     """``source`` or ``target``."""
     waits: Mapping[str, int]
     """By what they wait for, in the server's words, how many sessions; see
-    `penstock.backends.api.pulse`. Those between two statements are not among them."""
+    `penstock.backends.api.optional.pulse`. Those between two statements are not among them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

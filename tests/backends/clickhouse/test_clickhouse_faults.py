@@ -15,11 +15,11 @@ import pyarrow as pa
 import pytest
 
 from penstock import CopySpec, copy
-from penstock.backends.api.roll_forward import Piece
+from penstock.backends.api.execution.roll_forward import Piece
 from penstock.backends.clickhouse.connection import CompleteFile, Connection, connect
-from penstock.backends.clickhouse.documents import TableDocuments
 from penstock.backends.clickhouse.errors import translated
-from penstock.backends.clickhouse.stages import PREFIX, Stages
+from penstock.backends.clickhouse.load.documents import TableDocuments
+from penstock.backends.clickhouse.load.stages import PREFIX, Stages
 from penstock.errors import PenstockError, PermanentError, TransientError
 from penstock_testkit import TcpProxy, connect_clickhouse
 

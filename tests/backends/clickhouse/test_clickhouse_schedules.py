@@ -31,13 +31,14 @@ import pytest
 
 from penstock.backends.api.facts import LoadRequest
 from penstock.backends.api.worker import ARROW, Loaded
-from penstock.backends.clickhouse import stages, target, writer
+from penstock.backends.clickhouse import target, writer
 from penstock.backends.clickhouse.connection import SETTINGS, Connection
+from penstock.backends.clickhouse.load import stages
 from penstock.backends.clickhouse.target import ClickHouseTarget
 from penstock.backends.clickhouse.writer import ClickHouseWriter, Hooks
 from penstock.backends.roll_forward import records
 from penstock.backends.roll_forward import writer as roll_forward_writer
-from penstock.backends.shared.arrow import TRAIT
+from penstock.backends.shared.values.arrow import TRAIT
 from penstock.errors import TargetChanged
 from penstock.model.extents import Whole
 from penstock.model.plans import Partition, PartitionPlan

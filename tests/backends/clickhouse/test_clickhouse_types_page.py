@@ -10,7 +10,7 @@ import pytest
 
 from penstock.backends.clickhouse.source import ClickHouseSource
 from penstock.backends.clickhouse.types import MADE
-from penstock.backends.shared.arrow import TRAIT, arrow_type, kind_of
+from penstock.backends.shared.values.arrow import TRAIT, arrow_type, kind_of
 from penstock.errors import PlanningError
 from penstock.model.tables import Column, TableRef
 from penstock_testkit import connect_clickhouse

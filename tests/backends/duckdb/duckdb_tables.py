@@ -16,7 +16,7 @@ from penstock.backends.api.facts import LoadRequest
 from penstock.backends.api.worker import ARROW, Loaded, Writer
 from penstock.backends.duckdb.target import DuckTarget
 from penstock.backends.duckdb.writer import open_writer
-from penstock.backends.shared.arrow import TRAIT
+from penstock.backends.shared.values.arrow import TRAIT
 from penstock.model.extents import Bound, Extent, Key, KeyRange, Whole
 from penstock.model.plans import GIVEN, Partition, PartitionPlan
 from penstock.model.snapshots import SourceState

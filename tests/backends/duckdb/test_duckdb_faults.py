@@ -23,11 +23,11 @@ from penstock import BatchSpec, CopySpec
 from penstock.backends.api.registry import find_backend
 from penstock.backends.api.worker import ARROW
 from penstock.backends.duckdb.writer import open_writer
-from penstock.backends.shared import attempt_files
-from penstock.backends.shared.arrow import schema_to_text
-from penstock.backends.shared.attempt_files import AttemptFiles
-from penstock.backends.shared.file_stage import FileStage
-from penstock.backends.shared.locked_files import create
+from penstock.backends.shared.attempts import attempt_files
+from penstock.backends.shared.attempts.attempt_files import AttemptFiles
+from penstock.backends.shared.attempts.file_stage import FileStage
+from penstock.backends.shared.attempts.locked_files import create
+from penstock.backends.shared.values.arrow import schema_to_text
 from penstock.errors import (
     PenstockError,
     PermanentError,

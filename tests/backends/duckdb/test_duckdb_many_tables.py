@@ -11,7 +11,7 @@ import duckdb
 import pytest
 
 from penstock import BatchSpec, RunFailed, copy_all
-from penstock.backends.api.control import RunRow
+from penstock.backends.api.execution.control import RunRow
 from penstock.backends.duckdb.source import DuckSource
 from penstock.backends.duckdb.target import DuckTarget
 from penstock.backends.sql.one_file.runs import FileRuns

@@ -11,8 +11,8 @@ import pytest
 from penstock.backends.mssql.catalog.tables import CODE_PAGE
 from penstock.backends.mssql.load.code_pages import guards_of, unknown
 from penstock.backends.mssql.types import MAX, TYPES, MsType
-from penstock.backends.shared.guards import check_values
-from penstock.backends.sql.relations import TYPE
+from penstock.backends.shared.values.guards import check_values
+from penstock.backends.sql.catalog.relations import TYPE
 from penstock.errors import PermanentError
 from penstock.model.tables import Column
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
 
-from penstock.backends.api.records import NOW, Kind
+from penstock.backends.api.execution.records import NOW, Kind
 from penstock.backends.mssql import catalog
 from penstock.backends.mssql.catalog.tables import stored
 from penstock.backends.mssql.connection import LOCK_TIMEOUT

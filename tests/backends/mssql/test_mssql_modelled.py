@@ -10,8 +10,8 @@ from penstock.backends.mssql.catalog.links import is_modelled, read_comments, re
 from penstock.backends.mssql.catalog.own_parts import OwnIndex
 from penstock.backends.mssql.catalog.table_model import indexes_of
 from penstock.backends.mssql.dialect import MSSQL
-from penstock.backends.sql.foreign_keys import ForeignKeyChange
-from penstock.backends.sql.rendering import Rendering
+from penstock.backends.sql.definitions.foreign_keys import ForeignKeyChange
+from penstock.backends.sql.definitions.rendering import Rendering
 from penstock.model.table_model import (
     ACTIONS,
     ColumnModel,

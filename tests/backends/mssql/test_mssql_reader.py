@@ -13,7 +13,7 @@ import pytest
 from penstock.backends.mssql.connection import Connection
 from penstock.backends.mssql.reader import BATCH_BYTES
 from penstock.backends.mssql.types import TYPES, MsType
-from penstock.backends.shared.promised_types import PromisedTypes
+from penstock.backends.shared.values.promised_types import PromisedTypes
 from penstock.backends.sql.server.reader import BATCH_ROWS
 from penstock.errors import PermanentError
 
@@ -128,7 +128,7 @@ def asked(monkeypatch: pytest.MonkeyPatch, rows: int, size: int, seconds: float)
     driver = Slow(rows, size, seconds)
     monkeypatch.setattr(connection, "driver", driver, raising=False)
     monkeypatch.setattr(
-        "penstock.backends.shared.growing_batches.time.monotonic", lambda: driver.now
+        "penstock.backends.shared.values.growing_batches.time.monotonic", lambda: driver.now
     )
     found = connection.batches("SELECT ...", BATCH_ROWS, BATCH_BYTES)
     assert sum(batch.num_rows for batch in found) == rows

@@ -11,7 +11,7 @@ import pytest
 
 from penstock.backends.mssql.dialect import MSSQL, OLDER, MssqlDialect
 from penstock.backends.mssql.types import MsType
-from penstock.backends.sql.conditions import condition
+from penstock.backends.sql.rows.conditions import condition
 from penstock.errors import PlanningError, UsageError
 from penstock.model.extents import (
     BlockRange,

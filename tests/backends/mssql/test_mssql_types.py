@@ -8,8 +8,8 @@ import pytest
 
 from penstock.backends.mssql.source import MssqlSource
 from penstock.backends.mssql.types import MAX, TYPES, MsType, type_of
-from penstock.backends.shared.arrow import arrow_type as arrow_of
-from penstock.backends.shared.arrow import kind_of
+from penstock.backends.shared.values.arrow import arrow_type as arrow_of
+from penstock.backends.shared.values.arrow import kind_of
 from penstock.errors import PlanningError
 from penstock.model.tables import TableRef
 

@@ -16,7 +16,7 @@ from penstock.backends.mssql.load.likeness import (
     unnamed,
     with_name,
 )
-from penstock.backends.sql.index_changes import IndexChange
+from penstock.backends.sql.definitions.index_changes import IndexChange
 from penstock.model.table_model import (
     CheckModel,
     ColumnModel,

@@ -22,7 +22,7 @@ from uuid import UUID
 import pyarrow as pa
 import pytest
 
-from penstock.backends.api.attempt import LoadStream
+from penstock.backends.api.execution.attempt import LoadStream
 from penstock.backends.api.mover import Mover
 from penstock.backends.mysql.catalog.tables import table_columns
 from penstock.backends.mysql.connection import Connection, connect, kill

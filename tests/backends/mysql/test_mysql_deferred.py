@@ -12,7 +12,7 @@ import pytest
 
 import penstock
 from penstock import CopySpec
-from penstock.backends.mysql.catalog.modelled import (
+from penstock.backends.mysql.catalog.table_model import (
     clause_of,
     indexes_of,
     keys_of,

@@ -14,8 +14,8 @@ import pytest
 
 from penstock import BatchSpec, CopySpec, copy, copy_all
 from penstock.backends.mysql import target as mysql_target
-from penstock.backends.mysql.catalog.modelled import read_table
-from penstock.backends.mysql.load import made
+from penstock.backends.mysql.catalog.table_model import read_table
+from penstock.backends.mysql.load import tables as made
 from penstock.events import BatchFinished, Finished, Planned
 from penstock.model.tables import NotCopied, TableRef
 from penstock_testkit import AnyMysqlServer

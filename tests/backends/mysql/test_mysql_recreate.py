@@ -13,7 +13,7 @@ import pymysql
 import pytest
 
 from penstock import BatchSpec, CopySpec, copy, copy_all
-from penstock.backends.mysql.catalog.modelled import ReadTable, clause_of, keys_of, read_table
+from penstock.backends.mysql.catalog.table_model import ReadTable, clause_of, keys_of, read_table
 from penstock.errors import RunFailed
 from penstock.events import Event, Finished, Planned
 from penstock.model.tables import TableRef

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from penstock import CopySpec, PlanningError, Tuning, tune
-from penstock.backends.mysql.scratch import MySqlScratch
+from penstock.backends.mysql.load.scratch import MySqlScratch
 from penstock.tuning.sweep import Begun, Note
 from penstock_testkit.mysql import connect_mysql
 

@@ -8,7 +8,7 @@ import pytest
 
 from penstock.backends.mysql.source import MySqlSource
 from penstock.backends.mysql.types import TYPES
-from penstock.backends.shared.arrow import arrow_type, kind_of
+from penstock.backends.shared.values.arrow import arrow_type, kind_of
 from penstock.errors import PlanningError
 from penstock.model.tables import TableRef
 from penstock_testkit import AnyMysqlServer, connect_mysql

@@ -11,7 +11,7 @@ import pytest
 
 from penstock import CopySpec, copy, resume
 from penstock.backends.mysql import target as mysql_target
-from penstock.backends.mysql.load import made
+from penstock.backends.mysql.load import tables as made
 from penstock.events import Finished
 from penstock_testkit import AnyMysqlServer
 

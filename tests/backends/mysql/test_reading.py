@@ -22,11 +22,11 @@ import pymysql
 import pytest
 
 from penstock import PermanentError
-from penstock.backends.mysql import rows as mysql_rows
 from penstock.backends.mysql import types as mysql_types
-from penstock.backends.mysql.decoding import Decoder
 from penstock.backends.mysql.dialect import MYSQL
-from penstock.backends.mysql.rows import NO_ROWS, read_rows
+from penstock.backends.mysql.stream import rows as mysql_rows
+from penstock.backends.mysql.stream.decoding import Decoder
+from penstock.backends.mysql.stream.rows import NO_ROWS, read_rows
 from penstock.errors import StallError
 from penstock.workers.stream import Meter, Waiter
 from penstock_testkit import MysqlServer, connect_mysql, mysql_missing

@@ -20,7 +20,7 @@ from penstock.backends.api.worker import ARROW, Loaded
 from penstock.backends.parquet.target import ParquetTarget
 from penstock.backends.parquet.writer import parquet_writer
 from penstock.backends.roll_forward.writer import RollForwardWriter
-from penstock.backends.shared.arrow import TRAIT
+from penstock.backends.shared.values.arrow import TRAIT
 from penstock.model.extents import Whole
 from penstock.model.plans import GIVEN, Partition, PartitionPlan
 from penstock.model.snapshots import SourceState

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from penstock import TransientError
-from penstock.backends.api.control import RunRow
+from penstock.backends.api.execution.control import RunRow
 from penstock.backends.parquet.storage.storage import Storage
 from penstock.errors import TargetChanged
 from penstock.model.plans import Step

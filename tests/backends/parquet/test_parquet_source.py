@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.backends.parquet.files.scan import FileScan
-from penstock.backends.shared.arrow import TRAIT
+from penstock.backends.shared.values.arrow import TRAIT
 from penstock.errors import PermanentError, PlanningError, SnapshotLost, UsageError
 from penstock.model.extents import (
     Bound,

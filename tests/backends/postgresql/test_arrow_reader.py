@@ -16,7 +16,7 @@ from penstock import PermanentError
 from penstock.backends.api.worker import ARROW
 from penstock.backends.postgresql.reader import PostgresReader
 from penstock.backends.postgresql.source import PostgresSource
-from penstock.backends.shared.arrow import arrow_type
+from penstock.backends.shared.values.arrow import arrow_type
 from penstock.model.extents import Bound, Key, KeyRange, Whole
 from penstock.model.plans import Partition
 from penstock.model.tables import ColumnPair, Query, Relation, TableRef

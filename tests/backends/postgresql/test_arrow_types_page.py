@@ -10,7 +10,7 @@ from penstock.backends.postgresql.arrow.types import made_for
 from penstock.backends.postgresql.arrow.writing import Encoder
 from penstock.backends.postgresql.source import PostgresSource
 from penstock.backends.postgresql.target import PostgresTarget
-from penstock.backends.shared.arrow import arrow_type
+from penstock.backends.shared.values.arrow import arrow_type
 from penstock.model.tables import Column, TableRef
 
 from ...types.arrow_types import ARROW_TYPES

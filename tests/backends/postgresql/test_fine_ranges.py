@@ -10,7 +10,7 @@ import pytest
 
 import penstock
 from penstock import CopySpec, Finished
-from penstock.backends.postgresql.catalog.interpolation import between
+from penstock.backends.postgresql.keys.interpolation import between
 from penstock.model.extents import KeyRange
 from penstock.model.plans import PartitionPlan
 

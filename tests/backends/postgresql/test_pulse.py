@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 from penstock import copy
-from penstock.backends.api.pulse import KINDS, LOCKS, LOG, MOVER, OTHER, STORAGE, WORKING
+from penstock.backends.api.optional.pulse import KINDS, LOCKS, LOG, MOVER, OTHER, STORAGE, WORKING
 from penstock.backends.postgresql.backend import PostgresBackend
 from penstock.backends.postgresql.pulse import PostgresPulse
 from penstock.errors import PermanentError

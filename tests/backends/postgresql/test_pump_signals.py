@@ -13,9 +13,9 @@ import pytest
 from psycopg import sql
 from psycopg.pq import ExecStatus
 
-from penstock.backends.postgresql.cancellable import send, start_copy
 from penstock.backends.postgresql.connection import abandon, connect
 from penstock.backends.postgresql.native import NativeMover, pump
+from penstock.backends.postgresql.session.cancellable import send, start_copy
 from penstock.workers.stream import Meter, Waiter
 
 from ...conftest import native_missing

@@ -6,7 +6,7 @@ import pytest
 from tests.backends.conftest import Pair
 
 from penstock import PenstockError
-from penstock.backends.postgresql.cancellable import SENT_AT_ONCE
+from penstock.backends.postgresql.session.cancellable import SENT_AT_ONCE
 
 pytestmark = pytest.mark.usefixtures("both_paths")
 

@@ -10,7 +10,7 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from penstock.backends.postgresql.statements import BINARY, TEXT
+from penstock.backends.postgresql.session.statements import BINARY, TEXT
 from penstock.errors import PlanningError
 from penstock_testkit import Server
 

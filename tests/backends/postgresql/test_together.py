@@ -12,9 +12,9 @@ import pytest
 from psycopg import sql
 from psycopg.pq import PipelineStatus, TransactionStatus
 
-from penstock.backends.postgresql.cancellable import compute_all
 from penstock.backends.postgresql.connection import connect
-from penstock.backends.postgresql.statements import raw
+from penstock.backends.postgresql.session.cancellable import compute_all
+from penstock.backends.postgresql.session.statements import raw
 from penstock.errors import Interrupted, StallError
 from penstock.workers.stream import Meter, Waiter
 

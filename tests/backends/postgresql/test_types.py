@@ -10,8 +10,8 @@ import psycopg
 import pytest
 
 from penstock import PlanningError
+from penstock.backends.postgresql.session.statements import BINARY, TEXT
 from penstock.backends.postgresql.source import PostgresSource
-from penstock.backends.postgresql.statements import BINARY, TEXT
 from penstock.backends.postgresql.target import PostgresTarget
 from penstock.model.tables import TableRef
 

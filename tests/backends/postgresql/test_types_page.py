@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from penstock import PlanningError
+from penstock.backends.postgresql.session.statements import FORMATS
 from penstock.backends.postgresql.source import PostgresSource
-from penstock.backends.postgresql.statements import FORMATS
 from penstock.backends.postgresql.target import PostgresTarget
 from penstock.planning.asking.catalogs import match_columns
 

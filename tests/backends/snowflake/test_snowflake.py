@@ -17,7 +17,7 @@ import snowflake.connector
 from snowflake.connector.errors import ProgrammingError
 
 from penstock import CopySpec, copy, plan
-from penstock.backends.shared.arrow import kind_of
+from penstock.backends.shared.values.arrow import kind_of
 from penstock.backends.snowflake.catalog.names import swapped
 from penstock.backends.snowflake.connection import Connection, connect
 from penstock.backends.snowflake.errors import from_driver

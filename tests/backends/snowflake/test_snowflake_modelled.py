@@ -13,10 +13,10 @@ from penstock import CopySpec, copy
 from penstock.backends.api.facts import Siblings
 from penstock.backends.snowflake.catalog.table_model import model_of
 from penstock.backends.snowflake.dialect import SNOWFLAKE
+from penstock.backends.sql.catalog.unique_keys import DeclaredKey
+from penstock.backends.sql.definitions.foreign_keys import ForeignKeyChange
+from penstock.backends.sql.definitions.rendering import Rendering
 from penstock.backends.sql.dialect import NOW
-from penstock.backends.sql.foreign_keys import ForeignKeyChange
-from penstock.backends.sql.rendering import Rendering
-from penstock.backends.sql.unique_keys import DeclaredKey
 from penstock.events import Finished
 from penstock.model.table_model import (
     CheckModel,

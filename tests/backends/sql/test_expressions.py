@@ -7,9 +7,13 @@ import pytest
 from penstock.backends.mssql.dialect import MSSQL
 from penstock.backends.mysql.dialect import MYSQL
 from penstock.backends.postgresql.compare.conditions import DIALECT
+from penstock.backends.sql.definitions.expression_texts import (
+    written_check,
+    written_default,
+    written_value,
+)
+from penstock.backends.sql.definitions.expressions import Style, read
 from penstock.backends.sql.dialect import OCTETS
-from penstock.backends.sql.expression_texts import written_check, written_default, written_value
-from penstock.backends.sql.expressions import Style, read
 
 KINDS = {
     "a": "integer", "b": "integer", "amount": "decimal", "state": "text", "flag": "boolean",

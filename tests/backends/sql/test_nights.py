@@ -465,8 +465,8 @@ def test_two_nights_at_once(items: Ends) -> None:
 
 DYING = """
 import os, signal, sys
-from penstock.backends.sql import loaded_runs
-from penstock.backends.sql.night import DROP
+from penstock.backends.sql.loads import loaded_runs
+from penstock.backends.sql.loads.night import DROP
 from penstock.backends.sql.server.runs import ServerRuns
 from penstock.cli.main import main
 from penstock.run.state import RunState

@@ -14,7 +14,6 @@ from penstock.backends.api.capabilities import (
     SourceCapabilities,
     TargetCapabilities,
 )
-from penstock.backends.api.children import ChildRequest, PlannedChildren
 from penstock.backends.api.facts import (
     ChildTable,
     Fit,
@@ -25,6 +24,7 @@ from penstock.backends.api.facts import (
     TableStatistics,
     WeightedBound,
 )
+from penstock.backends.api.optional.children import ChildRequest, PlannedChildren
 from penstock.errors import PenstockError
 from penstock.model.extents import Bound
 from penstock.model.nights import Horizon, SourceVersions

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from penstock.backends.api.pulse import LOCKS, LOG, STORAGE, WORKING
+from penstock.backends.api.optional.pulse import LOCKS, LOG, STORAGE, WORKING
 from penstock.figures.run_report import Outlier, TimeSpent
 
 # Seconds: of a copy that is over before, nothing is worth saying.

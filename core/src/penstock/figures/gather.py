@@ -10,7 +10,7 @@ from statistics import median
 from typing import Any
 
 from penstock.backends.api.capabilities import TargetCapabilities
-from penstock.backends.api.control import ControlStore, RunRow
+from penstock.backends.api.execution.control import ControlStore, RunRow
 from penstock.figures.advice import Facts, advice
 from penstock.figures.run_report import (
     ExecutionFigures,

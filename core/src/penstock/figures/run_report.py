@@ -66,7 +66,7 @@ class WaitShare:
     wait: str
     """In the server's words."""
     kind: str
-    """See `penstock.backends.api.pulse`."""
+    """See `penstock.backends.api.optional.pulse`."""
     share: float
     """Of all sessions that were seen."""
 

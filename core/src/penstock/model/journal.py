@@ -160,7 +160,7 @@ class Waited:
     sessions: int
     """Summed over the samples, about one a second."""
     kind: str
-    """See `penstock.backends.api.pulse`."""
+    """See `penstock.backends.api.optional.pulse`."""
 
 
 @dataclass(frozen=True, slots=True)

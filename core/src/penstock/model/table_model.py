@@ -41,7 +41,8 @@ class Expression:
     text: str
     """In the words of the source's dialect."""
     meaning: Sequence[Any] | None = None
-    """The neutral tree, see `penstock.backends.sql.expressions`; None where it was not read."""
+    """The neutral tree, see `sql.definitions.expressions` of the backends; None where it was not
+    read."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from penstock.backends.api.children import Windows
 from penstock.backends.api.facts import ChildTable, KeyStatistics, SourceFile, TableStatistics
+from penstock.backends.api.optional.children import Windows
 from penstock.errors import PlanningError
 from penstock.model.extents import (
     BlockRange,

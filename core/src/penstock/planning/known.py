@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.backends.api.children import ChildRequest, PlannedChildren
 from penstock.backends.api.facts import Fit, KeyStatistics, LoadRequest, RankedBound
+from penstock.backends.api.optional.children import ChildRequest, PlannedChildren
 from penstock.errors import PenstockError
 from penstock.model.extents import Bound, Extent, Key
 from penstock.model.plans import LoadPlan

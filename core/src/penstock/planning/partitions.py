@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from penstock.backends.api.capabilities import SourceCapabilities, TargetCapabilities
-from penstock.backends.api.children import Windows
 from penstock.backends.api.facts import TableStatistics
+from penstock.backends.api.optional.children import Windows
 from penstock.errors import PlanningError
 from penstock.model.extents import Key
 from penstock.model.plans import Partition

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
-from penstock.backends.api.children import ChildRequest, PlannedChildren
 from penstock.backends.api.facts import LoadRequest, Siblings, TableStatistics
+from penstock.backends.api.optional.children import ChildRequest, PlannedChildren
 from penstock.backends.api.worker import compared_pairs
 from penstock.errors import PlanningError
 from penstock.model.plans import MERGE_STEP, LoadPlan, Partition, PartitionPlan

@@ -11,8 +11,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from penstock.backends.api.backend import WithControlDdl
-from penstock.backends.api.control import ControlStore, RunHead, RunningAttempt, RunRow, reading_run
-from penstock.backends.api.described import describing, look_ahead
+from penstock.backends.api.execution.control import (
+    ControlStore,
+    RunHead,
+    RunningAttempt,
+    RunRow,
+    reading_run,
+)
+from penstock.backends.api.optional.described import describing, look_ahead
 from penstock.backends.api.registry import ddl_scheme, find_backend
 from penstock.backends.api.source import SourceCatalog
 from penstock.backends.api.target import TargetCatalog

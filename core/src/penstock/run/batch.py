@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from penstock.backends.api.control import NewRun, RunRow, reading_run
-from penstock.backends.api.described import describing, look_ahead
+from penstock.backends.api.execution.control import NewRun, RunRow, reading_run
 from penstock.backends.api.facts import Siblings
+from penstock.backends.api.optional.described import describing, look_ahead
 from penstock.backends.api.source import HeldSnapshot, LockingSource, SourceCatalog
 from penstock.backends.api.target import TargetCatalog
 from penstock.errors import (

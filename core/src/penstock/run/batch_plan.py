@@ -8,8 +8,8 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.backends.api.described import describing
 from penstock.backends.api.facts import Siblings
+from penstock.backends.api.optional.described import describing
 from penstock.backends.api.source import SourceCatalog
 from penstock.backends.api.target import TargetCatalog
 from penstock.errors import PenstockError

@@ -6,8 +6,8 @@ from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
-from penstock.backends.api.described import describing
 from penstock.backends.api.facts import Siblings
+from penstock.backends.api.optional.described import describing
 from penstock.backends.api.source import SourceCatalog
 from penstock.backends.api.target import TargetCatalog
 from penstock.errors import PlanningError, UsageError

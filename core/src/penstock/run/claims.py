@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from penstock.backends.api.control import ControlStore, RunRow
+from penstock.backends.api.execution.control import ControlStore, RunRow
 from penstock.errors import TargetBusy
 from penstock.model.nights import check_epoch
 from penstock.model.plans import PartitionPlan

@@ -31,9 +31,9 @@ from penstock.workers.environment import worker_environment
 from penstock.workers.process import Nursery
 
 if TYPE_CHECKING:
-    from penstock.backends.api.lag import LagGauge, WithLag
-    from penstock.backends.api.pulse import WithPulse
-    from penstock.backends.api.scratch import Scratch, WithScratch
+    from penstock.backends.api.optional.lag import LagGauge, WithLag
+    from penstock.backends.api.optional.pulse import WithPulse
+    from penstock.backends.api.optional.scratch import Scratch, WithScratch
 
 _NEXT_URL = re.compile(r",(?=[a-z][a-z0-9+.-]*://)", re.IGNORECASE)
 
@@ -155,7 +155,7 @@ class Connections:
         return cast("WithScratch", self.target_backend).scratch(self.target_url, like)
 
     def wait_kind(self, side: str, wait: str) -> str:
-        """Which kind of wait one of a server's is; see `penstock.backends.api.pulse`."""
+        """Which kind of wait one of a server's is; see `penstock.backends.api.optional.pulse`."""
         backend = self.source_backend if side == "source" else self.target_backend
         return cast("WithPulse", backend).wait_kind(wait)
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
-from penstock.backends.api.control import ControlStore
+from penstock.backends.api.execution.control import ControlStore
 from penstock.backends.api.target import TargetCatalog
 from penstock.errors import (
     NoHolder,

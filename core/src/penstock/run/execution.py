@@ -9,7 +9,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from functools import cache
 from itertools import chain
 
-from penstock.backends.api.described import describing
+from penstock.backends.api.optional.described import describing
 from penstock.backends.api.source import SourceCatalog
 from penstock.errors import (
     Interrupted,

@@ -8,8 +8,8 @@ from collections.abc import Generator, Sequence
 from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING
 
-from penstock.backends.api.described import describing
-from penstock.backends.api.nights import FindsGone
+from penstock.backends.api.optional.described import describing
+from penstock.backends.api.optional.nights import FindsGone
 from penstock.backends.api.source import SourceCatalog, VersionedSource
 from penstock.backends.api.target import TargetCatalog
 from penstock.errors import (

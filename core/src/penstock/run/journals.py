@@ -47,7 +47,7 @@ from penstock.run.phases import Phases
 # a quarter of the time that went by: what is killed leaves most of it.
 FIRST, MOST = 2.0, 30.0
 WaitKind = Callable[[str, str], str]
-"""Of a side and a wait of its server, which kind it is; see `penstock.backends.api.pulse`."""
+"""Of a side and a wait of its server, which kind it is; see `backends.api.optional.pulse`."""
 
 
 def journaled(

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from fnmatch import fnmatchcase
 
-from penstock.backends.api.control import ControlStore, RunHead, RunLine, reading_run
+from penstock.backends.api.execution.control import ControlStore, RunHead, RunLine, reading_run
 from penstock.errors import UsageError
 from penstock.model.journal import KILLED, RUNNING
 from penstock.run.connections import resolve

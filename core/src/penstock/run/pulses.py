@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
-from penstock.backends.api.lag import LagGauge
-from penstock.backends.api.pulse import Pulse
+from penstock.backends.api.optional.lag import LagGauge
+from penstock.backends.api.optional.pulse import Pulse
 from penstock.errors import PenstockError
 from penstock.events import Event, Sampled, Warned
 
@@ -34,7 +34,7 @@ C = TypeVar("C", bound=_Closable)
 
 @dataclass(frozen=True, slots=True)
 class PulseEnd:
-    """A server whose sessions can be looked at; see `penstock.backends.api.pulse.WithPulse`."""
+    """A server whose sessions can be looked at; see `backends.api.optional.pulse.WithPulse`."""
 
     open: Callable[[], Pulse]
     wait_kind: Callable[[str], str]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from penstock.backends.api.control import ControlStore, RunRow
+from penstock.backends.api.execution.control import ControlStore, RunRow
 from penstock.model.plans import Partition
 from penstock.spec.modes import Mode
 

@@ -6,7 +6,7 @@ from contextlib import closing
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
-from penstock.backends.api.control import RunRow, reading_run
+from penstock.backends.api.execution.control import RunRow, reading_run
 from penstock.errors import PenstockError
 from penstock.figures.gather import report_of
 from penstock.figures.run_report import RunReport

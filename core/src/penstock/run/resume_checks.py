@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from penstock.backends.api.control import ControlStore, RunRow, reading_run
+from penstock.backends.api.execution.control import ControlStore, RunRow, reading_run
 from penstock.backends.api.source import SourceCatalog
 from penstock.backends.api.target import TargetCatalog
 from penstock.errors import PlanningError, SnapshotLost, SpecMismatch, UsageError

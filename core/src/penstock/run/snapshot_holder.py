@@ -9,7 +9,7 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 from typing import Any
 
-from penstock.backends.api.control import ControlStore, Outlook, RunRow
+from penstock.backends.api.execution.control import ControlStore, Outlook, RunRow
 from penstock.errors import PermanentError, SnapshotLost, TransientError
 from penstock.events import Event, SnapshotChanged
 from penstock.model import values

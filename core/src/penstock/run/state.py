@@ -9,7 +9,7 @@ from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from penstock.backends.api.control import ControlStore
+from penstock.backends.api.execution.control import ControlStore
 from penstock.backends.api.source import SourceCatalog
 from penstock.errors import (
     LoadLost,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from penstock.backends.api.control import RunRow
+from penstock.backends.api.execution.control import RunRow
 from penstock.errors import PenstockError
 from penstock.model.plans import Partition, PartitionPlan
 from penstock.planning.asking.search_path import with_stored_schemas

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
 
-from penstock.backends.api.control import ControlStore
+from penstock.backends.api.execution.control import ControlStore
 from penstock.errors import TargetBusy, UsageError
 from penstock.model.nights import BY_HAND, Watermark
 from penstock.run.connections import resolve

@@ -21,7 +21,7 @@ from penstock.show.text import counted, not_copied_lines, number, one_line, size
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from penstock.backends.api.control import RunRow
+    from penstock.backends.api.execution.control import RunRow
     from penstock.model.plans import PartitionPlan
     from penstock.model.tables import NotCopied
 

@@ -8,7 +8,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any
 
-from penstock.backends.api.scratch import Scratch
+from penstock.backends.api.optional.scratch import Scratch
 from penstock.errors import (
     PenstockError,
     PlanningError,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import suppress
 
-from penstock.backends.api.control import RunRow
+from penstock.backends.api.execution.control import RunRow
 from penstock.backends.api.facts import Checksum
 from penstock.backends.api.source import SourceCatalog
 from penstock.backends.api.target import TargetCatalog

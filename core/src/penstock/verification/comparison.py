@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from penstock.backends.api.control import RunRow
+from penstock.backends.api.execution.control import RunRow
 from penstock.backends.api.facts import Checksum
 from penstock.backends.api.source import SourceCatalog
 from penstock.backends.api.target import TargetCatalog

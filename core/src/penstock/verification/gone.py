@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from penstock.backends.api.control import RunRow
-from penstock.backends.api.nights import (
+from penstock.backends.api.execution.control import RunRow
+from penstock.backends.api.optional.nights import (
     Bucket,
     Chosen,
     CountsRanges,

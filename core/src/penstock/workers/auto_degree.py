@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from penstock.backends.api.pulse import LOCKS, LOG, MOVER
+from penstock.backends.api.optional.pulse import LOCKS, LOG, MOVER
 from penstock.spec.degrees import Streams
 
 FIRST = 2
@@ -99,7 +99,7 @@ class AutoDegree:
         """What the target's sessions wait for right now, and how many more a server would take.
 
         Parameters:
-            kinds: by `penstock.backends.api.pulse.KINDS`, how many sessions.
+            kinds: by `penstock.backends.api.optional.pulse.KINDS`, how many sessions.
         """
         self._room = room
         working = sum(count for kind, count in kinds.items() if kind != MOVER)

@@ -24,7 +24,7 @@ class LagBrake:
 
     Parameters:
         limit: seconds.
-        subject, hint: see `penstock.backends.api.lag.LagGauge`.
+        subject, hint: see `penstock.backends.api.optional.lag.LagGauge`.
     """
 
     def __init__(self, limit: float, subject: str, hint: str) -> None:

@@ -7,9 +7,9 @@ from datetime import date
 
 import pyarrow as pa
 
-from penstock.backends.shared.row_batches import RowBatches
-from penstock.backends.sql.conditions import condition
+from penstock.backends.shared.values.row_batches import RowBatches
 from penstock.backends.sql.one_file.reader import FileReader
+from penstock.backends.sql.rows.conditions import condition
 from penstock.model.plans import Partition
 
 from .dialect import ARROW_TYPES, SQLITE

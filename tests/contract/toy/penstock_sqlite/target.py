@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.backends.sql.load_plan import TargetTables
+from penstock.backends.sql.loads.load_plan import TargetTables
 from penstock.backends.sql.one_file.target import FileTarget
 
 from . import TARGET

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.backends.shared.file_stage import FileStage
-from penstock.backends.shared.staged import StagedWriter
+from penstock.backends.shared.attempts.file_stage import FileStage
+from penstock.backends.shared.attempts.staged import StagedWriter
 from penstock.backends.sql.one_file.loading import RowLoading
 from penstock.backends.sql.one_file.writer import FileHooks
 from penstock.errors import PermanentError

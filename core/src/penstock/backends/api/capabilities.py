@@ -59,7 +59,7 @@ class SourceCapabilities:
     shared_snapshots: bool = True
     """All partitions can be read as of one moment."""
     shows_waits: bool = False
-    """It tells what a run's sessions wait for; see `penstock.backends.api.pulse`."""
+    """It tells what a run's sessions wait for; see `penstock.backends.api.optional.pulse`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +95,7 @@ class TargetCapabilities:
     """Patterns, in lower case, of names of schemas that nobody may make there."""
     scratch: bool = False
     """A table like another one can be made there to measure loads; see
-    `penstock.backends.api.scratch`."""
+    `penstock.backends.api.optional.scratch`."""
 
 
 @dataclass(frozen=True, slots=True)

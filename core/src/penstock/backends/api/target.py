@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 from penstock.backends.api.source import Schemas
 
 if TYPE_CHECKING:
-    from penstock.backends.api.control import ControlStore
+    from penstock.backends.api.execution.control import ControlStore
     from penstock.backends.api.facts import Checksum, Fit, LoadRequest
     from penstock.model.extents import Extent, Key
     from penstock.model.plans import LoadPlan

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from penstock.backends.api.control import RunningAttempt, RunRow
-from penstock.backends.api.records import Row
-from penstock.backends.clickhouse.adding import adds_to, check_not_shut_out
-from penstock.backends.clickhouse.documents import TableDocuments
-from penstock.backends.clickhouse.loaded import changed, check_loaded, check_replaced, seen
-from penstock.backends.clickhouse.made import check_database
+from penstock.backends.api.execution.control import RunningAttempt, RunRow
+from penstock.backends.api.execution.records import Row
+from penstock.backends.clickhouse.load.adding import adds_to, check_not_shut_out
+from penstock.backends.clickhouse.load.documents import TableDocuments
+from penstock.backends.clickhouse.load.loaded_tables import (
+    changed,
+    check_loaded,
+    check_replaced,
+    seen,
+)
+from penstock.backends.clickhouse.load.stages import Stages
+from penstock.backends.clickhouse.load.steps import SWAP, Steps
+from penstock.backends.clickhouse.load.tables import check_database
 from penstock.backends.clickhouse.session import ClickHouseSession
-from penstock.backends.clickhouse.stages import Stages
-from penstock.backends.clickhouse.steps import SWAP, Steps
 from penstock.backends.roll_forward.run_store import DocumentStore
 from penstock.backends.roll_forward.runs import Runs
-from penstock.backends.shared.control_store import RecordedRuns
-from penstock.backends.shared.refusals import as_planning
+from penstock.backends.shared.attempts.refusals import as_planning
+from penstock.backends.shared.records.control_store import RecordedRuns
 from penstock.errors import Diagnosis, TargetChanged, UsageError
 from penstock.model.plans import LoadPlan, Step
 from penstock.model.records import CommitRecord

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from penstock.backends.clickhouse.canonical import canonical, framed
+from penstock.backends.clickhouse.catalog.canonical import canonical, framed
 from penstock.backends.clickhouse.types import TYPES, UTC
-from penstock.backends.sql.bounds import decimal
-from penstock.backends.sql.described import TableQuery
+from penstock.backends.sql.catalog.described import TableQuery
 from penstock.backends.sql.dialect import NEW_UUID, NOW, UTC_NOW, CatalogDialect, Type
+from penstock.backends.sql.rows.bounds import decimal
 from penstock.backends.sql.server.intervals import parse_interval
 from penstock.errors import PlanningError
 from penstock.model.extents import Bound

@@ -10,8 +10,8 @@ import pyarrow as pa
 from penstock.backends.clickhouse.connection import connect
 from penstock.backends.clickhouse.session import ClickHouseSession
 from penstock.backends.clickhouse.types import TYPES, ChType
-from penstock.backends.shared.arrow import exactly, first_failing
-from penstock.backends.shared.promised_types import PromisedTypes
+from penstock.backends.shared.values.arrow import exactly, first_failing
+from penstock.backends.shared.values.promised_types import PromisedTypes
 from penstock.backends.sql.server.reader import BATCH_ROWS, BatchQueryReader
 from penstock.errors import Diagnosis, PermanentError
 from penstock.model import values

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from penstock.backends.api.facts import KeyStatistics, TableStatistics
+from penstock.backends.clickhouse.catalog.table_model import model_of, others_of
 from penstock.backends.clickhouse.connection import connect
-from penstock.backends.clickhouse.modelled import model_of, others_of
 from penstock.backends.clickhouse.session import ClickHouseSession
 from penstock.backends.clickhouse.types import TYPES
-from penstock.backends.sql import keys
-from penstock.backends.sql.definition import definition_of
-from penstock.backends.sql.described import TableQuery
+from penstock.backends.sql.catalog import keys
+from penstock.backends.sql.catalog.described import TableQuery
+from penstock.backends.sql.definitions.definition import definition_of
 from penstock.backends.sql.dialect import Type
 from penstock.backends.sql.server.source import ServerSource
 from penstock.backends.sql.source import SqlSource

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from penstock.backends.api.facts import Fit, LoadRequest
-from penstock.backends.clickhouse import made
-from penstock.backends.clickhouse.adding import CLEAN
 from penstock.backends.clickhouse.capabilities import TARGET
 from penstock.backends.clickhouse.connection import connect
 from penstock.backends.clickhouse.control import ControlTables
+from penstock.backends.clickhouse.load import tables as made
+from penstock.backends.clickhouse.load.adding import CLEAN
+from penstock.backends.clickhouse.load.steps import CREATE, SWAP
 from penstock.backends.clickhouse.session import ClickHouseSession
 from penstock.backends.clickhouse.source import DIALECT
-from penstock.backends.clickhouse.steps import CREATE, SWAP
 from penstock.backends.clickhouse.types import TYPES
-from penstock.backends.sql.definition import SCHEMA
-from penstock.backends.sql.load_plan import TargetTables
-from penstock.backends.sql.relations import beside
+from penstock.backends.sql.catalog.relations import beside
+from penstock.backends.sql.definitions.definition import SCHEMA
+from penstock.backends.sql.loads.load_plan import TargetTables
 from penstock.backends.sql.server.target import ServerTarget
 from penstock.model.plans import LoadPlan, Step
 from penstock.model.table_model import TableDefinition

@@ -9,21 +9,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from penstock.backends.api.attempt import Attempt, Standing
-from penstock.backends.api.roll_forward import Piece
+from penstock.backends.api.execution.attempt import Attempt, Standing
+from penstock.backends.api.execution.roll_forward import Piece
 from penstock.backends.api.worker import Block, Loaded, Wait
-from penstock.backends.clickhouse.adding import check_not_shut_out
 from penstock.backends.clickhouse.connection import Connection, connect
-from penstock.backends.clickhouse.documents import TableDocuments
 from penstock.backends.clickhouse.errors import translated
-from penstock.backends.clickhouse.loaded import check_loaded
+from penstock.backends.clickhouse.load.adding import check_not_shut_out
+from penstock.backends.clickhouse.load.documents import TableDocuments
+from penstock.backends.clickhouse.load.loaded_tables import check_loaded
+from penstock.backends.clickhouse.load.stages import Stages
 from penstock.backends.clickhouse.session import ClickHouseSession
-from penstock.backends.clickhouse.stages import Stages
 from penstock.backends.roll_forward.runs import Runs
 from penstock.backends.roll_forward.writer import RollForwardWriter
-from penstock.backends.shared.arrow import Caster, schema_from_text, shown
 from penstock.backends.shared.background import Ahead
-from penstock.backends.shared.hex_values import uuid_texts
+from penstock.backends.shared.values.arrow import Caster, schema_from_text, shown
+from penstock.backends.shared.values.hex_values import uuid_texts
 from penstock.errors import Diagnosis, PermanentError
 from penstock.spec.worker_spec import WorkerSpec
 

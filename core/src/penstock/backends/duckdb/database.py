@@ -15,7 +15,7 @@ from penstock.backends.duckdb.dialect import DUCKDB, ident, literal
 from penstock.backends.duckdb.errors import is_locked, locked, planning, translated
 from penstock.backends.duckdb.load.turns import turn
 from penstock.backends.duckdb.session import DuckSession
-from penstock.backends.shared.locked_files import POLL
+from penstock.backends.shared.attempts.locked_files import POLL
 from penstock.backends.sql.one_file.database import OneFile
 from penstock.errors import PenstockError, PlanningError
 from penstock.model.tables import TableRef

@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from penstock.backends.duckdb.catalog.canonical import canonical, framed
-from penstock.backends.sql import conditions
-from penstock.backends.sql.bounds import TEXTS, TIMES, decimal
 from penstock.backends.sql.dialect import (
     CHARACTERS,
     LOWER,
@@ -21,6 +19,8 @@ from penstock.backends.sql.dialect import (
     CatalogDialect,
     Type,
 )
+from penstock.backends.sql.rows import conditions
+from penstock.backends.sql.rows.bounds import TEXTS, TIMES, decimal
 from penstock.errors import PlanningError
 from penstock.model.extents import Bound, Extent
 from penstock.model.table_model import Identity

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 
-from penstock.backends.api.control import RunRow
+from penstock.backends.api.execution.control import RunRow
 from penstock.backends.duckdb.catalog.tables import definition_of, unique_keys
 from penstock.backends.duckdb.load.numbering import ADVANCE, NUMBER, advancing, numbering
+from penstock.backends.sql.catalog.relations import read_relations
 from penstock.backends.sql.one_file.runs import FileRuns
-from penstock.backends.sql.relations import read_relations
 from penstock.model.plans import Step
 from penstock.model.tables import TableRef
 from penstock.spec.copy_spec import CopySpec

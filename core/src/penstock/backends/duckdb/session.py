@@ -12,9 +12,9 @@ from duckdb import DuckDBPyConnection
 from penstock.backends.duckdb.catalog.queries import subselect
 from penstock.backends.duckdb.dialect import DUCKDB
 from penstock.backends.duckdb.errors import planning, translated
+from penstock.backends.sql.catalog.relations import read_relations
 from penstock.backends.sql.dialect import Type
 from penstock.backends.sql.one_file.session import DriverSession
-from penstock.backends.sql.relations import read_relations
 from penstock.backends.sql.session import Row
 from penstock.model.tables import TableRef
 

@@ -7,15 +7,15 @@ from collections.abc import Mapping, Sequence
 from penstock.backends.api.facts import TableStatistics
 from penstock.backends.duckdb.catalog.definition import read_definition, read_others
 from penstock.backends.duckdb.catalog.facts import DuckCatalog
-from penstock.backends.duckdb.catalog.modelled import positions_of
 from penstock.backends.duckdb.catalog.queries import subselect
+from penstock.backends.duckdb.catalog.table_model import positions_of
 from penstock.backends.duckdb.catalog.tables import unique_keys
 from penstock.backends.duckdb.connection import connect_to_read
 from penstock.backends.duckdb.dialect import DUCKDB, GROUP_ROWS, condition
 from penstock.backends.duckdb.session import DuckSession
 from penstock.backends.duckdb.snapshot import VERSIONS, check
 from penstock.backends.shared.database_file import now
-from penstock.backends.sql.relations import TYPE, read_relations
+from penstock.backends.sql.catalog.relations import TYPE, read_relations
 from penstock.errors import PlanningError
 from penstock.model.extents import Key, Whole
 from penstock.model.snapshots import Snapshot, SourceState

@@ -20,9 +20,9 @@ from penstock.backends.duckdb.load.fitting import TEXT, column_type, fit_columns
 from penstock.backends.duckdb.load.load_plan import DuckTables
 from penstock.backends.duckdb.runs import DuckRuns
 from penstock.backends.duckdb.session import DuckSession
-from penstock.backends.shared.arrow import arrow_type
+from penstock.backends.shared.values.arrow import arrow_type
+from penstock.backends.sql.catalog.relations import TYPE
 from penstock.backends.sql.one_file.target import FileTarget
-from penstock.backends.sql.relations import TYPE
 from penstock.backends.sql.session import Session
 from penstock.errors import PlanningError
 from penstock.model.plans import LoadPlan

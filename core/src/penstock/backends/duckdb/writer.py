@@ -7,7 +7,7 @@ import pyarrow as pa
 from penstock.backends.duckdb.database import Database
 from penstock.backends.duckdb.load.loading import Loading
 from penstock.backends.duckdb.load.stage import DuckStage
-from penstock.backends.shared.staged import StagedWriter
+from penstock.backends.shared.attempts.staged import StagedWriter
 from penstock.backends.sql.one_file.writer import FileHooks
 from penstock.spec.worker_spec import WorkerSpec
 

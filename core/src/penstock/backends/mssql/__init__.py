@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from penstock.backends.api.scratch import Scratch
 from penstock.backends.mssql.capabilities import SOURCE, TARGET
 from penstock.backends.mssql.drivers.urls import AnyUrls
 from penstock.backends.shared.installed import check_installed
 from penstock.backends.sql.backend import ModularBackend
-from penstock.model.tables import TableRef
 
 # Which driver there is shows when it connects.
 check_installed("pyarrow")
@@ -20,10 +18,6 @@ class MssqlBackend(ModularBackend):
         super().preload()
         with suppress(ModuleNotFoundError):  # there may be another driver
             self._module("drivers.native")
-
-    def scratch(self, url: str, like: TableRef | None) -> Scratch:
-        made: Scratch = self._module("load.scratch").open_scratch(url, like)
-        return made
 
 
 backend = MssqlBackend(

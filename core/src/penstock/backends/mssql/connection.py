@@ -13,7 +13,7 @@ from penstock.backends.mssql.drivers.opening import open_driver
 from penstock.backends.mssql.drivers.urls import server_of_url
 from penstock.backends.mssql.errors import translated
 from penstock.backends.mssql.types import MsType
-from penstock.backends.shared.growing_batches import growing
+from penstock.backends.shared.values.growing_batches import growing
 from penstock.errors import Diagnosis, PermanentError
 
 # SQL Server 2016.

@@ -7,8 +7,8 @@ from collections.abc import Collection, Mapping, Sequence
 
 from penstock.backends.mssql.catalog.canonical import TEXT, UTF8, canonical
 from penstock.backends.mssql.types import TYPES
-from penstock.backends.sql.bounds import TEXTS, decimal
 from penstock.backends.sql.dialect import BYTES, NEW_UUID, NOW, TODAY, UTC_NOW, CatalogDialect, Type
+from penstock.backends.sql.rows.bounds import TEXTS, decimal
 from penstock.backends.sql.server.intervals import parse_interval
 from penstock.errors import PlanningError
 from penstock.model.extents import Bound, Key

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from penstock.backends.shared.refusals import as_planning
+from penstock.backends.shared.attempts.refusals import as_planning
 from penstock.errors import (
     Diagnosis,
     PenstockError,

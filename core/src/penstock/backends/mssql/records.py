@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from penstock.backends.api.records import Kind, Row
+from penstock.backends.api.execution.records import Kind, Row
 from penstock.backends.mssql.catalog.tables import made_at
 from penstock.backends.mssql.connection import LOCK_TIMEOUT, Connection
 from penstock.backends.mssql.dialect import MSSQL

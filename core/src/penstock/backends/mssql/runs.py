@@ -3,12 +3,12 @@ loaded."""
 
 from __future__ import annotations
 
-from penstock.backends.api.control import RunRow
+from penstock.backends.api.execution.control import RunRow
 from penstock.backends.mssql.catalog.tables import enabled_indexes
 from penstock.backends.mssql.load.likeness import set_identity
 from penstock.backends.mssql.records import MssqlRecords
-from penstock.backends.sql.definition import SCHEMA
-from penstock.backends.sql.index_changes import IndexChange
+from penstock.backends.sql.definitions.definition import SCHEMA
+from penstock.backends.sql.definitions.index_changes import IndexChange
 from penstock.backends.sql.server.runs import StagedRuns
 from penstock.model.plans import Step
 from penstock.model.tables import TableRef

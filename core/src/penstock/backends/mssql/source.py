@@ -32,7 +32,7 @@ from penstock.backends.mssql.dialect import BLOCKS
 from penstock.backends.mssql.session import MssqlSession
 from penstock.backends.mssql.snapshot import enter
 from penstock.backends.mssql.types import TYPES
-from penstock.backends.sql.definition import definition_of
+from penstock.backends.sql.definitions.definition import definition_of
 from penstock.backends.sql.dialect import Type
 from penstock.backends.sql.server.source import ServerSource
 from penstock.errors import PlanningError

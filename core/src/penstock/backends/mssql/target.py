@@ -16,7 +16,7 @@ from penstock.backends.mssql.records import MssqlRecords
 from penstock.backends.mssql.runs import MssqlRuns
 from penstock.backends.mssql.session import MssqlSession
 from penstock.backends.mssql.types import TYPES
-from penstock.backends.shared.arrow import arrow_type, is_list
+from penstock.backends.shared.values.arrow import arrow_type, is_list
 from penstock.backends.sql.server.target import ServerTarget
 from penstock.model.codec import from_json
 from penstock.model.plans import LoadPlan

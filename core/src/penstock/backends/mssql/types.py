@@ -10,10 +10,10 @@ from datetime import date
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.backends.shared import guards
-from penstock.backends.shared.guards import ValueGuard
-from penstock.backends.shared.made_types import MadeTypes, with_units
-from penstock.backends.shared.type_table import TypeLine, TypeTable
+from penstock.backends.shared.values import guards
+from penstock.backends.shared.values.guards import ValueGuard
+from penstock.backends.shared.values.made_types import MadeTypes, with_units
+from penstock.backends.shared.values.type_table import TypeLine, TypeTable
 from penstock.model import table_model as model
 
 MAX = -1

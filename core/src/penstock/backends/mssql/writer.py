@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from penstock.backends.api.attempt import Attempt
+from penstock.backends.api.execution.attempt import Attempt
 from penstock.backends.api.worker import Loaded
 from penstock.backends.mssql.catalog.tables import COLLATION, IDENTITY, table_columns
 from penstock.backends.mssql.connection import connect
@@ -13,7 +13,7 @@ from penstock.backends.mssql.dialect import MssqlDialect
 from penstock.backends.mssql.load.stage import BulkStage
 from penstock.backends.mssql.records import MssqlRecords
 from penstock.backends.mssql.session import MssqlSession
-from penstock.backends.shared.staged import StagedWriter
+from penstock.backends.shared.attempts.staged import StagedWriter
 from penstock.backends.sql.server.writer import ServerHooks, ServerLoading
 from penstock.errors import Diagnosis, PermanentError, TransientError
 from penstock.model.tables import Column

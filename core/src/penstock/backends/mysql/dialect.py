@@ -8,7 +8,6 @@ from dataclasses import replace
 
 from penstock.backends.mysql.catalog.canonical import canonical
 from penstock.backends.mysql.types import TYPES
-from penstock.backends.sql.bounds import TEXTS
 from penstock.backends.sql.dialect import (
     BYTES,
     CHARACTERS,
@@ -23,6 +22,7 @@ from penstock.backends.sql.dialect import (
     CatalogDialect,
     Type,
 )
+from penstock.backends.sql.rows.bounds import TEXTS
 from penstock.backends.sql.server.intervals import parse_interval
 from penstock.errors import PlanningError
 from penstock.model.extents import Bound, Key

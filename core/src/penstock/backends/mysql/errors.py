@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 import pymysql
 
-from penstock.backends.shared.refusals import as_planning
+from penstock.backends.shared.attempts.refusals import as_planning
 from penstock.errors import (
     Diagnosis,
     PenstockError,

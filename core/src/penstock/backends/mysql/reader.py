@@ -9,15 +9,15 @@ from collections.abc import Iterator
 from penstock.backends.api.worker import Block, Wait
 from penstock.backends.mysql.catalog.partitions import within
 from penstock.backends.mysql.connection import connect, kill
-from penstock.backends.mysql.decoding import Decoder
 from penstock.backends.mysql.dialect import MYSQL
 from penstock.backends.mysql.errors import translated
 from penstock.backends.mysql.location import URLS
-from penstock.backends.mysql.rows import NO_ROWS, read_rows
 from penstock.backends.mysql.session import MySqlSession
 from penstock.backends.mysql.snapshot import take
+from penstock.backends.mysql.stream.decoding import Decoder
+from penstock.backends.mysql.stream.rows import NO_ROWS, read_rows
 from penstock.backends.mysql.types import TYPES, MyType
-from penstock.backends.sql.conditions import condition
+from penstock.backends.sql.rows.conditions import condition
 from penstock.errors import PenstockError
 from penstock.model.plans import Partition
 from penstock.spec.worker_spec import WorkerSpec

@@ -8,11 +8,11 @@ from typing import Any, TypeVar
 
 import pymysql
 
-from penstock.backends.api.records import Hold, Kind, Row
+from penstock.backends.api.execution.records import Hold, Kind, Row
 from penstock.backends.mysql.connection import Connection, wait_for_locks
 from penstock.backends.mysql.dialect import MYSQL
 from penstock.backends.mysql.errors import code_of, translated
-from penstock.backends.mysql.locks import locked, release_all, try_all, try_lock
+from penstock.backends.mysql.load.locks import locked, release_all, try_all, try_lock
 from penstock.backends.mysql.session import MySqlSession
 from penstock.backends.sql.server.records import CONTROL, ControlScripts, ServerRecords
 from penstock.errors import Diagnosis, TransientError

@@ -4,28 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from penstock.backends.api.control import RunningAttempt, RunRow
-from penstock.backends.api.records import Kind, Row
+from penstock.backends.api.execution.control import RunningAttempt, RunRow
+from penstock.backends.api.execution.records import Kind, Row
 from penstock.backends.mysql.catalog.indexes import read_indexes
 from penstock.backends.mysql.catalog.tables import finding, made_at, made_of_all
 from penstock.backends.mysql.dialect import MySqlDialect, replaced
 from penstock.backends.mysql.errors import translated
-from penstock.backends.mysql.joined_steps import (
+from penstock.backends.mysql.load.joined_steps import (
     finish_together,
     note_altered,
     note_altering,
     prepare_together,
     table_of,
 )
-from penstock.backends.mysql.loaded_table import check_loaded
-from penstock.backends.mysql.presence import Presence
+from penstock.backends.mysql.load.loaded_table import check_loaded
+from penstock.backends.mysql.load.presence import Presence
 from penstock.backends.mysql.records import MySqlRecords
-from penstock.backends.sql.definition import SCHEMA
-from penstock.backends.sql.foreign_keys import RELINK, UNLINK, ForeignKeyChange
-from penstock.backends.sql.index_changes import IndexChange
-from penstock.backends.sql.load_plan import SWAP
-from penstock.backends.sql.loaded_table import LoadedTable
-from penstock.backends.sql.night import DROP
+from penstock.backends.sql.definitions.definition import SCHEMA
+from penstock.backends.sql.definitions.foreign_keys import RELINK, UNLINK, ForeignKeyChange
+from penstock.backends.sql.definitions.index_changes import IndexChange
+from penstock.backends.sql.loads.load_plan import SWAP
+from penstock.backends.sql.loads.loaded_table import LoadedTable
+from penstock.backends.sql.loads.night import DROP
 from penstock.backends.sql.server.runs import EXECUTIONS, ServerRuns
 from penstock.errors import Interrupted, PenstockError, PermanentError
 from penstock.model.plans import LoadPlan, Step

@@ -8,10 +8,10 @@ from dataclasses import replace
 
 from penstock.backends.api.facts import KeyStatistics, TableStatistics, WeightedBound
 from penstock.backends.mysql.catalog import bounds
-from penstock.backends.mysql.catalog.modelled import next_number
 from penstock.backends.mysql.catalog.partitions import partitioning, partitions_of, within
 from penstock.backends.mysql.catalog.sequences import sequences_left
 from penstock.backends.mysql.catalog.statements import read_statement
+from penstock.backends.mysql.catalog.table_model import next_number
 from penstock.backends.mysql.catalog.tables import (
     explained_rows,
     first_key,
@@ -26,16 +26,16 @@ from penstock.backends.mysql.catalog.tables import (
     unique_keys,
 )
 from penstock.backends.mysql.connection import connect, kill
-from penstock.backends.mysql.decoding import DATES
 from penstock.backends.mysql.dialect import MYSQL
 from penstock.backends.mysql.location import URLS
 from penstock.backends.mysql.session import MySqlSession
 from penstock.backends.mysql.snapshot import take
+from penstock.backends.mysql.stream.decoding import DATES
 from penstock.backends.mysql.types import types_of
-from penstock.backends.sql import keys
-from penstock.backends.sql.bounds import TEXTS
+from penstock.backends.sql.catalog import keys
+from penstock.backends.sql.catalog.relations import TYPE
 from penstock.backends.sql.dialect import BYTES, Type
-from penstock.backends.sql.relations import TYPE
+from penstock.backends.sql.rows.bounds import TEXTS
 from penstock.backends.sql.server.source import ServerSource
 from penstock.errors import PenstockError
 from penstock.model.extents import Extent, Key

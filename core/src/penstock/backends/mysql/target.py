@@ -22,19 +22,19 @@ from penstock.backends.mysql.connection import connect
 from penstock.backends.mysql.dialect import BY_BYTES, order_name, own_name
 from penstock.backends.mysql.errors import planning
 from penstock.backends.mysql.load.besides import expect_alike
-from penstock.backends.mysql.load.lines import carried
 from penstock.backends.mysql.load.loading import read_settings
-from penstock.backends.mysql.load.made import MySqlTables, made_types
 from penstock.backends.mysql.load.rehearsal import made_for_now, without_numbers
+from penstock.backends.mysql.load.tables import MySqlTables, made_types
 from penstock.backends.mysql.location import URLS
 from penstock.backends.mysql.records import MySqlRecords
 from penstock.backends.mysql.runs import MySqlRuns
 from penstock.backends.mysql.session import MySqlSession
+from penstock.backends.mysql.stream.lines import carried
 from penstock.backends.mysql.types import MyType, is_text, types_of
-from penstock.backends.shared import losses
-from penstock.backends.shared.fitting import fit_column
-from penstock.backends.sql.definition import listed_columns
-from penstock.backends.sql.relations import TYPE, read_relations
+from penstock.backends.shared.values import losses
+from penstock.backends.shared.values.fitting import fit_column
+from penstock.backends.sql.catalog.relations import TYPE, read_relations
+from penstock.backends.sql.definitions.definition import listed_columns
 from penstock.backends.sql.server.target import ServerTarget
 from penstock.errors import PlanningError
 from penstock.model.extents import Bound, Key, KeyRange

@@ -13,8 +13,8 @@ import pyarrow as pa
 from pymysql.constants import FIELD_TYPE, FLAG
 from pymysql.protocol import FieldDescriptorPacket
 
-from penstock.backends.shared.made_types import MadeTypes, with_units
-from penstock.backends.shared.type_table import TypeLine, TypeTable
+from penstock.backends.shared.values.made_types import MadeTypes, with_units
+from penstock.backends.shared.values.type_table import TypeLine, TypeTable
 from penstock.model import table_model as model
 
 DECIMAL128 = 38

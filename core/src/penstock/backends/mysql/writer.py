@@ -9,8 +9,8 @@ from typing import Any
 
 import pymysql
 
-from penstock.backends.api.attempt import Attempt, Begun, LoadStream
-from penstock.backends.api.records import NOW
+from penstock.backends.api.execution.attempt import Attempt, Begun, LoadStream
+from penstock.backends.api.execution.records import NOW
 from penstock.backends.api.worker import LINES, Block, Loaded, Wait
 from penstock.backends.mysql.catalog.tables import (
     COLUMNS,
@@ -22,28 +22,28 @@ from penstock.backends.mysql.catalog.tables import (
 from penstock.backends.mysql.connection import Answer, Connection, connect, wait_for_locks
 from penstock.backends.mysql.dialect import BY_BYTES, MYSQL
 from penstock.backends.mysql.errors import code_of, translated
-from penstock.backends.mysql.load.lines import check_carried
+from penstock.backends.mysql.load.loaded_table import Statements, check_loaded, is_sound, look
 from penstock.backends.mysql.load.loading import load_stream, read_settings
-from penstock.backends.mysql.loaded_table import Statements, check_loaded, is_sound, look
-from penstock.backends.mysql.locks import holder
+from penstock.backends.mysql.load.locks import holder
 from penstock.backends.mysql.records import DUPLICATE, MySqlRecords
 from penstock.backends.mysql.session import MySqlSession
+from penstock.backends.mysql.stream.lines import check_carried
 from penstock.backends.mysql.types import MyType, is_text
-from penstock.backends.shared.arrow import Caster, schema_from_text
-from penstock.backends.shared.refusals import started_over
-from penstock.backends.shared.transactional import TransactionalWriter
-from penstock.backends.sql.conditions import condition
-from penstock.backends.sql.loaded_table import LoadedTable
-from penstock.backends.sql.loading import (
+from penstock.backends.shared.attempts.refusals import started_over
+from penstock.backends.shared.attempts.transactional import TransactionalWriter
+from penstock.backends.shared.values.arrow import Caster, schema_from_text
+from penstock.backends.sql.catalog.relations import TYPE
+from penstock.backends.sql.loads.loaded_table import LoadedTable
+from penstock.backends.sql.loads.loading import (
     STAGE,
     SqlLoading,
     begun_record,
     completed_record,
 )
-from penstock.backends.sql.loading import (
+from penstock.backends.sql.loads.loading import (
     standing as standing_of,
 )
-from penstock.backends.sql.relations import TYPE
+from penstock.backends.sql.rows.conditions import condition
 from penstock.errors import Diagnosis, TransientError
 from penstock.model.extents import Key
 from penstock.spec.worker_spec import WorkerSpec

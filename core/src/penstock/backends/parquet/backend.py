@@ -9,7 +9,7 @@ from penstock.backends.parquet import location
 from penstock.backends.parquet.capabilities import SOURCE, TARGET
 
 if TYPE_CHECKING:
-    from penstock.backends.api.scratch import Scratch
+    from penstock.backends.api.optional.scratch import Scratch
     from penstock.backends.api.source import HeldSnapshot, SourceCatalog
     from penstock.backends.api.target import TargetCatalog
     from penstock.backends.api.worker import Reader, Writer

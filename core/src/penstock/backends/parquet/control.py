@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from secrets import token_hex
 
-from penstock.backends.api.control import RunningAttempt, RunRow
-from penstock.backends.api.records import Kind, Row
+from penstock.backends.api.execution.control import RunningAttempt, RunRow
+from penstock.backends.api.execution.records import Kind, Row
 from penstock.backends.parquet.load import manifest
 from penstock.backends.parquet.load.fence import MANIFEST, Fence
 from penstock.backends.parquet.load.steps import Steps
 from penstock.backends.parquet.storage.storage import Storage
 from penstock.backends.roll_forward.run_store import DocumentStore
 from penstock.backends.roll_forward.runs import Runs
-from penstock.backends.shared.control_store import RecordedRuns
+from penstock.backends.shared.records.control_store import RecordedRuns
 from penstock.errors import PermanentError, PlanningError, UsageError
 from penstock.model.plans import LoadPlan, Step
 from penstock.model.records import CommitRecord

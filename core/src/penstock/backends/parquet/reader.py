@@ -22,7 +22,7 @@ from penstock.backends.parquet.files.scanned import ScannedFiles
 from penstock.backends.parquet.files.types import converted
 from penstock.backends.parquet.location import parse
 from penstock.backends.parquet.storage.filesystems import file_system
-from penstock.backends.shared.batch_reader import BatchReader
+from penstock.backends.shared.values.batch_reader import BatchReader
 from penstock.model.extents import FilePart, Files, Whole
 from penstock.model.plans import Partition
 from penstock.model.tables import Located

@@ -17,8 +17,8 @@ from penstock.backends.parquet.files.scan import FileScan, whole_file
 from penstock.backends.parquet.files.scanned import ScannedFiles
 from penstock.backends.parquet.location import identity, parse
 from penstock.backends.parquet.storage.filesystems import file_system
-from penstock.backends.shared.arrow import TRAIT
-from penstock.backends.sql.checksums import canonical_texts, read_digests
+from penstock.backends.shared.values.arrow import TRAIT
+from penstock.backends.sql.rows.checksums import canonical_texts, read_digests
 from penstock.errors import SnapshotLost
 from penstock.model.extents import Extent, FilePart, Files, Key, Whole
 from penstock.model.snapshots import Snapshot, SourceState

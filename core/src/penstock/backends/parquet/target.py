@@ -13,7 +13,7 @@ from penstock.backends.parquet.load.fitting import fit_columns
 from penstock.backends.parquet.load.manifest import EVERYTHING, Manifest, selections
 from penstock.backends.parquet.location import identity
 from penstock.backends.parquet.storage.storage import open_storage
-from penstock.backends.shared.arrow import schema_from_text
+from penstock.backends.shared.values.arrow import schema_from_text
 from penstock.errors import PlanningError
 from penstock.model.extents import Extent, Key, Whole
 from penstock.model.plans import LoadPlan

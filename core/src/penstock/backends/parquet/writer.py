@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from penstock.backends.api.attempt import Attempt, Standing
-from penstock.backends.api.roll_forward import Piece
+from penstock.backends.api.execution.attempt import Attempt, Standing
+from penstock.backends.api.execution.roll_forward import Piece
 from penstock.backends.api.worker import Block, Wait
 from penstock.backends.parquet.load.fence import Fence
 from penstock.backends.parquet.load.names import new_nonce
@@ -15,8 +15,8 @@ from penstock.backends.parquet.storage.storage import Storage, open_storage
 from penstock.backends.parquet.storage.uploads import Uploads
 from penstock.backends.roll_forward.runs import Runs
 from penstock.backends.roll_forward.writer import RollForwardWriter
-from penstock.backends.shared.arrow import Caster, schema_from_text
-from penstock.backends.shared.transfer import Transfer
+from penstock.backends.shared.attempts.transfer import Transfer
+from penstock.backends.shared.values.arrow import Caster, schema_from_text
 from penstock.spec.worker_spec import WorkerSpec
 
 

@@ -16,9 +16,9 @@ from penstock.backends.postgresql.writer import postgres_writer
 from penstock.backends.shared.opening import Opening
 
 if TYPE_CHECKING:
-    from penstock.backends.api.lag import LagGauge
-    from penstock.backends.api.pulse import Pulse
-    from penstock.backends.api.scratch import Scratch
+    from penstock.backends.api.optional.lag import LagGauge
+    from penstock.backends.api.optional.pulse import Pulse
+    from penstock.backends.api.optional.scratch import Scratch
     from penstock.backends.api.source import HeldSnapshot, SnapshotSession, SourceCatalog
     from penstock.backends.api.target import TargetCatalog
     from penstock.backends.api.worker import Reader, Writer
@@ -104,7 +104,7 @@ class PostgresBackend:
         return PostgresLagGauge(url)
 
     def scratch(self, url: str, like: TableRef | None) -> Scratch:
-        from penstock.backends.postgresql.scratch import PostgresScratch  # noqa: PLC0415
+        from penstock.backends.postgresql.load.scratch import PostgresScratch  # noqa: PLC0415
 
         return PostgresScratch(url, like)
 

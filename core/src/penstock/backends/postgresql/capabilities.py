@@ -9,7 +9,7 @@ from penstock.backends.api.capabilities import (
     TargetCapabilities,
 )
 from penstock.backends.api.worker import ARROW, LINES
-from penstock.backends.postgresql.statements import FORMATS
+from penstock.backends.postgresql.session.statements import FORMATS
 from penstock.spec.modes import (
     APPEND,
     MERGE,

@@ -9,8 +9,8 @@ import psycopg
 from psycopg import sql
 from psycopg.types.json import Jsonb
 
-from penstock.backends.api.control import RunningAttempt, RunRow
-from penstock.backends.api.records import Hold, Kind, Row
+from penstock.backends.api.execution.control import RunningAttempt, RunRow
+from penstock.backends.api.execution.records import Hold, Kind, Row
 from penstock.backends.postgresql.attempt.presence import (
     enter,
     enter_all,
@@ -24,18 +24,18 @@ from penstock.backends.postgresql.ddl.links import is_restored
 from penstock.backends.postgresql.ddl.steps import SET_LOGGED, SWAP, URGENT_LOCK_MS
 from penstock.backends.postgresql.errors import translated
 from penstock.backends.postgresql.load.loaded_table import LoadedTable, changed_runs, note_tables
-from penstock.backends.postgresql.load.night import (
+from penstock.backends.postgresql.load.sequences import ADVANCE
+from penstock.backends.postgresql.new_tables.night import (
     Nightly,
     drop_stages,
     merge_all,
     storages,
     take_gone,
 )
-from penstock.backends.postgresql.load.sequences import ADVANCE
 from penstock.backends.postgresql.records import PostgresRecords
-from penstock.backends.postgresql.statements import for_server, quoted, statement
-from penstock.backends.shared.control_store import RecordedRuns
-from penstock.backends.shared.step_records import Merged
+from penstock.backends.postgresql.session.statements import for_server, quoted, statement
+from penstock.backends.shared.records.control_store import RecordedRuns
+from penstock.backends.shared.records.step_records import Merged
 from penstock.errors import Interrupted, PenstockError, PlanningError, TransientError
 from penstock.model.plans import OF_STOPPED, LoadPlan, Step
 from penstock.model.records import CommitRecord

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from penstock.backends.postgresql.connection import LOOK_LOCK, abandon, connect
 from penstock.backends.postgresql.errors import translated
-from penstock.backends.postgresql.statements import statement
+from penstock.backends.postgresql.session.statements import statement
 from penstock.errors import Diagnosis, PlanningError
 
 _OF_STANDBY = (

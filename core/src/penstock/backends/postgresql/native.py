@@ -13,7 +13,7 @@ import psycopg
 
 from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.errors import translated
-from penstock.backends.postgresql.libpq import library, pointer
+from penstock.backends.postgresql.session.libpq import library, pointer
 from penstock.backends.shared.native import native
 from penstock.errors import PenstockError
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from penstock.backends.api.pulse import LOCKS, LOG, MOVER, OTHER, STORAGE, WORKING, Waits
+from penstock.backends.api.optional.pulse import LOCKS, LOG, MOVER, OTHER, STORAGE, WORKING, Waits
 from penstock.backends.postgresql.connection import LOOK_LOCK, abandon, connect
 from penstock.backends.postgresql.errors import translated
-from penstock.backends.postgresql.statements import statement
+from penstock.backends.postgresql.session.statements import statement
 from penstock.errors import Diagnosis, PermanentError
 
 CPU = "CPU"

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from psycopg.pq import ExecStatus
 
 from penstock.backends.api.worker import ARROW, LINES, SHARED_FORMATS, Block, Wait
-from penstock.backends.postgresql.cancellable import await_copy, end_copy, send
 from penstock.backends.postgresql.catalog.columns import planned_columns, read_columns
 from penstock.backends.postgresql.catalog.queries import described_query
 from penstock.backends.postgresql.compare.conditions import select, tables_of
@@ -27,9 +26,10 @@ from penstock.backends.postgresql.native import (
     lines,
     pump,
 )
+from penstock.backends.postgresql.session.cancellable import await_copy, end_copy, send
+from penstock.backends.postgresql.session.statements import copy_format, selected, statement
 from penstock.backends.postgresql.snapshot.importing import import_locked, import_snapshot
 from penstock.backends.postgresql.snapshot.locks import join_locks
-from penstock.backends.postgresql.statements import copy_format, selected, statement
 from penstock.backends.shared.opening import Opening
 from penstock.model.plans import Partition
 from penstock.model.tables import Column, Query, Relation, TableRef
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from penstock.backends.postgresql.arrow.lines import Lines
     from penstock.backends.postgresql.arrow.reading import Decoder
     from penstock.backends.postgresql.arrow.wire import Wire
-    from penstock.backends.postgresql.asked_together import Question
+    from penstock.backends.postgresql.session.asked_together import Question
 
 # One message a row comes in; gathered, they cost one call a write. Larger gains nothing (measured).
 GATHER = 128 * 1024

@@ -11,7 +11,7 @@ from psycopg import sql
 from psycopg.pq import TransactionStatus
 from psycopg.types.json import Jsonb
 
-from penstock.backends.api.records import Hold, Kind, Row
+from penstock.backends.api.execution.records import Hold, Kind, Row
 from penstock.backends.postgresql.attempt.older_sessions import (
     Guard,
     batch_name,
@@ -21,8 +21,8 @@ from penstock.backends.postgresql.attempt.older_sessions import (
 from penstock.backends.postgresql.capabilities import TARGET
 from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.errors import planning, translated
-from penstock.backends.postgresql.statements import statement
-from penstock.backends.shared.sql_records import JSON, SqlRecords
+from penstock.backends.postgresql.session.statements import statement
+from penstock.backends.shared.records.sql_records import JSON, SqlRecords
 from penstock.errors import Diagnosis, PermanentError, PlanningError
 from penstock.spec.worker_spec import Patience
 

@@ -13,12 +13,11 @@ from psycopg import sql
 from psycopg.pq import TransactionStatus
 
 from penstock.backends.api.facts import Checksum, KeyStatistics, RankedBound, TableStatistics
-from penstock.backends.api.nights import Bucket, Chosen, KeyDigest, KeyRanges
+from penstock.backends.api.optional.nights import Bucket, Chosen, KeyDigest, KeyRanges
 from penstock.backends.postgresql.attempt.older_sessions import Guard
 from penstock.backends.postgresql.catalog.casting import castable
 from penstock.backends.postgresql.catalog.columns import columns_of
 from penstock.backends.postgresql.catalog.described import Described
-from penstock.backends.postgresql.catalog.keys import SourceKey, column_facts
 from penstock.backends.postgresql.catalog.queries import query_columns
 from penstock.backends.postgresql.catalog.relations import (
     check_readable,
@@ -65,10 +64,11 @@ from penstock.backends.postgresql.compare.gone import (
 )
 from penstock.backends.postgresql.connection import PLAN, Connection, abandon, connect
 from penstock.backends.postgresql.errors import planning, translated
+from penstock.backends.postgresql.keys.keys import SourceKey, column_facts
+from penstock.backends.postgresql.session.statements import column_list
+from penstock.backends.postgresql.session.waiting import watcher
 from penstock.backends.postgresql.snapshot.importing import REACHED, import_locked, import_snapshot
 from penstock.backends.postgresql.snapshot.locks import AT_ONCE, join_locks
-from penstock.backends.postgresql.statements import column_list
-from penstock.backends.postgresql.waiting import watcher
 from penstock.errors import PenstockError
 from penstock.model.extents import Bound, Extent, Key, Whole
 from penstock.model.nights import Horizon, SourceVersions

@@ -8,15 +8,14 @@ from functools import partial
 
 from psycopg import sql
 
-from penstock.backends.api.children import ChildRequest, PlannedChildren
-from penstock.backends.api.control import RunRow
+from penstock.backends.api.execution.control import RunRow
 from penstock.backends.api.facts import Checksum, Fit, LoadRequest
-from penstock.backends.api.nights import Bucket, Chosen, KeyDigest, KeyRanges
+from penstock.backends.api.optional.children import ChildRequest, PlannedChildren
+from penstock.backends.api.optional.nights import Bucket, Chosen, KeyDigest, KeyRanges
 from penstock.backends.api.worker import ARROW
 from penstock.backends.postgresql.attempt.older_sessions import Guard
 from penstock.backends.postgresql.attempt.stage import BY_INDEX, Stage
 from penstock.backends.postgresql.capabilities import TARGET
-from penstock.backends.postgresql.catalog.keys import check_alike
 from penstock.backends.postgresql.catalog.privileges import missing_grant
 from penstock.backends.postgresql.catalog.relations import find_by_name, find_oid, search_path
 from penstock.backends.postgresql.catalog.unique_keys import read_unique_keys
@@ -47,12 +46,13 @@ from penstock.backends.postgresql.connection import (
 )
 from penstock.backends.postgresql.control import ControlTables
 from penstock.backends.postgresql.errors import planning, translated
+from penstock.backends.postgresql.keys.keys import check_alike
 from penstock.backends.postgresql.load.fitting import fit_columns
 from penstock.backends.postgresql.load.load_plan import plan_load
-from penstock.backends.postgresql.load.night import gone_table, open_stage
 from penstock.backends.postgresql.load.target_facts import TargetFacts
-from penstock.backends.postgresql.statements import DIALECT, ident, name, rows_of
-from penstock.backends.sql.checksums import as_loaded
+from penstock.backends.postgresql.new_tables.night import gone_table, open_stage
+from penstock.backends.postgresql.session.statements import DIALECT, ident, name, rows_of
+from penstock.backends.sql.rows.checksums import as_loaded
 from penstock.model.extents import Extent, Key
 from penstock.model.plans import LoadPlan
 from penstock.model.records import CommitRecord
@@ -120,7 +120,7 @@ class PostgresTarget:
             if definition.dialect == DIALECT
         }
         if self._known is not None and contents:
-            from penstock.backends.postgresql.load.rehearsal import Rehearsals  # noqa: PLC0415 - seldom
+            from penstock.backends.postgresql.new_tables.rehearsal import Rehearsals  # noqa: PLC0415 - seldom
 
             self._known.kept(Rehearsals).expect(contents)
 
@@ -178,7 +178,7 @@ class PostgresTarget:
         types: Mapping[str, str],
     ) -> tuple[Column, ...]:
         if definition.dialect != DIALECT:
-            from penstock.backends.postgresql.load.unlike import (  # noqa: PLC0415 - Arrow
+            from penstock.backends.postgresql.new_tables.other_systems import (  # noqa: PLC0415 - Arrow
                 computing,
                 enum_types,
                 made_columns,
@@ -191,7 +191,7 @@ class PostgresTarget:
             self._made[table] = partial(made_for_columns, facts, table, columns, made, enums)
             found = made_columns(facts, table, columns, made, types, enums)
             return computing(definition.model, found, types)
-        from penstock.backends.postgresql.load.rehearsal import defined_columns, rehearsed  # noqa: PLC0415 - seldom
+        from penstock.backends.postgresql.new_tables.rehearsal import defined_columns, rehearsed  # noqa: PLC0415 - seldom
 
         self._made[table] = partial(rehearsed, self._facts(table), table, definition.content)
         return defined_columns(self._facts(table), table, definition.content)
@@ -231,12 +231,12 @@ class PostgresTarget:
             return self._connection.execute(query).rowcount > 0
 
     def plan_built(self, request: LoadRequest, merged: LoadPlan, *, replaces: bool) -> LoadPlan:
-        from penstock.backends.postgresql.load.built_night import plan_built  # noqa: PLC0415 - seldom
+        from penstock.backends.postgresql.new_tables.built_night import plan_built  # noqa: PLC0415 - seldom
 
         return plan_built(self._facts(request.target), request, merged, replaces=replaces)
 
     def plan_children(self, request: ChildRequest) -> PlannedChildren:
-        from penstock.backends.postgresql.load.children import plan_children  # noqa: PLC0415 - seldom
+        from penstock.backends.postgresql.new_tables.children import plan_children  # noqa: PLC0415 - seldom
 
         return plan_children(self._facts(request.table), self._control_schema, request)
 

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING
 from psycopg import sql
 from psycopg.types.json import Jsonb
 
-from penstock.backends.api.attempt import Attempt, Begun, LoadStream, Standing
+from penstock.backends.api.execution.attempt import Attempt, Begun, LoadStream, Standing
 from penstock.backends.api.worker import Loaded, Wait
 from penstock.backends.postgresql.attempt.older_sessions import Guard, end_session
 from penstock.backends.postgresql.attempt.replacing import Replaced
-from penstock.backends.postgresql.cancellable import compute_all
 from penstock.backends.postgresql.connection import LOOK_LOCK, Connection, abandon, connect
 from penstock.backends.postgresql.errors import translated
 from penstock.backends.postgresql.load.copy_stream import CopyStream
 from penstock.backends.postgresql.load.loaded_table import LoadedTable
-from penstock.backends.postgresql.statements import for_server, quoted, statement
-from penstock.backends.shared.refusals import load_lost
-from penstock.backends.shared.transactional import TransactionalWriter
+from penstock.backends.postgresql.session.cancellable import compute_all
+from penstock.backends.postgresql.session.statements import for_server, quoted, statement
+from penstock.backends.shared.attempts.refusals import load_lost
+from penstock.backends.shared.attempts.transactional import TransactionalWriter
 from penstock.model.codec import to_json
 from penstock.spec.worker_spec import Patience, WorkerSpec
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from penstock.backends.api.roll_forward import Pieces, RecordDocuments
+from penstock.backends.api.execution.roll_forward import Pieces, RecordDocuments
 from penstock.backends.roll_forward.documents import decode, encode
 from penstock.backends.roll_forward.states import (
     VOID,

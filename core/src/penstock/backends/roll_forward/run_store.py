@@ -13,13 +13,13 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TypeVar
 
-from penstock.backends.api.records import NOW, Hold, Kind, RecordStore, Row
-from penstock.backends.api.roll_forward import RecordDocuments
+from penstock.backends.api.execution.records import NOW, Hold, Kind, RecordStore, Row
+from penstock.backends.api.execution.roll_forward import RecordDocuments
 from penstock.backends.roll_forward.documents import decode, encode
 from penstock.backends.roll_forward.runs import PlanDocument, RunDocument, Runs
 from penstock.backends.roll_forward.series import committed_in_series
 from penstock.backends.roll_forward.states import Record, now
-from penstock.backends.shared.refusals import not_committed
+from penstock.backends.shared.attempts.refusals import not_committed
 from penstock.model.codec import from_json, to_json
 from penstock.model.snapshots import Snapshot, SourceState
 from penstock.spec.worker_spec import Patience

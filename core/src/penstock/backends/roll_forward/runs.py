@@ -13,7 +13,7 @@ from functools import cached_property
 from secrets import token_hex
 from typing import Any
 
-from penstock.backends.api.roll_forward import Pieces, RecordDocuments
+from penstock.backends.api.execution.roll_forward import Pieces, RecordDocuments
 from penstock.backends.roll_forward.documents import decode, encode
 from penstock.backends.roll_forward.records import Records
 from penstock.errors import Diagnosis, PermanentError

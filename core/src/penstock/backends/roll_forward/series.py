@@ -11,11 +11,11 @@ import hashlib
 from dataclasses import dataclass, field
 from secrets import token_hex
 
-from penstock.backends.api.roll_forward import RecordDocuments
+from penstock.backends.api.execution.roll_forward import RecordDocuments
 from penstock.backends.roll_forward.documents import decode, encode
 from penstock.backends.roll_forward.runs import Runs
 from penstock.backends.roll_forward.states import Record
-from penstock.backends.shared.refusals import loaded_already
+from penstock.backends.shared.attempts.refusals import loaded_already
 from penstock.model.codec import JsonForm, to_json
 
 

@@ -13,7 +13,7 @@ from enum import StrEnum
 from secrets import token_hex
 from typing import Any
 
-from penstock.backends.api.roll_forward import Piece
+from penstock.backends.api.execution.roll_forward import Piece
 from penstock.model.codec import OMITTED, JsonForm
 from penstock.model.records import Spent
 

@@ -6,14 +6,14 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 
-from penstock.backends.api.attempt import Attempt, Write
-from penstock.backends.api.roll_forward import PieceStream, RollForwardHooks
+from penstock.backends.api.execution.attempt import Attempt, Write
+from penstock.backends.api.execution.roll_forward import PieceStream, RollForwardHooks
 from penstock.backends.api.worker import Loaded, Wait
 from penstock.backends.roll_forward.records import Records
 from penstock.backends.roll_forward.runs import Runs
 from penstock.backends.roll_forward.series import Claim, claim_partition
 from penstock.backends.roll_forward.states import State, committed
-from penstock.backends.shared.refusals import check_standing, started_over
+from penstock.backends.shared.attempts.refusals import check_standing, started_over
 from penstock.errors import Diagnosis, PenstockError, TargetChanged, TransientError
 from penstock.model.plans import Partition
 from penstock.spec.worker_spec import WorkerSpec

@@ -11,7 +11,7 @@ import shutil
 from abc import ABC, abstractmethod
 from contextlib import suppress
 
-from penstock.backends.shared.locked_files import is_locked, locked
+from penstock.backends.shared.attempts.locked_files import is_locked, locked
 from penstock.backends.shared.scratch_schema import NAMED, NEEDED_BY, scratch_name
 from penstock.errors import Diagnosis, PlanningError, TransientError
 from penstock.model.tables import TableRef

@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from contextlib import AbstractContextManager, closing
 from typing import ClassVar, Generic, Protocol, TypeVar
 
-from penstock.backends.api.scratch import PREFIX
+from penstock.backends.api.optional.scratch import PREFIX
 from penstock.model.tables import TableRef
 
 NEEDED_BY = "penstock tune"

@@ -9,9 +9,9 @@ from dataclasses import replace
 from penstock.backends.snowflake.catalog.canonical import canonical
 from penstock.backends.snowflake.catalog.names import shown, swapped
 from penstock.backends.snowflake.types import TYPES
-from penstock.backends.sql.bounds import TEXTS
-from penstock.backends.sql.described import TableQuery
+from penstock.backends.sql.catalog.described import TableQuery
 from penstock.backends.sql.dialect import NEW_UUID, NOW, UTC_NOW, CatalogDialect, Type
+from penstock.backends.sql.rows.bounds import TEXTS
 from penstock.errors import PlanningError
 from penstock.model.extents import Bound
 from penstock.model.table_model import Identity

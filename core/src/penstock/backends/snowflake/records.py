@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import Any, TypeVar
 
-from penstock.backends.api.records import Hold, Kind, Row
+from penstock.backends.api.execution.records import Hold, Kind, Row
 from penstock.backends.snowflake.catalog.names import shown
 from penstock.backends.snowflake.catalog.tables import facts_of
 from penstock.backends.snowflake.connection import Connection, Error

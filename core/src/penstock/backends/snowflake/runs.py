@@ -5,14 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from penstock.backends.api.control import RunRow
+from penstock.backends.api.execution.control import RunRow
 from penstock.backends.snowflake.catalog.table_model import foreign_keys
 from penstock.backends.snowflake.errors import translated
 from penstock.backends.snowflake.records import SnowflakeRecords
-from penstock.backends.sql.definition import SCHEMA
-from penstock.backends.sql.foreign_keys import ForeignKeyChange
-from penstock.backends.sql.load_plan import SWAP
-from penstock.backends.sql.relations import read_relations
+from penstock.backends.sql.catalog.relations import read_relations
+from penstock.backends.sql.definitions.definition import SCHEMA
+from penstock.backends.sql.definitions.foreign_keys import ForeignKeyChange
+from penstock.backends.sql.loads.load_plan import SWAP
 from penstock.backends.sql.server.runs import MOST_NAMES, StagedRuns
 from penstock.backends.sql.session import keeping
 from penstock.errors import PenstockError

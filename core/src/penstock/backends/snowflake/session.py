@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager
 
-from penstock.backends.shared.refusals import as_planning
+from penstock.backends.shared.attempts.refusals import as_planning
 from penstock.backends.snowflake.catalog.names import swapped
 from penstock.backends.snowflake.connection import Connection
 from penstock.backends.snowflake.dialect import SNOWFLAKE

@@ -11,7 +11,7 @@ from penstock.backends.snowflake.connection import connect
 from penstock.backends.snowflake.dialect import SNOWFLAKE
 from penstock.backends.snowflake.session import SnowflakeSession
 from penstock.backends.snowflake.types import TYPES
-from penstock.backends.sql.definition import definition_of
+from penstock.backends.sql.definitions.definition import definition_of
 from penstock.backends.sql.server.source import ServerSource
 from penstock.model.extents import Key
 from penstock.model.snapshots import Snapshot

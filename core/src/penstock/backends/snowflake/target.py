@@ -13,7 +13,7 @@ from penstock.backends.snowflake.records import SnowflakeRecords
 from penstock.backends.snowflake.runs import SnowflakeRuns
 from penstock.backends.snowflake.session import SnowflakeSession
 from penstock.backends.snowflake.types import SEMI_STRUCTURED, TYPES
-from penstock.backends.sql.relations import TYPE
+from penstock.backends.sql.catalog.relations import TYPE
 from penstock.backends.sql.server.target import ServerTarget
 from penstock.model.tables import Column
 

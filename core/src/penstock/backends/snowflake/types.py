@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 from snowflake.connector.constants import FIELD_ID_TO_NAME
 
-from penstock.backends.shared.made_types import MadeTypes, with_units
-from penstock.backends.shared.type_table import TypeLine, TypeTable
+from penstock.backends.shared.values.made_types import MadeTypes, with_units
+from penstock.backends.shared.values.type_table import TypeLine, TypeTable
 
 _NAMES = {"FIXED": "number", "REAL": "float", "TEXT": "varchar", "TIMESTAMP": "timestamp_ntz"}
 # Whole numbers of at most this many digits: their tags, and the integers that they travel as. Of 19

@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from penstock.backends.api.attempt import Attempt
-from penstock.backends.api.records import Kind
-from penstock.backends.shared.refusals import record_gone
-from penstock.backends.shared.staged import StagedWriter
+from penstock.backends.api.execution.attempt import Attempt
+from penstock.backends.api.execution.records import Kind
+from penstock.backends.shared.attempts.refusals import record_gone
+from penstock.backends.shared.attempts.staged import StagedWriter
 from penstock.backends.snowflake.connection import connect
 from penstock.backends.snowflake.load.stage import UploadStage
 from penstock.backends.snowflake.records import SnowflakeRecords

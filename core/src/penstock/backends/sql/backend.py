@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import Any, Protocol
 
 from penstock.backends.api.capabilities import SourceCapabilities, TargetCapabilities
-from penstock.backends.api.scratch import Scratch
+from penstock.backends.api.optional.scratch import Scratch
 from penstock.backends.api.source import HeldSnapshot, SourceCatalog
 from penstock.backends.api.target import TargetCatalog
 from penstock.backends.api.worker import Reader, Writer
@@ -30,8 +30,8 @@ class ModularBackend:
     Parameters:
         package: has the modules `source`, with `open_source`, `target`, with `open_target`,
             `reader`, with `open_reader`, `writer`, with `open_writer`; and where it has the
-            capability, `snapshot`, with `hold_snapshot`, `records`, with `ddl`, and `scratch`, with
-            `open_scratch`. Each of these takes what the method of this class takes.
+            capability, `snapshot`, with `hold_snapshot`, `records`, with `ddl`, and `load.scratch`,
+            with `open_scratch`. Each of these takes what the method of this class takes.
         kinds, rewrites, snapshot_burden: see `Backend`.
     """
 
@@ -103,5 +103,5 @@ class ModularBackend:
         return str(self._module("records").ddl(control_schema))
 
     def scratch(self, url: str, like: TableRef | None) -> Scratch:
-        made: Scratch = self._module("scratch").open_scratch(self._opened(url), like)
+        made: Scratch = self._module("load.scratch").open_scratch(self._opened(url), like)
         return made

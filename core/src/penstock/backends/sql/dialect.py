@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from string import whitespace
 from typing import Any
 
-from penstock.backends.sql.bounds import WHOLE_NUMBERS, check_whole, decimal, hexadecimal
-from penstock.backends.sql.described import TableQuery
+from penstock.backends.sql.catalog.described import TableQuery
+from penstock.backends.sql.rows.bounds import WHOLE_NUMBERS, check_whole, decimal, hexadecimal
 from penstock.errors import PlanningError
 from penstock.model import values
 from penstock.model.extents import Bound, Key

@@ -6,13 +6,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 
 from penstock.backends.api.facts import Checksum, KeyStatistics, RankedBound, WeightedBound
-from penstock.backends.sql import keys
-from penstock.backends.sql.bounds import check_ranged
-from penstock.backends.sql.checksums import canonical_texts, read_checksum, read_digests
-from penstock.backends.sql.conditions import condition
-from penstock.backends.sql.definition import definition_of, plain_model
+from penstock.backends.sql.catalog import keys
+from penstock.backends.sql.catalog.relations import (
+    find_relation,
+    matching,
+    read_columns,
+    read_relations,
+)
+from penstock.backends.sql.definitions.definition import definition_of, plain_model
 from penstock.backends.sql.dialect import BYTES, Type
-from penstock.backends.sql.relations import find_relation, matching, read_columns, read_relations
+from penstock.backends.sql.rows.bounds import check_ranged
+from penstock.backends.sql.rows.checksums import canonical_texts, read_checksum, read_digests
+from penstock.backends.sql.rows.conditions import condition
 from penstock.backends.sql.session import Session, closed, keeping
 from penstock.model.extents import Bound, Extent, Key, Whole
 from penstock.model.snapshots import SourceState

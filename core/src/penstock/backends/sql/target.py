@@ -7,20 +7,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 
 from penstock.backends.api.capabilities import TargetCapabilities
-from penstock.backends.api.control import ControlStore, RunRow
+from penstock.backends.api.execution.control import ControlStore, RunRow
 from penstock.backends.api.facts import Checksum
-from penstock.backends.api.nights import Bucket, Chosen, KeyDigest, KeyRanges
-from penstock.backends.sql.checksums import (
-    as_loaded,
-    canonical_texts,
-    read_checksum,
-    read_digests,
-)
-from penstock.backends.sql.conditions import condition
-from penstock.backends.sql.gone import TargetKeys
-from penstock.backends.sql.load_plan import TargetTables
-from penstock.backends.sql.loaded_runs import LoadedRuns
-from penstock.backends.sql.relations import (
+from penstock.backends.api.optional.nights import Bucket, Chosen, KeyDigest, KeyRanges
+from penstock.backends.sql.catalog.relations import (
     TYPE,
     check_is_table,
     find_relation,
@@ -28,6 +18,16 @@ from penstock.backends.sql.relations import (
     read_relations,
     relations_now,
 )
+from penstock.backends.sql.loads.gone import TargetKeys
+from penstock.backends.sql.loads.load_plan import TargetTables
+from penstock.backends.sql.loads.loaded_runs import LoadedRuns
+from penstock.backends.sql.rows.checksums import (
+    as_loaded,
+    canonical_texts,
+    read_checksum,
+    read_digests,
+)
+from penstock.backends.sql.rows.conditions import condition
 from penstock.backends.sql.session import Session
 from penstock.model.extents import Extent, Key
 from penstock.model.records import CommitRecord

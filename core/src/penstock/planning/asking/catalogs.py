@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import cast
 
-from penstock.backends.api.children import AttachesChildren, ChildRequest, PlannedChildren
 from penstock.backends.api.facts import Fit, LoadRequest, RankedBound
-from penstock.backends.api.nights import BuildsNights
+from penstock.backends.api.optional.children import AttachesChildren, ChildRequest, PlannedChildren
+from penstock.backends.api.optional.nights import BuildsNights
 from penstock.backends.api.source import CutsFiner, SourceCatalog
 from penstock.backends.api.target import TargetCatalog
 from penstock.backends.api.worker import are_shared

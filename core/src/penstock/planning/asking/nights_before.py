@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 
-from penstock.backends.api.nights import CountsMany
+from penstock.backends.api.optional.nights import CountsMany
 from penstock.backends.api.target import TargetCatalog
 from penstock.errors import Interrupted, PenstockError
 from penstock.model.extents import Whole

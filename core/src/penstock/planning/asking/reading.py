@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from penstock.backends.api.facts import TableStatistics
-from penstock.backends.api.nights import BuildsNights, FindsGone
+from penstock.backends.api.optional.nights import BuildsNights, FindsGone
 from penstock.backends.api.source import SourceCatalog, VersionedSource
 from penstock.backends.api.target import TargetCatalog
 from penstock.backends.api.worker import are_shared

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 
-from penstock.backends.api.control import ControlStore
+from penstock.backends.api.execution.control import ControlStore
 from penstock.backends.api.source import SourceCatalog
 from penstock.errors import SnapshotLost, TargetBusy
 from penstock.events import Event, SnapshotChanged, Warned

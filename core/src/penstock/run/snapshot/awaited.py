@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 
-from penstock.backends.api.control import ControlStore
+from penstock.backends.api.execution.control import ControlStore
 from penstock.backends.api.source import SourceCatalog
 from penstock.errors import NoHolder, SnapshotLost, UsageError
 from penstock.events import Event, Warned

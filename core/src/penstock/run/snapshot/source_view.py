@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from penstock.backends.api.backend import Backend
-from penstock.backends.api.control import ControlStore, RunRow
+from penstock.backends.api.execution.control import ControlStore, RunRow
 from penstock.backends.api.source import HeldSnapshot, LockingSource, SourceCatalog
 from penstock.errors import Blocked, PlanningError
 from penstock.events import Event, SnapshotChanged, Warned

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 import duckdb
 
-from penstock.backends.duckdb.catalog.modelled import model_of
+from penstock.backends.duckdb.catalog.table_model import model_of
 from penstock.backends.duckdb.catalog.tables import constraints, index_definitions
 from penstock.backends.duckdb.connection import instance
 from penstock.backends.duckdb.errors import first_lines
 from penstock.backends.duckdb.session import DuckSession
-from penstock.backends.sql.definition import KEYS, KINDS, definition_of
-from penstock.backends.sql.relations import matching
+from penstock.backends.sql.catalog.relations import matching
+from penstock.backends.sql.definitions.definition import KEYS, KINDS, definition_of
 from penstock.errors import PlanningError
 from penstock.model.table_model import TableDefinition
 from penstock.model.tables import Column, NotCopied, TableRef

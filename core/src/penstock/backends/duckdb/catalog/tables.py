@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from penstock.backends.sql.described import TableQuery
+from penstock.backends.sql.catalog.described import TableQuery
 from penstock.backends.sql.session import Session
 from penstock.model.tables import TableRef
 

@@ -15,9 +15,9 @@ from duckdb import DuckDBPyConnection
 from penstock.backends.duckdb.dialect import ident
 from penstock.backends.duckdb.errors import planning
 from penstock.backends.duckdb.session import DuckSession
-from penstock.backends.shared.arrow import TRAIT
+from penstock.backends.shared.values.arrow import TRAIT
+from penstock.backends.sql.catalog.relations import TYPE
 from penstock.backends.sql.dialect import Type
-from penstock.backends.sql.relations import TYPE
 from penstock.model.tables import Column
 
 # A sum of whole numbers is a HUGEINT, which has 39 digits; a decimal of Arrow that others read, 38.

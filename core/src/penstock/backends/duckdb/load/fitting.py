@@ -9,11 +9,11 @@ import pyarrow.types as pt
 
 from penstock.backends.api.facts import Fit
 from penstock.backends.duckdb.dialect import MOST_DIGITS, ident
-from penstock.backends.shared import losses
-from penstock.backends.shared.arrow import arrow_type, is_bytes, is_list, is_text, kind_of
-from penstock.backends.shared.fitting import carried, fit_types
+from penstock.backends.shared.values import losses
+from penstock.backends.shared.values.arrow import arrow_type, is_bytes, is_list, is_text, kind_of
+from penstock.backends.shared.values.fitting import carried, fit_types
+from penstock.backends.sql.catalog.relations import TYPE
 from penstock.backends.sql.dialect import Type
-from penstock.backends.sql.relations import TYPE
 from penstock.errors import PlanningError
 from penstock.model.tables import Column
 

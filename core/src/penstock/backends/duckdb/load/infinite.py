@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.backends.shared.arrow import first_failing, leaves, own
+from penstock.backends.shared.values.arrow import first_failing, leaves, own
 
 _INFINITE = {"date": (1 << 31) - 1, "timestamp": (1 << 63) - 1}
 # https://duckdb.org/docs/stable/sql/data_types/timestamp: what is before has no text there.

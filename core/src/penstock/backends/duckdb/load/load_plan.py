@@ -19,12 +19,12 @@ from penstock.backends.duckdb.connection import instance
 from penstock.backends.duckdb.dialect import DUCKDB
 from penstock.backends.duckdb.errors import first_lines
 from penstock.backends.duckdb.load.numbering import advance_steps, numbering_steps
-from penstock.backends.shared.arrow import held_kinds
-from penstock.backends.sql.definition import Besides, listed_columns
-from penstock.backends.sql.described import TableQuery
-from penstock.backends.sql.load_plan import TargetTables
-from penstock.backends.sql.relations import check_is_table
-from penstock.backends.sql.rendering import Rendered
+from penstock.backends.shared.values.arrow import held_kinds
+from penstock.backends.sql.catalog.described import TableQuery
+from penstock.backends.sql.catalog.relations import check_is_table
+from penstock.backends.sql.definitions.definition import Besides, listed_columns
+from penstock.backends.sql.definitions.rendering import Rendered
+from penstock.backends.sql.loads.load_plan import TargetTables
 from penstock.backends.sql.session import Session
 from penstock.errors import PlanningError
 from penstock.model.plans import Step

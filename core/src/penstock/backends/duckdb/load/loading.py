@@ -5,13 +5,13 @@ from __future__ import annotations
 import duckdb
 import pyarrow as pa
 
-from penstock.backends.api.attempt import Attempt
+from penstock.backends.api.execution.attempt import Attempt
 from penstock.backends.duckdb.dialect import ident
 from penstock.backends.duckdb.errors import first_lines, translated
 from penstock.backends.duckdb.session import DuckSession
-from penstock.backends.shared.file_stage import FileStage
-from penstock.backends.sql.loaded_table import LoadRecords
-from penstock.backends.sql.loading import SqlLoading
+from penstock.backends.shared.attempts.file_stage import FileStage
+from penstock.backends.sql.loads.loaded_table import LoadRecords
+from penstock.backends.sql.loads.loading import SqlLoading
 from penstock.errors import Diagnosis, PermanentError
 from penstock.model import values
 

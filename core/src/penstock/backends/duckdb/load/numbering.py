@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from penstock.backends.api.facts import LoadRequest
-from penstock.backends.duckdb.catalog.modelled import numbering_of
+from penstock.backends.duckdb.catalog.table_model import numbering_of
 from penstock.backends.duckdb.dialect import DUCKDB
 from penstock.backends.sql.dialect import CatalogDialect
 from penstock.backends.sql.session import Session

@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from penstock.backends.shared.locked_files import locked
+from penstock.backends.shared.attempts.locked_files import locked
 
 LOCK = "lock"
 

@@ -11,9 +11,9 @@ from penstock.backends.mssql.catalog.own_parts import OwnIndex, OwnParts, read_i
 from penstock.backends.mssql.catalog.tables import COLLATION, table_columns, unique_keys
 from penstock.backends.mssql.session import MssqlSession
 from penstock.backends.mssql.types import MAX, TYPES, MsType
+from penstock.backends.sql.catalog.relations import TYPE
+from penstock.backends.sql.definitions.expressions import Style, read
 from penstock.backends.sql.dialect import LOWER, UPPER
-from penstock.backends.sql.expressions import Style, read
-from penstock.backends.sql.relations import TYPE
 from penstock.model import table_model
 from penstock.model.table_model import (
     CheckModel,

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 
 from penstock.backends.mssql.session import MssqlSession
 from penstock.backends.mssql.types import type_of
-from penstock.backends.sql.relations import TYPE, no_such, read_relations
+from penstock.backends.sql.catalog.relations import TYPE, no_such, read_relations
+from penstock.backends.sql.catalog.unique_keys import DeclaredKey
 from penstock.backends.sql.session import Row
-from penstock.backends.sql.unique_keys import DeclaredKey
 from penstock.errors import PlanningError
 from penstock.model.tables import Column, TableRef
 

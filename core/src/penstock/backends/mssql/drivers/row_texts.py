@@ -18,8 +18,8 @@ import pyarrow.types as pt
 
 from penstock.backends.mssql.dialect import MSSQL
 from penstock.backends.mssql.types import BYTES, MsType
-from penstock.backends.shared.arrow import is_bytes, is_text
-from penstock.backends.shared.hex_values import uuid_texts
+from penstock.backends.shared.values.arrow import is_bytes, is_text
+from penstock.backends.shared.values.hex_values import uuid_texts
 
 # Of a batch that is sent at once: its text is several times as long.
 SENT_BYTES = 1 << 20

@@ -10,8 +10,8 @@ import pyarrow.compute as pc
 
 from penstock.backends.mssql.catalog.tables import CODE_PAGE
 from penstock.backends.mssql.types import TYPES
-from penstock.backends.shared.guards import ValueGuard
-from penstock.backends.sql.relations import TYPE
+from penstock.backends.shared.values.guards import ValueGuard
+from penstock.backends.sql.catalog.relations import TYPE
 from penstock.model.tables import Column
 
 _UTF8 = 65001

@@ -12,7 +12,7 @@ from penstock.backends.mssql.catalog.tables import last_numbers
 from penstock.backends.mssql.dialect import MSSQL
 from penstock.backends.mssql.errors import planning
 from penstock.backends.mssql.session import MssqlSession
-from penstock.backends.sql.definition import KINDS, Besides, listed_columns
+from penstock.backends.sql.definitions.definition import KINDS, Besides, listed_columns
 from penstock.errors import PlanningError
 from penstock.model.plans import Step
 from penstock.model.table_model import CheckModel, ColumnModel, TableModel

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager
 
-from penstock.backends.api.scratch import PREFIX
+from penstock.backends.api.optional.scratch import PREFIX
 from penstock.backends.mssql.catalog.own_parts import COMMENTS, GRANTS, attached
 from penstock.backends.mssql.connection import Connection, connect
 from penstock.backends.mssql.dialect import MSSQL
@@ -13,7 +13,7 @@ from penstock.backends.mssql.load.exchange import like as statements_like
 from penstock.backends.mssql.load.locks import SESSION, release, try_lock
 from penstock.backends.mssql.session import MssqlSession
 from penstock.backends.shared.scratch_schema import LOCK_SECONDS, NEEDED_BY, ScratchSchema
-from penstock.backends.sql.relations import check_is_table, read_relations
+from penstock.backends.sql.catalog.relations import check_is_table, read_relations
 from penstock.errors import PlanningError
 from penstock.model.tables import TableRef
 

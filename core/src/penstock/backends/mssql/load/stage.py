@@ -6,14 +6,14 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
-from penstock.backends.api.attempt import Attempt
+from penstock.backends.api.execution.attempt import Attempt
 from penstock.backends.mssql.catalog.tables import COLLATION
 from penstock.backends.mssql.errors import DriverError, from_driver
 from penstock.backends.mssql.load.code_pages import guards_of
 from penstock.backends.mssql.records import MssqlRecords
 from penstock.backends.mssql.types import MsType
-from penstock.backends.shared.hex_values import uuid_texts
-from penstock.backends.sql.relations import TYPE
+from penstock.backends.shared.values.hex_values import uuid_texts
+from penstock.backends.sql.catalog.relations import TYPE
 from penstock.backends.sql.server.table_stage import TableStage
 from penstock.errors import Diagnosis, PenstockError, PermanentError, TransientError
 from penstock.model import values

@@ -12,8 +12,8 @@ from penstock.backends.mssql.dialect import BY_BYTES
 from penstock.backends.mssql.load.exchange import like
 from penstock.backends.mssql.load.likeness import identity_steps, made_alike
 from penstock.backends.mssql.session import MssqlSession
-from penstock.backends.sql.definition import Besides
-from penstock.backends.sql.relations import check_is_table
+from penstock.backends.sql.catalog.relations import check_is_table
+from penstock.backends.sql.definitions.definition import Besides
 from penstock.backends.sql.server.target import ServerTables
 from penstock.backends.sql.session import Session
 from penstock.errors import PlanningError

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from penstock.backends.mysql.catalog.modelled import (
+from penstock.backends.mysql.catalog.statements import read_statements
+from penstock.backends.mysql.catalog.table_model import (
     indexes_of,
     keys_of,
     leading,
     model_of,
     read_table,
 )
-from penstock.backends.mysql.catalog.statements import read_statements
 from penstock.backends.mysql.session import MySqlSession
-from penstock.backends.sql.described import TableQuery
-from penstock.backends.sql.relations import read_relations
+from penstock.backends.sql.catalog.described import TableQuery
+from penstock.backends.sql.catalog.relations import read_relations
 from penstock.model.table_model import IndexModel, KeyModel, TableModel
 from penstock.model.tables import TableRef
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from penstock.backends.mysql.session import MySqlSession
-from penstock.backends.sql.relations import matching
+from penstock.backends.sql.catalog.relations import matching
 from penstock.model.tables import NotCopied, TableRef
 
 _ALL = (

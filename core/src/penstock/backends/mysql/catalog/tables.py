@@ -6,14 +6,14 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from penstock.backends.mysql.catalog.modelled import read_table
 from penstock.backends.mysql.catalog.statements import read_statement
+from penstock.backends.mysql.catalog.table_model import read_table
 from penstock.backends.mysql.dialect import MYSQL, MySqlDialect, order_name
 from penstock.backends.mysql.session import MySqlSession
 from penstock.backends.mysql.types import MyType
-from penstock.backends.sql.definition import definition_of
-from penstock.backends.sql.described import TableQuery
-from penstock.backends.sql.relations import TYPE, no_such, read_relations
+from penstock.backends.sql.catalog.described import TableQuery
+from penstock.backends.sql.catalog.relations import TYPE, no_such, read_relations
+from penstock.backends.sql.definitions.definition import definition_of
 from penstock.backends.sql.session import Row
 from penstock.errors import PlanningError, TransientError
 from penstock.model.extents import Key

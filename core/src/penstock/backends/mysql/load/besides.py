@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from penstock.backends.api.facts import LoadRequest, Siblings
-from penstock.backends.mysql.catalog.modelled import (
+from penstock.backends.mysql.catalog.table_model import (
     COLLATIONS,
     COLUMN_OPTIONS,
     TABLE_OPTIONS,
@@ -24,10 +24,10 @@ from penstock.backends.mysql.load.rehearsal import (
     rehearse_all,
 )
 from penstock.backends.mysql.session import MySqlSession
-from penstock.backends.shared.arrow import held_kinds
-from penstock.backends.sql.definition import Besides, left_unlike
-from penstock.backends.sql.index_changes import IndexChange
-from penstock.backends.sql.rendering import Clause, Rendered, Rendering
+from penstock.backends.shared.values.arrow import held_kinds
+from penstock.backends.sql.definitions.definition import Besides, left_unlike
+from penstock.backends.sql.definitions.index_changes import IndexChange
+from penstock.backends.sql.definitions.rendering import Clause, Rendered, Rendering
 from penstock.backends.sql.session import Session
 from penstock.errors import PlanningError
 from penstock.model.table_model import (

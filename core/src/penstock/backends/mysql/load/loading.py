@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from penstock.backends.api.attempt import LoadStream
+from penstock.backends.api.execution.attempt import LoadStream
 from penstock.backends.api.worker import Wait
 from penstock.backends.mysql.connection import Connection
-from penstock.backends.mysql.load.encoding import refusal
-from penstock.backends.mysql.load.infile import InfileStream, LineStream
-from penstock.backends.mysql.load.inserts import InsertStream
+from penstock.backends.mysql.stream.encoding import refusal
+from penstock.backends.mysql.stream.infile import InfileStream, LineStream
+from penstock.backends.mysql.stream.inserts import InsertStream
 from penstock.model.tables import Column
 
 

@@ -10,7 +10,7 @@ import pymysql
 
 from penstock.backends.mysql.errors import planning
 from penstock.backends.mysql.session import MySqlSession
-from penstock.backends.sql.definition import Besides, listed_columns
+from penstock.backends.sql.definitions.definition import Besides, listed_columns
 from penstock.errors import PlanningError
 from penstock.model.tables import Column, TableRef
 

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pyarrow.types as is_
 
 from penstock.backends.parquet.errors import Broken
-from penstock.backends.shared.arrow import first_failing, leaves, shown
+from penstock.backends.shared.values.arrow import first_failing, leaves, shown
 
 ENCRYPTED = "it is encrypted; expected a file that is not"
 # The signature of a footer that can be read though columns are encrypted: a nonce and a tag.

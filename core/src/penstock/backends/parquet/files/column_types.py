@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pyarrow as pa
 
-from penstock.backends.shared.arrow import is_list
+from penstock.backends.shared.values.arrow import is_list
 
 _WITH_NUMBERS: dict[str, Callable[..., pa.DataType]] = {
     "decimal": lambda p, s="0": _decimal(int(p), int(s)),

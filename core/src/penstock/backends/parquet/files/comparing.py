@@ -18,7 +18,7 @@ from penstock.backends.parquet.files.scan import FileScan, whole_file
 from penstock.backends.parquet.files.scanned import ScannedFiles
 from penstock.backends.parquet.storage.filesystems import file_system
 from penstock.backends.parquet.storage.storage import Storage
-from penstock.backends.sql.checksums import (
+from penstock.backends.sql.rows.checksums import (
     as_loaded,
     canonical_texts,
     read_checksum,

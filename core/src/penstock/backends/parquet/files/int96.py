@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from penstock.backends.parquet.errors import Broken
-from penstock.backends.shared.arrow import first_failing, leaves
+from penstock.backends.shared.values.arrow import first_failing, leaves
 
 UNITS = ("s", "ns")
 _MOST = (1 << 63) // 1_000_000 - 1

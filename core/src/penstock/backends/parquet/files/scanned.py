@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from penstock.backends.parquet.files.scan import FileScan, in_engine
-from penstock.backends.shared.arrow import has_empty_struct
 from penstock.backends.shared.background import Ahead
+from penstock.backends.shared.values.arrow import has_empty_struct
 from penstock.errors import PenstockError
 from penstock.model.extents import FilePart
 

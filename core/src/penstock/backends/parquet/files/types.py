@@ -13,7 +13,7 @@ from collections.abc import Iterable
 import pyarrow as pa
 import pyarrow.types as is_
 
-from penstock.backends.shared.arrow import is_list
+from penstock.backends.shared.values.arrow import is_list
 
 _WHOLE = re.compile(r"-?(0|[1-9][0-9]{0,17})")
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from penstock.backends.api.control import RunRow
+from penstock.backends.api.execution.control import RunRow
 from penstock.backends.parquet.load import manifest
 from penstock.backends.parquet.load.names import is_empty, run_of
 from penstock.backends.parquet.storage.storage import Storage

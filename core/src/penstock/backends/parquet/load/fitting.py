@@ -9,9 +9,9 @@ import pyarrow as pa
 from penstock.backends.api.facts import Fit
 from penstock.backends.api.worker import ARROW
 from penstock.backends.parquet.files.column_types import shown
-from penstock.backends.shared import losses
-from penstock.backends.shared.arrow import arrow_type, is_bytes, is_list, is_text, kind_of
-from penstock.backends.shared.fitting import is_number, refused_numbers, refused_times
+from penstock.backends.shared.values import losses
+from penstock.backends.shared.values.arrow import arrow_type, is_bytes, is_list, is_text, kind_of
+from penstock.backends.shared.values.fitting import is_number, refused_numbers, refused_times
 from penstock.model.tables import Column
 
 

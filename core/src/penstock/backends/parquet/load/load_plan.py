@@ -23,7 +23,7 @@ from penstock.backends.parquet.load.steps import plan_steps
 from penstock.backends.parquet.location import FILE
 from penstock.backends.parquet.storage.storage import Storage
 from penstock.backends.roll_forward.runs import Runs
-from penstock.backends.shared.arrow import (
+from penstock.backends.shared.values.arrow import (
     TRAIT,
     arrow_type,
     schema_from_text,

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from penstock.backends.api.roll_forward import RecordDocuments
+from penstock.backends.api.execution.roll_forward import RecordDocuments
 from penstock.backends.roll_forward.documents import decode, encode
 from penstock.model.codec import JsonForm, to_json
 from penstock.model.plans import PartitionPlan

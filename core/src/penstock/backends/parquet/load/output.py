@@ -13,13 +13,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from penstock.backends.api.roll_forward import Piece
+from penstock.backends.api.execution.roll_forward import Piece
 from penstock.backends.api.worker import Wait
 from penstock.backends.parquet.load.names import NULL_FOLDER, data_name, folder_of
 from penstock.backends.parquet.load.steps import stored_schema
 from penstock.backends.parquet.storage.uploads import MOST_IN_MEMORY, Sink, Uploads
-from penstock.backends.shared.row_groups import COMPRESSION, ROW_GROUP_ROWS, RowGroups
-from penstock.backends.shared.transfer import Transfer
+from penstock.backends.shared.attempts.transfer import Transfer
+from penstock.backends.shared.values.row_groups import COMPRESSION, ROW_GROUP_ROWS, RowGroups
 from penstock.errors import Diagnosis, PermanentError
 
 # Of rows that wait to be told apart by their folders.

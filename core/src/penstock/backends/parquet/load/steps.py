@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from penstock.backends.api.control import RunRow
+from penstock.backends.api.execution.control import RunRow
 from penstock.backends.parquet.load import manifest
 from penstock.backends.parquet.load.fence import MANIFEST, Fence, replaces_files
 from penstock.backends.parquet.load.manifest import EVERYTHING, Entry, Manifest, selections
@@ -25,8 +25,8 @@ from penstock.backends.parquet.load.names import (
 from penstock.backends.parquet.storage.storage import Storage
 from penstock.backends.roll_forward.runs import Runs
 from penstock.backends.roll_forward.states import Record
-from penstock.backends.shared.arrow import schema_from_text
-from penstock.backends.shared.refusals import not_committed
+from penstock.backends.shared.attempts.refusals import not_committed
+from penstock.backends.shared.values.arrow import schema_from_text
 from penstock.errors import Diagnosis, PermanentError
 from penstock.model.plans import Step
 from penstock.spec.modes import Mode, mode_of

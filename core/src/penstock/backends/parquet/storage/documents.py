@@ -18,7 +18,7 @@ from uuid import uuid4
 from botocore.exceptions import ClientError
 
 from penstock.backends.parquet.errors import translated
-from penstock.backends.shared.locked_files import try_lock
+from penstock.backends.shared.attempts.locked_files import try_lock
 from penstock.errors import Diagnosis, TransientError
 
 if TYPE_CHECKING:

@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from secrets import token_hex
 
-from penstock.backends.api.roll_forward import Piece
+from penstock.backends.api.execution.roll_forward import Piece
 from penstock.backends.api.worker import Wait
 from penstock.backends.parquet.errors import translated
 from penstock.backends.parquet.load.names import is_data
 from penstock.backends.parquet.storage.documents import sync_folder, write_synced
 from penstock.backends.parquet.storage.uploads import Gathering, Sink, Upload
-from penstock.backends.shared.transfer import Transfer
+from penstock.backends.shared.attempts.transfer import Transfer
 from penstock.errors import Diagnosis, TransientError
 
 LOCAL_BUFFER = 4 << 20

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
-from penstock.backends.api.roll_forward import Piece
+from penstock.backends.api.execution.roll_forward import Piece
 from penstock.backends.api.worker import Wait
 from penstock.backends.parquet.errors import translated
 from penstock.backends.parquet.load.names import is_data, run_of
 from penstock.backends.parquet.storage.documents import delete_keys, list_objects
 from penstock.backends.parquet.storage.uploads import Gathering, Sink, Upload
-from penstock.backends.shared.transfer import Transfer
+from penstock.backends.shared.attempts.transfer import Transfer
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client

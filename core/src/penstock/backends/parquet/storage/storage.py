@@ -16,7 +16,7 @@ from penstock.backends.parquet.storage.filesystems import s3_client
 from penstock.backends.parquet.storage.local_uploads import LocalUploads
 from penstock.backends.parquet.storage.s3_uploads import S3Uploads
 from penstock.backends.parquet.storage.uploads import Uploads
-from penstock.backends.shared.presence import Presence
+from penstock.backends.shared.attempts.presence import Presence
 
 
 @dataclass(frozen=True, slots=True)

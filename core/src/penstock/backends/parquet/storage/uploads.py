@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
-from penstock.backends.api.roll_forward import Pieces
+from penstock.backends.api.execution.roll_forward import Pieces
 from penstock.backends.api.worker import Wait
-from penstock.backends.shared.transfer import Transfer
+from penstock.backends.shared.attempts.transfer import Transfer
 
 # So many files keep what is less than a part in memory; the others keep it on disk.
 MOST_IN_MEMORY = 4

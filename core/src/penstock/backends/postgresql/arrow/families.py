@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from penstock.backends.postgresql.catalog.datatypes import DataType
-from penstock.backends.shared.arrow import is_list, is_text
+from penstock.backends.shared.values.arrow import is_list, is_text
 
 _OF_SERVER = {
     "bool": "boolean",

@@ -19,8 +19,8 @@ from penstock.backends.postgresql.arrow.families import (
 from penstock.backends.postgresql.catalog.columns import data_type, why_not_loadable
 from penstock.backends.postgresql.catalog.datatypes import DataType
 from penstock.backends.postgresql.load.losses import numeric_modifier, precision
-from penstock.backends.shared import losses
-from penstock.backends.shared.arrow import arrow_type
+from penstock.backends.shared.values import losses
+from penstock.backends.shared.values.arrow import arrow_type
 from penstock.model.tables import Column
 
 BLANKS = "trailing blanks are not significant"

@@ -13,8 +13,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.backends.shared.hex_values import from_hex, uuids
-from penstock.backends.shared.text_values import checked
+from penstock.backends.shared.values.hex_values import from_hex, uuids
+from penstock.backends.shared.values.text_values import checked
 
 _DATE = re.compile(r"(\d{4,})-(\d\d)-(\d\d)")
 _TIME = re.compile(r"(\d\d):(\d\d):(\d\d)(?:\.(\d{1,6}))?")

@@ -14,9 +14,9 @@ from psycopg import sql
 
 from penstock.backends.postgresql.arrow import parsing as arrow_parsing
 from penstock.backends.postgresql.arrow.types import travels_as
-from penstock.backends.postgresql.statements import CSV
-from penstock.backends.shared.hex_values import from_hex, uuids
-from penstock.backends.shared.text_values import Refused
+from penstock.backends.postgresql.session.statements import CSV
+from penstock.backends.shared.values.hex_values import from_hex, uuids
+from penstock.backends.shared.values.text_values import Refused
 from penstock.model.tables import Column, ColumnPair
 
 _PARSING = pyarrow.csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=False)

@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 
 from penstock.backends.postgresql.arrow.families import family, family_of, plain
 from penstock.backends.postgresql.catalog.datatypes import DataType
-from penstock.backends.shared.arrow import is_list, own
-from penstock.backends.shared.hex_values import to_hex, uuid_texts
+from penstock.backends.shared.values.arrow import is_list, own
+from penstock.backends.shared.values.hex_values import to_hex, uuid_texts
 
 _DAY = 86_400_000_000
 # Of these Arrow writes years as the server reads them: 0001-01-01 to 9999-12-31.

@@ -15,8 +15,8 @@ from penstock.backends.postgresql.arrow.types import travels_as
 from penstock.backends.postgresql.catalog.columns import data_type
 from penstock.backends.postgresql.catalog.datatypes import DataType
 from penstock.backends.postgresql.native import decoder
-from penstock.backends.postgresql.statements import BINARY
-from penstock.backends.shared.text_values import Refused
+from penstock.backends.postgresql.session.statements import BINARY
+from penstock.backends.shared.values.text_values import Refused
 from penstock.errors import Diagnosis, PenstockError, PermanentError
 from penstock.model.tables import Column, ColumnPair
 

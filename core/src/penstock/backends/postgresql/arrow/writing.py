@@ -14,8 +14,8 @@ from penstock.backends.postgresql.arrow.texts import simplified, texts
 from penstock.backends.postgresql.arrow.types import DECIMAL128
 from penstock.backends.postgresql.catalog.columns import data_type
 from penstock.backends.postgresql.catalog.datatypes import DataType
-from penstock.backends.postgresql.statements import BINARY, TEXT
-from penstock.backends.shared.arrow import exactly, first_failing, is_list, shown, too_fine
+from penstock.backends.postgresql.session.statements import BINARY, TEXT
+from penstock.backends.shared.values.arrow import exactly, first_failing, is_list, shown, too_fine
 from penstock.errors import Diagnosis, PermanentError
 from penstock.model.tables import Column
 

@@ -15,7 +15,6 @@ import psycopg
 from psycopg import sql
 
 from penstock.backends.api.worker import Loaded, Wait
-from penstock.backends.postgresql.cancellable import compute
 from penstock.backends.postgresql.catalog.children import Existing, read_attached, read_children
 from penstock.backends.postgresql.catalog.relations import table_oid
 from penstock.backends.postgresql.connection import Connection, full_names
@@ -24,7 +23,8 @@ from penstock.backends.postgresql.ddl.definition import read_tables
 from penstock.backends.postgresql.ddl.steps import URGENT_LOCK_MS
 from penstock.backends.postgresql.ddl.text import beside, shortened
 from penstock.backends.postgresql.load.loaded_table import LoadedTable
-from penstock.backends.postgresql.statements import ident, literal, name, quoted
+from penstock.backends.postgresql.session.cancellable import compute
+from penstock.backends.postgresql.session.statements import ident, literal, name, quoted
 from penstock.errors import Diagnosis, PermanentError
 from penstock.model.plans import Partition
 from penstock.model.tables import TableRef

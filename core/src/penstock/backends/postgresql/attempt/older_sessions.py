@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import psycopg
 
-from penstock.backends.postgresql.waiting import SNAPSHOT, Session, in_the_way, listed
-from penstock.backends.shared.older_attempts import Stalled
+from penstock.backends.postgresql.session.waiting import SNAPSHOT, Session, in_the_way, listed
+from penstock.backends.shared.attempts.older_attempts import Stalled
 from penstock.errors import Blocked, Diagnosis, PenstockError, StallError, TransientError
 from penstock.spec.worker_spec import Patience
 

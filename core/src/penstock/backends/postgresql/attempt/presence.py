@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from psycopg import sql
 
 from penstock.backends.postgresql.connection import Connection
-from penstock.backends.postgresql.statements import statement
+from penstock.backends.postgresql.session.statements import statement
 from penstock.model.tables import TableRef
 
 LOCK = "SELECT pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended(%(table)s, 0))"

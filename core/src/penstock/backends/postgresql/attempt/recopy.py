@@ -9,7 +9,7 @@ from psycopg import sql
 from penstock.backends.postgresql.compare.checksums import OLDEST
 from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.ddl.steps import SET_LOGGED, SWAP
-from penstock.backends.postgresql.statements import keeps_xmin, rows_of, statement
+from penstock.backends.postgresql.session.statements import keeps_xmin, rows_of, statement
 from penstock.errors import Diagnosis, PermanentError, UsageError
 from penstock.model.records import CommitRecord
 from penstock.model.tables import TableRef

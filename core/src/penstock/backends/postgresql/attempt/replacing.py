@@ -10,10 +10,16 @@ from __future__ import annotations
 from psycopg import sql
 
 from penstock.backends.api.worker import Wait
-from penstock.backends.postgresql.cancellable import compute, compute_all
 from penstock.backends.postgresql.compare.conditions import condition
 from penstock.backends.postgresql.connection import Connection
-from penstock.backends.postgresql.statements import OWN_XMIN, keeps_xmin, name, rows_of, statement
+from penstock.backends.postgresql.session.cancellable import compute, compute_all
+from penstock.backends.postgresql.session.statements import (
+    OWN_XMIN,
+    keeps_xmin,
+    name,
+    rows_of,
+    statement,
+)
 from penstock.model.plans import Partition
 from penstock.spec.worker_spec import WorkerSpec
 

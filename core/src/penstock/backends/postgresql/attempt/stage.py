@@ -15,7 +15,7 @@ from penstock.backends.postgresql.catalog.unique_keys import (
 )
 from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.errors import from_driver
-from penstock.backends.postgresql.statements import (
+from penstock.backends.postgresql.session.statements import (
     OWN_XMIN,
     column_list,
     name,
@@ -24,8 +24,8 @@ from penstock.backends.postgresql.statements import (
     rows_of,
     statement,
 )
-from penstock.backends.shared.refusals import key_twice, key_with_null
-from penstock.backends.sql.unique_keys import find_key
+from penstock.backends.shared.attempts.refusals import key_twice, key_with_null
+from penstock.backends.sql.catalog.unique_keys import find_key
 from penstock.errors import Diagnosis, PermanentError
 from penstock.model.tables import ColumnPair, TableRef
 

@@ -12,7 +12,7 @@ from penstock.backends.postgresql.catalog.columns import data_type
 from penstock.backends.postgresql.catalog.datatypes import DataType, Types
 from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.errors import planning
-from penstock.backends.postgresql.statements import statement
+from penstock.backends.postgresql.session.statements import statement
 from penstock.model.tables import Column
 
 Casts = Mapping[tuple[int, int], bool]

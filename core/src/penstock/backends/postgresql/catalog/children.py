@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from psycopg import sql
 
 from penstock.backends.postgresql.connection import Connection
-from penstock.backends.postgresql.statements import for_server, name, statement
+from penstock.backends.postgresql.session.statements import for_server, name, statement
 from penstock.model.tables import TableRef
 from penstock.spec.modes import mode_names
 

@@ -10,8 +10,8 @@ from penstock.backends.postgresql.catalog.datatypes import DataType, Types
 from penstock.backends.postgresql.catalog.relations import table_oid
 from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.errors import planning
-from penstock.backends.postgresql.statements import statement
-from penstock.backends.shared.losses import COMPUTED
+from penstock.backends.postgresql.session.statements import statement
+from penstock.backends.shared.values.losses import COMPUTED
 from penstock.errors import Diagnosis, PermanentError
 from penstock.model.tables import Column, Relation, TableRef
 

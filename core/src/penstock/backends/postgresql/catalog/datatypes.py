@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.backends.postgresql.connection import Connection
-from penstock.backends.postgresql.statements import for_server, statement
+from penstock.backends.postgresql.session.statements import for_server, statement
 
 # The object id of a type that is still to be made: none of another server is equal to it.
 UNKNOWN = 0

@@ -9,7 +9,7 @@ from psycopg import sql
 
 from penstock.backends.postgresql.catalog.relations import KINDS
 from penstock.backends.postgresql.connection import Connection
-from penstock.backends.postgresql.statements import for_server, name, statement
+from penstock.backends.postgresql.session.statements import for_server, name, statement
 from penstock.model.tables import TableRef
 
 

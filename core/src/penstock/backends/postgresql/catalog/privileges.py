@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from penstock.backends.postgresql.catalog.existing import Relation
 from penstock.backends.postgresql.connection import Connection
-from penstock.backends.postgresql.statements import ident, name, statement
+from penstock.backends.postgresql.session.statements import ident, name, statement
 from penstock.errors import PlanningError
 from penstock.model.tables import TableRef
 

@@ -8,8 +8,8 @@ from psycopg import sql
 from penstock.backends.postgresql.catalog.columns import Attribute, describe_columns
 from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.errors import planning
-from penstock.backends.postgresql.query_text import without_end
-from penstock.backends.postgresql.statements import relation
+from penstock.backends.postgresql.session.query_text import without_end
+from penstock.backends.postgresql.session.statements import relation
 from penstock.errors import PlanningError, UsageError
 from penstock.model.tables import Column, Query
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from penstock.backends.postgresql.connection import Connection, full_names
 from penstock.backends.postgresql.errors import translated
-from penstock.backends.postgresql.statements import name, statement
+from penstock.backends.postgresql.session.statements import name, statement
 from penstock.errors import PlanningError
 from penstock.model.tables import NotCopied, TableRef
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from psycopg import sql
 
 from penstock.backends.postgresql.connection import Connection
-from penstock.backends.postgresql.statements import quoted, statement
+from penstock.backends.postgresql.session.statements import quoted, statement
 from penstock.model.tables import SequencePosition, TableRef
 
 # Sequences whose positions are read by one statement.

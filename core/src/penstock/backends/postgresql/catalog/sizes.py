@@ -10,12 +10,12 @@ from typing import Any
 from psycopg import sql
 
 from penstock.backends.api.facts import ChildTable, TableStatistics
-from penstock.backends.postgresql.catalog import keys
 from penstock.backends.postgresql.catalog.described import Described
 from penstock.backends.postgresql.catalog.relations import KINDS
 from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.errors import planning
-from penstock.backends.postgresql.statements import for_server, raw, relation, statement
+from penstock.backends.postgresql.keys import keys
+from penstock.backends.postgresql.session.statements import for_server, raw, relation, statement
 from penstock.model.tables import Query, Relation, TableRef
 
 CTID_VERSION = 140000  # TID range scans: https://www.postgresql.org/docs/release/14.0/

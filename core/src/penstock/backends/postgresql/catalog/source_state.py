@@ -12,7 +12,7 @@ from penstock.backends.postgresql.catalog.sizes import reads_elsewhere
 from penstock.backends.postgresql.compare.conditions import select
 from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.errors import planning
-from penstock.backends.postgresql.statements import for_server, statement
+from penstock.backends.postgresql.session.statements import for_server, statement
 from penstock.model.extents import Extent
 from penstock.model.snapshots import SourceState
 from penstock.model.tables import Relation

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from penstock.backends.postgresql.connection import Connection
-from penstock.backends.postgresql.statements import for_server, name
+from penstock.backends.postgresql.session.statements import for_server, name
 from penstock.model.tables import TableRef
 
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.errors import planning
-from penstock.backends.postgresql.statements import for_server, statement
+from penstock.backends.postgresql.session.statements import for_server, statement
 from penstock.errors import PlanningError
 from penstock.model.nights import Horizon, SourceVersions
 from penstock.model.tables import TableRef

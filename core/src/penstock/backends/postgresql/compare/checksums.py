@@ -18,14 +18,14 @@ from penstock.backends.postgresql.catalog.columns import data_type
 from penstock.backends.postgresql.compare.canonical import canonical_text, framed
 from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.errors import planning
-from penstock.backends.postgresql.statements import (
+from penstock.backends.postgresql.session.statements import (
     keeps_xmin,
     raw,
     rows_of,
     selected_column,
     statement,
 )
-from penstock.backends.sql.checksums import as_loaded
+from penstock.backends.sql.rows.checksums import as_loaded
 from penstock.errors import PlanningError
 from penstock.model.records import CommitRecord
 from penstock.model.tables import Column, ColumnPair, TableRef

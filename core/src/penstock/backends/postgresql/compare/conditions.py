@@ -9,8 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from psycopg import sql
 
-from penstock.backends.postgresql.statements import relation, type_name
-from penstock.backends.sql import conditions
+from penstock.backends.postgresql.session.statements import relation, type_name
 from penstock.backends.sql.dialect import (
     CHARACTERS,
     LOWER,
@@ -23,6 +22,7 @@ from penstock.backends.sql.dialect import (
     Dialect,
     raw,
 )
+from penstock.backends.sql.rows import conditions
 from penstock.model.extents import (
     Bound,
     ChildBlocks,

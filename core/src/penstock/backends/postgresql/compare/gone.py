@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from psycopg import sql
 
-from penstock.backends.api.nights import Bucket, Chosen
+from penstock.backends.api.optional.nights import Bucket, Chosen
 from penstock.backends.postgresql.compare.checksums import Values, check_encoding
 from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.errors import planning
-from penstock.backends.postgresql.statements import column_list, ident, quoted, statement
+from penstock.backends.postgresql.session.statements import column_list, ident, quoted, statement
 from penstock.model.tables import TableRef
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from penstock.backends.postgresql.ddl.foreign_keys import FOREIGN_KEYS, foreign_key
 from penstock.backends.postgresql.ddl.text import Json, comment, under_name
-from penstock.backends.postgresql.statements import ident, name
+from penstock.backends.postgresql.session.statements import ident, name
 from penstock.model.tables import NotCopied, TableRef
 
 ENABLED = {"D": "DISABLE", "R": "ENABLE REPLICA", "A": "ENABLE ALWAYS"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from penstock.backends.postgresql.ddl.tables import create_table
 from penstock.backends.postgresql.ddl.text import Json, Names, under_name
-from penstock.backends.postgresql.statements import ident, name
+from penstock.backends.postgresql.session.statements import ident, name
 from penstock.model.tables import TableRef
 
 # The constraint by which the server knows, without reading them, that rows are within the bounds.

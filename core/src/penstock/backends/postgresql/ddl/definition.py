@@ -14,12 +14,12 @@ from penstock.backends.postgresql.catalog.columns import data_type
 from penstock.backends.postgresql.catalog.queries import described_query
 from penstock.backends.postgresql.catalog.sequences import read_positions
 from penstock.backends.postgresql.connection import Connection, full_names
-from penstock.backends.postgresql.ddl.modelled import model_of, others_of
 from penstock.backends.postgresql.ddl.needs import read_needs
+from penstock.backends.postgresql.ddl.table_model import model_of, others_of
 from penstock.backends.postgresql.ddl.text import shortened
 from penstock.backends.postgresql.ddl.types import read_types, types_of
 from penstock.backends.postgresql.errors import planning
-from penstock.backends.postgresql.statements import DIALECT, for_server, ident
+from penstock.backends.postgresql.session.statements import DIALECT, for_server, ident
 from penstock.errors import PlanningError
 from penstock.model.table_model import KeyModel, TableDefinition
 from penstock.model.tables import NotCopied, Query, TableRef

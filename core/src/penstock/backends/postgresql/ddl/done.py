@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from penstock.backends.postgresql.ddl.tables import is_unchecked
 from penstock.backends.postgresql.ddl.text import Json, Names
-from penstock.backends.postgresql.statements import literal, name
+from penstock.backends.postgresql.session.statements import literal, name
 from penstock.model.tables import TableRef
 
 

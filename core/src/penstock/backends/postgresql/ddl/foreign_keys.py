@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from penstock.backends.postgresql.ddl import done, steps
 from penstock.backends.postgresql.ddl.text import Json, constraint_comment
-from penstock.backends.postgresql.statements import ident, name
+from penstock.backends.postgresql.session.statements import ident, name
 from penstock.model.plans import Step
 from penstock.model.tables import NotCopied, TableRef
 

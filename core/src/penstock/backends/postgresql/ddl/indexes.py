@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from penstock.backends.postgresql.ddl import done, steps, text
 from penstock.backends.postgresql.ddl.text import Json, Names
-from penstock.backends.postgresql.statements import ident, name
+from penstock.backends.postgresql.session.statements import ident, name
 from penstock.model.plans import Step
 
 

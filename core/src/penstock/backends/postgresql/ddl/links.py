@@ -14,7 +14,7 @@ from penstock.backends.postgresql.ddl.foreign_keys import (
     not_copied,
 )
 from penstock.backends.postgresql.ddl.text import Json, Names
-from penstock.backends.postgresql.statements import ident, literal, name
+from penstock.backends.postgresql.session.statements import ident, literal, name
 from penstock.model.plans import Step, makes_foreign_key
 from penstock.model.tables import NotCopied, TableRef
 

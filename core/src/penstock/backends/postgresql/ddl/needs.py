@@ -9,7 +9,7 @@ from psycopg import sql
 
 from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.ddl.text import Json
-from penstock.backends.postgresql.statements import ident, statement
+from penstock.backends.postgresql.session.statements import ident, statement
 
 
 def read_needs(

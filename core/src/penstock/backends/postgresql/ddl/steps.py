@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from penstock.backends.postgresql.ddl import done
-from penstock.backends.postgresql.statements import name
+from penstock.backends.postgresql.session.statements import name
 from penstock.model.plans import SWAP_STEP, Step
 from penstock.model.tables import NotCopied, TableRef
 

@@ -12,7 +12,7 @@ from penstock.backends.postgresql.ddl.text import (
     constraint_comment,
     under_name,
 )
-from penstock.backends.postgresql.statements import ident, literal, name
+from penstock.backends.postgresql.session.statements import ident, literal, name
 from penstock.model.tables import TableRef
 
 STORAGE = {"p": "PLAIN", "e": "EXTERNAL", "x": "EXTENDED", "m": "MAIN"}

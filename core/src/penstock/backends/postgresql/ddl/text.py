@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from penstock.backends.postgresql.statements import ident, literal, name
+from penstock.backends.postgresql.session.statements import ident, literal, name
 from penstock.model.tables import TableRef
 
 Json = Mapping[str, Any]

@@ -9,7 +9,7 @@ from psycopg import sql
 
 from penstock.backends.postgresql.connection import Connection, full_names
 from penstock.backends.postgresql.ddl.text import Json, comment
-from penstock.backends.postgresql.statements import for_server, ident, literal
+from penstock.backends.postgresql.session.statements import for_server, ident, literal
 
 
 def types_of(tables: Sequence[Json], known: Mapping[int, Json]) -> list[Json]:

@@ -11,8 +11,8 @@ from penstock.backends.postgresql.catalog.privileges import (
 from penstock.backends.postgresql.catalog.unique_keys import read_unique_keys
 from penstock.backends.postgresql.errors import planning
 from penstock.backends.postgresql.load.target_facts import TargetFacts
-from penstock.backends.postgresql.statements import ident, name
-from penstock.backends.sql.unique_keys import choose_key
+from penstock.backends.postgresql.session.statements import ident, name
+from penstock.backends.sql.catalog.unique_keys import choose_key
 from penstock.model.tables import TableRef
 
 _WANTED = (

@@ -12,13 +12,13 @@ from psycopg import sql
 from psycopg.pq import ExecStatus
 
 from penstock.backends.api.worker import ARROW, Block, Wait
-from penstock.backends.postgresql.cancellable import end_copy, flush, start_copy
 from penstock.backends.postgresql.catalog.columns import planned_columns, read_columns
 from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.errors import translated
 from penstock.backends.postgresql.load.error_ahead import error_ahead
 from penstock.backends.postgresql.native import CopySink
-from penstock.backends.postgresql.statements import column_list, copy_format, statement
+from penstock.backends.postgresql.session.cancellable import end_copy, flush, start_copy
+from penstock.backends.postgresql.session.statements import column_list, copy_format, statement
 from penstock.errors import Diagnosis, TransientError
 from penstock.model.tables import Column
 from penstock.spec.worker_spec import WorkerSpec

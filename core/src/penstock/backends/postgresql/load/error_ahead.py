@@ -9,7 +9,7 @@ import socket
 from functools import cache
 
 from penstock.backends.postgresql.connection import Connection
-from penstock.backends.postgresql.libpq import library, pointer
+from penstock.backends.postgresql.session.libpq import library, pointer
 
 # An ErrorResponse is 'E', a length of 4 bytes, then its first field, 'S' for severity:
 # https://www.postgresql.org/docs/current/protocol-message-formats.html

@@ -9,7 +9,7 @@ from penstock.backends.api.facts import Fit
 from penstock.backends.postgresql.catalog.columns import data_type, why_not_loadable
 from penstock.backends.postgresql.catalog.datatypes import UNKNOWN, DataType
 from penstock.backends.postgresql.load.losses import lost_by_cast, lost_by_modifier
-from penstock.backends.postgresql.statements import BINARY, TEXT
+from penstock.backends.postgresql.session.statements import BINARY, TEXT
 from penstock.model.tables import Column
 
 # Object ids below are assigned by hand in the server's sources and are the same everywhere.

@@ -15,7 +15,7 @@ from penstock.backends.postgresql.errors import planning
 from penstock.backends.postgresql.load.conflict_key import conflict_columns
 from penstock.backends.postgresql.load.sequences import advance_existing
 from penstock.backends.postgresql.load.target_facts import TargetFacts
-from penstock.backends.postgresql.statements import DIALECT, ident, name
+from penstock.backends.postgresql.session.statements import DIALECT, ident, name
 from penstock.errors import PlanningError
 from penstock.model.plans import LoadPlan, Step
 from penstock.model.table_model import TableDefinition
@@ -30,7 +30,7 @@ def plan_load(facts: TargetFacts, request: LoadRequest) -> LoadPlan:
         PlanningError: see `TargetCatalog.plan_load`.
     """
     if request.mode.merges_at_end:
-        from penstock.backends.postgresql.load.night import staged  # noqa: PLC0415 - as above
+        from penstock.backends.postgresql.new_tables.night import staged  # noqa: PLC0415 - as above
 
         mode = REPLACE if request.mode.deletes_by_partition else UPSERT
         plan = plan_load(facts, replace(request, mode=mode))
@@ -39,7 +39,7 @@ def plan_load(facts: TargetFacts, request: LoadRequest) -> LoadPlan:
     if request.definition is not None:
         return _plan_made(facts, request, request.definition)
     if request.mode.builds_beside:
-        from penstock.backends.postgresql.load.swap import plan_swap  # noqa: PLC0415 - as above
+        from penstock.backends.postgresql.new_tables.swap import plan_swap  # noqa: PLC0415 - as above
 
         return plan_swap(facts, request)
     ref = request.target
@@ -134,15 +134,15 @@ def _check_staging(facts: TargetFacts, request: LoadRequest) -> None:
 
 
 def _plan_made(facts: TargetFacts, request: LoadRequest, definition: TableDefinition) -> LoadPlan:
-    from penstock.backends.postgresql.load.missing import plan_missing  # noqa: PLC0415 - as above
-    from penstock.backends.postgresql.load.recreate import plan_recreate  # noqa: PLC0415 - as above
+    from penstock.backends.postgresql.new_tables.missing import plan_missing  # noqa: PLC0415 - as above
+    from penstock.backends.postgresql.new_tables.recreate import plan_recreate  # noqa: PLC0415 - as above
 
     plan = plan_recreate if request.mode.recreates else plan_missing
     if definition.dialect == DIALECT:
         own = definition.content.get(OWN, ())
         besides = [NotCopied(kind, label, "", str(request.target)) for kind, label in own]
         return plan(facts, request, definition.content, besides)
-    from penstock.backends.postgresql.load.unlike import read_unlike  # noqa: PLC0415 - it needs Arrow
+    from penstock.backends.postgresql.new_tables.other_systems import read_unlike  # noqa: PLC0415 - it needs Arrow
 
     made = read_unlike(facts.connection, request, definition)
     if not request.mode.recreates:

@@ -9,7 +9,7 @@ from psycopg import sql
 
 from penstock.backends.postgresql.catalog.relations import KINDS
 from penstock.backends.postgresql.connection import Connection
-from penstock.backends.postgresql.statements import for_server, name
+from penstock.backends.postgresql.session.statements import for_server, name
 from penstock.errors import PlanningError
 from penstock.model.tables import TableRef
 from penstock.spec.modes import Mode

@@ -8,7 +8,7 @@ from typing import Any
 from psycopg import Cursor, sql
 
 from penstock.backends.postgresql.connection import Connection
-from penstock.backends.postgresql.statements import name, statement
+from penstock.backends.postgresql.session.statements import name, statement
 from penstock.errors import Diagnosis, TargetChanged
 from penstock.model.plans import GIVEN
 from penstock.model.tables import TableRef

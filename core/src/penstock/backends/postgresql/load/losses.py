@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from penstock.backends.postgresql.catalog.datatypes import DataType
-from penstock.backends.shared.losses import DAY, DIGITS, JSON, UTC
+from penstock.backends.shared.values.losses import DAY, DIGITS, JSON, UTC
 
 _WHOLE = ("int2", "int4", "int8")
 _FLOATS = ("float4", "float8")

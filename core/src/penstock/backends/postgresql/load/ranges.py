@@ -7,7 +7,13 @@ from psycopg import sql
 from penstock.backends.api.worker import Loaded
 from penstock.backends.postgresql.compare.conditions import condition
 from penstock.backends.postgresql.connection import Connection
-from penstock.backends.postgresql.statements import column_list, name, quoted, rows_of, statement
+from penstock.backends.postgresql.session.statements import (
+    column_list,
+    name,
+    quoted,
+    rows_of,
+    statement,
+)
 from penstock.errors import Diagnosis, PermanentError
 from penstock.model.plans import PartitionPlan
 from penstock.model.tables import TableRef

@@ -10,7 +10,7 @@ from penstock.backends.api.facts import LoadRequest
 from penstock.backends.postgresql.catalog.sequences import ColumnSequence
 from penstock.backends.postgresql.ddl.steps import CHECK
 from penstock.backends.postgresql.load.target_facts import TargetFacts
-from penstock.backends.postgresql.statements import ident, literal, name, statement
+from penstock.backends.postgresql.session.statements import ident, literal, name, statement
 from penstock.model.plans import Step
 from penstock.model.tables import TableRef
 

@@ -7,7 +7,6 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from penstock.backends.postgresql.answers import Answers
 from penstock.backends.postgresql.catalog import existing
 from penstock.backends.postgresql.catalog.children import (
     Existing,
@@ -35,6 +34,7 @@ from penstock.backends.postgresql.catalog.unique_keys import UniqueKey, unique_k
 from penstock.backends.postgresql.connection import Connection, full_names
 from penstock.backends.postgresql.errors import planning
 from penstock.backends.postgresql.load.loadable import check_loadable, read_loadable
+from penstock.backends.postgresql.session.answers import Answers
 from penstock.errors import PlanningError
 from penstock.model.tables import Column, TableRef
 from penstock.spec.modes import Mode

@@ -9,7 +9,7 @@ from penstock.backends.postgresql.catalog.privileges import check_owned
 from penstock.backends.postgresql.ddl import indexes, steps
 from penstock.backends.postgresql.ddl.text import Json, Names
 from penstock.backends.postgresql.load.target_facts import TargetFacts
-from penstock.backends.postgresql.statements import ident, name
+from penstock.backends.postgresql.session.statements import ident, name
 from penstock.errors import PlanningError
 from penstock.model.plans import Step
 from penstock.model.tables import TableRef

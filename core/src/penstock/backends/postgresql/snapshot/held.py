@@ -17,6 +17,11 @@ import psycopg
 from penstock.backends.postgresql.attempt.older_sessions import Guard
 from penstock.backends.postgresql.connection import Connection, connect
 from penstock.backends.postgresql.errors import planning
+from penstock.backends.postgresql.session.waiting import (
+    SNAPSHOT,
+    waiting_for,
+    watcher,
+)
 from penstock.backends.postgresql.snapshot.importing import ONE_MOMENT, REACHED
 from penstock.backends.postgresql.snapshot.locks import (
     AT_ONCE,
@@ -24,11 +29,6 @@ from penstock.backends.postgresql.snapshot.locks import (
     lock_against_rewrites,
     locks_at_once,
     too_many_locks,
-)
-from penstock.backends.postgresql.waiting import (
-    SNAPSHOT,
-    waiting_for,
-    watcher,
 )
 from penstock.errors import PenstockError
 from penstock.model.snapshots import Snapshot

@@ -13,8 +13,8 @@ import psycopg
 
 from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.errors import from_driver, translated
+from penstock.backends.postgresql.session.statements import literal, name
 from penstock.backends.postgresql.snapshot.locks import lock_patience, locks_at_once
-from penstock.backends.postgresql.statements import literal, name
 from penstock.errors import SnapshotLost
 from penstock.model.tables import Relation, TableRef
 

@@ -10,8 +10,8 @@ from psycopg import sql
 
 from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.errors import planning, translated
-from penstock.backends.postgresql.statements import name, quoted, relation, statement
-from penstock.backends.postgresql.waiting import (
+from penstock.backends.postgresql.session.statements import name, quoted, relation, statement
+from penstock.backends.postgresql.session.waiting import (
     Session,
     listed,
     rewriters,
@@ -20,7 +20,7 @@ from penstock.errors import Blocked, Diagnosis, PlanningError
 from penstock.model.tables import Relation, TableRef
 
 if TYPE_CHECKING:
-    from penstock.backends.postgresql.asked_together import Question
+    from penstock.backends.postgresql.session.asked_together import Question
 
 # Seconds for a lock that somebody waits for who waits for the run's snapshot.
 JOIN_SECONDS = 5.0

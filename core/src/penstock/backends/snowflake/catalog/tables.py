@@ -7,8 +7,8 @@ from typing import TypeVar
 
 from penstock.backends.snowflake.catalog.names import swapped
 from penstock.backends.snowflake.session import SnowflakeSession
-from penstock.backends.sql.described import TableQuery
-from penstock.backends.sql.unique_keys import DeclaredKey
+from penstock.backends.sql.catalog.described import TableQuery
+from penstock.backends.sql.catalog.unique_keys import DeclaredKey
 from penstock.model.tables import TableRef
 
 T = TypeVar("T")

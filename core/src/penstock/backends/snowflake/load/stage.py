@@ -15,13 +15,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from penstock.backends.api.attempt import Attempt
+from penstock.backends.api.execution.attempt import Attempt
 from penstock.backends.api.worker import Block, Wait
-from penstock.backends.shared.arrow import Caster, schema_from_text
+from penstock.backends.shared.attempts.transfer import Transfer
 from penstock.backends.shared.background import compute
-from penstock.backends.shared.hex_values import uuid_texts
-from penstock.backends.shared.row_groups import COMPRESSION, RowGroups
-from penstock.backends.shared.transfer import Transfer
+from penstock.backends.shared.values.arrow import Caster, schema_from_text
+from penstock.backends.shared.values.hex_values import uuid_texts
+from penstock.backends.shared.values.row_groups import COMPRESSION, RowGroups
 from penstock.backends.snowflake.catalog.names import swapped
 from penstock.backends.snowflake.connection import Error
 from penstock.backends.snowflake.errors import translated

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any
 
-from penstock.backends.shared.attempt_files import AttemptFiles
+from penstock.backends.shared.attempts.attempt_files import AttemptFiles
 from penstock.backends.sql.dialect import CatalogDialect
 from penstock.backends.sql.session import Session
 from penstock.model.tables import TableRef

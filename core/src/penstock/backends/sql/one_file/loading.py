@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from penstock.backends.shared.file_stage import FileStage
-from penstock.backends.shared.row_batches import rows_of
-from penstock.backends.sql.loading import SqlLoading
+from penstock.backends.shared.attempts.file_stage import FileStage
+from penstock.backends.shared.values.row_batches import rows_of
+from penstock.backends.sql.loads.loading import SqlLoading
 from penstock.backends.sql.one_file.session import DriverSession
 
 

@@ -10,10 +10,10 @@ from contextlib import AbstractContextManager, contextmanager
 from importlib.resources import files
 from typing import Any, TypeVar
 
-from penstock.backends.api.records import ESSENTIAL, Hold, Kind
-from penstock.backends.sql.loaded_table import LoadedTable, LoadRecords
+from penstock.backends.api.execution.records import ESSENTIAL, Hold, Kind
+from penstock.backends.sql.catalog.relations import read_relations
+from penstock.backends.sql.loads.loaded_table import LoadedTable, LoadRecords
 from penstock.backends.sql.one_file.database import OneFile
-from penstock.backends.sql.relations import read_relations
 from penstock.backends.sql.session import Session
 from penstock.model.tables import TableRef
 

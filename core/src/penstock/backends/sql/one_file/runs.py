@@ -6,13 +6,13 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from penstock.backends.api.control import RunningAttempt, RunRow
-from penstock.backends.api.records import NOW, Kind
-from penstock.backends.shared.presence import Presence
-from penstock.backends.sql.load_plan import SWAP
-from penstock.backends.sql.loaded_runs import LoadedRuns
-from penstock.backends.sql.loaded_table import LoadedTable
-from penstock.backends.sql.loaded_tables import LoadedTables
+from penstock.backends.api.execution.control import RunningAttempt, RunRow
+from penstock.backends.api.execution.records import NOW, Kind
+from penstock.backends.shared.attempts.presence import Presence
+from penstock.backends.sql.loads.load_plan import SWAP
+from penstock.backends.sql.loads.loaded_runs import LoadedRuns
+from penstock.backends.sql.loads.loaded_table import LoadedTable
+from penstock.backends.sql.loads.loaded_tables import LoadedTables
 from penstock.backends.sql.one_file.database import OneFile
 from penstock.backends.sql.one_file.records import FileRecords
 from penstock.errors import PenstockError

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from penstock.backends.api.facts import TableStatistics
-from penstock.backends.shared.arrow import in_arrow
 from penstock.backends.shared.database_file import FileVersions
+from penstock.backends.shared.values.arrow import in_arrow
 from penstock.backends.sql.one_file.session import DriverSession
 from penstock.backends.sql.source import SqlSource
 from penstock.model.snapshots import Snapshot, SourceState

@@ -8,14 +8,14 @@ from typing import Any
 
 from penstock.backends.api.facts import Fit, LoadRequest
 from penstock.backends.shared import database_file
-from penstock.backends.shared.arrow import in_arrow, schema_of, schema_to_text
-from penstock.backends.shared.fitting import fit_column
-from penstock.backends.sql.described import Known
-from penstock.backends.sql.load_plan import plan_load
+from penstock.backends.shared.values.arrow import in_arrow, schema_of, schema_to_text
+from penstock.backends.shared.values.fitting import fit_column
+from penstock.backends.sql.catalog.described import Known
+from penstock.backends.sql.catalog.relations import read_columns
+from penstock.backends.sql.loads.load_plan import plan_load
 from penstock.backends.sql.one_file.database import OneFile
 from penstock.backends.sql.one_file.later import LaterSession
 from penstock.backends.sql.one_file.runs import FileRuns
-from penstock.backends.sql.relations import read_columns
 from penstock.backends.sql.session import Session
 from penstock.backends.sql.target import SqlTarget
 from penstock.model.plans import LoadPlan

@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import TypeVar
 
-from penstock.backends.api.attempt import Attempt, Stage, StagedTransaction
+from penstock.backends.api.execution.attempt import Attempt, Stage, StagedTransaction
 from penstock.backends.api.worker import Wait
-from penstock.backends.shared.attempt_files import AttemptFiles
+from penstock.backends.shared.attempts.attempt_files import AttemptFiles
 from penstock.backends.shared.background import compute
-from penstock.backends.sql.described import Known
-from penstock.backends.sql.loaded_table import LoadRecords
+from penstock.backends.sql.catalog.described import Known
+from penstock.backends.sql.loads.loaded_table import LoadRecords
 from penstock.backends.sql.one_file.database import OneFile
 from penstock.backends.sql.one_file.records import FileRecords
 from penstock.backends.sql.session import Session

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from penstock.backends.api.records import Hold
+from penstock.backends.api.execution.records import Hold
 from penstock.backends.sql.server.records import CONTROL
 from penstock.backends.sql.server.session import InterruptibleSession
 from penstock.backends.sql.server.stages import StageRecords, StageRow

@@ -6,10 +6,10 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar, Generic, TypeVar
 
-from penstock.backends.shared.batch_reader import BatchReader
-from penstock.backends.shared.promised_types import PromisedTypes
-from penstock.backends.shared.type_table import TypeTable
-from penstock.backends.sql.conditions import condition
+from penstock.backends.shared.values.batch_reader import BatchReader
+from penstock.backends.shared.values.promised_types import PromisedTypes
+from penstock.backends.shared.values.type_table import TypeTable
+from penstock.backends.sql.rows.conditions import condition
 from penstock.backends.sql.server.session import InterruptibleSession
 from penstock.model.plans import Partition
 from penstock.spec.worker_spec import WorkerSpec

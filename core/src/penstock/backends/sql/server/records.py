@@ -11,9 +11,9 @@ from datetime import datetime
 from importlib.resources import files
 from typing import Any, ClassVar
 
-from penstock.backends.api.records import ESSENTIAL, Kind
+from penstock.backends.api.execution.records import ESSENTIAL, Kind
 from penstock.backends.sql.dialect import CatalogDialect, Dialect
-from penstock.backends.sql.loaded_table import LoadRecords
+from penstock.backends.sql.loads.loaded_table import LoadRecords
 from penstock.backends.sql.server.session import ServerSession
 from penstock.errors import Diagnosis, PenstockError, PermanentError, PlanningError
 from penstock.model.tables import TableRef

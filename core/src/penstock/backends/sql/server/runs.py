@@ -7,12 +7,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from penstock.backends.api.control import RunningAttempt, RunRow
-from penstock.backends.api.records import Kind, Row
-from penstock.backends.sql.load_plan import SWAP
-from penstock.backends.sql.loaded_runs import LoadedRuns
-from penstock.backends.sql.loaded_table import LoadedTable
-from penstock.backends.sql.making import MAKE, make
+from penstock.backends.api.execution.control import RunningAttempt, RunRow
+from penstock.backends.api.execution.records import Kind, Row
+from penstock.backends.sql.definitions.making import MAKE, make
+from penstock.backends.sql.loads.load_plan import SWAP
+from penstock.backends.sql.loads.loaded_runs import LoadedRuns
+from penstock.backends.sql.loads.loaded_table import LoadedTable
 from penstock.backends.sql.server.records import ServerRecords
 from penstock.backends.sql.server.stages import StageRecords
 from penstock.errors import PenstockError

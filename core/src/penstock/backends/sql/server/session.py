@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol, TypeVar
 
-from penstock.backends.shared.refusals import as_planning
+from penstock.backends.shared.attempts.refusals import as_planning
 from penstock.backends.sql.dialect import Type
 from penstock.backends.sql.session import NamedRelations, Row
 

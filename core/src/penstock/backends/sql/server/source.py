@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import Any, ClassVar, Generic, TypeVar
 
 from penstock.backends.api.facts import TableStatistics
-from penstock.backends.shared.type_table import TypeTable
+from penstock.backends.shared.values.type_table import TypeTable
+from penstock.backends.sql.catalog.relations import TYPE, read_columns
 from penstock.backends.sql.dialect import Type
-from penstock.backends.sql.relations import TYPE, read_columns
 from penstock.backends.sql.server.session import KnownServer
 from penstock.backends.sql.source import SqlSource
 from penstock.model.extents import Extent, Key

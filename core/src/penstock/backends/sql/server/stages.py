@@ -13,9 +13,9 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar
 
-from penstock.backends.api.attempt import Attempt
-from penstock.backends.api.records import Kind, Row
-from penstock.backends.sql.loaded_table import LoadedTable
+from penstock.backends.api.execution.attempt import Attempt
+from penstock.backends.api.execution.records import Kind, Row
+from penstock.backends.sql.loads.loaded_table import LoadedTable
 from penstock.backends.sql.server.records import ServerRecords
 from penstock.backends.sql.server.session import InterruptibleSession
 from penstock.errors import Diagnosis, PenstockError, TargetChanged

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from penstock.backends.api.attempt import Attempt
+from penstock.backends.api.execution.attempt import Attempt
 from penstock.backends.api.worker import Block, Wait
-from penstock.backends.shared.arrow import Caster, schema_from_text
-from penstock.backends.shared.bulk_loader import BulkLoader
-from penstock.backends.shared.guards import ValueGuard, check_values
+from penstock.backends.shared.attempts.bulk_loader import BulkLoader
+from penstock.backends.shared.values.arrow import Caster, schema_from_text
+from penstock.backends.shared.values.guards import ValueGuard, check_values
 from penstock.backends.sql.server.stages import StageRecords
 from penstock.backends.sql.server.writer import ServerStage
 from penstock.errors import Diagnosis, PenstockError, TransientError

@@ -8,12 +8,12 @@ from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
 from penstock.backends.api.facts import Fit, LoadRequest
-from penstock.backends.shared.arrow import held_kinds, schema_of, schema_to_text
-from penstock.backends.shared.fitting import fit_column
-from penstock.backends.shared.type_table import TypeTable
+from penstock.backends.shared.values.arrow import held_kinds, schema_of, schema_to_text
+from penstock.backends.shared.values.fitting import fit_column
+from penstock.backends.shared.values.type_table import TypeTable
+from penstock.backends.sql.catalog.relations import TYPE, read_columns
 from penstock.backends.sql.dialect import Type
-from penstock.backends.sql.load_plan import TargetTables, plan_load
-from penstock.backends.sql.relations import TYPE, read_columns
+from penstock.backends.sql.loads.load_plan import TargetTables, plan_load
 from penstock.backends.sql.server.session import KnownServer
 from penstock.backends.sql.session import keeping
 from penstock.backends.sql.target import SqlTarget, no_rows

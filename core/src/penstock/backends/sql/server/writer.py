@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, ClassVar, Generic, TypeVar
 
-from penstock.backends.api.attempt import Attempt, Stage
+from penstock.backends.api.execution.attempt import Attempt, Stage
 from penstock.backends.api.worker import Loaded, Wait
+from penstock.backends.shared.attempts.refusals import attempt_ended, check_standing
 from penstock.backends.shared.background import compute
-from penstock.backends.shared.refusals import attempt_ended, check_standing
-from penstock.backends.sql.loading import SqlLoading
+from penstock.backends.sql.loads.loading import SqlLoading
 from penstock.backends.sql.server.stages import StageRecords
 from penstock.spec.worker_spec import WorkerSpec
 

@@ -1,0 +1,1 @@
+"""What an execution needs of a target: attempts, records, the control store."""

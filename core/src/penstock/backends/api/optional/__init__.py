@@ -1,0 +1,1 @@
+"""What a database may offer besides."""

@@ -1,0 +1,1 @@
+"""What the catalog says of tables and values."""

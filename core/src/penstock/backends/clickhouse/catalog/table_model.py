@@ -1,0 +1,118 @@
+"""The model of a table, from what the catalog lists of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from penstock.backends.clickhouse.session import ClickHouseSession
+from penstock.backends.clickhouse.types import TYPES, ChType
+from penstock.backends.sql.catalog.described import TableQuery
+from penstock.backends.sql.definitions.enclosed import end_of_level
+from penstock.backends.sql.definitions.expressions import read
+from penstock.model import table_model
+from penstock.model.table_model import (
+    CheckModel,
+    ColumnModel,
+    ColumnType,
+    Expression,
+    IndexModel,
+    TableModel,
+)
+from penstock.model.tables import Column, NotCopied, TableRef
+
+_COLUMNS = TableQuery(
+    "name, default_kind, default_expression, comment, compression_codec",
+    "system.columns",
+    "database",
+    "table",
+)
+_TABLE = TableQuery("create_table_query, comment, engine_full", "system.tables", "database", "name")
+_INDEXES = TableQuery(
+    "name, type, expr", "system.data_skipping_indices", "database", "table", order="name"
+)
+# Of an engine that is written out.
+_CLAUSE = re.compile(r" (?=(?:PARTITION BY|PRIMARY KEY|ORDER BY|SAMPLE BY|TTL|SETTINGS) )")
+_PLAIN = re.compile(r"MergeTree|(?:PARTITION|ORDER) BY .+|SETTINGS index_granularity = 8192")
+_CHECK = re.compile(r"[(,]\s*CONSTRAINT (`(?:[^`\\]|\\.)+`|\w+) CHECK ")
+_LABEL = re.compile(r"'((?:[^'\\]|\\.|'')*)'(?:\s*=\s*-?\d+)?")
+
+
+def model_of(
+    session: ClickHouseSession,
+    table: TableRef,
+    columns: Sequence[Column],
+    types: Mapping[str, ChType],
+    partition: str,
+) -> TableModel:
+    """
+    Parameters:
+        types: of the columns.
+        partition: the table's partition key.
+    """
+    said = {name: facts for name, *facts in session.about(_COLUMNS, table)}
+    names = [column.name for column in columns]
+    ((made, comment, _),) = session.about(_TABLE, table)
+    return TableModel(
+        tuple(_column(each, types[each.name], *said[each.name][:3]) for each in columns),
+        checks=tuple(_checks(str(made), names)),
+        indexes=tuple(
+            # It finds parts of the table, not rows.
+            IndexModel(name, method=kind, text=f"({expression})")
+            for name, kind, expression in session.about(_INDEXES, table)
+        ),
+        comment=str(comment),
+        partitioning=f"PARTITION BY {partition}" if partition else "",
+    )
+
+
+def others_of(
+    session: ClickHouseSession, table: TableRef, columns: Sequence[Column]
+) -> Iterator[NotCopied]:
+    """What has no form in the model: columns that are computed, and read where they are asked for
+    by name alone; how columns are compressed; and what else the engine does.
+
+    Parameters:
+        columns: all others.
+    """
+    known = {column.name for column in columns}
+    for name, kind, text, _, codec in session.about(_COLUMNS, table):
+        if name not in known:
+            yield NotCopied(table_model.GENERATED, f"{name}: {kind} {text}".rstrip())
+        elif codec:
+            yield NotCopied("column options", f"{name}: {codec}")
+    ((_, _, engine),) = session.about(_TABLE, table)
+    for clause in _CLAUSE.split(engine):
+        if clause and not _PLAIN.fullmatch(clause):
+            yield NotCopied("table options", clause)
+
+
+def _column(column: Column, type_: ChType, kind: str, text: str, comment: str) -> ColumnModel:
+    default = Expression(text, read(text)) if kind == "DEFAULT" else None
+    return ColumnModel(
+        column.name,
+        _type(type_),
+        column.type,
+        column.nullable,
+        default,
+        comment=comment,
+    )
+
+
+def _type(type_: ChType) -> ColumnType:
+    kind = TYPES.line(type_).kind
+    if kind == table_model.INTEGER:
+        unsigned, _, bits = type_.name.partition("Int")
+        return ColumnType(kind, unsigned=bool(unsigned), bits=int(bits))
+    if kind == table_model.ENUM:
+        found = [_LABEL.match(argument) for argument in type_.arguments]
+        labels = tuple(re.sub(r"\\(.)", r"\1", each[1]) for each in found if each)
+        return ColumnType(kind, labels=labels)
+    return ColumnType(kind)
+
+
+def _checks(made: str, names: Sequence[str]) -> Iterator[CheckModel]:
+    for found in _CHECK.finditer(made):
+        text = made[found.end() : end_of_level(made, found.end(), "),", "'`")].strip()
+        name = re.sub(r"\\(.)", r"\1", found[1].strip("`"))
+        yield CheckModel(name, Expression(text, read(text, names)))

@@ -1,0 +1,1 @@
+"""Where partitions are loaded, and the steps around the load."""

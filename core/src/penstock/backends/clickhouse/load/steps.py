@@ -1,0 +1,147 @@
+"""Steps around a load: the table that is made, and its place.
+
+A run that starts with an empty table loads one of its own, beside the target's, which takes that
+one's place at the end. Every statement of a step can be sent once to effect, whoever sends it and
+however late: a table is made where there is none, or renamed to a name that is never free again.
+"""
+
+from __future__ import annotations
+
+from penstock.backends.api.execution.control import RunRow
+from penstock.backends.clickhouse.dialect import CLICKHOUSE, OWN
+from penstock.backends.clickhouse.load.adding import CLEAN, adds_no_more, shut_out
+from penstock.backends.clickhouse.load.documents import TableDocuments, short_hash
+from penstock.backends.clickhouse.load.loaded_tables import (
+    check_loaded,
+    check_replaced,
+    loaded_uuid,
+)
+from penstock.backends.clickhouse.load.stages import Stages
+from penstock.backends.clickhouse.session import ClickHouseSession
+from penstock.backends.roll_forward.records import Records
+from penstock.backends.roll_forward.runs import Runs
+from penstock.backends.roll_forward.states import State
+from penstock.backends.shared.attempts.refusals import not_committed
+from penstock.errors import PermanentError
+from penstock.model.plans import Step
+from penstock.model.tables import TableRef
+from penstock.spec.copy_spec import CopySpec
+from penstock.spec.modes import mode_of
+
+CREATE, SWAP = "create", "swap"
+
+
+class Steps:
+    """Does the steps of one run.
+
+    Parameters:
+        database: the control database.
+    """
+
+    def __init__(
+        self, session: ClickHouseSession, database: str, stages: Stages, runs: Runs, run: RunRow
+    ) -> None:
+        self._documents = TableDocuments(session.connection, database)
+        self._session = session
+        self._database = database
+        self._stages = stages
+        self._runs = runs
+        self._run = run
+        self._table = run.plan.load.table
+        self._target = CopySpec.from_stored(run.spec, "", "").target_ref
+
+    def do(self, step: Step) -> None:
+        if step.after:
+            self._committed()
+        if step.id == SWAP:
+            self._swap()
+        elif step.id == CLEAN:
+            self._clean()
+        else:
+            self._session.run(step.statement)
+
+    def is_done(self, step: Step) -> bool:
+        """Whether the run's table is in the target's place."""
+        run = self._runs.find(self._run.run_id)
+        owner = "" if run is None else loaded_uuid(run)
+        return step.id == SWAP and bool(owner) and self._session.uuid(self._target) == owner
+
+    def is_swapping(self) -> bool:
+        """Whether the old table has left its place for the run's, or there was none."""
+        return self._is_there(self._out)
+
+    @property
+    def _out(self) -> TableRef:
+        """Where the old table is put. Once there is a table of that name there always is one."""
+        return TableRef(self._database, f"{OWN}out_{short_hash(self._run.run_id)}")
+
+    def _is_there(self, table: TableRef) -> bool:
+        return bool(self._session.uuid(table))
+
+    def _rename(self, table: TableRef, name: TableRef) -> None:
+        self._session.run(f"RENAME TABLE {CLICKHOUSE.table(table)} TO {CLICKHOUSE.table(name)}")
+
+    def _committed(self) -> None:
+        """Publish what is committed.
+
+        Raises:
+            TransientError: not every partition is committed any more.
+        """
+        run = self._runs.find(self._run.run_id)
+        found = self._records.publish_all(self._run.generation)
+        same = run is not None and run.generation == self._run.generation
+        if not same or len(found) < len(self._run.plan.partitions):
+            raise not_committed(self._run.run_id)
+
+    @property
+    def _records(self) -> Records:
+        return self._runs.records(self._run.run_id)
+
+    def _swap(self) -> None:
+        run = self._runs.find(self._run.run_id)
+        assert run is not None
+        check_loaded(self._session, self._run.run_id, run, self._table)
+        out = self._out
+        if not self.is_swapping():  # else this step was interrupted between the two
+            mode = mode_of(self._run.spec)
+            check_replaced(self._session, self._run.run_id, run, self._target, mode)
+            try:
+                self._put_out(out)
+            except PermanentError:
+                if not self._is_there(out):  # by another execution, meanwhile
+                    raise
+        # Nobody finds the old one any more.
+        shut_out(self._documents, self._runs, self._session.uuid(out), self._run.run_id)
+        self._rename(self._table, self._target)
+
+    def _put_out(self, out: TableRef) -> None:
+        if self._is_there(self._target):
+            self._rename(self._target, out)
+        else:
+            # Strictly: of two who come to it, one goes on.
+            self._session.run(f"CREATE TABLE {CLICKHOUSE.table(out)} (n UInt8) ENGINE = Memory")
+
+    def _clean(self) -> None:
+        """Free what the run has put away, and drop stages of which nothing will become."""
+        if self._table != self._target and self._is_there(self._out):
+            self._session.run(f"TRUNCATE TABLE {CLICKHOUSE.table(self._out)}")
+        sweep(self._stages, self._runs)
+        if self._table == self._target:
+            adds_no_more(self._documents, self._session.uuid(self._table), self._run.run_id)
+
+
+def sweep(stages: Stages, runs: Runs) -> None:
+    """Drop the stages of partitions that are published, or whose generation has ended: no record
+    will ever name them any more."""
+    over: dict[tuple[str, int], set[str]] = {}
+    for name, said in stages.all():
+        key = said["run"], said["generation"]
+        if key not in over:
+            found = runs.records(key[0]).read_all(key[1])
+            over[key] = {
+                partition_id
+                for partition_id, (record, _) in found.items()
+                if record.state in (State.PUBLISHED, State.CLOSED)
+            }
+        if said["partition"] in over[key]:
+            stages.drop(name)

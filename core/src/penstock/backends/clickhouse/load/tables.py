@@ -1,0 +1,219 @@
+"""Tables that are made, and what a table has to be so that parts can be moved into it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+
+from penstock.backends.api.facts import Fit, LoadRequest
+from penstock.backends.clickhouse.session import ClickHouseSession
+from penstock.backends.clickhouse.source import DIALECT, ORDER, PARTITION
+from penstock.backends.clickhouse.types import ChType
+from penstock.backends.clickhouse.writer import LEAST, MOST
+from penstock.backends.shared.values.arrow import (
+    arrow_type,
+    held_kinds,
+    is_bytes,
+    kind_of,
+    schema_to_text,
+)
+from penstock.backends.shared.values.fitting import carried, fit_column
+from penstock.backends.sql.catalog.described import TableQuery
+from penstock.backends.sql.catalog.relations import TYPE, read_relations
+from penstock.backends.sql.definitions.definition import left_unlike
+from penstock.backends.sql.definitions.rendering import Rendered, Rendering
+from penstock.errors import PlanningError, UsageError
+from penstock.model.tables import Column, TableRef
+from penstock.spec.modes import Mode
+
+_NULLABLE = re.compile(r"^(LowCardinality\()?Nullable\((.*)\)")
+_REFUSED = {
+    "Replicated": "replicated tables agree on parts through Keeper, and moves between them were "
+    "never tried",
+    "Shared": "ClickHouse Cloud agrees on parts elsewhere, and moves between its tables were never "
+    "tried",
+    "": "it has no parts that could be moved",
+}
+_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+_DAY_SECONDS = 86_400
+
+
+def bare(column: Column) -> Column:
+    """A column of the server's own types, without NULL in its type where it holds none."""
+    return column if column.nullable else replace(column, type=_NULLABLE.sub(r"\1\2", column.type))
+
+
+def rendered(session: ClickHouseSession, request: LoadRequest) -> Rendered:
+    """The parts of the source's table that are made besides columns, and those left out."""
+    assert request.definition is not None
+    columns, definition, target = request.made, request.definition, request.target
+    own = definition.dialect == DIALECT
+    rendering = Rendering(
+        session.dialect,
+        request.source,
+        target,
+        held_kinds(columns),
+        request.siblings,
+        types={column.name: column.type for column in columns},
+        at_once=not request.mode.loads_new_table,
+        own=own,
+        lacks={column.name for column in definition.model.columns}.difference(
+            column.name for column in columns
+        ),
+    )
+    model = definition.model.only([column.name for column in columns])
+    found = rendering.of(replace(model, partitioning="") if own else model)
+    found.left[:0] = left_unlike(session.dialect, definition, target, ())
+    return found
+
+
+def create_statement(
+    session: ClickHouseSession, table: TableRef, request: LoadRequest, more: Rendered
+) -> str:
+    """The statement that makes a table, where there is none of the name.
+
+    Parameters:
+        more: what it gets besides its columns.
+
+    Raises:
+        UsageError: it is to be ordered by a column that somebody wants to hold NULL.
+    """
+    assert request.definition is not None
+    dialect, definition = session.dialect, request.definition
+    plain = {column.name for column in request.made if not column.nullable}
+    asked = request.writing.get("order_by") or ()
+    for name in set(asked) - plain:
+        raise UsageError(f"--order-by {name}: expected a type without Nullable in --types")
+    order, partition = "", ""
+    if definition.dialect == DIALECT:
+        order, partition = definition.content.get(ORDER, ""), definition.content.get(PARTITION, "")
+    keys = [
+        key.columns
+        for key in definition.model.keys
+        if key.primary and plain.issuperset(key.columns)
+    ]
+    if by := asked or next(iter(keys), ()):
+        order = ", ".join(map(dialect.ident, by))
+    parts = [
+        f"{dialect.ident(each.name)} {each.type} {more.columns.get(each.name, '')}".rstrip()
+        for each in request.made
+    ]
+    listed = ", ".join([*parts, *(check.inline for check in more.checks)])
+    by = f" PARTITION BY ({partition})" if partition else ""
+    return (
+        f"CREATE TABLE IF NOT EXISTS {dialect.table(table)} ({listed}) ENGINE = MergeTree{by}"
+        f" ORDER BY ({order}) {' '.join(more.options)}".rstrip()
+    )
+
+
+# What is there
+
+_ENGINES = TableQuery(
+    "engine, arrayStringConcat(dependencies_table, ', ')", "system.tables", "database", "name"
+)
+
+
+def check_takes_parts(session: ClickHouseSession, table: TableRef, mode: Mode) -> list[str]:
+    """
+    Returns: warnings.
+
+    Raises:
+        PlanningError: it is of an engine between whose tables parts are not moved, or other tables
+            hang on it.
+    """
+    ((engine, views),) = session.about(_ENGINES, table)
+    why = next(_REFUSED[name] for name in _REFUSED if str(engine).startswith(name))
+    if why != _REFUSED[""] or not engine.endswith("MergeTree"):
+        raise PlanningError(
+            f"target: {table}: expected a table of MergeTree's family, found {engine}: {why}"
+        )
+    if not views:
+        return []
+    if mode.only_adds:
+        return [f"materialized views of {table} see nothing of the rows that are added: {views}"]
+    raise PlanningError(
+        f"--mode {mode}: another table takes the place of {table}, and materialized views read "
+        f"it: {views}; drop them first, or use --mode append"
+    )
+
+
+def check_database(session: ClickHouseSession, name: str, *, may_lack: bool = False) -> None:
+    """
+    Raises:
+        PlanningError: it is not there, or of an engine whose renames are not one step.
+    """
+    found = session.once(
+        f"SELECT engine FROM system.databases WHERE name = {session.dialect.literal(name)}", name
+    )
+    if not found and may_lack:
+        return
+    engine = str(found[0][0]) if found else "no such database"
+    if engine != "Atomic":
+        raise PlanningError(
+            f"target: expected {name} to be a database of the engine Atomic, found {engine}: only "
+            "there are tables created and renamed in one step, which exactly once rests on"
+        )
+
+
+def is_there(session: ClickHouseSession, table: TableRef) -> bool:
+    known = read_relations(session)
+    if known.get(table):
+        raise PlanningError(f"target: expected {table} to be a table, found a view")
+    return table in known
+
+
+# What comes
+
+
+def fit(mine: Column, theirs: Column) -> Fit:
+    """See `TargetCatalog.fit`. A String holds texts and bytes alike."""
+    type_ = theirs.traits[TYPE]
+    if isinstance(type_, ChType) and type_.name == "String" and is_bytes(arrow_type(mine)):
+        return carried(Fit(canonical="bytes"))
+    return fit_column(mine, theirs)
+
+
+def written_schema(
+    session: ClickHouseSession, request: LoadRequest, columns: Sequence[Column]
+) -> str:
+    """The schema of what is sent, with what times the columns' types can hold."""
+    by_name = {column.name: column for column in columns}
+    ((first, last),) = session.once(
+        "SELECT toInt32(toDate32('0001-01-01')), toInt32(toDate32('9999-12-31'))", "dates"
+    )
+    fields = []
+    for pair in request.pairs:
+        column = by_name[pair.target]
+        kind = arrow_type(column)
+        if pair.canonical == "bytes" and kind_of(kind) == "text":
+            kind = pa.binary()
+        ends = _ends(column.traits[TYPE], kind, int(first), int(last))
+        fields.append(pa.field(pair.target, kind, column.nullable, ends))
+    return schema_to_text(pa.schema(fields))
+
+
+def _ends(of: ChType, kind: pa.DataType, first: int, last: int) -> dict[bytes, Any] | None:
+    """What a type can hold, in the units of the values that are sent: others would be made other
+    values without a word.
+
+    Parameters:
+        first, last: days of the server's widest types.
+    """
+    if of.name == "Date":
+        first, last = 0, 65_535
+    if of.name in ("Date", "Date32"):
+        least, most = first, last
+    elif of.name == "DateTime":
+        least, most = 0, 2**32 - 1
+    elif of.name == "DateTime64":
+        unit = _PER_SECOND[kind.unit]
+        whole = 2**63 - 1
+        least = max(first * _DAY_SECONDS * unit, -whole)
+        most = min((last + 1) * _DAY_SECONDS * unit - 1, whole)
+    else:
+        return None
+    return {LEAST: str(least).encode(), MOST: str(most).encode()}

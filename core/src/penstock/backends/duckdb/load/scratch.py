@@ -1,0 +1,87 @@
+"""A database of one's own beside a target's, with a table like another one, for measurements.
+
+It is another file: one that rows were loaded into and dropped from stays as large as it was, and
+nobody else may open one that is written to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from urllib.parse import quote
+
+from penstock.backends.duckdb.catalog.definition import DIALECT
+from penstock.backends.duckdb.catalog.tables import constraints
+from penstock.backends.duckdb.database import Database
+from penstock.backends.duckdb.dialect import DUCKDB, ident
+from penstock.backends.duckdb.errors import planning
+from penstock.backends.duckdb.load.load_plan import DuckTables
+from penstock.backends.duckdb.session import DuckSession
+from penstock.backends.shared.scratch_folder import ScratchFolder
+from penstock.backends.shared.scratch_schema import NEEDED_BY
+from penstock.backends.sql.catalog.relations import check_is_table, read_relations
+from penstock.errors import PlanningError
+from penstock.model.tables import TableRef
+
+# What a table may need that is like another one: defaults take numbers from sequences.
+_AROUND = (
+    ("SCHEMA", "SELECT schema_name, '' FROM duckdb_schemas() WHERE database_name = $1"),
+    (
+        "SEQUENCE",
+        "SELECT schema_name, sequence_name FROM duckdb_sequences() WHERE database_name = $1",
+    ),
+)
+
+
+class DuckScratch(ScratchFolder):
+    """
+    Parameters:
+        like: see `WithScratch.scratch`.
+    """
+
+    def __init__(self, path: str | None, like: TableRef | None) -> None:
+        if path is None:
+            raise PlanningError(f"{NEEDED_BY}: expected a database in a file, found one in memory")
+        super().__init__(path)
+        self._like = like
+        self._around: list[str] = []
+        self._made: list[str] = []
+        with Database(path).reading() as session, planning("target", NEEDED_BY):
+            self._read(session)
+
+    def _target(self) -> str:
+        return f"duckdb:///{quote(self._path)}"
+
+    @property
+    def _path(self) -> str:
+        return f"{self.folder}/scratch.duckdb"
+
+    def _read(self, session: DuckSession) -> None:
+        like = self._like
+        for kind, query in _AROUND:
+            for named in session.connection.execute(query, [session.catalog]).fetchall():
+                name = ".".join(ident(part) for part in named if part)
+                self._around.append(f"CREATE {kind} IF NOT EXISTS {name}")
+        if like is None or like not in read_relations(session):
+            return  # the copy makes it
+        check_is_table(session, like, NEEDED_BY)
+        if any(constraint.kind == "FOREIGN KEY" for constraint in constraints(session, like)):
+            raise PlanningError(
+                f"{NEEDED_BY}: {like} has foreign keys, and no table of another file can have them"
+            )
+        create, indexes = DuckTables(DIALECT).like(session, like, like)
+        self._made = [f"DROP TABLE IF EXISTS {DUCKDB.table(like)}", create, *indexes]
+
+    def _create(self) -> None:
+        self._run(self._around)
+
+    def make_table(self) -> None:
+        self._run(self._made)
+
+    def _run(self, statements: Sequence[str]) -> None:
+        subject = f"{NEEDED_BY}: a table like {self._like}"
+        with Database(self._path).writing() as session, planning("target", subject):
+            for statement in (*statements, "COMMIT"):
+                session.connection.execute(statement)
+
+
+open_scratch = DuckScratch

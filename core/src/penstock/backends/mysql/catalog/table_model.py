@@ -1,0 +1,360 @@
+"""The model of a table, from the statement that makes it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from penstock.backends.mysql.catalog.statements import read_statement
+from penstock.backends.mysql.dialect import MYSQL
+from penstock.backends.mysql.session import MySqlSession
+from penstock.backends.mysql.types import TYPES, MyType
+from penstock.backends.sql.catalog.relations import TYPE
+from penstock.backends.sql.definitions.enclosed import enclosed
+from penstock.backends.sql.definitions.expressions import Style, read
+from penstock.backends.sql.dialect import CHARACTERS, LOWER, OCTETS, UPPER
+from penstock.model import table_model
+from penstock.model.table_model import (
+    CheckModel,
+    ColumnModel,
+    ColumnType,
+    Expression,
+    ForeignKeyModel,
+    Generated,
+    Identity,
+    IndexModel,
+    KeyModel,
+    TableModel,
+)
+from penstock.model.tables import Column, NotCopied, TableRef
+
+COLLATIONS, COLUMN_OPTIONS, INDEX_OPTIONS, TABLE_OPTIONS = (
+    "collations", "column options", "index options", "table options",
+)  # fmt: skip
+"""What has no form in the model, as it is called for people."""
+UNVERSIONED = "WITHOUT SYSTEM VERSIONING"
+_NAME = r"`((?:[^`]|``)+)`"
+_TEXT = r"'(?:[^'\\]|''|\\.)*'"
+# Lines of the statement.
+_COLUMN = re.compile(rf"{_NAME} (.+)")
+_KEY = re.compile(rf"(?:(PRIMARY|UNIQUE|FULLTEXT|SPATIAL) )?KEY (?:{_NAME} )?(\(.*)")
+_CONSTRAINT = re.compile(rf"CONSTRAINT {_NAME} (FOREIGN KEY|CHECK) (\(.*)")
+_REFERENCES = re.compile(rf"\((.+?)\) REFERENCES {_NAME}(?:\.{_NAME})? \((.+?)\)")
+_ACTION = re.compile(r" ON (DELETE|UPDATE) (CASCADE|SET NULL|SET DEFAULT|RESTRICT|NO ACTION)")
+_OPTION = re.compile(rf"((?:DEFAULT )?\S+?)=({_TEXT}|\S+)\s*")
+# A part of an index: a column, or its beginning, and its order.
+_PART = re.compile(rf"{_NAME}(?:\((\d+)\))?( DESC)?(?:,|$)")
+_LABEL = re.compile(_TEXT)
+_TYPE = re.compile(rf"\w+(?:\((?:{_TEXT}|[^')])*\))?(?: unsigned)?")
+# What follows a column's type.
+_CLAUSE = re.compile(
+    rf"""\ *(?:
+      (?P<opening>GENERATED\ ALWAYS\ AS|DEFAULT|CHECK)\ \(
+    | DEFAULT\ (?P<default>(?:b|_\w+\ ?)?{_TEXT}|[^\s(]+(?P<called>\()?)
+    | ON\ UPDATE\ (?P<on_update>\w+(?:\(\d*\))?)
+    | COMMENT\ (?P<comment>{_TEXT})
+    | CHARACTER\ SET\ \w+ | COLLATE\ (?P<collation>\w+)
+    | (?:NOT\ )?NULL | (?P<automatic>AUTO_INCREMENT) | (?P<kind>VIRTUAL|STORED|PERSISTENT)
+    | /\*!?M?!?\d* | \*/
+    | (?P<other>{UNVERSIONED.replace(" ", r"[ ]")}|{_TEXT}|(?:(?!\*/)\S)+)
+    )""",
+    re.VERBOSE | re.DOTALL,
+)
+# Of an index: how it is stored is the server's matter.
+_STORED = re.compile(r" USING (?:BTREE|HASH)|/\*!\d*|\*/")
+_MADE_WITH = ("DEFAULT CHARSET", "COLLATE")
+_MODELLED = ("ENGINE", "AUTO_INCREMENT", "COMMENT", *_MADE_WITH)
+"""Options of a table that are in its model, or no part of what it is like."""
+_ESCAPES = {"0": "\0", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", "b": "\b"}
+_BITS = {"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "bigint": 64}
+
+_FUNCTIONS = {
+    "char_length": CHARACTERS,
+    "character_length": CHARACTERS,
+    "lcase": LOWER,
+    "lower": LOWER,
+    "ucase": UPPER,
+    "upper": UPPER,
+    "coalesce": "coalesce",
+    "ifnull": "coalesce",
+    "nvl": "coalesce",
+    "concat": "concat",
+}
+_STYLE = Style(escapes=True, functions=_FUNCTIONS)
+_OF_UTF8 = Style(escapes=True, functions={**_FUNCTIONS, "length": OCTETS, "octet_length": OCTETS})
+"""The style of a table whose texts are all in UTF-8."""
+Reads = Callable[[str], Expression]
+
+
+@dataclass(frozen=True, slots=True)
+class ReadTable:
+    """A table as the statement that makes it says."""
+
+    model: TableModel
+    columns: Mapping[str, str]
+    """What follows each one's name, as the server writes it."""
+    options: Mapping[str, str]
+    """Of the table, by name, as the server writes them."""
+    altering: tuple[str, ...] = ()
+    """What a person would have ALTER TABLE do for the options that have no form in the model."""
+    others: tuple[NotCopied, ...] = ()
+    """What has no form in the model."""
+
+    @property
+    def made_with(self) -> str:
+        """The options that a table is made with which is like this one."""
+        return " ".join(f"{name}={self.options[name]}" for name in _MADE_WITH
+                        if name in self.options)  # fmt: skip
+
+
+def model_of(session: MySqlSession, table: TableRef) -> TableModel:
+    """The model of a table as far as no column's type matters.
+
+    Raises:
+        PlanningError: no such table.
+    """
+    return read_table(read_statement(session, table), table).model
+
+
+def read_table(
+    statement: str, table: TableRef, columns: Sequence[Column] = (), *, utf8: bool = False
+) -> ReadTable:
+    """
+    Parameters:
+        table: whose statement it is.
+        columns: with the trait `TYPE`; of others, types and whether they may be NULL are not known.
+        utf8: all texts of the table are in UTF-8.
+    """
+    lines = statement.splitlines()[1:]
+    end = next(place for place, line in enumerate(lines) if not line.startswith("  "))
+    clauses = [line.strip().removesuffix(",") for line in lines[:end]]
+    texts = {_unquoted(each[1]): each[2] for each in map(_COLUMN.fullmatch, clauses) if each}
+    style = _OF_UTF8 if utf8 else _STYLE
+
+    def reads(text: str) -> Expression:
+        return Expression(text, read(text, list(texts), style))
+
+    checks: list[CheckModel] = []
+    keys: list[KeyModel | IndexModel] = []
+    links: list[ForeignKeyModel] = []
+    others: list[NotCopied] = []
+    altering: list[str] = []
+    for text in clauses[len(texts) :]:
+        if key := _KEY.fullmatch(text):
+            keys.append(_key(key[1] or "", _unquoted(key[2] or ""), key[3], others))
+        elif (found := _CONSTRAINT.fullmatch(text)) and found[2] == "CHECK":
+            test = enclosed(found[3], 0)
+            # MySQL writes NOT ENFORCED in a comment that it reads.
+            enforced = "NOT ENFORCED" not in found[3][len(test) :]
+            checks.append(CheckModel(_unquoted(found[1]), reads(test), enforced))
+        elif found and (refers := _REFERENCES.match(found[3])):
+            links.append(_foreign_key(_unquoted(found[1]), refers, table))
+        else:
+            altering.append(f"ADD {text}")
+            others.append(NotCopied(TABLE_OPTIONS, text))
+    given = {column.name: column for column in columns}
+    given |= {name: Column(name, "") for name in texts if name not in given}
+    modelled = [
+        _column(column, texts.get(name, ""), reads, checks, others)
+        for name, column in given.items()
+    ]
+    head, partitions = lines[end].removeprefix(")"), "\n".join(lines[end + 1 :]).strip()
+    options = dict(_OPTION.findall(head))
+    left = [f"{name}={value}" for name, value in options.items() if name not in _MODELLED]
+    rest = _OPTION.sub("", head).strip()
+    altering += [*left, *filter(None, [rest.replace("WITH ", "ADD ", 1)])]
+    others += [NotCopied(TABLE_OPTIONS, text) for text in (*left, rest) if text]
+    comment = options.get("COMMENT")
+    model = TableModel(
+        tuple(modelled),
+        tuple(key for key in keys if isinstance(key, KeyModel)),
+        tuple(checks),
+        tuple(key for key in keys if isinstance(key, IndexModel)),
+        tuple(links),
+        unescaped(comment) if comment else "",
+        partitions,
+    )
+    return ReadTable(model, texts, options, tuple(altering), tuple(others))
+
+
+def _unquoted(name: str) -> str:
+    return name.replace("``", "`")
+
+
+def unescaped(text: str) -> str:
+    """A literal's value."""
+    return re.sub(
+        r"''|\\(.)",
+        lambda found: _ESCAPES.get(found[1], found[1]) if found[1] else "'",
+        text[1:-1],
+        flags=re.DOTALL,
+    )
+
+
+def next_number(statement: str, table: TableRef) -> int:
+    """The number that the next row of a table gets."""
+    return int(read_table(statement, table).options.get("AUTO_INCREMENT", 1))
+
+
+# Columns
+
+
+def _column(
+    column: Column, text: str, reads: Reads, checks: list[CheckModel], others: list[NotCopied]
+) -> ColumnModel:
+    """
+    Parameters:
+        checks: that of the column is added.
+        others: what has no form in the model is added.
+    """
+    head = _TYPE.match(text)
+    place = head.end() if head else 0
+    tests, left, words = [], [], dict.fromkeys(_CLAUSE.groupindex, "")
+    while found := _CLAUSE.match(text, place):
+        place = found.end()
+        words |= {name: word for name, word in found.groupdict().items() if word}
+        opening = found["opening"] or found["called"]
+        if opening:
+            inner = enclosed(text, place - 1)
+            place += len(inner) + 1
+            if opening == "CHECK":
+                tests.append(inner)
+            elif opening == "(":
+                words["default"] += f"{inner})"
+            else:
+                words["default" if opening == "DEFAULT" else "generated"] = f"({inner})"
+        if found["other"]:
+            left.append(found["other"])
+    type_ = ColumnType()
+    if column.type:
+        type_ = _type(column.traits[TYPE], head[0] if head and "(" in head[0] else column.type)
+    if "json_valid" in "".join(tests):
+        type_ = ColumnType(table_model.JSON)
+        tests = [test for test in tests if "json_valid" not in test]
+    checks += (CheckModel("", reads(test)) for test in tests)
+    if left:
+        others.append(NotCopied(COLUMN_OPTIONS, f"{column.name}: {' '.join(left)}"))
+    if words["collation"] and type_.kind != table_model.JSON:
+        others.append(NotCopied(COLLATIONS, f"{column.name}: {words['collation']}"))
+    generated, default, changed = words.get("generated"), words["default"], words["on_update"]
+    taken = not generated and not words["automatic"] and default.upper() not in ("", "NULL")
+    return ColumnModel(
+        column.name,
+        type_,
+        column.type,
+        column.nullable,
+        default=_default(default) if taken else None,
+        on_update=Expression(changed, read(changed)) if changed else None,
+        identity=Identity() if words["automatic"] else None,
+        generated=Generated(reads(generated), words["kind"] != "VIRTUAL") if generated else None,
+        comment=unescaped(words["comment"]) if words["comment"] else "",
+    )
+
+
+def _default(text: str) -> Expression:
+    if text.startswith("b'"):
+        return Expression(text, ["value", "number", str(int(text[2:-1] or "0", 2))])
+    if text.startswith("'"):
+        return Expression(text, ["value", "text", unescaped(text)])
+    return Expression(text, read(text, (), _STYLE))
+
+
+def _type(type_: MyType, written: str) -> ColumnType:
+    if type_.is_tinyint1:
+        return ColumnType(table_model.INTEGER, length=1, bits=8)
+    if type_.name in _BITS:
+        return ColumnType(table_model.INTEGER, unsigned=type_.unsigned, bits=_BITS[type_.name])
+    if type_.name == "bit":
+        return ColumnType(table_model.INTEGER, unsigned=True, bits=type_.length)
+    if type_.name == "year":
+        return ColumnType(table_model.INTEGER, bits=16)
+    kind = TYPES.line(type_).kind
+    if kind in (table_model.ENUM, table_model.SET):
+        return ColumnType(kind, labels=tuple(map(unescaped, _LABEL.findall(written))))
+    if kind not in (table_model.TEXT, table_model.BYTES, table_model.OTHER):
+        return ColumnType(kind, unsigned=type_.unsigned)
+    limited = type_.name in ("char", "varchar", "binary", "varbinary")
+    kind = table_model.BYTES if type_.binary else table_model.TEXT
+    return ColumnType(kind, type_.length if limited else None)
+
+
+# Keys and constraints
+
+
+def _key(kind: str, name: str, body: str, others: list[NotCopied]) -> KeyModel | IndexModel:
+    """
+    Parameters:
+        others: what has no form in the model is added.
+    """
+    listed = enclosed(body, 0)
+    parts, place = [], 0
+    while part := _PART.match(listed, place):
+        parts.append(part.groups())
+        place = part.end()
+    columns = tuple(_unquoted(column) for column, _, _ in parts)
+    exact = place == len(listed) and not any(length for _, length, _ in parts)
+    rest = body[len(listed) + 2 :]
+    if more := _STORED.sub("", rest).strip():
+        others.append(NotCopied(INDEX_OPTIONS, f"{name or kind}: {more}"))
+    if exact and kind in ("PRIMARY", "UNIQUE"):
+        return KeyModel(name, columns, kind == "PRIMARY", text=body)
+    method = kind.lower() if kind in ("FULLTEXT", "SPATIAL") else ""
+    # The beginning of a column is found by all of it; of expressions nothing is known.
+    whole = place == len(listed) and (exact or kind != "UNIQUE")
+    return IndexModel(
+        name,
+        columns if whole else (),
+        tuple(_unquoted(each) for each, _, down in parts if down and whole),
+        unique=kind == "UNIQUE",
+        method="hash" if " USING HASH" in rest else method,
+        text=body,
+    )
+
+
+def clause_of(part: KeyModel | IndexModel) -> str:
+    """A key or an index of MySQL's own as it stands in a statement that makes a table."""
+    if isinstance(part, KeyModel):
+        kind = "PRIMARY" if part.primary else "UNIQUE"
+    else:
+        kind = "UNIQUE" if part.unique else part.method.upper().replace("HASH", "")
+    named = "" if kind == "PRIMARY" else f"{MYSQL.ident(part.name)} "
+    return f"{kind} KEY {named}{part.text}".lstrip()
+
+
+def keys_of(model: TableModel) -> list[KeyModel | IndexModel]:
+    """All keys, and the indexes."""
+    return [*model.keys, *model.indexes]
+
+
+def indexes_of(model: TableModel) -> dict[str, str]:
+    """The indexes that keep no row out, as they stand in such a statement, by name."""
+    return {index.name: clause_of(index) for index in model.indexes if not index.unique}
+
+
+def leading(part: KeyModel | IndexModel) -> tuple[str, ...]:
+    """The columns by which an index finds rows; none where it is no ordered one."""
+    if isinstance(part, IndexModel) and part.method in ("fulltext", "spatial"):
+        return ()
+    listed, found, place = enclosed(part.text, 0), [], 0
+    while (each := _PART.match(listed, place)) and not each[2]:
+        found.append(_unquoted(each[1]))
+        place = each.end()
+    return tuple(found)
+
+
+def _foreign_key(name: str, found: re.Match[str], table: TableRef) -> ForeignKeyModel:
+    schema, other = (found[2], found[3]) if found[3] else (table.schema, found[2])
+    actions: Mapping[str, str] = dict(_ACTION.findall(found.string))
+    return ForeignKeyModel(
+        name,
+        _names(found[1]),
+        TableRef(_unquoted(schema), _unquoted(other)),
+        _names(found[4]),
+        actions.get("DELETE", "").replace("NO ACTION", ""),
+        actions.get("UPDATE", "").replace("NO ACTION", ""),
+    )
+
+
+def _names(listed: str) -> tuple[str, ...]:
+    return tuple(map(_unquoted, re.findall(_NAME, listed)))

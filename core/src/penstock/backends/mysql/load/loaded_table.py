@@ -1,0 +1,100 @@
+"""The table that a run loads: whether it is still the one that the run was prepared for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from penstock.backends.api.execution.records import Kind
+from penstock.backends.mysql.catalog.tables import MADE, made_at
+from penstock.backends.mysql.dialect import MYSQL
+from penstock.backends.mysql.records import MySqlRecords
+from penstock.backends.mysql.session import MySqlSession
+from penstock.backends.sql.definitions.index_changes import IndexChange
+from penstock.backends.sql.loads.loaded_table import LoadedTable
+from penstock.errors import Diagnosis, TargetChanged, TransientError
+from penstock.model.codec import from_json
+from penstock.model.plans import PartitionPlan
+from penstock.model.tables import TableRef
+from penstock.spec.modes import MODES
+
+Row = tuple[Any, ...]
+Statements = list[tuple[str, Sequence[Any]]]
+# After the time at which a table was made, in the records of the runs that load it: one of them is
+# altering it right now, which may change that time.
+ALTERING = ", altering"
+
+
+def look(records: MySqlRecords, run_id: str, table: TableRef, mode: str = "") -> Statements:
+    """Statements whose answers `is_sound` looks at: what the run knows of its table, and when that
+    was made.
+
+    Parameters:
+        mode: in which the run's row is locked.
+    """
+    noted = f"SELECT 1 FROM {records.named('loaded_table')} WHERE id = %s"
+    return [
+        (
+            f"SELECT generation, disturbed_by, made, EXISTS ({noted})"
+            f" FROM {records.named('run')} WHERE run_id = %s {mode}",
+            [LoadedTable(records, table).id, run_id],
+        ),
+        MADE.statement(MYSQL.placeholder, MySqlSession.catalog, [table]),
+    ]
+
+
+def is_sound(known: Sequence[Row], made: Sequence[Row]) -> bool:
+    """Whether the table is beyond doubt the one that the run was prepared for; if not,
+    `check_loaded` looks closer.
+
+    Parameters:
+        known, made: the rows of the answers.
+    """
+    if len(known) != 1 or len(made) != 1:
+        return False
+    ((_, disturbed_by, expected, counted),) = known
+    return disturbed_by is None and not counted and bool(expected) and made[0][2] == expected
+
+
+def check_loaded(records: MySqlRecords, run_id: str, table: TableRef, mode: str) -> None:
+    """
+    Raises:
+        TargetChanged: rows that the run has loaded are gone, as far as the server can tell.
+        TransientError: it cannot tell at this moment.
+    """
+    LoadedTable(records, table).check(run_id, MODES[mode])
+    (row,) = records.read(Kind.RUN, {"run_id": run_id}, ("made",))
+    found, made = made_at(records.session, table), row["made"]
+    if found == "" and made:
+        raise TransientError(
+            f"target: {table}: expected the server to say when the table was made, found that it "
+            "does not (is somebody renaming, altering or dropping it right now?)",
+            Diagnosis(side="target"),
+        )
+    if found is not None and made and made in (found, found + ALTERING):
+        return
+    if found is not None and made and made.endswith(ALTERING):
+        ((rows,),) = records.session.fetch(
+            f"SELECT EXISTS (SELECT 1 FROM {records.session.table(table)})", f"table {table}"
+        )
+        loaded = records.read(Kind.COMMIT, {"run_id": run_id}, ("rows",))
+        if rows or not any(commit["rows"] for commit in loaded):
+            return
+    was = "no table of that name" if found is None else f"one made, or emptied, at {found}"
+    raise TargetChanged(
+        f"target: {table} was changed by somebody else since run {run_id} began to load it: "
+        f"expected the table made at {(made or '').removesuffix(ALTERING)}, found {was}; start a "
+        f"new run{_indexes_to_make(records, run_id, mode)}",
+        Diagnosis(side="target"),
+    )
+
+
+def _indexes_to_make(records: MySqlRecords, run_id: str, mode: str) -> str:
+    """What a run that cannot go on would leave undone, for people."""
+    if MODES[mode].loads_new_table:
+        return ""
+    (row,) = records.read(Kind.RUN, {"run_id": run_id}, ("plan",))
+    load = from_json(PartitionPlan, row["plan"]).load
+    changes = ((step, IndexChange.of(step, load.table)) for step in load.after)
+    due = [step.statement for step, change in changes if change is not None]
+    return f", and make the indexes that this one has dropped: {due[0]}" if due else ""

@@ -1,0 +1,80 @@
+"""Which runs processes execute on tables: registered for many at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
+
+import pymysql
+
+from penstock.backends.mysql.load.locks import held_by, release_all, try_all
+from penstock.backends.mysql.records import MySqlRecords
+from penstock.model.tables import TableRef
+
+RunsOn = Callable[[Collection[TableRef]], Mapping[TableRef, set[str]]]
+
+
+class Presence:
+    """Locks of a session, of which each execution of a run takes one.
+
+    Parameters:
+        runs_on: see `ServerRuns.runs_by_table`.
+    """
+
+    def __init__(self, records: MySqlRecords, runs_on: RunsOn) -> None:
+        self._records = records
+        self._runs_on = runs_on
+        self._kept: dict[str, str] = {}
+
+    def name(self, run_id: str, number: int) -> str:
+        return self._records.lock(f"penstock:run:{run_id}:{number}")
+
+    def keep(self, run_id: str, number: int) -> bool:
+        """Take one of a run's locks. Returns: whether nobody else has it."""
+        name = self.name(run_id, number)
+        if not self._records.keep(name):
+            return False
+        self._kept[run_id] = name
+        return True
+
+    def enter_all(self, tables: Mapping[str, TableRef], executions: int) -> list[str]:
+        """Register runs on whose tables no other run is executed.
+
+        Returns: ids of the others, each of which is to be entered by itself.
+        """
+        connection = self._records.connection
+        gates = {table: self._gate(table) for table in dict.fromkeys(tables.values())}
+        open_ = try_all(connection, sorted(gates.values()))
+        try:
+            free = {run: table for run, table in tables.items() if gates[table] in open_}
+            others = self._runs_on(list(free.values()))
+            names = {
+                self.name(other, number): other
+                for run_ids in others.values()
+                for other in run_ids
+                for number in range(executions)
+            }
+            executed = {names[name] for name in held_by(connection, list(names))}
+            alone = {
+                run: self.name(run, 0)
+                for run, table in free.items()
+                if not executed.intersection(others.get(table, ())) - {run}
+            }
+            # Of two runs of one table, the second one finds the first.
+            firsts = {table: run for run, table in reversed(free.items()) if run in alone}
+            first = {run: alone[run] for run in firsts.values()}
+            taken = try_all(connection, list(first.values()))
+        finally:
+            with suppress(pymysql.Error):  # of a session that has ended
+                release_all(connection, sorted(open_))
+        kept = {run: name for run, name in first.items() if name in taken}
+        self._kept |= kept
+        return [run for run in tables if run not in kept]
+
+    def _gate(self, table: TableRef) -> str:
+        return self._records.lock(f"penstock:table:{table}")
+
+    def leave_all(self, run_ids: Mapping[str, TableRef]) -> None:
+        """Give back what was taken for runs."""
+        names = [self._kept.pop(run_id) for run_id in run_ids if run_id in self._kept]
+        release_all(self._records.connection, names)

@@ -1,0 +1,289 @@
+"""Tables that the target makes, and those that take another one's place."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+
+from penstock.backends.api.facts import LoadRequest
+from penstock.backends.mysql.catalog.indexes import deferrable, referring
+from penstock.backends.mysql.catalog.table_model import model_of
+from penstock.backends.mysql.catalog.tables import (
+    DIALECT,
+    FLAVOUR,
+    OPTIONS,
+    TRIGGERS_OF,
+    flavour_of,
+    unique_keys,
+)
+from penstock.backends.mysql.dialect import MYSQL
+from penstock.backends.mysql.load.besides import UTF8, left_of_flavour, made_alike, made_unlike
+from penstock.backends.mysql.load.rehearsal import check_makes, refused_clauses
+from penstock.backends.mysql.session import MySqlSession
+from penstock.backends.mysql.types import TYPES
+from penstock.backends.shared.values.arrow import held_kinds
+from penstock.backends.sql.catalog.relations import check_is_table
+from penstock.backends.sql.definitions.definition import Besides
+from penstock.backends.sql.definitions.expressions import UUID
+from penstock.backends.sql.definitions.foreign_keys import RELINK, UNLINK, ForeignKeyChange
+from penstock.backends.sql.definitions.rendering import Rendered, computed_columns
+from penstock.backends.sql.definitions.rendering import referring as refers
+from penstock.backends.sql.loads.load_plan import TargetTables, UnLinks
+from penstock.backends.sql.session import Session
+from penstock.errors import PlanningError
+from penstock.model.table_model import ENUM, JSON, TEXT, ColumnType, TableDefinition
+from penstock.model.tables import Column, TableRef
+
+_MADE = TYPES.made
+MOST_KEPT = 768
+"""Characters of a text that a key can hold: 3,072 bytes."""
+
+
+def by_bytes(session: MySqlSession) -> str:
+    """The collation that tells all texts apart."""
+    return "utf8mb4_nopad_bin" if session.connection.is_mariadb else "utf8mb4_0900_bin"
+
+
+# The most bytes of a row, and of its part within the page; long values are stored apart.
+# https://dev.mysql.com/doc/refman/8.4/en/column-count-limit.html
+_MOST_ROW, _MOST_PAGE = 65_000, 8_000
+_APART = 42
+"""The bytes in its page of what may be stored apart."""
+_MOST_SHORT = 255
+"""Bytes of a text that is never stored apart."""
+_UUID = 144
+_MOST_LABEL, _MOST_LABELS = 255, 65_535
+# https://dev.mysql.com/doc/refman/8.4/en/enum.html
+
+
+def made_types(
+    session: MySqlSession,
+    columns: Sequence[Column],
+    definition: TableDefinition,
+    asked: Collection[str],
+) -> dict[str, str]:
+    """The types of the columns of a table like another system's, by name.
+
+    Parameters:
+        columns: with the trait `arrow`.
+        asked: columns whose types somebody has asked for; they are left out.
+    """
+    model = definition.model.types
+    found = _MADE.of_all(columns, definition, asked)
+    lengths: dict[str, int] = {}
+    for column in columns:
+        type_ = model.get(column.name, ColumnType())
+        if found.get(column.name) != _MADE.text:
+            continue
+        if type_.kind == JSON:
+            found[column.name] = _MADE.json
+        elif type_.kind == ENUM and _are_labels(type_.labels):
+            listed = ", ".join(map(session.dialect.literal, type_.labels))
+            found[column.name] = f"enum({listed}) COLLATE {by_bytes(session)}"
+        elif kept := key_type(session, column, definition):
+            found[column.name] = kept
+        elif type_.kind == TEXT and type_.length:
+            lengths[column.name] = type_.length
+    others = [type_ for name, type_ in found.items() if name not in lengths]
+    row = sum(map(_bytes, others)) + _APART * len(lengths)
+    page = sum(_UUID if type_ == _MADE.uuid else _APART for type_ in others)
+    page += _APART * len(lengths)
+    for name, length in sorted(lengths.items(), key=lambda item: item[1]):
+        size = 4 * length
+        kept_row = row + size
+        kept_page = page + max(0, size - _APART) * (size <= _MOST_SHORT)
+        if kept_row <= _MOST_ROW and kept_page <= _MOST_PAGE:
+            found[name] = f"varchar({length})"
+            row, page = kept_row, kept_page
+    return found
+
+
+def _bytes(type_: str) -> int:
+    """The bytes that a value takes in its row."""
+    if type_ == _MADE.uuid:
+        return _UUID
+    found = re.match(r"varchar\((\d+)\)", type_)
+    return 4 * int(found[1]) + 2 if found else _APART
+
+
+def _are_labels(labels: Sequence[str]) -> bool:
+    """Whether an enum can have them: the empty one stands for an error, and blanks at the end are
+    cut off."""
+    return 0 < len(labels) <= _MOST_LABELS and all(
+        label and label == label.rstrip(" ") and len(label) <= _MOST_LABEL for label in labels
+    )
+
+
+def key_type(session: MySqlSession, column: Column, definition: TableDefinition) -> str:
+    """The type of a column of texts that is in a key; empty where it is none, or too long."""
+    model = definition.model
+    length = model.lengths.get(column.name, MOST_KEPT + 1)
+    if length > MOST_KEPT or not any(column.name in key.columns for key in model.keys):
+        return ""
+    return f"varchar({length}) COLLATE {by_bytes(session)}"
+
+
+def _is_compared(column: Column) -> bool:
+    """By a collation. A UUID's digits are always written alike."""
+    return (
+        bool(re.match(r"(var)?char|(tiny|medium|long)?text|enum|set", column.type, re.IGNORECASE))
+        and column.type != "char(36)"
+        and not re.search(r"_bin\b", column.type)
+    )
+
+
+def _next(request: LoadRequest) -> str:
+    """The option of a table whose next row is numbered as the source's would be. A row with a
+    greater number moves it on."""
+    assert request.definition is not None
+    columns = request.definition.model.columns
+    numbered = [each for each in columns if each.identity is not None and each.identity.step > 0]
+    for column in numbered:
+        position = (request.counted or {}).get(column.name)
+        if position is not None and column.identity is not None:
+            return f"AUTO_INCREMENT={max(1, position.following(column.identity.step))}"
+    return ""
+
+
+def _any_text(session: MySqlSession, table: TableRef) -> str:
+    """The option of a table that holds any text, which its database's character set may not.
+
+    Empty where that does: the database's own collation stays.
+    """
+    ((charset,),) = session.kept(
+        ("character set", table.schema),
+        lambda: session.fetch(
+            "SELECT coalesce((SELECT default_character_set_name FROM information_schema.schemata"
+            " WHERE schema_name = %s), @@character_set_server)",
+            "character set",
+            [table.schema],
+        ),
+    )
+    return "" if charset == "utf8mb4" else UTF8
+
+
+class MySqlTables(TargetTables):
+    unique_keys = staticmethod(unique_keys)  # type: ignore[assignment] # of its own sessions
+    deferrable = staticmethod(deferrable)  # type: ignore[assignment]
+
+    def besides(self, session: Session, request: LoadRequest, columns: Sequence[Column]) -> Besides:
+        assert isinstance(session, MySqlSession)
+        assert request.definition is not None
+        own = self.is_own(session, request.definition)
+        if own:
+            charset = request.definition.content[OPTIONS]
+            found = made_alike(session, request, columns, super().rendered)
+        else:
+            charset = _any_text(session, request.target)
+            found = super().besides(session, request, columns)
+            if request.definition.dialect == DIALECT:
+                left = left_of_flavour(session, request, found.left, columns)
+                found = replace(found, left=tuple(left))
+        options = " ".join(filter(None, (charset, found.options, _next(request))))
+        made = replace(found, options=options)
+        # What is made alike was tried together with other tables, without further options.
+        tried = replace(found, options=charset) if own else made
+        check_makes(session, request.target, columns, tried)
+        return made
+
+    def computing(
+        self, definition: TableDefinition, columns: Sequence[Column], asked: Collection[str]
+    ) -> Sequence[Column]:
+        numbered = [each.name for each in definition.model.columns if each.identity is not None]
+        texts = {
+            name: text
+            for name, text in computed_columns(definition.model, self.kinds(columns), MYSQL).items()
+            # None is computed from an automatic column.
+            if not any(MYSQL.ident(each) in text for each in numbered)
+        }
+        # MariaDB has no NOT NULL for them.
+        return [
+            replace(column, generated=True, nullable=True)
+            if column.name in texts and column.name not in asked
+            else column
+            for column in columns
+        ]
+
+    def kinds(self, columns: Sequence[Column]) -> Mapping[str, str]:
+        made = {column.name for column in columns if column.type == _MADE.uuid}
+        return {**held_kinds(columns), **dict.fromkeys(made, UUID)}
+
+    def is_own(self, session: Session, definition: TableDefinition) -> bool:
+        assert isinstance(session, MySqlSession)
+        return definition.content.get(FLAVOUR) == flavour_of(session)
+
+    def rendered(
+        self, session: Session, request: LoadRequest, found: Besides, rendered: Rendered
+    ) -> Besides:
+        assert isinstance(session, MySqlSession)
+        return made_unlike(session, request, found, rendered, super().rendered)
+
+    def refused(
+        self, session: Session, columns: Sequence[Column], clauses: Sequence[str], *, alike: bool
+    ) -> Mapping[str, str]:
+        assert isinstance(session, MySqlSession)
+        # A key of texts takes more bytes in utf8mb4 than in the database's character set.
+        found = dict(refused_clauses(session, columns, clauses, UTF8))
+        # Two texts of the source may be one to the database's collation: the load would fail.
+        texts = [] if alike else [each for each in columns if _is_compared(each)]
+        for clause in clauses:
+            for column in texts:
+                if session.dialect.ident(column.name) in clause:
+                    wanted = f"--types '{column.name}=varchar(100) COLLATE {by_bytes(session)}'"
+                    # Whatever the server says: this is what can be done about it.
+                    found[clause] = (
+                        f"{column.type} does not tell all texts apart, as {wanted} would"
+                    )
+        return found
+
+    def unlinked(
+        self,
+        session: Session,
+        table: TableRef,
+        remade: Collection[TableRef],
+        *,
+        own: bool = False,
+    ) -> UnLinks:
+        assert isinstance(session, MySqlSession)
+        drops, restores = [], []
+        for of, name in referring(session, table):
+            if (of == table and not own) or of not in remade:
+                continue
+            known = model_of(session, of).foreign_keys
+            (found,) = (each for each in known if each.name == name)
+            definition, _ = refers(session.dialect, found, table)
+            change = ForeignKeyChange(of, name, definition, target=table)
+            drops.append(replace(change, kind=UNLINK).step(session.dialect))
+            restores.append(replace(change, kind=RELINK).step(session.dialect))
+        return drops, restores
+
+    def like(self, session: Session, table: TableRef, beside: TableRef) -> tuple[str, list[str]]:
+        dialect = session.dialect
+        return f"CREATE TABLE {dialect.table(beside)} LIKE {dialect.table(table)}", []
+
+    def check_replaceable(
+        self, session: Session, table: TableRef, needs: str, remade: Collection[TableRef] = ()
+    ) -> None:
+        """
+        Raises:
+            PlanningError: it is a view, or something would be lost with it.
+        """
+        check_is_table(session, table, needs)
+        assert isinstance(session, MySqlSession)
+        others = {
+            str(of) for of, _ in referring(session, table) if of != table and of not in remade
+        }
+        if others:
+            raise PlanningError(
+                f"{needs}: foreign keys of other tables point to {table}: "
+                f"{', '.join(sorted(others))}; drop them first, or use --mode replace"
+            )
+        lost = [f"trigger {name}" for name, *_ in session.about(TRIGGERS_OF, table)]
+        if needs == "--mode swap":
+            lost += [f"foreign key {each.name}" for each in model_of(session, table).foreign_keys]
+        if lost:
+            raise PlanningError(
+                f"{needs}: {table} would lose {', '.join(lost)}; drop what is "
+                "not needed, or use --mode truncate or replace, which keep the table"
+            )

@@ -1,0 +1,1 @@
+"""Rows on the wire, both ways."""

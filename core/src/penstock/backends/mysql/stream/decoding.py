@@ -1,0 +1,168 @@
+"""Rows of the text protocol as record batches: column by column, never value by value.
+
+Each value is its length and its text. Where the first of each row begins is known; its length tells
+where the next one begins. So one column of many rows is a few steps of Arrow's, none of Python's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.backends.mysql.stream.rows import Rows
+from penstock.backends.mysql.types import MyType, types_of
+from penstock.backends.shared.values.hex_values import uuids
+from penstock.backends.shared.values.text_values import Refused, checked
+from penstock.model.tables import Column
+
+_SRID_BYTES = 4
+# No value is longer. Without an end, Arrow fails (pyarrow 26).
+_LONGEST = 1 << 30
+DATES = ("date", "datetime", "timestamp")
+# A month or a day of which there is none.
+_ZERO_DATE = "-00"
+_ZERO_ADVICE = "have zero dates read as NULL by zero_dates=null in the source's URL, "
+
+# By a value's first byte: 251 is NULL, and from there on the length is in the bytes after it.
+# https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_basic_dt_integers.html
+_NULL = 251
+_LONGER = {252: 2, 253: 3, 254: 8}
+_SHORT = pa.array([n if n < _NULL else 0 for n in range(256)], pa.int64())
+_BEFORE = pa.array([1 + _LONGER.get(n, 0) for n in range(256)], pa.int64())
+# Bytes of a length that is looked at: the upper four of eight are zeros.
+_MOST = 4
+_MASK = pa.array([(1 << 8 * min(_LONGER.get(n, 0), _MOST)) - 1 for n in range(256)], pa.int64())
+
+
+class Decoder:
+    """Turns rows into record batches, for one stream.
+
+    Parameters:
+        columns: names and types of the source's columns.
+        names: what they are called in the batches.
+        subject: what is read, for errors.
+        options: those of the source's URL.
+    """
+
+    def __init__(
+        self,
+        columns: Sequence[tuple[str, MyType]],
+        names: Sequence[str],
+        subject: str,
+        options: Mapping[str, str],
+    ) -> None:
+        self._columns = columns
+        self._names = names
+        self._subject = subject
+        self._zero_dates_null = options.get("zero_dates") == "null"
+        types = types_of(options)
+        self._arrow = [types.arrow_type(type_) for _, type_ in columns]
+        self._even = pa.array([], pa.int32())
+        self._passed = 0
+
+    def decode(self, rows: Rows) -> pa.RecordBatch:
+        """
+        Raises:
+            PermanentError: Arrow cannot hold a value; names the column, the row, counted from 1 in
+                the stream, and the value.
+        """
+        count = len(rows.starts)
+        data = pa.py_buffer(rows.data)
+        octets = pa.Array.from_buffers(pa.uint8(), data.size, [None, data])
+        starts = pa.py_buffer(rows.starts)
+        positions = pa.Array.from_buffers(pa.int64(), count, [None, starts])
+        if count > len(self._even):
+            self._even = pa.array(range(0, 2 * count, 2), pa.int32())
+        even = self._even.slice(0, count)
+        arrays = []
+        for place, wanted in enumerate(self._arrow):
+            if count:
+                texts, positions = _values(octets, positions, even)
+                arrays.append(self._converted(texts, place))
+            else:
+                arrays.append(pa.array([], wanted))
+        self._passed += count
+        return pa.RecordBatch.from_arrays(arrays, self._names)
+
+    def _converted(self, texts: pa.Array, place: int) -> pa.Array:
+        (name, type_), wanted = self._columns[place], self._arrow[place]
+        dates = type_.name in DATES
+        try:
+            return _parsed(texts, type_, wanted)
+        except (ValueError, pa.ArrowException):
+            if dates and self._zero_dates_null:
+                zero = pc.match_substring(texts, _ZERO_DATE)
+                texts = pc.if_else(zero, pa.scalar(None, texts.type), texts)
+        try:
+            return checked(texts, lambda part: _parsed(part, type_, wanted))
+        except Refused as refused:
+            advice = _ZERO_ADVICE if dates and _ZERO_DATE in refused.found else ""
+            column = Column(name, str(type_))
+            raise refused.error(self._subject, column, wanted, self._passed, advice) from None
+
+
+def _values(octets: pa.Array, positions: pa.Array, even: pa.Array) -> tuple[pa.Array, pa.Array]:
+    """The values that begin at positions, as an array of type binary; and where they end.
+
+    Parameters:
+        even: 0, 2, 4 and so on, one for each position.
+    """
+    first = pc.take(octets, positions, boundscheck=False)
+    longest = pc.max(first).as_py()
+    if longest < _NULL:
+        starts = pc.add(positions, pa.scalar(1, pa.int64()))
+        ends = pc.add(starts, first.cast(pa.int64()))
+    else:
+        even = pc.if_else(pc.equal(first, pa.scalar(_NULL, pa.uint8())), None, even)
+        starts = pc.add(positions, _BEFORE.take(first))
+        ends = pc.add(starts, _SHORT.take(first))
+        if longest > _NULL:
+            lengths = _number(octets, positions, min(_LONGER[longest], _MOST))
+            ends = pc.add(ends, pc.bit_wise_and(lengths, _MASK.take(first)))
+    # As the offsets of an array: start and end of each value by turns, two of 32 bits in each 64.
+    # Every other element of it is a value; those in between are all that is not of this column.
+    offsets = pc.bit_wise_or(starts, pc.shift_left(ends, pa.scalar(32, pa.int64())))
+    buffers = [None, offsets.buffers()[1], octets.buffers()[1]]
+    values = pa.Array.from_buffers(pa.binary(), 2 * len(first) - 1, buffers)
+    return pc.take(values, even, boundscheck=False), ends
+
+
+def _number(octets: pa.Array, positions: pa.Array, count: int) -> pa.Array:
+    """What is in so many bytes after each position, least significant first."""
+    found = pa.repeat(pa.scalar(0, pa.int64()), len(positions))
+    for place in range(count):
+        after = pc.add(positions, pa.scalar(place + 1, pa.int64()))
+        octet = pc.take(octets, after, boundscheck=False)
+        moved = pc.shift_left(octet.cast(pa.int64()), pa.scalar(8 * place, pa.int64()))
+        found = pc.bit_wise_or(found, moved)
+    return found
+
+
+def _parsed(texts: pa.Array, type_: MyType, wanted: pa.DataType) -> pa.Array:
+    """
+    Raises:
+        ValueError: a value does not fit. That includes `pyarrow.ArrowInvalid`.
+    """
+    if type_.name == "geometry":
+        # The server puts the number of the reference system before the WKB.
+        return pc.binary_slice(texts, _SRID_BYTES, _LONGEST)
+    if pa.types.is_binary(wanted):
+        return texts
+    if pa.types.is_string(wanted):
+        return texts.cast(wanted)
+    # Nothing but a text would have to be checked for being UTF-8.
+    found = pa.Array.from_buffers(
+        pa.string(), len(texts), texts.buffers(), texts.null_count, texts.offset
+    )
+    if wanted == pa.uuid():
+        return uuids(pc.replace_substring(found, "-", ""))
+    if pa.types.is_time(wanted):
+        # Of a moment in a day, since Arrow reads no times.
+        found = pc.binary_join_element_wise("1970-01-01", found, " ")
+        return found.cast(pa.timestamp("us")).cast(wanted)
+    if pa.types.is_timestamp(wanted):
+        # The session's time zone is UTC.
+        return found.cast(pa.timestamp("us")).view(wanted)
+    return found.cast(wanted)

@@ -1,0 +1,83 @@
+"""Which columns may come in lines that the source has written, and nothing of ours looks at.
+
+Those whose values the server takes as they are, or warns of: it does not warn where it rounds times
+and numbers, adds a century to years, takes digits for the place of a member in an enum, fills
+BINARY with zeros, or makes up what is not NULL. See `texts`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pyarrow as pa
+import pyarrow.types as pt
+
+from penstock.backends.api.facts import Fit
+from penstock.backends.api.worker import LINES
+from penstock.backends.mysql.catalog.tables import CHARSET
+from penstock.backends.mysql.stream.encoding import refusal
+from penstock.backends.mysql.stream.texts import CONFUSED
+from penstock.backends.mysql.types import TYPES, MyType
+from penstock.backends.shared.values.arrow import arrow_type
+from penstock.backends.sql.catalog.relations import TYPE
+from penstock.model.tables import Column
+
+_MICROSECONDS = 6
+_TEXTS = ("char", "varchar", "tinytext", "text", "mediumtext", "longtext", "json")
+_BYTES = ("varbinary", "tinyblob", "blob", "mediumblob", "longblob")
+
+
+def carried(fit: Fit, source: Column, target: Column) -> Fit:
+    """
+    Parameters:
+        fit: of record batches.
+    """
+    if fit.reason or (source.nullable and not target.nullable):
+        return fit
+    if target.traits.get(CHARSET) in CONFUSED:
+        return fit
+    takes = _takes(arrow_type(source), target.traits[TYPE], arrow_type(target))
+    return replace(fit, formats=(LINES, *fit.formats)) if takes else fit
+
+
+def check_carried(columns: Sequence[Column], planned: pa.Schema, table: str) -> None:
+    """
+    Parameters:
+        columns: of the table as it is now.
+        planned: what they took when the run was planned.
+        table: for errors.
+
+    Raises:
+        PermanentError: the server would change values that it would not have changed then.
+    """
+    for column, field in zip(columns, planned, strict=True):
+        type_: MyType = column.traits[TYPE]
+        takes = _takes(field.type, type_, TYPES.arrow_type(type_))
+        if not takes or column.traits[CHARSET] in CONFUSED:
+            place = f"column {column.name!r}: "
+            raise refusal(table, "a type as when the run was planned", column.type, place)
+
+
+def _takes(mine: pa.DataType, type_: MyType, theirs: pa.DataType) -> bool:
+    if type_.name in _TEXTS:
+        return bool(pt.is_string(mine) or pt.is_dictionary(mine) or mine == pa.uuid())
+    if type_.name in _BYTES:
+        return bool(pt.is_binary(mine))
+    match type_.name:
+        case "tinyint" | "smallint" | "mediumint" | "int" | "bigint":
+            return bool(pt.is_integer(mine) or pt.is_boolean(mine))
+        case "decimal":
+            return bool(
+                pt.is_integer(mine) or (pt.is_decimal(mine) and 0 <= mine.scale <= theirs.scale)
+            )
+        case "double":
+            return bool(pt.is_float64(mine)) and not type_.rounded
+        case "date":
+            return bool(pt.is_date32(mine))
+        case "datetime" | "timestamp":
+            # A moment comes in UTC, as the session is.
+            return bool(pt.is_timestamp(mine)) and type_.scale == _MICROSECONDS
+        case "uuid":
+            return bool(mine == pa.uuid())
+    return False

@@ -1,0 +1,104 @@
+"""What both ways to load have in common: the server must take every row as it is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+from pymysql.protocol import MysqlPacket, OKPacketWrapper
+
+from penstock.backends.api.worker import Block, Wait
+from penstock.backends.mysql.connection import Connection
+from penstock.backends.mysql.errors import CONSTRAINTS, translated
+from penstock.backends.mysql.stream.encoding import Encoder, Syntax
+from penstock.backends.mysql.stream.wire import SIDE, Wire
+from penstock.errors import Diagnosis, PermanentError
+from penstock.model import values
+from penstock.model.tables import Column
+
+_ROW = re.compile(r"(?<= at row )\d+$")
+_PLACE = re.compile(r" for column (?:(?:`[^`]+`\.)*`(.+?)`|'(.+?)') at row ([\d,]+)$")
+_MOST_SHOWN = 3
+
+
+class TableStream:
+    """
+    Parameters:
+        table: as it is quoted.
+        most: bytes of a packet that the server takes.
+    """
+
+    syntax: Syntax
+
+    def __init__(
+        self, connection: Connection, table: str, columns: Sequence[Column], most: int
+    ) -> None:
+        self._connection = connection
+        self._table = table
+        self._columns = columns
+        self._most = most
+        self._encoder = Encoder(columns, self.syntax, table)
+        self._wire = Wire(connection)
+        self._taken = 0
+        self.fileno = self._wire.fileno
+
+    def check(self) -> None:
+        with translated(SIDE, self._table):
+            self._wire.check()
+
+    def write(self, block: Block, wait: Wait) -> None:
+        if block.num_rows:
+            before = self._encoder.passed
+            rows = self._encoder.encode(block)
+            with translated(SIDE, self._table):
+                self._send(rows, before, wait)
+
+    def end(self, wait: Wait) -> int:
+        with translated(SIDE, self._table):
+            self._finish(wait)
+        return self._taken
+
+    def _send(self, rows: pa.Array, before: int, wait: Wait) -> None:
+        """
+        Parameters:
+            before: how many rows of the stream were sent before these.
+        """
+        raise NotImplementedError
+
+    def _finish(self, wait: Wait) -> None:
+        """After the last row."""
+
+    def _take(self, answer: MysqlPacket, before: int, wait: Wait) -> None:
+        """The end of a statement.
+
+        Raises:
+            PermanentError: the server warns of something: a note, even, tells of lost digits.
+        """
+        done = OKPacketWrapper(answer)
+        self._taken += done.affected_rows
+        if done.warning_count:
+            with wait.answering(SIDE):
+                warnings = self._connection.show_warnings()
+            told = list(dict.fromkeys(in_stream(text, before) for _, _, text in warnings))
+            said = list(dict.fromkeys(map(values.said, told)))
+            more = f"; and {len(said) - _MOST_SHOWN} more" if len(said) > _MOST_SHOWN else ""
+            code = warnings[0][1] if warnings else 0  # as max_error_count = 0 has it
+            expected = CONSTRAINTS.get(code, "each value to fit into its column")
+            raise PermanentError(
+                f"{SIDE}: {self._table}: {_place(told)}expected {expected}, found: "
+                f"{'; '.join(said[:_MOST_SHOWN])}{more}",
+                Diagnosis(side=SIDE),
+            )
+
+
+def _place(said: Sequence[str]) -> str:
+    """The first that is said, as it is named where we find it ourselves."""
+    found = next(filter(None, map(_PLACE.search, said)), None)
+    return f"column {(found[1] or found[2])!r}, row {found[3]}: " if found else ""
+
+
+def in_stream(text: Any, before: int) -> str:
+    """What the server says, with the row of the stream: it counts those of a statement."""
+    return _ROW.sub(lambda row: f"{int(row[0]) + before:,}", str(text))

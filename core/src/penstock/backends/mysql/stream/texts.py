@@ -1,0 +1,174 @@
+"""Values as texts that the server reads as the very same values.
+
+It makes others of many without a warning: it rounds numbers and times, adds a century to years,
+takes digits for the place of a member in an enum, fills BINARY with zeros. Whatever would become
+another value is refused here.
+"""
+
+from __future__ import annotations
+
+import re
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
+
+from penstock.backends.mysql.catalog.tables import CHARSET
+from penstock.backends.mysql.types import TYPES, MyType
+from penstock.backends.shared.values.arrow import exactly, is_bytes, is_text
+from penstock.backends.shared.values.hex_values import to_hex, uuid_texts
+from penstock.backends.sql.catalog.relations import TYPE
+from penstock.model.tables import Column
+
+_UNITS = ("s", "ms", "ms", "ms", "us", "us", "us")
+"""The unit in which times of so many digits of a second are written."""
+_PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000}
+_FIRST_DAY, _LAST_DAY = -719_162, 2_932_896  # 0001-01-01 and 9999-12-31
+_MEMBER = re.compile(r"'((?:[^'\\]|''|\\.)*)'", re.S)
+_ESCAPED = re.compile(r"''|\\(.)", re.S)
+_MEANING = {None: "'", "0": "\0", "n": "\n", "r": "\r"}
+# Of these the server makes others, in MySQL 9.7 and MariaDB 10.11 alike.
+CONFUSED = {"tis620": r"[\x{10000}-\x{10FFFF}]", "cp932": r"\x{6661}"}
+
+
+def texts(array: pa.Array, column: Column) -> pa.Array:
+    """
+    Raises:
+        ValueError: a value would not stay what it is. That includes `pyarrow.ArrowInvalid`.
+    """
+    type_: MyType = column.traits[TYPE]
+    wanted = TYPES.arrow_type(type_)
+    if pt.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    if pt.is_null(array.type):
+        return pa.nulls(len(array), pa.string())
+    if pt.is_timestamp(array.type) and array.type.tz and not pt.is_string(wanted):
+        array = array.cast(pa.timestamp(array.type.unit))  # in UTC, as the session is
+    if type_.binary:
+        return _digits(array, type_)
+    if pt.is_integer(wanted):
+        return _integers(array, type_)
+    if pt.is_decimal(wanted):
+        return _decimals(array, wanted)
+    if pt.is_floating(wanted):
+        numbers = exactly(array, wanted)
+        _check(pc.is_finite(numbers))
+        # The server reads a double for a float, too: the shortest text of that is exact.
+        wide = numbers.cast(pa.float64())
+        if type_.rounded:
+            # As the server does it: what one has rounded so, another one leaves as it is.
+            whole, scale = pc.floor(wide), 10.0**type_.scale
+            digits = pc.round(pc.multiply(pc.subtract(wide, whole), scale))
+            rounded = pc.add(whole, pc.divide(digits, scale))
+            _check(pc.equal(rounded.cast(wanted), numbers))
+        return wide.cast(pa.string())
+    if pt.is_date(wanted):
+        days = exactly(array, wanted)
+        _check(_between(days.view(pa.int32()), _FIRST_DAY, _LAST_DAY))
+        return days.cast(pa.string())
+    if pt.is_timestamp(wanted) or pt.is_time(wanted):
+        return _times(array, type_)
+    return _texts(array, column)
+
+
+def _check(holds: pa.BooleanArray) -> None:
+    """
+    Raises:
+        ValueError: something does not hold; of NULL everything does.
+    """
+    if pc.all(holds).as_py() is False:
+        raise ValueError("it would become another value")
+
+
+def _between(array: pa.Array, first: int, last: int) -> pa.BooleanArray:
+    return pc.and_(pc.greater_equal(array, first), pc.less_equal(array, last))
+
+
+def _integers(array: pa.Array, type_: MyType) -> pa.Array:
+    numbers = exactly(array, TYPES.arrow_type(type_))
+    if type_.name != "year":
+        return numbers.cast(pa.string())
+    _check(pc.or_(pc.equal(numbers, 0), _between(numbers, 1901, 2155)))
+    return pc.utf8_lpad(numbers.cast(pa.string()), 4, "0")
+
+
+def _decimals(array: pa.Array, wanted: pa.DataType) -> pa.Array:
+    mine = array.type
+    if pt.is_boolean(mine):
+        array = array.cast(pa.int8())
+    elif not pt.is_integer(mine):  # whose range the server knows, and Arrow would not look at
+        whole = wanted.precision - wanted.scale
+        if not pt.is_decimal(mine) or not (
+            0 <= mine.scale <= wanted.scale and mine.precision - mine.scale <= whole
+        ):
+            array = exactly(array, wanted)
+    return array.cast(pa.string())
+
+
+def _times(array: pa.Array, type_: MyType) -> pa.Array:
+    """Of no more digits than the column has: it would round them, or leave them out."""
+    unit, per = _UNITS[type_.scale], _PER_SECOND[_UNITS[type_.scale]]
+    if type_.name == "time" and is_text(array.type):  # which Arrow takes for no times
+        moments = pc.binary_join_element_wise("1970-01-01", array.cast(pa.string()), " ")
+        array = moments.cast(pa.timestamp("us")).cast(pa.time64("us"))
+    of_day = pa.time64(unit) if unit == "us" else pa.time32(unit)
+    found = exactly(array, of_day if type_.name == "time" else pa.timestamp(unit))
+    numbers = found.view(pa.int32() if found.type.bit_width == 32 else pa.int64())
+    if type_.name != "time":
+        last = (_LAST_DAY + 1) * 86_400 * per - 1
+        _check(_between(numbers, _FIRST_DAY * 86_400 * per, last))
+    if (step := per // 10**type_.scale) > 1:
+        _check(pc.equal(pc.multiply(pc.divide(numbers, step), step), numbers))
+    return found.cast(pa.string())
+
+
+def _digits(array: pa.Array, type_: MyType) -> pa.Array:
+    """Bytes as hexadecimal digits."""
+    held = exactly(_stored(array), pa.large_binary())
+    if type_.name == "binary":
+        _check(pc.equal(pc.binary_length(held), type_.length))
+    found = to_hex(held)
+    if type_.name != "geometry":
+        return found
+    # As the server keeps it, which is refused where it is not well formed. Its own function for
+    # that makes NULL of it in MariaDB.
+    srid, nothing = (pa.scalar(text, found.type) for text in ("00000000", ""))
+    return pc.binary_join_element_wise(srid, found, nothing)
+
+
+def _stored(array: pa.Array) -> pa.Array:
+    return array.storage if isinstance(array, pa.ExtensionArray) else array
+
+
+def _texts(array: pa.Array, column: Column) -> pa.Array:
+    name = column.traits[TYPE].name
+    if isinstance(array.type, pa.UuidType) or (name == "uuid" and is_bytes(array.type)):
+        return uuid_texts(array)
+    plain = pt.is_string(array.type) or pt.is_large_string(array.type)
+    found = array if plain else exactly(array, pa.large_string())
+    if is_text(array.type):
+        found.validate(full=True)  # nothing may have checked so far that it is UTF-8
+    if name in ("enum", "set"):
+        _check_members(found, column)
+    elif confused := CONFUSED.get(column.traits.get(CHARSET, "")):
+        _check(pc.invert(pc.match_substring_regex(found, confused)))
+    return found
+
+
+def _check_members(array: pa.Array, column: Column) -> None:
+    """
+    Raises:
+        ValueError: a value is not as the server would write it.
+    """
+    members = [
+        _ESCAPED.sub(lambda escape: _MEANING.get(escape[1], escape[1]), member)
+        for member in _MEMBER.findall(column.type)
+    ]
+    places = {member: place for place, member in enumerate(members)}
+    is_set = column.traits[TYPE].name == "set"
+    for value in pc.unique(array).drop_null().to_pylist():
+        # A set may be empty.
+        parts = [value] if not is_set else value.split(",") if value else []
+        found = [places.get(part, -1) for part in parts]
+        if -1 in found or found != sorted(set(found)):
+            raise ValueError(f"no value of {column.type}")

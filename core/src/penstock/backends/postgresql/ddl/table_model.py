@@ -1,0 +1,243 @@
+"""The model of a table, from its definition as it was read from the catalog."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from penstock.backends.postgresql.ddl.attached import left_out
+from penstock.backends.postgresql.ddl.foreign_keys import FOREIGN_KEYS
+from penstock.backends.postgresql.ddl.links import INHERITANCE
+from penstock.backends.postgresql.ddl.text import Json, with_value
+from penstock.backends.sql.definitions.expressions import read
+from penstock.model import table_model
+from penstock.model.table_model import (
+    CheckModel,
+    ColumnModel,
+    ColumnType,
+    Expression,
+    ForeignKeyModel,
+    Generated,
+    Identity,
+    IndexModel,
+    KeyModel,
+    TableModel,
+)
+from penstock.model.tables import NotCopied, TableRef
+
+_LENGTH = re.compile(r"(?:character varying|character)\((\d+)\)")
+_CHECK = re.compile(r"CHECK \((.*?)\)(?: NO INHERIT)?(?: NOT VALID)?(?: NOT ENFORCED)?", re.DOTALL)
+_PART = r'("(?:[^"]|"")+"|[a-z_][a-z0-9_]*)( DESC)?(?: NULLS (?:FIRST|LAST))?'
+_LISTED = rf"(?:{_PART}(?:, |(?=\))))+"
+_INDEX = re.compile(
+    rf"USING btree \(({_LISTED})\)(?: INCLUDE \(({_LISTED})\))?(?: NULLS NOT DISTINCT)?"
+    r"(?: WITH \([^)]*\))?(?: WHERE \((.*)\))?",
+    re.DOTALL,
+)
+_ACTIONS = {"c": "CASCADE", "n": "SET NULL", "d": "SET DEFAULT", "r": "RESTRICT"}
+_BITS = {"smallint": 16, "integer": 32, "bigint": 64}
+_KINDS = {
+    "boolean": table_model.BOOLEAN,
+    "real": table_model.FLOAT,
+    "double precision": table_model.FLOAT,
+    "bytea": table_model.BYTES,
+    "date": table_model.DATE,
+    "uuid": table_model.UUID,
+    "json": table_model.JSON,
+    "jsonb": table_model.JSON,
+    "text": table_model.TEXT,
+    "numeric": table_model.DECIMAL,
+    "character varying": table_model.TEXT,
+    "character": table_model.TEXT,
+}
+_MOMENTS = re.compile(r"(time|timestamp)(?:\(\d\))? (with|without) time zone")
+
+
+def model_of(table: Json, types: Sequence[Json]) -> TableModel:
+    """
+    Parameters:
+        types: those of its columns that do not come with the server.
+    """
+    names = [column["name"] for column in table["columns"]]
+    own = {type_["oid"]: type_ for type_ in types}
+    keys, indexes = [], []
+    for index in table["indexes"]:
+        if (key := _key(index)) is not None:
+            keys.append(key)
+        else:
+            indexes.append(_index(index, names))
+    return TableModel(
+        tuple(_columns(table, own)),
+        tuple(sorted(keys, key=lambda key: not key.primary)),
+        (*_checks(table, names), *_domain_checks(table, own)),
+        tuple(indexes),
+        tuple(_foreign_keys(table)),
+        table["comment"] or "",
+    )
+
+
+def others_of(table: Json) -> tuple[NotCopied, ...]:
+    """What hangs on the table; without statements, which another system cannot read."""
+    parents = [TableRef(*parent) for parent in table["inherits"]]
+    found = []
+    if parents:
+        found.append(NotCopied(INHERITANCE, ", ".join(map(str, parents))))
+    found += left_out(
+        [table], lambda item: TableRef(item["schema"], item["name"]), but=FOREIGN_KEYS
+    )
+    for statistics in table["statistics"]:
+        found.append(NotCopied("extended statistics", statistics["name"]))
+    return tuple(replace(item, table="", remedy="") for item in found)
+
+
+def _columns(table: Json, types: Mapping[int, Json]) -> Iterator[ColumnModel]:
+    owned = {sequence["column"]: sequence for sequence in table["sequences"]}
+    # Of no column, or of another one: other systems number each column by itself.
+    used = {
+        (each["column"], f"nextval({each['written']})"): each for each in table["used_sequences"]
+    }
+    for column in table["columns"]:
+        name, default = column["name"], column["default"]
+        domains = _domains(column, types)
+        if default is None and not column["identity"]:
+            default = next((d["default"] for d in domains if d["default"] is not None), None)
+        found = ColumnModel(
+            name,
+            _type(column, domains, types),
+            column["type"],
+            not (column["not_null"] or any(domain["not_null"] for domain in domains)),
+            comment=column["comment"] or "",
+        )
+        if column["generated"]:
+            stored = column["generated"] == "s"
+            names = [each["name"] for each in table["columns"]]
+            expression = Expression(f"({default})", read(default, names))
+            yield replace(found, generated=Generated(expression, stored))
+        elif name in owned and (column["identity"] or (default or "").startswith("nextval(")):
+            sequence, always = owned[name], column["identity"] == "a"
+            numbers = Identity(sequence["start"], sequence["increment"], always, default or "")
+            yield replace(found, identity=numbers)
+        elif sequence := used.get((name, default)):
+            numbers = Identity(sequence["start"], sequence["increment"], text=default)
+            yield replace(found, identity=numbers)
+        elif default is not None:
+            yield replace(found, default=Expression(default, read(default)))
+        else:
+            yield found
+
+
+def _domains(column: Json, types: Mapping[int, Json]) -> list[Json]:
+    """The domain of a column, and those that it is over."""
+    found: list[Json] = []
+    oid = column["type_oid"]
+    while oid in types and types[oid]["kind"] == "d":
+        found.append(types[oid])
+        oid = types[oid]["base_oid"]
+    return found
+
+
+def _domain_checks(table: Json, types: Mapping[int, Json]) -> Iterator[CheckModel]:
+    """The checks of domains, as those of the columns that have them."""
+    names = [column["name"] for column in table["columns"]]
+    for column in table["columns"]:
+        for domain in _domains(column, types):
+            for check in domain["checks"] or ():
+                found = _CHECK.fullmatch(check["definition"])
+                text = with_value(found[1] if found else check["definition"], column["name"])
+                enforced = "NOT VALID" not in check["definition"]
+                name = f"{column['name']}_{check['name']}"
+                yield CheckModel(name, Expression(text, read(text, names)), enforced)
+
+
+def _type(column: Json, domains: Sequence[Json], types: Mapping[int, Json]) -> ColumnType:
+    oid, written = column["type_oid"], column["type"]
+    if domains:
+        oid, written = domains[-1]["base_oid"], domains[-1]["base"]
+    if oid in types and types[oid]["kind"] == "e":
+        return ColumnType(table_model.ENUM, labels=tuple(types[oid]["labels"]))
+    if written.endswith("[]"):
+        return ColumnType(table_model.ARRAY)
+    if written in _BITS:
+        return ColumnType(table_model.INTEGER, bits=_BITS[written])
+    if found := _MOMENTS.fullmatch(written):
+        zoned = table_model.MOMENT if found[2] == "with" else table_model.TIMESTAMP
+        return ColumnType(zoned if found[1] == "timestamp" else table_model.TIME)
+    length = _LENGTH.fullmatch(written)
+    kind = _KINDS.get(written.partition("(")[0], table_model.OTHER)
+    return ColumnType(kind, int(length[1]) if length else None)
+
+
+def _key(index: Json) -> KeyModel | None:
+    """None where other systems have no such key."""
+    made = index["constraint"]
+    if not index["valid"] or not index["unique"] or "NULLS NOT DISTINCT" in index["tail"]:
+        return None
+    if made is None:
+        found = _INDEX.fullmatch(index["tail"])
+        if found is None or found[4] or found[7]:
+            return None
+        return KeyModel(index["name"], tuple(_listed(found[1])), primary=False, index=True)
+    definition = made["definition"]
+    if made["deferrable"] or " WITHOUT OVERLAPS" in definition:
+        return None
+    if not definition.startswith(("PRIMARY KEY (", "UNIQUE (")):
+        return None
+    primary = made["kind"] == "p"
+    return KeyModel(index["name"], tuple(made["columns"]), primary, text=definition)
+
+
+def _index(index: Json, names: Sequence[str]) -> IndexModel:
+    made, tail = index["constraint"], index["tail"]
+    if made is not None:  # one that other systems do not have
+        return IndexModel(index["name"], unique=True, method="constraint", text=made["definition"])
+    found = _INDEX.fullmatch(tail)
+    method = tail.split()[1]
+    if found is None or not index["valid"] or "NULLS NOT DISTINCT" in tail:
+        method = "" if method == "btree" else method
+        return IndexModel(index["name"], unique=index["unique"], method=method, text=tail)
+    keys, test = _listed(found[1]), found[7]
+    return IndexModel(
+        index["name"],
+        tuple(keys),
+        tuple(name for name, descends in keys.items() if descends),
+        tuple(_listed(found[4] or "")),
+        index["unique"],
+        Expression(f"({test})", read(test, names)) if test else None,
+        text=tail,
+    )
+
+
+def _listed(text: str) -> dict[str, str]:
+    """Columns, and whether they descend."""
+    return {
+        name[1:-1].replace('""', '"') if name.startswith('"') else name: descends
+        for name, descends in re.findall(_PART, text)
+    }
+
+
+def _checks(table: Json, names: Sequence[str]) -> Iterator[CheckModel]:
+    for constraint in table["constraints"]:
+        if constraint["kind"] != "c":
+            continue
+        found = _CHECK.fullmatch(constraint["definition"])
+        text = found[1] if found else constraint["definition"]
+        enforced = constraint["validated"] and "NOT ENFORCED" not in constraint["definition"]
+        yield CheckModel(constraint["name"], Expression(text, read(text, names)), enforced)
+
+
+def _foreign_keys(table: Json) -> Iterator[ForeignKeyModel]:
+    for constraint in table["constraints"]:
+        if constraint["kind"] == "f" and not constraint["inherited"]:
+            definition = constraint["definition"]
+            yield ForeignKeyModel(
+                constraint["name"],
+                tuple(constraint["from"]),
+                TableRef(*constraint["references"]),
+                tuple(constraint["to"]),
+                _ACTIONS.get(constraint["on_delete"], ""),
+                _ACTIONS.get(constraint["on_update"], ""),
+                " DEFERRABLE" in definition and " NOT DEFERRABLE" not in definition,
+                " INITIALLY DEFERRED" in definition,
+                constraint["validated"] and "NOT ENFORCED" not in definition,
+            )

@@ -1,0 +1,95 @@
+"""Bounds between those of a histogram, where more partitions are asked for than it has steps.
+
+A step of the histogram is taken to hold its values evenly. Nothing rests on that but the sizes of
+partitions: the server puts all bounds in its own order before any is used.
+"""
+
+from __future__ import annotations
+
+import math
+import uuid
+from collections.abc import Iterator, Sequence
+from datetime import date, timedelta
+from fractions import Fraction
+from itertools import pairwise
+
+from penstock.backends.sql.rows.between import time_of
+
+# Bounds for each partition, so that partitions are about even.
+PER_PARTITION = 4
+_EXTRA_DIGITS = 6
+_MICROSECOND = timedelta(microseconds=1)
+
+
+def between(tag: str, low: str, high: str, pieces: int) -> list[str]:
+    """Values that cut what lies between two others into pieces of one width, as texts of bounds.
+
+    Returns: fewer than asked for where there are not as many values; none where the type has
+        nothing between two values, or one of these is infinite.
+    """
+    try:
+        found = [*_between(tag, low, high, pieces)]
+    except (ValueError, OverflowError):  # infinity, NaN, years BC and beyond 9999
+        return []
+    return [text for text in dict.fromkeys(found) if text not in (low, high)]
+
+
+def _between(tag: str, low: str, high: str, pieces: int) -> Iterator[str]:
+    match tag:
+        case "int2" | "int4" | "int8":
+            yield from map(str, _steps(int(low), int(high), pieces))
+        case "numeric":
+            scale = max(len(text.partition(".")[2]) for text in (low, high)) + _EXTRA_DIGITS
+            first, last = (int(Fraction(text) * 10**scale) for text in (low, high))
+            yield from (_decimal(number, scale) for number in _steps(first, last, pieces))
+        case "float4" | "float8":
+            start, end = float(low), float(high)
+            if math.isfinite(start) and math.isfinite(end):
+                width = end / pieces - start / pieces
+                yield from (repr(start + width * step) for step in range(1, pieces))
+        case "date":
+            first, last = (date.fromisoformat(text).toordinal() for text in (low, high))
+            yield from (date.fromordinal(day).isoformat() for day in _steps(first, last, pieces))
+        case "timestamp" | "timestamptz":
+            begin = time_of(low)
+            width = (time_of(high) - begin) // _MICROSECOND
+            zone = "+00" if tag == "timestamptz" else ""
+            for passed in _steps(0, width, pieces):
+                at = (begin + passed * _MICROSECOND).astimezone(begin.tzinfo)
+                at = (at - (at.utcoffset() or timedelta())).replace(tzinfo=None)
+                yield at.isoformat(" ", "microseconds") + zone
+        case "uuid":
+            first, last = (uuid.UUID(text).int for text in (low, high))
+            yield from (str(uuid.UUID(int=number)) for number in _steps(first, last, pieces))
+
+
+def _steps(low: int, high: int, pieces: int) -> Iterator[int]:
+    for step in range(1, pieces):
+        yield low + (high - low) * step // pieces
+
+
+def _decimal(number: int, scale: int) -> str:
+    digits = str(abs(number)).rjust(scale + 1, "0")
+    whole, rest = digits[:-scale], digits[-scale:].rstrip("0")
+    return ("-" if number < 0 else "") + whole + (f".{rest}" if rest else "")
+
+
+def finer(
+    tag: str, histogram: Sequence[str], known: dict[str, float], count: int
+) -> tuple[dict[str, float], int]:
+    """Bounds with their weights, in no order, and into how many pieces most steps are cut.
+
+    Parameters:
+        histogram: the bounds of its steps, in their order.
+        known: all bounds with their weights, of which some may be no bounds of steps.
+        count: of partitions.
+    """
+    pieces = -(-PER_PARTITION * count // max(1, len(histogram) - 1))
+    found = dict(known)
+    for low, high in pairwise(histogram):
+        if low not in known or high not in known:
+            continue  # ruled out by the run's condition
+        added = [text for text in between(tag, low, high, pieces) if text not in found]
+        share = known[low] / (len(added) + 1)
+        found |= dict.fromkeys([low, *added], share)
+    return found, pieces

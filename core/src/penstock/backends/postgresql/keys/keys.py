@@ -1,0 +1,430 @@
+"""A key of a relation: its type and order, and its bounds, windows and values."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+import psycopg
+from psycopg import sql
+
+from penstock.backends.api.facts import KeyStatistics, RankedBound, WeightedBound
+from penstock.backends.postgresql.compare.conditions import key_expression, select
+from penstock.backends.postgresql.connection import Connection
+from penstock.backends.postgresql.errors import planning
+from penstock.backends.postgresql.session.statements import (
+    for_server,
+    name,
+    raw,
+    relation,
+    statement,
+    type_name,
+)
+from penstock.backends.sql.catalog.keys import (
+    NOTHING,
+    TILES_PER_PARTITION,
+    check_distinct,
+    check_one_column,
+    check_positive,
+    check_timed,
+    check_windows,
+)
+from penstock.backends.sql.rows.bounds import check_ranged
+from penstock.backends.sql.session import closed
+from penstock.errors import PlanningError, UsageError
+from penstock.model.extents import Bound, Extent, Key, KeyOther, KeyRange, KeyValues, Whole
+from penstock.model.tables import Query, Relation, TableRef
+
+# Types whose text form is exact and whose order is total.
+RANGED = (
+    "int2", "int4", "int8", "numeric", "float4", "float8", "date", "timestamp", "timestamptz",
+    "uuid", "text", "varchar", "bpchar",
+)  # fmt: skip
+_BY_BYTES = ("text", "varchar", "name")
+# Types whose values are equal, and ordered, across each other as they are within.
+_ALIKE = (
+    ("int2", "int4", "int8", "numeric"),
+    ("float4", "float8"),
+    ("date", "timestamp"),
+)
+# Enough for a thousand even partitions, read in well under half a second.
+SAMPLE_BLOCKS = 300
+# Neighbouring rows often have neighbouring keys: a block tells of few of the partitions.
+BLOCKS_PER_PARTITION = 2
+MOST_BLOCKS = 20_000
+
+# A condition that is tried on bounds, which are no rows of the table, may fail in either way.
+UNUSABLE = (psycopg.errors.ProgrammingError, psycopg.errors.DataError, psycopg.NotSupportedError)
+# A cast to a date drops the time of day silently. Not every date is a timestamp.
+_EXACT = (
+    "CASE WHEN value BETWEEN '4713-01-01 BC' AND '294276-12-31'"
+    " THEN value_text::timestamp = value::timestamp ELSE true END"
+)
+
+Rows = list[tuple[Any, ...]]
+
+
+def column_facts(connection: Connection, read: Relation, key: Key) -> tuple[bool, bool]:
+    """Whether a column may be NULL, and whether an index finds its values.
+
+    Raises:
+        PlanningError: there is no such column.
+    """
+    if isinstance(read, Query):
+        SourceKey(connection, read, key)
+        return True, False
+    assert isinstance(read, TableRef)
+    asked = {"table": name(read), "column": key.text}
+    with planning("source", f"--key {key.text}"):
+        found = connection.execute(statement("key"), asked).fetchone()
+    if found is None:
+        raise PlanningError(f"--key {key.text}: no such column in {read}")
+    nullable, indexed = found
+    return nullable, indexed
+
+
+def check_alike(connection: Connection, table: TableRef, extent: Extent) -> None:
+    """Refuse a partition that may hold other rows in a target's table than in its source.
+
+    Raises:
+        PlanningError: the target's column compares values in another way than the bounds do.
+    """
+    match extent:
+        case KeyRange(key, lower, upper):
+            bounds = [bound for bound in (lower, upper) if bound is not None]
+        case KeyValues(key, values) | KeyOther(key, values):
+            bounds = list(values)
+        case _:
+            return
+    wanted = {bound.type for bound in bounds}
+    found = SourceKey(connection, table, key).type if wanted else ""
+    differing = [tag for tag in wanted if found != tag and not _compare_alike(tag, found)]
+    if differing:
+        raise PlanningError(
+            f"--mode replace deletes by --key {key.text}, which compares values of type "
+            f"{', '.join(differing)} in the source, and of type {found} in {table}; expected the "
+            "same type on both sides, or --strategy hash"
+        )
+
+
+def _compare_alike(bound: str, found: str) -> bool:
+    # A text is compared by its bytes, with whatever can be one.
+    return bound in _BY_BYTES or any(bound in family and found in family for family in _ALIKE)
+
+
+def check_closed(connection: Connection, read: Relation, text: str) -> None:
+    """Have the server refuse SQL that closes a bracket which it did not open."""
+    query = closed(text, relation(read).as_string(connection))
+    connection.execute(sql.SQL(f"EXPLAIN {query}"))
+
+
+class SourceKey:
+    """
+    Raises:
+        PlanningError: the server cannot read it.
+    """
+
+    def __init__(self, connection: Connection, read: Relation, key: Key) -> None:
+        self._connection = connection
+        self._read = read
+        self._key = key
+        self._subject = f"--key {key.text}"
+        self._expression = key_expression(key)
+        with planning("source", self._subject):
+            if key.expression:
+                check_closed(connection, read, key.text)
+            cursor = connection.execute(
+                sql.SQL("SELECT {} FROM {} LIMIT 0").format(self._expression, relation(read))
+            )
+            assert cursor.description is not None
+            asked = {"oid": cursor.description[0].type_code}
+            schema, kind, collatable = connection.first(statement("base_type"), asked)
+        self.type: str = kind if schema == "pg_catalog" else f"{schema}.{kind}"
+        """The tag that its bounds have."""
+        self.collatable: bool = collatable
+
+    def shared_order(self) -> str:
+        """See `SourceCatalog.shared_order`."""
+        if not self.collatable:
+            return ""
+        if "." in self.type:
+            # Like citext, which asks the database's locale for the case of letters.
+            raise PlanningError(
+                f"{self._subject}: --mode replace deletes in the target what is equal in the "
+                f"source, and {self.type} may compare in another way there; use --strategy hash, "
+                "which compares no values"
+            )
+        # The order of bytes: the only one that needs no library, of whatever version.
+        return "C"
+
+    def check_ranged(self) -> None:
+        """
+        Raises:
+            PlanningError: values of its type have no exact text, or no total order.
+        """
+        check_ranged(self._key, self.type, RANGED)
+
+    @cached_property
+    def _collate(self) -> sql.Composable:
+        """The collation by which the partitions' conditions compare."""
+        if self._key.collation:
+            return sql.SQL("COLLATE {}").format(sql.Identifier(self._key.collation))
+        found = None
+        if self.collatable:
+            query = sql.SQL("SELECT pg_catalog.pg_collation_for((SELECT {} FROM {} LIMIT 0))")
+            with planning("source", self._subject):
+                found = self._connection.value(query.format(self._expression, relation(self._read)))
+        # It is quoted by the server. A mixture of collations has none, and cannot be compared.
+        return sql.SQL(f"COLLATE {found}" if found else "")
+
+    @cached_property
+    def _facts(self) -> tuple[bool, bool]:
+        return column_facts(self._connection, self._read, self._key)
+
+    def statistics(self, where: str | None) -> KeyStatistics:
+        """See `SourceCatalog.key_statistics`."""
+        self.check_ranged()
+        rows, origin = self._histogram(where)
+        null_fraction = float(rows[0][2]) if rows else 0.0
+        if not rows:
+            rows, origin = self._sample(where)
+        return self._weighted(rows, null_fraction, origin)
+
+    def finer(self, where: str | None, known: KeyStatistics, count: int) -> KeyStatistics:
+        """See `CutsFiner.finer_statistics`."""
+        from penstock.backends.postgresql.keys.interpolation import (  # noqa: PLC0415 - seldom
+            PER_PARTITION,
+            finer,
+        )
+
+        if isinstance(self._read, Query) or len(known.bounds) >= PER_PARTITION * count:
+            return known
+        weights = {each.bound.text: each.weight for each in known.bounds}
+        steps = self._histogram_bounds()
+        found, pieces = finer(self.type, steps, weights, count)
+        if len(found) > len(known.bounds):
+            origin = f"{known.origin}, {pieces:,} pieces of each step as if values were even in it"
+            return self._weighted(self._merged(found), known.null_fraction, origin)
+        # As long as there are enough of them, bounds from the statistics are the better ones.
+        if len(known.bounds) > count:
+            return known
+        blocks = min(max(SAMPLE_BLOCKS, BLOCKS_PER_PARTITION * count), MOST_BLOCKS)
+        sampled, origin = self._sample(where, blocks)
+        if len(sampled) <= len(known.bounds):
+            return known
+        each = max(1.0, float(sampled[0][2]) / count)
+        origin = origin.partition(" (")[0] + (
+            f", {int(sampled[0][2]):,} rows: most partitions are within {100 / each**0.5:.0f} % of "
+            "the size aimed for"
+        )
+        return self._weighted(sampled, known.null_fraction, origin)
+
+    def _histogram_bounds(self) -> list[str]:
+        read = self._read
+        assert isinstance(read, TableRef)
+        with planning("source", self._subject):
+            rows = self._connection.execute(
+                statement("histogram_bounds").format(
+                    type=type_name(self.type),
+                    schema=sql.Literal(read.schema),
+                    table=sql.Literal(read.name),
+                    only=sql.Literal(read.only),
+                    column=sql.Literal(self._key.text),
+                )
+            ).fetchall()
+        return [text for (text,) in rows]
+
+    def _merged(self, weights: Mapping[str, float]) -> Rows:
+        """Bounds in the source's order and as it writes them, those that are equal to it once."""
+        found: dict[int, tuple[str, float]] = {}
+        for each, weight in zip(self.ranked(list(weights)), weights.values(), strict=True):
+            text, before = found.get(each.rank, (each.bound.text, 0.0))
+            found[each.rank] = text, before + weight
+        return [found[rank] for rank in sorted(found)]
+
+    def ntile(self, where: str | None, count: int) -> KeyStatistics:
+        """See `SourceCatalog.ntile`."""
+        self.check_ranged()
+        with planning("source", f"--strategy ntile: {self._subject}"):
+            rows = self._connection.execute(
+                statement("ntile").format(
+                    key=self._expression,
+                    rows=relation(self._read),
+                    condition=_condition(where),
+                    count=sql.Literal(count * TILES_PER_PARTITION),
+                )
+            ).fetchall()
+        null_fraction = float(rows[0][2]) if rows else 0.0
+        return self._weighted(rows, null_fraction, "the key of every row, read once")
+
+    def _weighted(self, rows: Rows, null_fraction: float, origin: str) -> KeyStatistics:
+        nullable, indexed = self._facts
+        bounds = tuple(WeightedBound(Bound(self.type, row[0]), float(row[1])) for row in rows)
+        return KeyStatistics(self._key, nullable, null_fraction, bounds, origin, indexed)
+
+    def ranked(self, texts: Sequence[str]) -> tuple[RankedBound, ...]:
+        """See `SourceCatalog.ranked`."""
+        query = statement("ranked").format(
+            type=type_name(self.type),
+            collate=self._collate,
+            exact=sql.SQL(_EXACT if self.type == "date" else "true"),
+        )
+        with planning("source", f"{self._subject}: bounds"):
+            rows = self._connection.execute(query, {"texts": list(texts)}).fetchall()
+        return tuple(RankedBound(Bound(self.type, text), rank, exact) for text, rank, exact in rows)
+
+    def misplaced(self, bounds: Sequence[Bound]) -> int | None:
+        """See `SourceCatalog.misplaced`."""
+        ranks = [found.rank for found in self.ranked([bound.text for bound in bounds])]
+        pairs = enumerate(pairwise(ranks), 1)
+        return next((place for place, (low, high) in pairs if low >= high), None)
+
+    def _histogram(self, where: str | None) -> tuple[Rows, str]:
+        """Weighted bounds from pg_stats; those that the run's condition rules out are left out."""
+        read = self._read
+        if isinstance(read, Query):
+            return [], ""
+        assert isinstance(read, TableRef)
+        rows, within = self._tried_on_bounds(
+            self._subject,
+            where,
+            lambda condition: statement("histogram").format(
+                type=type_name(self.type),
+                schema=sql.Literal(read.schema),
+                table=sql.Literal(read.name),
+                only=sql.Literal(read.only),
+                column=sql.Literal(self._key.text),
+                column_name=sql.Identifier(self._key.text),
+                key=self._expression,
+                collate=self._collate,
+                condition=condition,
+            ),
+        )
+        if not rows:
+            return [], ""
+        origin = f"the source's statistics: {rows[0][3]} histogram bounds"
+        if rows[0][4]:
+            origin += f", {rows[0][4]} common values"
+        return rows, origin + (", those within --where" if within else "")
+
+    def _tried_on_bounds(
+        self, subject: str, where: str | None, query: Callable[[sql.Composable], sql.Composed]
+    ) -> tuple[Rows, bool]:
+        """The rows of a query with the run's condition, and True; or those without it, and False.
+
+        The condition is tried on the bounds alone, which works where it speaks of the key only.
+        """
+        connection = self._connection
+        if where is not None:
+            with contextlib.suppress(*UNUSABLE), connection.transaction():
+                return connection.execute(query(raw(where))).fetchall(), True
+        with planning("source", subject), connection.transaction():
+            return connection.execute(query(_condition(None))).fetchall(), False
+
+    def _sample(self, where: str | None, most: int = SAMPLE_BLOCKS) -> tuple[Rows, str]:
+        if isinstance(self._read, Query):
+            return [], NOTHING
+        assert isinstance(self._read, TableRef)
+        with planning("source", f"table {self._read}"):
+            query = for_server(self._connection, "blocks")
+            sampled, blocks = self._connection.first(query, {"table": name(self._read)})
+            if not sampled:
+                return [], NOTHING
+            rows = self._connection.execute(
+                statement("sample").format(
+                    key=self._expression,
+                    table=relation(self._read),
+                    percent=sql.Literal(min(100.0, 100.0 * most / blocks)),
+                    condition=_condition(where),
+                )
+            ).fetchall()
+        return rows, f"a sample of {min(int(blocks), most):,} blocks (never analyzed)"
+
+    def windows(
+        self, interval: str, where: str | None, limit: int
+    ) -> tuple[tuple[Bound, ...], str]:
+        """See `SourceCatalog.windows`."""
+        check_timed(self._key, self.type)
+        subject = f"--interval {interval!r}"
+        with planning("source", subject):
+            try:
+                positive = self._connection.value("SELECT %s::interval > interval '0'", [interval])
+            except psycopg.DataError as error:
+                raise UsageError(
+                    f"--interval: expected an interval such as '1 day' or '3 months'; found "
+                    f"{interval!r}"
+                ) from error
+        check_positive(interval, positive=bool(positive))
+        low, high, origin = self._first_and_last()
+        if low is None or high is None:
+            return (), origin
+        rows, _ = self._tried_on_bounds(
+            subject,
+            where,
+            lambda condition: statement("windows").format(
+                interval=sql.Literal(interval),
+                type=type_name(self.type),
+                low=sql.Literal(low),
+                high=sql.Literal(high),
+                limit=sql.Literal(limit + 1),
+                column_name=sql.Identifier(self._key.text),
+                condition=condition,
+            ),
+        )
+        check_windows(interval, len(rows), limit, low, high)
+        return tuple(Bound(self.type, text) for (text,) in rows), origin
+
+    def _first_and_last(self) -> tuple[str | None, str | None, str]:
+        """The least and the greatest finite value, as far as they can be had without a scan."""
+        _, indexed = self._facts
+        finite = sql.SQL("isfinite({})").format(self._expression).as_string(self._connection)
+        if not indexed:
+            rows, origin = self._histogram(finite)
+            if not rows:
+                rows, origin = self._sample(finite)
+            if rows:
+                return rows[0][0], rows[-1][0], origin.replace(", those within --where", "")
+        query = sql.SQL("SELECT min({0})::text, max({0})::text FROM {1} WHERE {2}").format(
+            self._expression, relation(self._read), sql.SQL(finite)
+        )
+        with planning("source", self._subject):
+            low, high = self._connection.first(query)
+        return low, high, "the index on the key" if indexed else "a scan of the key"
+
+    def distinct(self, where: str | None, query: str | None, limit: int) -> tuple[Bound, ...]:
+        """See `SourceCatalog.distinct`."""
+        if self.type == "record":
+            raise PlanningError(
+                f"{self._subject}: no condition can name values of a row; expected a column, or an "
+                "expression of one value"
+            )
+        if query is None:
+            found = select(self._read, Whole(), where, self._expression)
+            values: sql.Composable = sql.SQL("({})").format(found)
+            subject = self._subject
+        else:
+            values, subject = raw(query), "--values-query"
+            with planning("source", subject):
+                self._connection.execute(sql.SQL(f"EXPLAIN {query}"))
+                described = self._connection.execute(
+                    sql.SQL("SELECT * FROM {} AS q LIMIT 0").format(values)
+                ).description
+            check_one_column(len(described or ()))
+        with planning("source", subject):
+            rows = self._connection.execute(
+                statement("distinct").format(
+                    values=values,
+                    type=type_name(self.type),
+                    collate=self._collate,
+                    limit=sql.Literal(limit + 1),
+                )
+            ).fetchall()
+        check_distinct(subject, len(rows), limit)
+        return tuple(Bound(self.type, text) for (text,) in rows if text is not None)
+
+
+def _condition(where: str | None) -> sql.Composable:
+    return sql.SQL("true") if where is None else raw(where)

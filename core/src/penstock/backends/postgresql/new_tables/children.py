@@ -1,0 +1,322 @@
+"""Mode attach, planned: as which child of the target's table each partition is loaded."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import psycopg
+
+from penstock.backends.api.optional.children import ChildRequest, PlannedChildren, Windows
+from penstock.backends.postgresql.catalog.children import DEFAULT, Existing
+from penstock.backends.postgresql.catalog.existing import NamesInSchema, kind_name
+from penstock.backends.postgresql.catalog.privileges import check_owned
+from penstock.backends.postgresql.connection import Connection, full_names
+from penstock.backends.postgresql.ddl.children import create_child, index_child
+from penstock.backends.postgresql.ddl.text import Json, beside, shortened
+from penstock.backends.postgresql.errors import planning
+from penstock.backends.postgresql.load.target_facts import TargetFacts
+from penstock.backends.postgresql.session.statements import ident, literal
+from penstock.errors import PlanningError
+from penstock.model.extents import Bound, Extent, KeyIsNull, KeyOther, KeyRange, KeyValues
+from penstock.model.plans import Child, Partition
+from penstock.model.tables import TableRef
+
+MODE = "--mode attach"
+RANGES, LISTS = "r", "l"
+_KINDS = {RANGES: "RANGE", LISTS: "LIST", "h": "HASH"}
+# What a partition without bounds may select: nothing.
+_NOTHING = "false"
+# Of the name of a child, after its first value: a midnight says no more than its day.
+_MIDNIGHT = re.compile(r"[ T]00:00:00(?:[+-]\d\d)?$")
+_OVERLAP = "42P17"
+
+
+@dataclass(frozen=True, slots=True)
+class _Parent:
+    """How the target's table is partitioned."""
+
+    ref: TableRef
+    strategy: str
+    key: str
+    """As PARTITION BY names it."""
+    column: str
+    """The key."""
+    type: str
+    """Of the key."""
+    default: str | None
+
+
+def plan_children(facts: TargetFacts, schema: str, request: ChildRequest) -> PlannedChildren:
+    """See `AttachesChildren.plan_children`.
+
+    Parameters:
+        schema: of the control tables.
+    """
+    connection = facts.connection
+    with planning("target", f"{MODE}: {request.table}"):
+        facts.check_server()
+        parent = _read_parent(facts, request)
+        facts.creatable(request.table.schema, MODE)
+        table = facts.root_definition(request.table)
+        existing = facts.children(request.table)
+        attached = facts.attached(schema)
+        names = facts.names(request.table.schema)
+        with connection.transaction(force_rollback=True), full_names(connection):
+            _rehearse(connection, parent, table)
+            partitions = _with_bounds(connection, request, parent)
+            planned = _beside_others(connection, request, partitions, existing, attached, names)
+    warnings = list(planned.warnings)
+    if parent.default:
+        warnings.append(
+            f"{parent.default} is the default partition of {request.table}: each child that is "
+            "attached locks readers out of it, and has it read as a whole"
+        )
+    return replace(planned, warnings=tuple(warnings))
+
+
+def _read_parent(facts: TargetFacts, request: ChildRequest) -> _Parent:
+    """
+    Raises:
+        PlanningError: it has no children, or not such as could be made apart from it.
+    """
+    ref = request.table
+    facts.check_there(ref)
+    root, *_ = facts.tree(ref)
+    if root.kind != "p":
+        raise PlanningError(
+            f"{MODE}: expected {ref} to be a partitioned table, found {kind_name(root)}; use "
+            "--mode append, or make it with PARTITION BY"
+        )
+    check_owned(facts.connection, [root], MODE)
+    found = facts.partitioned(ref)
+    column, type_, key = found.column, found.type, found.key
+    into = {pair.source: pair.target for pair in request.pairs}
+    if found.strategy not in (RANGES, LISTS) or found.keys != 1 or column is None:
+        raise PlanningError(
+            f"{MODE}: expected {ref} to be partitioned by RANGE or LIST of one column, found "
+            f"PARTITION BY {key}; use --mode append"
+        )
+    if into.get(request.key) != column:
+        raise PlanningError(
+            f"{MODE}: {ref} is partitioned by {key}: expected the --key that is loaded into "
+            f"{column}, found {request.key}"
+        )
+    if found.nested:
+        raise PlanningError(
+            f"{MODE}: expected {ref} to be the top of its partitions, but it is one itself; use "
+            "--mode append"
+        )
+    if found.triggers:
+        raise PlanningError(
+            f"{MODE}: triggers of {ref} for INSERT ({', '.join(found.triggers)}) would not see the "
+            "rows, which are loaded before their table is attached; drop or disable them, or use "
+            "--mode append"
+        )
+    if found.publications:
+        raise PlanningError(
+            f"{MODE}: {ref} is published ({', '.join(found.publications)}), and subscribers would "
+            "not get the rows, which are loaded before their table is attached; use --mode append"
+        )
+    lacking = [column for column in found.identities if column not in into.values()]
+    if lacking:
+        raise PlanningError(
+            f"{MODE}: the identity column {', '.join(lacking)} of {ref} is not copied, and a table "
+            "that is not attached yet draws no numbers for it; copy it, or use --mode append"
+        )
+    return _Parent(ref, found.strategy, key, column, str(type_), found.default)
+
+
+def _rehearse(connection: Connection, parent: _Parent, table: Json) -> None:
+    """Make one child, without rows: what would refuse that is found now. And make a table that is
+    partitioned alike, of the key alone, where bounds can be tried."""
+    child = TableRef(parent.ref.schema, beside("rehearsal", parent.ref.name))
+    version = connection.info.server_version
+    (key,) = [column for column in table["columns"] if column["name"] == parent.column]
+    collate = f" COLLATE {key['collation']}" if key["collation"] else ""
+    for query in (
+        *create_child(table, child, "true", version),
+        *index_child(table, child),
+        f"CREATE TEMPORARY TABLE penstock_parent ({ident(parent.column)} {key['type']}{collate}) "
+        f"PARTITION BY {parent.key}",
+    ):
+        connection.execute(query.encode())
+
+
+_PARENT = "pg_temp.penstock_parent"
+
+
+def _with_bounds(connection: Connection, request: ChildRequest, parent: _Parent) -> list[Partition]:
+    """The partitions with the children that they get, of whose names only the ends are known.
+
+    The server writes the bounds, and what they mean, of tables that are made for that.
+    """
+    found = []
+    for number, partition in enumerate(request.partitions):
+        extent = _closed(connection, partition.extent, parent.type, request.windows)
+        bounds = _bounds(partition, extent, parent)
+        ref = TableRef(parent.ref.schema, f"_p{_first_value(extent)}")
+        if not bounds:
+            child = Child(ref, "", _NOTHING)
+        else:
+            made = f"pg_temp.penstock_child_{number}"
+            _make_part(connection, made, bounds, f"partition {partition}")
+            child = Child(ref, *_read_back(connection, made))
+        found.append(replace(partition, child=child))
+    return found
+
+
+def _read_back(connection: Connection, made: str) -> tuple[str, str]:
+    query = (
+        "SELECT pg_catalog.pg_get_expr(c.relpartbound, c.oid),"
+        " pg_catalog.pg_get_partition_constraintdef(c.oid)"
+        f" FROM pg_catalog.pg_class AS c WHERE c.oid = {literal(made)}::regclass"
+    )
+    bounds, check = connection.first(query)
+    return bounds, check
+
+
+def _make_part(connection: Connection, made: str, bounds: str, what: str) -> None:
+    """
+    Raises:
+        PlanningError: it overlaps one that was made before.
+    """
+    try:
+        connection.execute(f"CREATE TABLE {made} PARTITION OF {_PARENT} {bounds}".encode())
+    except psycopg.errors.InvalidObjectDefinition as error:
+        said = error.diag.message_primary or ""
+        raise PlanningError(f"{MODE}: {what} cannot be a child ({bounds}): {said}") from error
+
+
+def _closed(connection: Connection, extent: Extent, type_: str, windows: Windows | None) -> Extent:
+    """With both bounds, if it is a window: the next day is to find its place free. A row outside of
+    them, which the partition selects all the same, fails it."""
+    if windows is None or not isinstance(extent, KeyRange):
+        return extent
+    lower = extent.lower or windows.first
+    if extent.upper is not None:
+        return replace(extent, lower=lower)
+    query = f"SELECT ((%s::{type_})::timestamp + %s::interval)::{type_}::text"
+    end = connection.value(query.encode(), [lower.text, windows.interval])
+    return replace(extent, lower=lower, upper=Bound(lower.type, end))
+
+
+def _bounds(partition: Partition, extent: Extent, parent: _Parent) -> str:
+    """As ATTACH PARTITION takes them; empty where there are none.
+
+    Raises:
+        PlanningError: the table is not partitioned in this way.
+    """
+    match extent:
+        case KeyRange(_, lower, upper) if parent.strategy == RANGES:
+            return f"FOR VALUES FROM ({_bound(lower, 'MINVALUE')}) TO ({_bound(upper, 'MAXVALUE')})"
+        case KeyValues(_, values) if parent.strategy == LISTS:
+            return f"FOR VALUES IN ({', '.join(literal(value.text) for value in values)})"
+        case KeyIsNull() if parent.strategy == LISTS:
+            return "FOR VALUES IN (NULL)"
+        case KeyIsNull() | KeyOther():
+            return ""
+    wanted = "time or range" if parent.strategy == RANGES else "values"
+    raise PlanningError(
+        f"{MODE}: {parent.ref} is partitioned by {parent.key}: expected --strategy {wanted}, found "
+        f"partition {partition}"
+    )
+
+
+def _bound(bound: Bound | None, without: str) -> str:
+    return literal(bound.text) if bound else without
+
+
+def _beside_others(
+    connection: Connection,
+    request: ChildRequest,
+    partitions: Sequence[Partition],
+    existing: Sequence[Existing],
+    attached: Collection[int],
+    names: NamesInSchema,
+) -> PlannedChildren:
+    """
+    Parameters:
+        attached: object ids of children that runs of mode attach have made.
+        names: of the table's schema.
+
+    Raises:
+        PlanningError: a child is in the way.
+    """
+    same = {child.bounds: child for child in existing}
+    planned = {p.child.bounds: p for p in partitions if p.child and p.child.bounds}
+    for number, child in enumerate(existing):
+        if child.bounds not in planned and child.bounds != DEFAULT:
+            what = f"{child.ref}, a child of {request.table} that is there,"
+            try:
+                _make_part(connection, f"pg_temp.penstock_old_{number}", child.bounds, what)
+            except PlanningError as error:
+                raise PlanningError(_overlap(child, request.table, partitions, error)) from error
+    warnings = []
+    for bounds, partition in planned.items():
+        old = same.get(bounds)
+        if old is None:
+            continue
+        if old.oid in attached and not request.selective:
+            warnings.append(f"{old.ref} ({bounds}) is replaced by what {partition.id} loads")
+        elif not request.selective:
+            raise PlanningError(
+                f"{MODE}: {old.ref} has the bounds of partition {partition} already, and no run of "
+                "mode attach has made it; detach or drop it, or use --mode replace"
+            )
+        else:
+            warnings.append(
+                f"{old.ref} ({bounds}) is there, and a run with a condition replaces none: "
+                f"partition {partition.id} fails if it has rows"
+            )
+    named = _named(names, request.table, partitions, same)
+    return PlannedChildren(tuple(named), (), tuple(warnings))
+
+
+def _overlap(
+    child: Existing, table: TableRef, partitions: Sequence[Partition], error: PlanningError
+) -> str:
+    found = re.search(r'penstock_child_(\d+)"', error.message)
+    which = f" partition {partitions[int(found[1])]}" if found else " what is planned"
+    return (
+        f"{MODE}: {child.ref}, a child of {table} ({child.bounds}), overlaps{which}; expected "
+        "partitions beside the children that are there, or with the very bounds of one; detach it, "
+        "or use --mode append or replace"
+    )
+
+
+def _named(
+    there: NamesInSchema,
+    table: TableRef,
+    partitions: Sequence[Partition],
+    same: Mapping[str, Existing],
+) -> list[Partition]:
+    """Each child is called after its parent and its first value, by a name that is free."""
+    given: set[str] = set()
+    found = []
+    for partition in partitions:
+        child = partition.child
+        assert child is not None
+        if child.bounds in same:
+            ref = same[child.bounds].ref
+        else:
+            ending = child.table.name[:40]
+            called, number = shortened(table.name, ending), 1
+            while called in given or there.holds(called):
+                number += 1
+                called = shortened(table.name, f"{ending}_{number}")
+            given.add(called)
+            ref = TableRef(table.schema, called)
+        found.append(replace(partition, child=replace(child, table=ref)))
+    return found
+
+
+def _first_value(extent: Extent) -> str:
+    match extent:
+        case KeyRange(_, Bound(_, text), _) | KeyValues(_, (Bound(_, text), *_)):
+            return re.sub(r"\W+", "_", _MIDNIGHT.sub("", text)).strip("_").lower()
+        case KeyIsNull():
+            return "null"
+        case _:
+            return "min"

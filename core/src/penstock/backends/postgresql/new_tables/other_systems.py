@@ -1,0 +1,349 @@
+"""A table like that of an unlike source: columns and keys, and what means the same of the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+from penstock.backends.api.facts import LoadRequest
+from penstock.backends.postgresql.arrow.types import made_for, travels_as
+from penstock.backends.postgresql.catalog.columns import data_type
+from penstock.backends.postgresql.catalog.datatypes import Types
+from penstock.backends.postgresql.compare.conditions import DIALECT
+from penstock.backends.postgresql.connection import Connection
+from penstock.backends.postgresql.ddl.definition import plain_table
+from penstock.backends.postgresql.ddl.steps import LAST
+from penstock.backends.postgresql.ddl.text import LONGEST_NAME, Json, beside, shortened
+from penstock.backends.postgresql.ddl.types import (
+    create_type,
+    enum_type,
+    missing_types,
+    read_namesakes,
+    type_name,
+)
+from penstock.backends.postgresql.errors import planning
+from penstock.backends.postgresql.load.target_facts import TargetFacts, check_place
+from penstock.backends.postgresql.new_tables.plain_tables import can_be_key
+from penstock.backends.postgresql.new_tables.rehearsal import (
+    NEEDS,
+    Rehearsals,
+    read_made,
+    without_rehearsed_ids,
+)
+from penstock.backends.postgresql.session.statements import ident, name
+from penstock.backends.shared.values.arrow import arrow_type, held_kind
+from penstock.backends.sql.definitions.definition import left_unlike
+from penstock.backends.sql.definitions.expressions import UUID
+from penstock.backends.sql.definitions.rendering import (
+    ForeignKey,
+    Rendering,
+    computed_columns,
+    steps_of,
+)
+from penstock.backends.sql.definitions.rendering import shortened as short_name
+from penstock.errors import PlanningError
+from penstock.model.plans import Step
+from penstock.model.table_model import ENUM, JSON, TEXT, KeyModel, TableDefinition, TableModel
+from penstock.model.tables import Column, NotCopied, TableRef
+
+MOST_CHARACTERS = 10_485_760
+"""Of a `varchar(n)`. https://www.postgresql.org/docs/current/datatype-character.html"""
+
+
+def enum_types(
+    ref: TableRef,
+    columns: Sequence[Column],
+    definition: TableDefinition,
+    asked: Collection[str] = (),
+) -> dict[str, Json]:
+    """The enum types that are made with a table, by the columns that have them.
+
+    Parameters:
+        columns: with the trait `arrow`, or the server's own.
+        asked: columns whose types somebody has asked for.
+    """
+    if definition.enums != "type":
+        return {}
+    types = definition.model.types
+    return {
+        each.name: enum_type(
+            ref.schema,
+            short_name(f"{ref.name}_{each.name}_enum", LONGEST_NAME),
+            types[each.name].labels,
+        )
+        for each in columns
+        if each.name in types and each.name not in asked and types[each.name].kind == ENUM
+    }
+
+
+def types_for(
+    columns: Sequence[Column], model: TableModel, enums: Mapping[str, Json]
+) -> dict[str, str]:
+    """The types of columns that are made like another system's, by name.
+
+    Parameters:
+        columns: with the trait `arrow`.
+        model: of the source; a column's length and JSON, which travel as text, are kept.
+        enums: see `enum_types`.
+    """
+    found = {each.name: made_for(arrow_type(each)) for each in columns}
+    for column, type_ in model.types.items():
+        if found.get(column) != "text":
+            continue
+        if column in enums:
+            found[column] = type_name(enums[column])
+        elif type_.kind == JSON:
+            found[column] = "jsonb"
+        elif type_.kind == TEXT and 0 < (type_.length or 0) <= MOST_CHARACTERS:
+            found[column] = f"character varying({type_.length})"
+    return found
+
+
+def made_columns(
+    facts: TargetFacts,
+    ref: TableRef,
+    columns: Sequence[Column],
+    types: Mapping[str, str],
+    asked: Mapping[str, str],
+    enums: Mapping[str, Json],
+) -> tuple[Column, ...]:
+    """The columns of a table made for others. Where the user names types, which may be anything,
+    or some are made with it, it is made, looked at, and rolled back.
+
+    Parameters:
+        types: of all columns.
+        asked: those of them that the user asks for.
+        enums: see `enum_types`.
+
+    Raises:
+        PlanningError: it cannot be made, or the server does not know a type, or knows another one
+            of the name.
+    """
+    check_place(facts, ref, NEEDS)
+    if not (asked or enums):
+        with planning("target", f"{NEEDS}: {ref}"):
+            return facts.kept(Rehearsals).written(
+                [(c.name, types[c.name], c.nullable) for c in columns]
+            )
+    for column, wanted in asked.items():
+        _check_type(facts.connection, column, wanted)
+    if enums:
+        _check_enums(facts.connection, ref, enums)
+    with made_for_columns(facts, ref, columns, types, enums) as made:
+        if not enums:
+            return read_made(facts.connection, [made], facts.types)[made]
+        found = read_made(facts.connection, [made], Types(facts.connection))
+    return without_rehearsed_ids(facts.connection, found)[made]
+
+
+def _check_enums(connection: Connection, ref: TableRef, enums: Mapping[str, Json]) -> None:
+    with planning("target", f"{NEEDS}: {ref}"):
+        there = read_namesakes(connection, [type_name(each) for each in enums.values()])
+    _, lines = missing_types(list(enums.values()), there.__getitem__)
+    if lines:
+        raise PlanningError(
+            f"--enums type: {'; '.join(lines)}: drop it, together with the table that has it, or "
+            "change it to be like the source's (ALTER TYPE ... ADD VALUE)"
+        )
+
+
+@contextmanager
+def made_for_columns(
+    facts: TargetFacts,
+    ref: TableRef,
+    columns: Sequence[Column],
+    types: Mapping[str, str],
+    enums: Mapping[str, Json],
+) -> Iterator[TableRef]:
+    """See `made_columns`: a table that is there until the transaction is rolled back."""
+    connection = facts.connection
+    rehearsed = TableRef(ref.schema, beside("rehearsal", ref.name))
+    definitions = [
+        f"{ident(c.name)} {types[c.name]}" + ("" if c.nullable else " NOT NULL") for c in columns
+    ]
+    with planning("target", f"{NEEDS}: {ref}"), connection.transaction(force_rollback=True):
+        if not facts.creatable(ref.schema, NEEDS):
+            connection.execute(f"CREATE SCHEMA {ident(ref.schema)}")
+        for each in enums.values():
+            connection.execute(create_type(each))
+        connection.execute(f"CREATE UNLOGGED TABLE {name(rehearsed)} ({', '.join(definitions)})")
+        yield rehearsed
+
+
+def computing(
+    model: TableModel, columns: Sequence[Column], asked: Collection[str]
+) -> tuple[Column, ...]:
+    """Columns of a table that is made, of which some are computed.
+
+    Parameters:
+        asked: those that keep a type that somebody has asked for.
+    """
+    texts = computed_columns(model, kinds_of(columns), DIALECT)
+    return tuple(
+        replace(column, generated=column.name in texts and column.name not in asked)
+        for column in columns
+    )
+
+
+def kinds_of(columns: Sequence[Column]) -> dict[str, str]:
+    """What columns hold, see `expressions`. An enum is no text to operators and functions."""
+    return {
+        column.name: "" if data_type(column).kind == "enum" else held_kind(travels_as(column))
+        for column in columns
+    }
+
+
+def _check_type(connection: Connection, column: str, wanted: str) -> None:
+    with planning("target", f"--types {column}={wanted}"):
+        found = connection.value("SELECT pg_catalog.to_regtype(%s)", [wanted])
+    if found is None:
+        raise PlanningError(f"--types {column}={wanted}: expected a type that the target knows")
+
+
+@dataclass(frozen=True, slots=True)
+class Unlike:
+    """A table that is made like another system's."""
+
+    content: Mapping[str, Any]
+    """Of a definition, as if it had been read."""
+    left: tuple[NotCopied, ...]
+    steps: tuple[Step, ...]
+    """They make more of it when it is loaded."""
+
+
+def read_unlike(
+    connection: Connection, request: LoadRequest, definition: TableDefinition
+) -> Unlike:
+    """
+    Parameters:
+        request: its columns are as `made_columns` has found them.
+        definition: the source's.
+    """
+    ref, columns, model = request.target, request.made, definition.model
+    named = enum_types(ref, columns, definition)
+    enums = {
+        each.name: named[each.name]
+        for each in columns
+        if each.name in named and data_type(each).name == named[each.name]["name"]
+    }
+    # Until they are made, a text can be a key where they can.
+    keyed = [(c.name, "text" if c.name in enums else _written(c)) for c in columns]
+    written = [
+        (c.name, type_name(enums[c.name]) if c.name in enums else _written(c), None, c.nullable)
+        for c in columns
+    ]
+    names = {column.name for column in columns}
+    made, warnings = [], []
+    for key in model.keys:
+        if not names.issuperset(key.columns):
+            continue
+        why = _obstacle(connection, keyed, key)
+        if why:
+            warnings.append(f"key ({', '.join(key.columns)}) of the source is not made: {why}")
+        else:
+            made.append(key)
+    table = plain_table(ref.name, written, made)
+    kinds = kinds_of(columns)
+    texts = computed_columns(model.only(list(names)), kinds, DIALECT)
+    if connection.info.server_version < 130000:
+        # There is no function for a new UUID.
+        kinds = {name: kind for name, kind in kinds.items() if kind != UUID}
+    rendering = Rendering(
+        DIALECT,
+        request.source,
+        ref,
+        kinds,
+        request.siblings,
+        computed={column.name: texts[column.name] for column in columns if column.generated},
+        at_once=not request.mode.recreates,
+    )
+    rendered = rendering.of(model.only(list(names)))
+    sequences: list[Json] = []
+    modelled = {column.name: column for column in model.columns}
+    for column in table["columns"]:
+        name = column["name"]
+        found = modelled.get(name)
+        if found is None:
+            continue
+        column["comment"] = found.comment or None
+        if name in rendering.computed:
+            column["generated"], column["default"] = "s", rendering.computed[name]
+        elif name in rendered.numbered and found.identity is not None:
+            sequence = _sequence(ref, column, found.identity.first, found.identity.step)
+            sequences.append(sequence)
+            if sequence["identity"]:
+                column["identity"] = "d"
+            else:
+                column["default"] = f"nextval({sequence['written']})"
+        elif name in rendered.columns:
+            column["default"] = rendered.columns[name].removeprefix("DEFAULT ")
+    content = {
+        "tables": [
+            {
+                **table,
+                "sequences": sequences,
+                "comment": model.comment or None,
+                "constraints": [
+                    _foreign_key(each, model, request) for each in rendered.foreign_keys
+                ],
+            }
+        ],
+        "types": list(enums.values()),
+        "warnings": [*warnings, *rendered.warnings],
+    }
+    left = (*left_unlike(DIALECT, definition, ref, made), *rendered.left)
+    # After all that is done to the table's own row in the catalog.
+    late = tuple(steps_of(rendered, ref, LAST))
+    return Unlike(content, left, late)
+
+
+def _foreign_key(key: ForeignKey, model: TableModel, request: LoadRequest) -> Json:
+    """As if it had been read."""
+    refers = next(each.target for each in model.foreign_keys if each.columns == key.columns)
+    return {
+        "name": key.name, "kind": "f", "definition": key.definition, "validated": True,
+        "no_inherit": False, "column": key.columns[0], "inherited": False, "comment": None,
+        "columns": ", ".join(map(ident, key.columns)), "references_itself": key.itself,
+        "references": [refers.schema, refers.name],
+    }  # fmt: skip
+
+
+_BITS = {"smallint": 15, "integer": 31}
+_WHOLE = (*_BITS, "bigint")
+
+
+def _sequence(ref: TableRef, column: Json, first: int, step: int) -> Json:
+    """That of an identity column, as if it had been read; of a column that can be none, that of its
+    default: one that may be NULL, or an unsigned number of 64 bits, which is a decimal here."""
+    most = (1 << _BITS.get(column["type"], 63)) - 1
+    name = shortened(ref.name, f"_{column['name']}_seq")
+    low, high = (1, most) if step > 0 else (-most - 1, -1)
+    return {
+        "schema": "", "name": name, "written": "\0", "column": column["name"],
+        "identity": column["type"] in _WHOLE and column["not_null"],
+        "persistence": "p", "type": column["type"] if column["type"] in _BITS else "bigint",
+        "start": first, "increment": step, "min": min(first, low), "max": max(first, high),
+        "cache": 1, "cycle": False, "readable": True, "comment": None, "value": None,
+    }  # fmt: skip
+
+
+def _obstacle(connection: Connection, columns: Sequence[tuple[str, str]], key: KeyModel) -> str:
+    """Why the server does not make a key; empty where it does."""
+    if can_be_key(key.columns, dict(columns)):
+        return ""
+    listed = ", ".join(f"{ident(name)} {type_}" for name, type_ in columns)
+    unique = f"UNIQUE ({', '.join(map(ident, key.columns))})"
+    try:
+        with planning("target", f"{NEEDS}"), connection.transaction(force_rollback=True):
+            connection.execute(f"CREATE TEMPORARY TABLE penstock_rehearsed ({listed}, {unique})")
+    except PlanningError as error:
+        return error.message
+    return ""
+
+
+def _written(column: Column) -> str:
+    """With all dimensions of an array: they are what a reader of the table goes by."""
+    more = column.traits["dimensions"] - 1 if data_type(column).kind == "array" else 0
+    return column.type + "[]" * more

@@ -1,0 +1,294 @@
+"""Mode recreate: the target is dropped, and made like the source."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from penstock.backends.api.facts import LoadRequest
+from penstock.backends.postgresql.catalog import existing
+from penstock.backends.postgresql.catalog.privileges import check_owned, missing_grant
+from penstock.backends.postgresql.catalog.relations import KINDS
+from penstock.backends.postgresql.catalog.sequences import ColumnSequence
+from penstock.backends.postgresql.connection import Connection
+from penstock.backends.postgresql.ddl import done, indexes, steps, tables
+from penstock.backends.postgresql.ddl.attached import left_out
+from penstock.backends.postgresql.ddl.foreign_keys import FOREIGN_KEYS
+from penstock.backends.postgresql.ddl.links import links_of, relink_steps, unlink_steps
+from penstock.backends.postgresql.ddl.text import Json, Names, shortened
+from penstock.backends.postgresql.ddl.types import create_type
+from penstock.backends.postgresql.errors import planning
+from penstock.backends.postgresql.load.sequences import advance_steps
+from penstock.backends.postgresql.load.target_facts import WHOLE_NUMBERS, TargetFacts, check_place
+from penstock.backends.postgresql.new_tables.rehearsal import NEEDS as MAKING
+from penstock.backends.postgresql.new_tables.rehearsal import Rehearsals
+from penstock.backends.postgresql.session.statements import ident, name
+from penstock.errors import PlanningError
+from penstock.model.plans import LoadPlan, Step
+from penstock.model.tables import NotCopied, TableRef
+
+NEEDS = "--mode recreate"
+
+
+def plan_recreate(
+    facts: TargetFacts,
+    request: LoadRequest,
+    content: Mapping[str, Any],
+    besides: Sequence[NotCopied] = (),
+) -> LoadPlan:
+    """
+    Parameters:
+        content: of the definition that the table is made from.
+        besides: what the source's table has that the definition leaves out.
+
+    Raises:
+        PlanningError: something depends on the target's table, the source's needs what the target
+            lacks, or a privilege is missing.
+    """
+    ref = request.target
+    made: Sequence[Json] = content["tables"]
+    old, linked = _check_droppable(facts, ref, request.siblings.remade)
+    with planning("target", f"{NEEDS}: {ref}"):
+        missing = facts.kept(Rehearsals).missing(ref, content)
+        warnings = [*content["warnings"], *_owner_warnings(facts.connection, old)]
+        names = names_for(facts, ref, made, old, warnings)
+        links = links_of(made, names, request.siblings)
+        left = (*links.left, *left_out(made, names.table, but=FOREIGN_KEYS))
+        linking = (*links.own, *links.others)
+        stated = (*left, *(step.instead for step in linking if step.instead))
+        made_again = {(item.kind, item.name, item.table) for item in stated}
+        lost = [
+            item
+            for item in _dropped_with(facts, ref)
+            if (item.kind, item.name, item.table) not in made_again
+        ]
+    version = facts.connection.info.server_version
+    before = [
+        *unlink_steps(linked),
+        steps.before("drop", f"drop {ref}", f"DROP TABLE IF EXISTS {name(ref)}"),
+        *schema_steps(facts, names, missing),
+        *(
+            Step(f"type {t['oid']}", f"create type {t['schema']}.{t['name']}", create_type(t))
+            for t in missing
+            if t["oid"]
+        ),
+        *(_created(request, table, names, version, missing) for table in made),
+    ]
+    alone = isinstance(request.source, TableRef) and request.source.only
+    return LoadPlan(
+        replace(ref, only=alone),
+        (
+            *before,
+            *advanced(request, made[0], names),
+            *links.own,
+            *_finished(request, made, names),
+        ),
+        volatile=request.unlogged
+        or any(t["persistence"] == "u" and t["partition_key"] is None for t in made),
+        warnings=tuple(warnings),
+        not_copied=(*besides, *left, *lost),
+        links=(*links.others, *relink_steps(linked)),
+    )
+
+
+def _created(
+    request: LoadRequest, table: Json, names: Names, version: int, types: Sequence[Json]
+) -> Step:
+    return steps.before(
+        f"create {table['oid']}",
+        f"create {names.table(table)}",
+        # Those of its columns alone are made with it, or not at all.
+        *(create_type(each) for each in types if not each["oid"]),
+        *creation(request, table, names, version),
+    )
+
+
+def creation(request: LoadRequest, table: Json, names: Names, version: int) -> list[str]:
+    """The statements that make a table, but for what is made when it is loaded."""
+    persistence = "u" if request.unlogged else table["persistence"]
+    return [
+        *tables.create_table(table, names, persistence=persistence, version=version),
+        *tables.set_sequences(table, names, keep=request.counted is None),
+        *tables.comments(table, names, version),
+    ]
+
+
+def _finished(request: LoadRequest, made: Sequence[Json], names: Names) -> Iterator[Step]:
+    """What is done to the tables when they are loaded."""
+    for table in made:
+        if request.unlogged and table["persistence"] == "p" and table["partition_key"] is None:
+            yield steps.set_logged(names.table(table), table["oid"])
+    yield from indexes.build_steps(made, names, tablespaces=False)
+    for table in made:
+        late = [*tables.unchecked(table, names), *tables.create_statistics(table, names)]
+        if late:
+            yield steps.after(
+                f"dress {table['oid']}",
+                f"statistics and constraints of {names.table(table)}",
+                steps.DRESS,
+                *late,
+                done=done.is_dressed(table, names, policies=False),
+            )
+
+
+def _check_droppable(
+    facts: TargetFacts, ref: TableRef, remade: Collection[TableRef] = ()
+) -> tuple[list[existing.Relation], list[existing.Linked]]:
+    """The relations of the existing table, and the links to undo before it is dropped.
+
+    Parameters:
+        remade: tables that are made again together with it, so that what they have to do with it
+            can be undone.
+
+    Raises:
+        PlanningError: it cannot be dropped, or nothing can be made in its place.
+    """
+    check_place(facts, ref, NEEDS)
+    with planning("target", f"{NEEDS}: {ref}"):
+        old = facts.tree(ref)
+        if not old:
+            return [], []
+        if old[0].kind not in ("r", "p"):
+            raise PlanningError(
+                f"{NEEDS}: expected {ref} to be a table, or not to exist; found "
+                f"{existing.kind_name(old[0])}"
+            )
+        if old[0].partition:
+            raise PlanningError(
+                f"{NEEDS}: {ref} is a partition of another table, which would lose it; detach it"
+            )
+        check_owned(facts.connection, old[:1], NEEDS)
+        linked = [
+            link for link in facts.links(ref) if link.kind == "sequence" or link.root in remade
+        ]
+        found = existing.listed_dependents(facts.dependents(ref), undone=linked)
+    if found:
+        raise PlanningError(
+            f"{NEEDS}: {ref} cannot be dropped, since other objects depend on it: "
+            f"{'; '.join(found)}; drop them first, and create them again after the copy"
+        )
+    return old, linked
+
+
+def _dropped_with(facts: TargetFacts, ref: TableRef) -> tuple[NotCopied, ...]:
+    """What is attached to the existing table, and dropped with it."""
+    found = facts.definitions(ref)
+    return left_out(found, lambda table: TableRef(table["schema"], table["name"]), dropped=True)
+
+
+def _owner_warnings(connection: Connection, old: Sequence[existing.Relation]) -> list[str]:
+    """A warning where the existing table belongs to another user."""
+    user = connection.info.user
+    if not old or old[0].owner == user:
+        return []
+    return [f"the target's owner was {old[0].owner}, and will be {user}"]
+
+
+def names_for(
+    facts: TargetFacts,
+    ref: TableRef,
+    made: Sequence[Json],
+    old: Sequence[existing.Relation],
+    warnings: list[str],
+) -> Names:
+    """The source's names; where the table has another one, what is named after it too.
+
+    Raises:
+        PlanningError: the name of a partition is taken.
+    """
+    root: Json = made[0]
+    dropped = {relation.oid for relation in old}
+    given: dict[str, set[str]] = defaultdict(set)
+    given[ref.schema].add(ref.name)
+
+    def free(schema: str, wanted: str, what: str) -> str:
+        used, there = given[schema], facts.names(schema)
+        if wanted.startswith(root["name"]) and ref.name != root["name"]:
+            wanted = shortened(ref.name + wanted[len(root["name"]) :], "")
+        found, count = wanted, 0
+        while found in used or there.holds(found, dropped):
+            count += 1
+            found = shortened(wanted, f"_{count}")
+        if found != wanted:
+            warnings.append(f"{what} {wanted} is called {found}: the name is taken in {schema}")
+        used.add(found)
+        return found
+
+    def schema_of(item: Json) -> str:
+        return ref.schema if item["schema"] == root["schema"] else str(item["schema"])
+
+    refs = {root["oid"]: ref}
+    sequences: dict[tuple[str, str], TableRef] = {}
+    statistics: dict[tuple[str, str], TableRef] = {}
+    index_names: dict[int, str] = {}
+    for table in made:
+        if table is not root:
+            schema = schema_of(table)
+            refs[table["oid"]] = TableRef(schema, free(schema, table["name"], "partition"))
+    usable, broken = indexes.usable_indexes(made)
+    for table in made:
+        schema = refs[table["oid"]].schema
+        for index in table["indexes"]:
+            if index["oid"] in usable:
+                index_names[index["oid"]] = free(schema, index["name"], "index")
+        for sequence in table["sequences"]:
+            schema = schema_of(sequence)
+            free_name = free(schema, sequence["name"], "sequence")
+            sequences[sequence["schema"], sequence["name"]] = TableRef(schema, free_name)
+        for sequence in table["used_sequences"]:
+            # Others may use it too: it is the one of that name, whatever the table is called.
+            used = TableRef(schema_of(sequence), sequence["name"])
+            _check_sequence(facts, used)
+            sequences[sequence["schema"], sequence["name"]] = used
+        for item in table["statistics"]:
+            statistics[item["schema"], item["name"]] = TableRef(schema_of(item), item["name"])
+    if broken:
+        warnings.append(f"invalid indexes are not created: {', '.join(broken)}")
+    return Names(refs, index_names, sequences, statistics)
+
+
+def _check_sequence(facts: TargetFacts, ref: TableRef) -> None:
+    """
+    Raises:
+        PlanningError: something else has the name, or the user may not use the sequence.
+    """
+    kind, settable = facts.sequence(ref)
+    if kind != "S":
+        raise PlanningError(
+            f"{MAKING}: a default of the source's table names a sequence, {ref}; expected one in "
+            f"the target, or nothing of that name; found {KINDS.get(kind, kind)}"
+        )
+    if not settable:
+        missing = f"may not set sequence {ref}, which a default of the source's table names"
+        grant = f"USAGE, SELECT, UPDATE ON SEQUENCE {name(ref)}"
+        raise missing_grant(facts.connection, missing, MAKING, grant)
+
+
+def advanced(request: LoadRequest, table: Json, names: Names) -> list[Step]:
+    found = [
+        ColumnSequence(item["column"], ref, item["increment"])
+        for item in (*table["sequences"], *table["used_sequences"])
+        if (ref := names.sequences.get((item["schema"], item["name"]))) is not None
+    ]
+    whole = {column["name"] for column in table["columns"] if column["type"] in WHOLE_NUMBERS}
+    only = table["partition_key"] is None
+    return advance_steps(request, names.table(table), found, whole, only=only)
+
+
+def schema_steps(facts: TargetFacts, names: Names, types: Sequence[Json]) -> list[Step]:
+    wanted = {ref.schema for ref in (*names.tables.values(), *names.sequences.values())}
+    wanted |= {type_["schema"] for type_ in types}
+    return [
+        replace(
+            steps.before(
+                f"schema {schema}",
+                f"create schema {schema}",
+                f"CREATE SCHEMA IF NOT EXISTS {ident(schema)}",
+            ),
+            makes_schema=schema,
+        )
+        for schema in sorted(wanted)
+        if not facts.creatable(schema, MAKING)
+    ]

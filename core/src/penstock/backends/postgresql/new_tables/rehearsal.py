@@ -1,0 +1,385 @@
+"""A rehearsal of making a table: what cannot be made is found before anything is changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import psycopg
+
+from penstock.backends.postgresql.catalog.columns import (
+    Attribute,
+    columns_of,
+    data_type,
+    describe_columns,
+)
+from penstock.backends.postgresql.catalog.datatypes import UNKNOWN, DataType, Types
+from penstock.backends.postgresql.catalog.existing import read_trees
+from penstock.backends.postgresql.connection import Connection
+from penstock.backends.postgresql.ddl import indexes, tables
+from penstock.backends.postgresql.ddl.needs import (
+    address,
+    find_addresses,
+    missing_lines,
+    needs_of,
+)
+from penstock.backends.postgresql.ddl.steps import FULL_NAMES
+from penstock.backends.postgresql.ddl.text import Json, Names, beside
+from penstock.backends.postgresql.ddl.types import (
+    create_type,
+    missing_types,
+    read_namesakes,
+    type_name,
+)
+from penstock.backends.postgresql.errors import planning
+from penstock.backends.postgresql.load.target_facts import TargetFacts, check_place
+from penstock.backends.postgresql.new_tables.plain_tables import is_plain
+from penstock.backends.postgresql.session.answers import Answers
+from penstock.backends.postgresql.session.statements import ident
+from penstock.errors import PlanningError
+from penstock.model.tables import Column, TableRef
+
+NEEDS = "making the table"
+# Tables of one transaction: each holds some locks until it ends, for which the server has room.
+MOST = 50
+# Object ids below are the same on every server.
+FIRST_MADE = 10000
+LOCK_MS = 10_000
+
+
+def defined_columns(
+    facts: TargetFacts, ref: TableRef, content: Mapping[str, Any]
+) -> tuple[Column, ...]:
+    """The columns of a table made from a definition.
+
+    Parameters:
+        content: of the definition.
+
+    Raises:
+        PlanningError: it cannot be made.
+    """
+    check_place(facts, ref, NEEDS)
+    with planning("target", f"{NEEDS}: {ref}"):
+        return facts.kept(Rehearsals).columns(ref, content)
+
+
+@contextmanager
+def rehearsed(facts: TargetFacts, ref: TableRef, content: Mapping[str, Any]) -> Iterator[TableRef]:
+    """A table made from a definition, in a transaction that is rolled back."""
+    connection = facts.connection
+    with planning("target", f"{NEEDS}: {ref}"):
+        missing = facts.kept(Rehearsals).missing(ref, content)
+        made = TableRef(ref.schema, beside("rehearsal", ref.name))
+        lines = facts.kept(Rehearsals).making(ref, missing, made)
+        with connection.transaction(force_rollback=True):
+            connection.execute(";\n".join(lines).encode())
+            yield made
+
+
+class Rehearsals:
+    """Makes tables under names of their own, in a transaction that is rolled back.
+
+    What the target lacks (a function, a collation, an access method, a privilege) is found so. Of
+    the tables that every server takes one is made in each schema: it shows that tables can be
+    made there at all.
+    """
+
+    def __init__(self, facts: TargetFacts) -> None:
+        self._facts = facts
+        self._connection = facts.connection
+        self._version = facts.connection.info.server_version
+        self._contents: dict[TableRef, Mapping[str, Any]] = {}
+        self._types = Answers((), partial(read_namesakes, self._connection))
+        self._addresses = Answers((), partial(find_addresses, self._connection))
+        self._written = Answers((), partial(read_modifiers, self._connection))
+        self._made: Answers[TableRef, tuple[Column, ...] | None] = Answers((), self._make, MOST)
+        self._described = Answers((), self._describe)
+        self._tried: set[str] = set()
+        """Schemas in which a table was made."""
+
+    def expect(self, contents: Mapping[TableRef, Mapping[str, Any]]) -> None:
+        """Definitions that it will be asked about."""
+        for ref, content in contents.items():
+            if self._contents.get(ref) == content:
+                continue
+            self._contents[ref] = content
+            self._made.forget(ref)
+            self._described.forget(ref)
+            self._types.expect(map(type_name, content["types"]))
+            self._addresses.expect(map(address, needs_of(content["tables"])))
+            self._facts.expect_sequences(used_sequences(ref, content["tables"]))
+        self._made.expect(contents)
+        self._described.expect(contents)
+
+    def columns(self, ref: TableRef, content: Mapping[str, Any]) -> tuple[Column, ...]:
+        """
+        Raises:
+            PlanningError, psycopg.Error: it cannot be made.
+        """
+        self.missing(ref, content)
+        found = self._made[ref]
+        return self._described[ref] if found is None else found
+
+    def missing(self, ref: TableRef, content: Mapping[str, Any]) -> list[Json]:
+        """The types that are made with it.
+
+        Raises:
+            PlanningError, psycopg.Error: it cannot be made.
+        """
+        self.expect({ref: content})
+        missing, lines = self._lacking(ref)
+        if lines:
+            raise PlanningError(
+                f"{NEEDS}: the target lacks what {ref} needs, or has a different one; create it "
+                "there first:\n  " + "\n  ".join(lines)
+            )
+        list(self._schemas(ref, missing))
+        self._made[ref]
+        return missing
+
+    def _lacking(self, ref: TableRef) -> tuple[list[Json], list[str]]:
+        content = self._contents[ref]
+        missing, lines = missing_types(content["types"], self._types.__getitem__)
+        needs = [need for need in needs_of(content["tables"]) if not self._exists(need)]
+        return missing, [*lines, *missing_lines(needs)]
+
+    def _exists(self, need: Json) -> bool:
+        try:
+            return self._addresses[address(need)]
+        except (psycopg.errors.ProgrammingError, psycopg.errors.DataError):
+            return False
+
+    def _make(self, refs: Sequence[TableRef]) -> dict[TableRef, tuple[Column, ...] | None]:
+        """The columns of tables that are made, where their types are not all the server's own."""
+        lines: list[str] = []
+        apart: dict[TableRef, TableRef] = {}
+        schemas: set[str] = set()
+        for ref in refs:
+            content = self._contents[ref]
+            missing, lacking = self._lacking(ref)
+            if lacking or (self._is_plain(content) and ref.schema in self._tried | schemas):
+                continue
+            made = TableRef(ref.schema, beside("rehearsal", ref.name))
+            try:
+                lines += self.making(ref, missing, made)
+            except PlanningError:  # said where this one is asked for
+                continue
+            schemas.add(ref.schema)
+            if not _is_described(content):
+                apart[ref] = made
+        found: dict[TableRef, tuple[Column, ...] | None] = dict.fromkeys(refs)
+        if apart:
+            with self._connection.transaction(force_rollback=True):
+                self._connection.execute(";\n".join(lines).encode())
+                columns = read_made(self._connection, list(apart.values()), Types(self._connection))
+            settled = without_rehearsed_ids(self._connection, columns)
+            found |= {ref: settled[made] for ref, made in apart.items()}
+        elif schemas:
+            undone(self._connection, lines)
+        self._tried |= schemas
+        return found
+
+    def making(self, ref: TableRef, missing: Sequence[Json], made: TableRef) -> list[str]:
+        """The statements that make one under another name, with its types and indexes.
+
+        Raises:
+            PlanningError: nothing can be made there.
+        """
+        return [
+            FULL_NAMES,
+            f"SET LOCAL lock_timeout = {LOCK_MS}",
+            *self._schemas(ref, missing),
+            *map(create_type, missing),
+            *_statements(self._contents[ref]["tables"], made, self._version),
+        ]
+
+    def _is_plain(self, content: Mapping[str, Any]) -> bool:
+        made = content["tables"]
+        return not content["types"] and len(made) == 1 and is_plain(made[0], self._version)
+
+    def _schemas(self, ref: TableRef, missing: Sequence[Json]) -> Iterator[str]:
+        """Statements that make those that are missing.
+
+        Raises:
+            PlanningError: nothing can be made in one of them.
+        """
+        for schema in sorted({ref.schema, *(type_["schema"] for type_ in missing)}):
+            if not self._facts.creatable(schema, NEEDS):
+                yield f"CREATE SCHEMA IF NOT EXISTS {ident(schema)}"
+
+    def _describe(self, refs: Sequence[TableRef]) -> dict[TableRef, tuple[Column, ...]]:
+        """The columns of tables of the server's own types."""
+        roots = {
+            ref: self._contents[ref]["tables"][0]
+            for ref in refs
+            if _is_described(self._contents[ref])
+        }
+        self._written.expect(
+            column["type"] for table in roots.values() for column in table["columns"]
+        )
+        made = {ref: self._attributes(table) for ref, table in roots.items()}
+        return {ref: self._columns(attributes) for ref, attributes in made.items()}
+
+    def written(self, columns: Sequence[tuple[str, str, bool]]) -> tuple[Column, ...]:
+        """Columns of the server's own types.
+
+        Parameters:
+            columns: of each its name, its type as people write it, and whether it may be NULL.
+
+        Raises:
+            psycopg.Error: the server does not know a type.
+        """
+        self._written.expect(type_ for _, type_, _ in columns)
+        return self._columns(
+            [self._attribute(name, type_, nullable=nullable) for name, type_, nullable in columns]
+        )
+
+    def _columns(self, attributes: Sequence[Attribute]) -> tuple[Column, ...]:
+        types = self._facts.types
+        types.learn(self._written.found())
+        return describe_columns(self._connection, attributes, types)
+
+    def _attribute(self, name: str, type_: str, **more: bool) -> Attribute:
+        oid, typmod = self._written[type_]
+        # Whatever was written, a table that is made has one dimension.
+        return Attribute(name, oid, typmod, dimensions=int(type_.endswith("[]")), **more)
+
+    def _attributes(self, table: Json) -> list[Attribute]:
+        return [
+            self._attribute(
+                column["name"],
+                column["type"],
+                nullable=nullable,
+                generated=bool(column["generated"]),
+                has_default=column["default"] is not None or bool(column["identity"]),
+            )
+            for column, nullable in zip(table["columns"], tables.nullable(table), strict=True)
+        ]
+
+
+def used_sequences(ref: TableRef, made: Sequence[Json]) -> list[TableRef]:
+    """Those that defaults of the tables name, and none of their columns owns, as they are called in
+    the target.
+
+    Parameters:
+        ref: the table that is made.
+    """
+    schema = made[0]["schema"]
+    return [
+        TableRef(ref.schema if item["schema"] == schema else item["schema"], item["name"])
+        for table in made
+        for item in table["used_sequences"]
+    ]
+
+
+def _is_described(content: Mapping[str, Any]) -> bool:
+    """Whether all types of the table are the server's own: then their names say all of them."""
+    columns = content["tables"][0]["columns"]
+    return not content["types"] and all((c["type_oid"] or 0) < FIRST_MADE for c in columns)
+
+
+def read_modifiers(connection: Connection, written: Sequence[str]) -> dict[str, tuple[int, int]]:
+    """The object ids and modifiers of types of the server's own, as people write them."""
+    query = f"SELECT {', '.join(f'NULL::{text}' for text in written)}"
+    result = undone(connection, [FULL_NAMES, query])
+    return {text: (result.ftype(place), result.fmod(place)) for place, text in enumerate(written)}
+
+
+def undone(connection: Connection, statements: Sequence[str]) -> psycopg.pq.abc.PGresult:
+    """What the last statement gives, of a transaction of one round trip that is rolled back."""
+    text = ";\n".join(statements)
+    if connection.pooled:
+        with connection.transaction(force_rollback=True):
+            return _last_result(connection.execute(text.encode()))
+    try:
+        cursor = connection.execute(f"BEGIN;\n{text};\nROLLBACK".encode())
+    except psycopg.Error:
+        if not connection.closed:
+            connection.rollback()
+        raise
+    return _last_result(cursor, 1)
+
+
+def _last_result(cursor: psycopg.Cursor[Any], after: int = 0) -> psycopg.pq.abc.PGresult:
+    """
+    Parameters:
+        after: how many results are left out that come after it.
+    """
+    results = [cursor.pgresult]
+    while cursor.nextset():
+        results.append(cursor.pgresult)
+    found = results[-1 - after]
+    assert found is not None
+    return found
+
+
+def _statements(made: Sequence[Json], ref: TableRef, version: int) -> list[str]:
+    names = _names_beside("rehearsal", ref, made)
+    found: list[str] = []
+    for table in made:
+        found += tables.create_table(table, names, persistence="u", version=version)
+    found += [step.statement for step in indexes.build_steps(made, names, tablespaces=False)]
+    for table in made:
+        found += tables.unchecked(table, names)
+        found += tables.create_statistics(table, names)
+    return found
+
+
+def read_made(
+    connection: Connection, refs: Sequence[TableRef], types: Types
+) -> dict[TableRef, tuple[Column, ...]]:
+    """The columns of tables that were just made."""
+    oids = {ref: tree[0].oid for ref, tree in read_trees(connection, refs).items()}
+    found = columns_of(connection, list(oids.values()), types)
+    return {ref: found[oid] for ref, oid in oids.items()}
+
+
+def without_rehearsed_ids(
+    connection: Connection, columns: Mapping[TableRef, Sequence[Column]]
+) -> dict[TableRef, tuple[Column, ...]]:
+    """Types that the rehearsal made will have other object ids when they are made to stay."""
+    types = [data_type(column) for own in columns.values() for column in own]
+    parts = {part.oid for type_ in types for part in type_.parts()}
+    rows = connection.execute(
+        "SELECT oid FROM pg_catalog.pg_type WHERE oid = ANY (%s::oid[])", [list(parts)]
+    ).fetchall()
+    known = {oid for (oid,) in rows}
+
+    def settled(type_: DataType) -> DataType:
+        below = tuple(settled(part) for part in type_.below)
+        return replace(type_, oid=type_.oid if type_.oid in known else UNKNOWN, below=below)
+
+    return {
+        ref: tuple(
+            replace(column, traits={**column.traits, "type": settled(data_type(column))})
+            for column in own
+        )
+        for ref, own in columns.items()
+    }
+
+
+def _names_beside(run_id: str, ref: TableRef, planned: Sequence[Json]) -> Names:
+    refs: dict[int, TableRef] = {}
+    sequences: dict[tuple[str, str], TableRef] = {}
+    statistics: dict[tuple[str, str], TableRef] = {}
+    for table in planned:
+        first = not refs
+        refs[table["oid"]] = (
+            ref if first else TableRef(ref.schema, beside(run_id, str(table["oid"])))
+        )
+        for sequence in table["sequences"]:
+            made = TableRef(ref.schema, beside(run_id, sequence["name"]))
+            sequences[sequence["schema"], sequence["name"]] = made
+        for sequence in table["used_sequences"]:
+            whole = f"{sequence['schema']}.{sequence['name']}"
+            made = TableRef(ref.schema, beside(run_id, whole))
+            sequences[sequence["schema"], sequence["name"]] = made
+        for item in table["statistics"]:
+            made = TableRef(ref.schema, beside(run_id, item["name"]))
+            statistics[item["schema"], item["name"]] = made
+    usable, _ = indexes.usable_indexes(planned)
+    by_oid = {oid: beside(run_id, str(oid)) for oid in usable}
+    return Names(refs, by_oid, sequences, statistics)

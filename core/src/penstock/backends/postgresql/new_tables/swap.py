@@ -1,0 +1,215 @@
+"""Mode swap: a table is built beside the target, and takes its place in one short transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from psycopg import sql
+
+from penstock.backends.api.facts import LoadRequest
+from penstock.backends.postgresql.catalog import existing
+from penstock.backends.postgresql.catalog.existing import shape_of
+from penstock.backends.postgresql.catalog.privileges import check_owned, missing_grant
+from penstock.backends.postgresql.connection import Connection
+from penstock.backends.postgresql.ddl import attached, done, indexes, steps, tables
+from penstock.backends.postgresql.ddl.foreign_keys import foreign_key_steps
+from penstock.backends.postgresql.ddl.text import Json, Names, beside, comment
+from penstock.backends.postgresql.errors import planning
+from penstock.backends.postgresql.load.sequences import advance_existing
+from penstock.backends.postgresql.load.target_facts import TargetFacts
+from penstock.backends.postgresql.session.statements import ident, literal, name
+from penstock.errors import PlanningError
+from penstock.model.plans import LoadPlan, Step
+from penstock.model.tables import TableRef
+
+NEEDS = "--mode swap"
+# The id of the step that renames.
+
+
+def plan_swap(facts: TargetFacts, request: LoadRequest) -> LoadPlan:
+    """
+    Raises:
+        PlanningError: the target cannot be swapped, something depends on it, or a
+            privilege is missing.
+    """
+    ref = request.target
+    connection = facts.connection
+    with planning("target", f"{NEEDS}: {ref}"):
+        _check(facts, ref)
+        # Before the definition: what somebody changes after that is found when it is exchanged.
+        shape = facts.shape(ref)
+        table = facts.definition(ref)
+        _check_parts(connection, ref, table)
+        others = facts.granted_by_default(ref.schema)
+        # Those of the old table, which the new one takes over as they are then.
+        new = TableRef(ref.schema, beside(request.run_id, ref.name))
+        advanced, refused = advance_existing(facts, request, new)
+    names = _names(request.run_id, table, new)
+    version = connection.info.server_version
+    persistence = "u" if request.unlogged else table["persistence"]
+    create = tables.create_table(
+        table, names, persistence=persistence, version=version, tablespace=True
+    )
+    if table["owner"] != connection.info.user:
+        create.append(f"ALTER TABLE {name(new)} OWNER TO {ident(table['owner'])}")
+    if persistence == "u" and version >= 150000 and table["persistence"] == "p":
+        create += [f"ALTER SEQUENCE {name(made)} SET LOGGED" for made in names.sequences.values()]
+    planned = [
+        steps.before("drop", f"drop what is left of {new}", f"DROP TABLE IF EXISTS {name(new)}"),
+        steps.before("create", f"create {new} beside {ref}", *create),
+    ]
+    if persistence != table["persistence"]:
+        planned.append(steps.set_logged(new, table["oid"]))
+    planned += indexes.build_steps([table], names, tablespaces=True)
+    planned += _dress(table, names, new, others, version)
+    planned += advanced
+    exchange = _exchange(table, names, ref, new, shape)
+    what = f"swap {new} for {ref}"
+    planned.append(steps.after(steps.SWAP, what, steps.LAST, *exchange, urgent=True))
+    _, broken = indexes.usable_indexes([table])
+    warnings = [f"invalid indexes are not created: {', '.join(broken)}"] if broken else []
+    return LoadPlan(
+        new, tuple(planned), volatile=persistence == "u", warnings=(*warnings, *refused)
+    )
+
+
+def _check(facts: TargetFacts, ref: TableRef) -> None:
+    facts.check_server()
+    tree = facts.tree(ref)
+    if not tree or tree[0].kind != "r":
+        kind = existing.kind_name(tree[0]) if tree else "none"
+        raise PlanningError(
+            f"{NEEDS}: expected {ref} to be a table that is not partitioned, found {kind}"
+        )
+    if tree[0].partition or tree[0].inherits:
+        raise PlanningError(
+            f"{NEEDS}: expected {ref} to be a table without inheritance, found one that is a "
+            "partition, inherits, or is inherited from"
+        )
+    check_owned(facts.connection, tree, NEEDS)
+    facts.creatable(ref.schema, NEEDS)
+    # The sequences of serial columns go on to the new table.
+    found = existing.listed_dependents(facts.dependents(ref, sequences="i"))
+    if found:
+        raise PlanningError(
+            f"{NEEDS}: other objects depend on {ref}, and would stay with the old table: "
+            f"{'; '.join(found)}; drop them, or use --mode truncate, which keeps "
+            "the table"
+        )
+
+
+def _check_parts(connection: Connection, ref: TableRef, table: Json) -> None:
+    hanging = table["attached"]
+    if hanging["rules"]:
+        raise PlanningError(
+            f"{NEEDS}: {ref} has rules, which cannot be carried over: "
+            f"{', '.join(rule['name'] for rule in hanging['rules'])}"
+        )
+    if table["typed"]:
+        raise PlanningError(
+            f"{NEEDS}: {ref} is a typed table (OF a composite type); use --mode truncate"
+        )
+    for publication in hanging["publications"]:
+        if not publication["mine"]:
+            missing = f"does not own publication {publication['name']!r} of {ref}"
+            raise missing_grant(connection, missing, NEEDS, ident(publication["owner"]))
+    owner = table["owner"]
+    may_own = owner == connection.info.user or connection.value(
+        "SELECT pg_catalog.current_setting('is_superuser') = 'on'"
+        " OR pg_catalog.has_schema_privilege(%s, %s, 'CREATE')",
+        [owner, ref.schema],
+    )
+    if not may_own:
+        raise PlanningError(
+            f"{NEEDS}: {owner!r}, who owns {ref}, may not create tables in schema {ref.schema!r}, "
+            f"and so cannot own the new one; expected GRANT CREATE ON SCHEMA {ident(ref.schema)} "
+            f"TO {ident(owner)}"
+        )
+
+
+def _names(run_id: str, table: Json, new: TableRef) -> Names:
+    usable, _ = indexes.usable_indexes([table])
+
+    def of(schema: str, original: str) -> TableRef:
+        return TableRef(schema, beside(run_id, original))
+
+    return Names(
+        {table["oid"]: new},
+        {oid: beside(run_id, index["name"]) for oid, index in usable.items()},
+        {
+            (s["schema"], s["name"]): of(new.schema, s["name"])
+            for s in table["sequences"]
+            if s["identity"]
+        },
+        {(s["schema"], s["name"]): of(s["schema"], s["name"]) for s in table["statistics"]},
+    )
+
+
+def _dress(
+    table: Json, names: Names, new: TableRef, others: Sequence[str], version: int
+) -> list[Step]:
+    statements = [
+        *tables.unchecked(table, names),
+        *tables.create_statistics(table, names),
+        *tables.comments(table, names, version),
+        *attached.policies(table, new),
+        *attached.grants(table, new, others),
+    ]
+    planned = []
+    if statements:
+        what = f"comments, statistics, policies and grants of {new}"
+        dressed = done.is_dressed(table, names, policies=True)
+        planned.append(steps.after("dress", what, steps.DRESS, *statements, done=dressed))
+    for constraint in table["constraints"]:
+        if constraint["kind"] == "f":
+            planned += foreign_key_steps(table, constraint, new, None)
+    return planned
+
+
+def _shape(ref: TableRef) -> sql.Composed:
+    return shape_of(sql.Literal(name(ref)))
+
+
+def _exchange(table: Json, names: Names, ref: TableRef, new: TableRef, shape: str) -> list[str]:
+    """One transaction: the new table, and all that is its own, under the old one's names."""
+    changed = (
+        f"{ref} was altered since the run was planned, so the new table lacks the change; start a "
+        "new run"
+    )
+    check = (
+        f"BEGIN IF ({_shape(ref).as_string(None)}) IS DISTINCT FROM {literal(shape)} THEN "
+        f"RAISE EXCEPTION USING MESSAGE = {literal(changed)}; END IF; END"
+    )
+    statements = [
+        f"LOCK TABLE ONLY {name(ref)}, {name(new)} IN ACCESS EXCLUSIVE MODE",
+        f"DO {literal(check)}",
+    ]
+    restored: list[tuple[str, str, str]] = []
+    for sequence in table["sequences"]:
+        old = ident(sequence["schema"], sequence["name"])
+        made = names.sequences.get((sequence["schema"], sequence["name"]))
+        if made is None:
+            statements.append(
+                f"ALTER SEQUENCE {old} OWNED BY {name(new)}.{ident(sequence['column'])}"
+            )
+            continue
+        statements.append(
+            f"SELECT pg_catalog.setval({literal(name(made))}, s.last_value, s.is_called) "
+            f"FROM {old} AS s"
+        )
+        statements += comment("SEQUENCE", name(made), sequence["comment"])
+        restored.append(("SEQUENCE", name(made), sequence["name"]))
+    restored += [
+        ("INDEX", name(names.index(table, index)), index["name"])
+        for index in table["indexes"]
+        if index["oid"] in names.indexes
+    ]
+    for item in table["statistics"]:
+        made = names.statistics[item["schema"], item["name"]]
+        restored.append(("STATISTICS", name(made), item["name"]))
+    statements.append(f"DROP TABLE {name(ref)}")
+    statements.append(f"ALTER TABLE {name(new)} RENAME TO {ident(ref.name)}")
+    statements += [f"ALTER {kind} {of} RENAME TO {ident(old)}" for kind, of, old in restored]
+    statements += attached.triggers(table)
+    statements += attached.publications(table)
+    return statements

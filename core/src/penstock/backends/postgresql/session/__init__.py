@@ -1,0 +1,1 @@
+"""What a session is asked, and what it waits for."""

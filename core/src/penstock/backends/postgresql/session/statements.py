@@ -1,0 +1,150 @@
+"""The .sql files of this folder, and quoting by the driver's own tools."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING
+
+from psycopg import sql
+
+from penstock.backends.api.worker import LINES
+from penstock.backends.postgresql.session.query_text import without_end
+from penstock.model.tables import ColumnPair, Located, Query, Relation, TableRef
+
+if TYPE_CHECKING:
+    from penstock.backends.postgresql.connection import Connection
+
+DIALECT = "postgresql"
+"""Of definitions of tables."""
+BINARY = "postgresql-binary"
+TEXT = "postgresql-text"
+FORMATS = (BINARY, TEXT)
+"""Between servers."""
+CSV = "csv"
+"""What record batches are read from."""
+_COPY_FORMATS = {BINARY: "binary", TEXT: "text", LINES: "text", CSV: "csv"}
+
+OWN_XMIN = sql.SQL("(pg_catalog.txid_current() % 4294967296)::text::xid")
+"""What the rows have that this transaction has written. Within an expression of SQL: a query that
+takes parameters would need its % doubled."""
+
+
+def copy_format(name: str) -> sql.SQL:
+    """The option of COPY for a stream format."""
+    return sql.SQL(_COPY_FORMATS[name])
+
+
+@cache
+def statement(name: str) -> sql.SQL:
+    """A .sql file as a template: ``{names}`` are filled by `sql.SQL.format`."""
+    text = (
+        files("penstock.backends.postgresql")
+        .joinpath("sql", f"{name}.sql")
+        .read_text(encoding="utf-8")
+    )
+    return sql.SQL(text)
+
+
+# What .sql files name and older servers lack: since which version it is there, how it is written
+# then, and what stands in its place before.
+_SINCE: Mapping[str, tuple[int, str, str]] = {
+    "inherited": (140000, "NOT i.inhdetachpending", "true"),
+    "progress": (
+        140000,
+        "(SELECT p.bytes_processed FROM pg_catalog.pg_stat_progress_copy AS p WHERE p.pid = a.pid)",
+        "NULL::bigint",
+    ),
+    "multirange": (140000, "r.rngmultitypid", "NULL::oid"),
+    "compression": (140000, "nullif(a.attcompression::text, '')", "NULL"),
+    "statistics_target": (130000, "nullif(e.stxstattarget, -1)", "NULL"),
+    "publication_columns": (
+        150000,
+        "(SELECT json_agg(a.attname ORDER BY a.attnum) FROM pg_catalog.pg_attribute AS a"
+        " WHERE a.attrelid = m.prrelid AND a.attnum = ANY (m.prattrs))",
+        "NULL",
+    ),
+    "publication_condition": (150000, "pg_catalog.pg_get_expr(m.prqual, m.prrelid)", "NULL"),
+    "published_schema": (
+        150000,
+        "EXISTS (SELECT FROM pg_catalog.pg_publication_namespace AS s"
+        " WHERE s.pnpubid = b.oid AND s.pnnspid = c.relnamespace)",
+        "false",
+    ),
+    "waitstart": (140000, "l.waitstart", "NULL::timestamptz"),
+    "nulls_equal": (150000, "x.indnullsnotdistinct", "false"),
+}
+
+
+def for_server(connection: Connection, name: str, **parts: sql.Composable) -> sql.Composed:
+    """A .sql file as this server's version takes it.
+
+    Parameters:
+        parts: what else it names.
+    """
+    version = connection.info.server_version
+    known = {
+        key: sql.SQL(new if version >= since else old) for key, (since, new, old) in _SINCE.items()
+    }
+    return statement(name).format(**known, **parts)
+
+
+def ident(*names: str) -> str:
+    return sql.Identifier(*names).as_string(None)
+
+
+def literal(text: str) -> str:
+    return sql.Literal(text).as_string(None).strip()
+
+
+def name(ref: TableRef) -> str:
+    """A table's name, quoted, with its schema."""
+    return ident(ref.schema, ref.name)
+
+
+def keeps_xmin(ref: TableRef) -> sql.Composed:
+    return statement("keeps_xmin").format(table=sql.Literal(name(ref)))
+
+
+def raw(text: str) -> sql.SQL:
+    """SQL that the user wrote, on lines of its own so that a comment ends with it."""
+    return sql.SQL(f"(\n{text}\n)")
+
+
+def quoted(ref: TableRef) -> sql.Identifier:
+    return sql.Identifier(ref.schema, ref.name)
+
+
+def relation(read: Relation) -> sql.Composable:
+    """A table, or a query in parentheses with a name of its own."""
+    assert not isinstance(read, Located)
+    if isinstance(read, Query):
+        return sql.SQL("{} AS query").format(raw(without_end(read.text)))
+    return rows_of(read)
+
+
+def rows_of(ref: TableRef) -> sql.Composable:
+    """A table as rows are read from it, or deleted."""
+    return sql.SQL("ONLY {}").format(quoted(ref)) if ref.only else quoted(ref)
+
+
+def column_list(names: Iterable[str]) -> sql.Composed:
+    return sql.SQL(", ").join(sql.Identifier(name) for name in names)
+
+
+def selected(pairs: Iterable[ColumnPair]) -> sql.Composed:
+    """The select list of a stream: the source's columns, cast where the target differs."""
+    return sql.SQL(", ").join(map(selected_column, pairs))
+
+
+def selected_column(pair: ColumnPair) -> sql.Composable:
+    column = sql.Identifier(pair.source)
+    # The type's name is the server's own spelling of it.
+    return sql.SQL("{}::{}").format(column, sql.SQL(pair.cast)) if pair.cast else column
+
+
+def type_name(tag: str) -> sql.Composable:
+    """A type from its tag: ``int8`` is built in, ``schema.name`` is not."""
+    schema, dot, name = tag.partition(".")
+    return sql.Identifier(schema, name) if dot else sql.Identifier("pg_catalog", tag)

@@ -1,0 +1,1 @@
+"""Attempts: their stages, their files, and who else is at work."""

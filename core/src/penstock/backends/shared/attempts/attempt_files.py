@@ -1,0 +1,130 @@
+"""Files beside a database that say which attempts are at work, and how far they have come.
+
+Each is named after its attempt, which keeps it locked as long as it lives, however that ends. It
+holds what is staged, so it grows while the attempt makes progress. Whoever comes next removes those
+of the dead.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Collection, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from secrets import token_hex
+from urllib.parse import quote, unquote
+
+from penstock.backends.api.execution.attempt import Attempt
+from penstock.backends.api.execution.control import RunningAttempt
+from penstock.backends.shared.attempts.locked_files import POLL, create, is_at, is_locked, try_lock
+from penstock.errors import Diagnosis, TransientError
+
+SUFFIX = ".arrows"
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptFile:
+    run_id: str
+    partition_id: str
+    attempt: int
+    path: str
+
+    @property
+    def bytes(self) -> int:
+        with suppress(OSError):
+            return os.stat(self.path).st_size
+        return 0
+
+    @property
+    def since(self) -> str:
+        try:
+            begun = os.stat(self.path).st_ctime
+        except FileNotFoundError:
+            begun = time.time()
+        return datetime.fromtimestamp(begun, UTC).isoformat(sep=" ")
+
+    def is_alive(self) -> bool:
+        """Whether a process has it locked; also False where it is gone."""
+        return is_locked(self.path)
+
+
+class AttemptFiles:
+    """Those of a folder, of whatever run. They are an `AttemptLock`."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+
+    def create(self, attempt: Attempt) -> tuple[str, int]:
+        """Path and descriptor of a file that the attempt has locked."""
+        names = quote(attempt.spec.run_id, ""), quote(attempt.partition.id, "")
+        name = "~".join((*names, str(attempt.number), token_hex(4))) + SUFFIX
+        path = os.path.join(self._folder, name)
+        while True:
+            descriptor = create(self._folder, name)
+            # Who sweeps at this moment finds it unlocked, and may remove it.
+            if try_lock(descriptor) and is_at(descriptor, path):
+                return path, descriptor
+            os.close(descriptor)
+
+    def found(self) -> list[AttemptFile]:
+        """Those of the dead, too."""
+        found = []
+        with suppress(FileNotFoundError):
+            for name in sorted(os.listdir(self._folder)):
+                parts = name.removesuffix(SUFFIX).split("~")
+                if name.endswith(SUFFIX) and len(parts) == 4 and parts[2].isdecimal():
+                    run_id, partition_id = map(unquote, parts[:2])
+                    path = os.path.join(self._folder, name)
+                    found.append(AttemptFile(run_id, partition_id, int(parts[2]), path))
+        return found
+
+    def lock(self, attempt: Attempt) -> Mapping[str, int] | None:
+        alive = self._alive(attempt.spec.run_id, [attempt.partition.id])
+        return {each.path: each.bytes for each in alive} or None
+
+    def _alive(self, run_id: str, partition_ids: Collection[str]) -> list[AttemptFile]:
+        return [
+            each
+            for each in self.found()
+            if each.run_id == run_id and each.partition_id in partition_ids and each.is_alive()
+        ]
+
+    def end_older(self, attempt: Attempt, older: str) -> None:
+        """It finds that its file is gone, when it goes on."""
+        with suppress(FileNotFoundError):
+            os.unlink(older)
+
+    def sweep(self) -> None:
+        """Remove what dead attempts have left behind."""
+        for each in self.found():
+            if not each.is_alive():
+                with suppress(FileNotFoundError):
+                    os.unlink(each.path)
+
+    def running(self, run_id: str) -> tuple[RunningAttempt, ...]:
+        return tuple(
+            RunningAttempt(each.partition_id, each.attempt, "active", each.since, each.bytes)
+            for each in self.found()
+            if each.run_id == run_id and each.is_alive()
+        )
+
+    def wait(self, run_id: str, partition_ids: Collection[str], patience: float) -> None:
+        """Wait until no attempt of these partitions is at work.
+
+        Parameters:
+            patience: in seconds; 0: for ever.
+
+        Raises:
+            TransientError: one is for all that time.
+        """
+        deadline = time.monotonic() + patience if patience else None
+        while partition_ids and self._alive(run_id, partition_ids):
+            if deadline is not None and time.monotonic() > deadline:
+                raise TransientError(
+                    f"target: run {run_id}: partitions to copy again are being copied at this "
+                    "moment; expected no attempt under way",
+                    Diagnosis(side="target"),
+                )
+            time.sleep(POLL)

@@ -1,0 +1,107 @@
+"""A stage that is a file: an Arrow stream beside the database."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from typing import Any
+
+import pyarrow as pa
+
+from penstock.backends.api.execution.attempt import Attempt
+from penstock.backends.api.worker import Block, Wait
+from penstock.backends.shared.attempts.attempt_files import AttemptFiles
+from penstock.backends.shared.attempts.locked_files import is_at
+from penstock.backends.shared.attempts.refusals import attempt_ended
+from penstock.backends.shared.values.arrow import Caster, schema_from_text
+from penstock.errors import Diagnosis, PermanentError
+
+
+class FileStage:
+    """See `Stage`. Locked by its attempt as long as that lives."""
+
+    def __init__(self, files: AttemptFiles, attempt: Attempt) -> None:
+        self._attempt = attempt
+        self.subject = f"target: partition {attempt.partition.id}"
+        self._wanted = schema_from_text(attempt.spec.schema)
+        self._path, self._descriptor = files.create(attempt)
+        self._sink: Any = None
+        self._writer: Any = None
+        self._caster: Caster | None = None
+        self._rows = 0
+
+    def staged_type(self, mine: pa.DataType, theirs: pa.DataType) -> pa.DataType:
+        """The type in which values of one type are staged for a column of another: one that Arrow
+        casts to exactly, and from which the database casts the rest."""
+        return theirs
+
+    def check_values(self, batch: pa.RecordBatch, passed: int) -> None:
+        """
+        Parameters:
+            passed: rows that came before.
+
+        Raises:
+            PermanentError: the database would make other values of some, without a word.
+        """
+        return
+
+    def fileno(self) -> int:
+        return -1
+
+    def check(self) -> None:
+        """There is no server that could say anything."""
+
+    def write(self, block: Block, wait: Wait) -> None:
+        """
+        Raises:
+            PermanentError: a value does not fit, or the folder has no room left.
+        """
+        if self._caster is None:
+            schema = pa.schema(
+                pa.field(field.name, self.staged_type(mine.type, field.type), field.nullable)
+                for mine, field in zip(block.schema, self._wanted, strict=True)
+            )
+            self._caster = Caster(schema, self.subject)
+            self._sink = os.fdopen(os.dup(self._descriptor), "wb")
+            options = pa.ipc.IpcWriteOptions(compression="lz4")
+            self._writer = pa.ipc.new_stream(self._sink, schema, options=options)
+        cast = self._caster.cast(block)
+        self.check_values(cast, self._rows)
+        try:
+            self._writer.write_batch(cast)
+        except OSError as error:
+            raise PermanentError(
+                f"{self.subject}: cannot be staged in {self._path}: {error}",
+                Diagnosis(side="target"),
+            ) from error
+        self._rows += block.num_rows
+
+    def end(self, wait: Wait) -> int:
+        assert self._writer is not None
+        self._writer.close()
+        self._sink.close()
+        return self._rows
+
+    def check_held(self) -> None:
+        if not is_at(self._descriptor, self._path):
+            raise attempt_ended(self._attempt)
+
+    def batches(self) -> pa.RecordBatchReader:
+        """
+        Raises:
+            TransientError: as `check_held`.
+        """
+        try:
+            return pa.ipc.open_stream(pa.OSFile(self._path, "rb"))
+        except FileNotFoundError:
+            raise attempt_ended(self._attempt) from None
+
+    def remove(self) -> None:
+        with suppress(OSError, pa.ArrowInvalid):
+            if self._sink is not None:
+                self._sink.close()
+        with suppress(OSError):
+            if is_at(self._descriptor, self._path):
+                os.unlink(self._path)
+        with suppress(OSError):
+            os.close(self._descriptor)

@@ -1,0 +1,86 @@
+"""Waiting for an older attempt of the same partition, and ending one that makes no progress."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Generic, TypeVar
+
+from penstock.backends.api.execution.attempt import Attempt, AttemptLock, Begun, Standing
+from penstock.backends.api.worker import Wait
+from penstock.backends.shared.attempts.refusals import locked_by_others
+
+K = TypeVar("K")
+POLL_SECONDS = 0.2
+
+
+class Stalled(Generic[K]):
+    """Finds who makes no progress.
+
+    Parameters:
+        grace: seconds without progress that are granted.
+    """
+
+    def __init__(self, grace: float) -> None:
+        self._grace = grace
+        self._seen: dict[K, tuple[object, float]] = {}
+
+    def find(self, signs: Mapping[K, object]) -> list[K]:
+        """Those whose signs have not changed for the grace time.
+
+        Each is found again when it has made none for that long once more.
+
+        Parameters:
+            signs: what changes while one makes progress.
+        """
+        now = time.monotonic()
+        found = []
+        for each, sign in signs.items():
+            if each not in self._seen or self._seen[each][0] != sign:
+                self._seen[each] = (sign, now)
+            elif now - self._seen[each][1] >= self._grace:
+                found.append(each)
+                self._seen[each] = (sign, now)
+        return found
+
+
+def lock_partition(hooks: AttemptLock, attempt: Attempt, wait: Wait) -> None:
+    """Lock an attempt's partition; wait for an older attempt as `await_older` does.
+
+    Raises:
+        TransientError: somebody else has locked the partition.
+    """
+    await_older(lambda this: Begun(older=hooks.lock(this)), hooks.end_older, attempt, wait)
+
+
+def await_older(
+    begin: Callable[[Attempt], Begun],
+    end_older: Callable[[Attempt, Any], None],
+    attempt: Attempt,
+    wait: Wait,
+) -> Standing | None:
+    """Begin an attempt; wait for an older one of its partition while that makes progress.
+
+    One that makes none for the grace time belongs to a worker that was stopped or cut off: it is
+    ended.
+
+    Returns: what stands in the way besides.
+
+    Raises:
+        TransientError: somebody else has locked the partition.
+    """
+    stalled: Stalled[object] = Stalled(attempt.spec.grace)
+    explained_at = time.monotonic()
+    while True:
+        with wait.answering("target"):
+            begun = begin(attempt)
+        if begun.older is None:
+            return begun.standing
+        for each in stalled.find(begun.older):
+            end_older(attempt, each)
+        now = time.monotonic()
+        if begun.older:
+            explained_at = now
+        elif now - explained_at > 3 * attempt.spec.grace + 1:
+            raise locked_by_others(attempt)
+        time.sleep(POLL_SECONDS)

@@ -1,0 +1,154 @@
+"""Which runs processes execute on a table at this moment, where the target is a file system.
+
+Each process keeps a file locked for each run that it executes. The kernel unlocks it when the
+process ends, however that comes; whoever comes next removes the file.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import secrets
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from urllib.parse import quote, unquote
+
+from penstock.backends.shared.attempts.locked_files import is_locked, locked
+from penstock.errors import PenstockError, PermanentError, TargetBusy, TransientError
+
+LOCK = "lock"
+# Who looks for other runs reads a few of them, and may wait for its turn at the target.
+ENTER_SECONDS = 60.0
+# Who leaves only removes files.
+LEAVE_SECONDS = 2.0
+
+
+class Presence:
+    """
+    Parameters:
+        folder: for the locked files; made when it is needed, removed when nothing is left in it.
+    """
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self._held: dict[tuple[str, str], tuple[str, int]] = {}
+        """Files and their descriptors, by run and the mark of its table."""
+
+    def enter(self, run_id: str, table: str, check: Callable[[Sequence[str]], None]) -> None:
+        """See `ControlStore.enter`.
+
+        Raises:
+            TransientError: somebody who was stopped keeps others from entering.
+            PermanentError: the folder cannot be written to.
+        """
+        failed = self.enter_all({run_id: table}, lambda _, others: check(others))
+        for error in failed.values():
+            raise error
+
+    def enter_all(
+        self, tables: Mapping[str, str], check: Callable[[str, Sequence[str]], None]
+    ) -> dict[str, PenstockError]:
+        """See `ControlStore.enter_all`."""
+        failed: dict[str, PenstockError] = {}
+        if not tables:
+            return failed  # who enters nothing leaves nothing, and would not remove the folder
+        with self._alone(ENTER_SECONDS):
+            found: dict[str, set[str]] = {}
+            for mark, run in self._alive():
+                found.setdefault(mark, set()).add(run)
+            for run_id, table in tables.items():
+                mark = _mark(table)
+                others = found.setdefault(mark, set())
+                try:
+                    check(run_id, sorted(others - {run_id}))
+                except TargetBusy as error:
+                    failed[run_id] = error
+                    continue
+                others.add(run_id)
+                if (run_id, mark) not in self._held:
+                    self._held[run_id, mark] = self._locked(f"{mark}~{quote(run_id, '')}~")
+        return failed
+
+    def _locked(self, begin: str) -> tuple[str, int]:
+        path = os.path.join(self._folder, begin + secrets.token_hex(4))
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        return path, descriptor
+
+    def executed(self) -> set[str]:
+        """Runs that other processes execute at this moment, on any table."""
+        if not os.path.isdir(self._folder):
+            return set()
+        with self._alone(ENTER_SECONDS):
+            return {run_id for _, run_id in self._alive()}
+
+    def executes(self, run_id: str, table: str) -> bool:
+        """Whether somebody has entered, and not left; nothing is changed."""
+        begin = f"{_mark(table)}~{quote(run_id, '')}~"
+        try:
+            names = os.listdir(self._folder)
+        except FileNotFoundError:
+            return False
+        return any(
+            name.startswith(begin) and is_locked(os.path.join(self._folder, name)) for name in names
+        )
+
+    def leave(self, run_ids: Collection[str] | None = None) -> None:
+        """End what was entered. May be called twice.
+
+        Parameters:
+            run_ids: by these runs; by default all.
+        """
+        left = [entry for entry in self._held if run_ids is None or entry[0] in run_ids]
+        if not left:
+            return
+        with suppress(TransientError, PermanentError), self._alone(LEAVE_SECONDS):
+            self._release(left)
+            if not list(self._alive()):
+                os.unlink(os.path.join(self._folder, LOCK))
+                with suppress(OSError):  # something else is in it
+                    os.rmdir(self._folder)
+        self._release(left)
+
+    def _release(self, entries: Iterable[tuple[str, str]]) -> None:
+        for entry in entries:
+            if entry not in self._held:
+                continue
+            path, descriptor = self._held.pop(entry)
+            with suppress(OSError):
+                os.unlink(path)
+            os.close(descriptor)
+
+    def _alive(self) -> Iterator[tuple[str, str]]:
+        """Marks of tables and run ids of those that are locked; the others are removed."""
+        for name in os.listdir(self._folder):
+            mark, _, rest = name.partition("~")
+            path = os.path.join(self._folder, name)
+            if rest and is_locked(path):
+                yield mark, unquote(rest.rpartition("~")[0])
+            elif rest:
+                with suppress(FileNotFoundError):
+                    os.unlink(path)
+
+    @contextmanager
+    def _alone(self, patience: float) -> Iterator[None]:
+        """Keep others from entering and leaving."""
+        path = os.path.join(self._folder, LOCK)
+        descriptor = locked(
+            self._folder,
+            LOCK,
+            patience,
+            lambda holder: (
+                f"target: another process (PID {holder}) keeps {path} locked: expected "
+                f"for a moment, found for {patience:g} s (a process that is stopped?)"
+            ),
+        )
+        try:
+            yield
+        finally:
+            os.close(descriptor)
+
+
+def _mark(table: str) -> str:
+    return hashlib.sha256(table.encode()).hexdigest()[:16]

@@ -1,0 +1,73 @@
+"""The transactional way to commit: rows and commit record in one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from penstock.backends.api.execution.attempt import Attempt, TransactionalHooks, Write
+from penstock.backends.api.worker import Loaded, Pumped, Wait
+from penstock.backends.shared.attempts.older_attempts import await_older
+from penstock.backends.shared.attempts.refusals import check_standing, not_replaced, record_gone
+from penstock.model.plans import Partition
+from penstock.spec.worker_spec import WorkerSpec
+
+
+class TransactionalWriter:
+    """A `Writer` for a database whose sessions load in a transaction.
+
+    The record is inserted before the first row, so that whoever else tries the partition waits for
+    it, and completed after the last one. Killed anywhere before the commit, the database rolls
+    back rows and record alike.
+    """
+
+    write: Write
+    """The stream's own: one call for a block."""
+    fileno: Callable[[], int]
+    check: Callable[[], None]
+    sink: object = None
+    """See `Pumped`."""
+
+    def __init__(self, spec: WorkerSpec, hooks: TransactionalHooks) -> None:
+        self._spec = spec
+        self.hooks = hooks
+
+    def switch_run(self, spec: WorkerSpec) -> None:
+        self._spec = spec
+        self.hooks.switch_run(spec)
+
+    def begin(self, partition: Partition, attempt: int, wait: Wait) -> bool:
+        hooks = self.hooks
+        self._attempt = this = Attempt(self._spec, partition, attempt)
+        with wait.answering("target"):
+            hooks.connect(this)
+        with hooks.translated():
+            standing = await_older(hooks.begin, hooks.end_older, this, wait)
+            if standing is not None:
+                check_standing(this, standing)
+                return False
+            if self._spec.load_mode.deletes_by_partition:
+                hooks.delete(this, wait)
+            stream = hooks.open_stream(this, wait)
+        self.write, self.fileno, self.check = stream.write, stream.fileno, stream.check
+        self._end = stream.end
+        self.sink = stream.sink if isinstance(stream, Pumped) else None
+        return True
+
+    def end(self, wait: Wait) -> Loaded:
+        rows = self._end(wait)
+        with self.hooks.translated():
+            if self._spec.load_mode.loads_apart:
+                return self.hooks.merge(self._attempt, rows, wait)
+            if self._spec.load_mode.deletes_by_partition:
+                left = self.hooks.leave_only(self._attempt, rows, wait)
+                if left > 0:
+                    raise not_replaced(self._attempt, left)
+        return Loaded(rows)
+
+    def commit(self, loaded: Loaded, bytes: int, wait: Wait) -> None:
+        with self.hooks.translated(), wait.answering("target"):
+            if not self.hooks.commit(self._attempt, loaded, bytes):
+                raise record_gone(self._attempt)
+
+    def abandon(self) -> None:
+        self.hooks.abandon()

@@ -1,0 +1,1 @@
+"""Records of runs, whatever keeps them."""

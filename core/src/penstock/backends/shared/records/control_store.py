@@ -1,0 +1,66 @@
+"""The control store over a store of records: what is kept of runs, whatever the database."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+
+from penstock.backends.api.execution.control import RunningAttempt, RunRow
+from penstock.backends.api.execution.records import Hold, Kind
+from penstock.backends.shared.records.step_records import StepRecords
+from penstock.model.records import CommitRecord
+from penstock.model.tables import TableRef
+
+
+class RecordedRuns(StepRecords):
+    """`ControlStore`, but for what a backend alone knows of the table that a run loads."""
+
+    # What a backend adds, besides what it adds to `StepRecords`
+
+    @abstractmethod
+    def check_recopy(self, run_id: str) -> None: ...
+
+    @abstractmethod
+    def running(self, run_id: str) -> tuple[RunningAttempt, ...]: ...
+
+    @abstractmethod
+    def take_back(
+        self, run: RunRow, records: Sequence[CommitRecord], rows_of: TableRef | None
+    ) -> None:
+        """Delete the rows of partitions, see `ControlStore.forget`; in its transaction."""
+
+    # Requests to copy partitions again
+
+    def recopied(self, run_id: str, request: str) -> frozenset[str]:
+        asked = {"run_id": run_id, "request": request}
+        found = self._records.read(Kind.RECOPY, asked, ("partition_id",))
+        return frozenset(row["partition_id"] for row in found)
+
+    def forget(
+        self,
+        run_id: str,
+        partition_ids: Sequence[str],
+        request: str,
+        *,
+        rows_of: TableRef | None,
+        patience: float,
+    ) -> frozenset[str]:
+        asked = sorted(set(partition_ids))
+
+        def take_back() -> frozenset[str]:
+            seen = self.recopied(run_id, request)
+            new = tuple(name for name in asked if name not in seen)
+            row = {"run_id": run_id, "request": request}
+            self._records.add(Kind.RECOPY, [{**row, "partition_id": name} for name in new])
+            theirs = {"run_id": run_id, "partition_id": new}
+            found, run = self._commit_records(theirs), self.load_run(run_id)
+            if not found or run is None:
+                return frozenset()
+            self.check_recopy(run_id)
+            self.take_back(run, found, rows_of)
+            self._records.delete(Kind.COMMIT, theirs)
+            self._change(run_id, {"status": "running", "finished_at": None})
+            return frozenset(record.partition_id for record in found)
+
+        with self._records.alone(run_id):
+            return self._records.transact(run_id, take_back, Hold.RECOPY, asked, patience)

@@ -1,0 +1,377 @@
+"""Runs as records: what was asked for, the views that rows are read with, and what is committed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from penstock.backends.api.execution.control import (
+    NewRun,
+    Outlook,
+    RunHead,
+    RunLine,
+    RunRow,
+    reading_run,
+)
+from penstock.backends.api.execution.records import NOW, Hold, Kind, RecordStore, Row
+from penstock.backends.shared.attempts.refusals import superseded
+from penstock.backends.shared.records.watermark_records import WatermarkRecords
+from penstock.errors import PermanentError
+from penstock.model.codec import from_json, to_json
+from penstock.model.journal import Journal
+from penstock.model.plans import PartitionPlan
+from penstock.model.records import CommitRecord, Spent
+from penstock.model.snapshots import Snapshot, SourceState
+from penstock.model.tables import TableRef
+from penstock.spec.worker_spec import Patience
+
+_RUN = (
+    *("run_id", "generation", "spec", "plan", "source_state", "snapshots", "status"),
+    *("created_at", "prepared_at", "finished_at", "failures", "snapshot_released_at"),
+)
+_COMMIT = (
+    *("partition_id", "attempt", "rows", "bytes", "started_at", "committed_at"),
+    *("inserted", "updated", "read_at"),
+)
+
+
+class RunRecords(WatermarkRecords):
+    """What a `ControlStore` keeps of runs, whatever they load.
+
+    Parameters:
+        commit_columns: of commit records, those that only this backend has.
+    """
+
+    may_be_left = False
+
+    def __init__(self, records: RecordStore, commit_columns: Sequence[str] = ()) -> None:
+        self._records = records
+        self._commit_columns = (*_COMMIT, *commit_columns)
+
+    def intact(self, run_id: str) -> bool:
+        """See `ControlStore`; where there are volatile loads, a backend says how they fared."""
+        return True
+
+    @property
+    def records(self) -> RecordStore:
+        """Where they are kept."""
+        return self._records
+
+    @property
+    def patience(self) -> Patience:
+        return self._records.patience
+
+    @patience.setter
+    def patience(self, patience: Patience) -> None:
+        self._records.patience = patience
+
+    @property
+    def batch_id(self) -> str:
+        return self._records.batch_id
+
+    @batch_id.setter
+    def batch_id(self, batch_id: str) -> None:
+        self._records.batch_id = batch_id
+
+    def create(self) -> None:
+        self._records.create()
+
+    def create_run(
+        self,
+        run_id: str,
+        spec: Mapping[str, Any],
+        plan: PartitionPlan,
+        state: SourceState,
+        snapshot: Snapshot | None,
+    ) -> bool:
+        row = _new_row(NewRun(run_id, spec, plan, state, snapshot))
+        return self._records.add(Kind.RUN, [row]) == 1
+
+    def create_runs(self, runs: Sequence[NewRun]) -> frozenset[str]:
+        if len(runs) > 1 and self._records.joins([run.run_id for run in runs]):
+            if self._records.add(Kind.RUN, list(map(_new_row, runs))) == len(runs):
+                return frozenset(run.run_id for run in runs)
+            # Somebody creates them at the same time. A snapshot is its execution's own, and
+            # without one it does not matter whose a run is that is the same.
+            stored = self.load_runs([run.run_id for run in runs])
+            return frozenset(run.run_id for run in runs if _is_stored(run, stored))
+        return frozenset(
+            run.run_id
+            for run in runs
+            if self.create_run(run.run_id, run.spec, run.plan, run.state, run.snapshot)
+        )
+
+    def load_run(self, run_id: str) -> RunRow | None:
+        with reading_run(run_id):
+            row = self._read(run_id, _RUN)
+            return None if row is None else _run_row(row)
+
+    def load_runs(self, run_ids: Sequence[str]) -> dict[str, RunRow]:
+        found = self._records.read_all(Kind.RUN, run_ids, _RUN)
+        loaded: dict[str, RunRow] = {}
+        for run_id, rows in found.items():
+            # One that cannot be read is left out: `load_run` says why.
+            with suppress(PermanentError), reading_run(run_id):
+                for row in rows:
+                    loaded[run_id] = _run_row(row)
+        return loaded
+
+    def heads(self) -> tuple[RunHead, ...]:
+        columns = ("run_id", "status", "created_at", "finished_at")
+        rows = self._records.read(Kind.RUN, {}, columns)
+        found = [RunHead(**{name: row[name] for name in columns}) for row in rows]
+        return tuple(sorted(found, key=lambda head: (head.created_at, head.run_id), reverse=True))
+
+    def lines(self, heads: Sequence[RunHead]) -> tuple[RunLine, ...]:
+        ids = tuple(head.run_id for head in heads)
+        if not ids:
+            return ()
+        rows = self._records.read(Kind.RUN, {"run_id": ids}, ("run_id", "spec", "partitions"))
+        known = {row["run_id"]: row for row in rows}
+        tally = self._records.tally(ids)
+        return tuple(
+            RunLine(
+                head,
+                dict(known[head.run_id]["spec"]),
+                known[head.run_id]["partitions"],
+                *tally.get(head.run_id, (0, 0)),
+            )
+            for head in heads
+            if head.run_id in known
+        )
+
+    def is_at_work(self, run_id: str, table: TableRef) -> bool | None:
+        return None
+
+    def set_status(self, run_id: str, status: str, failures: Sequence[Mapping[str, Any]]) -> None:
+        changes = _ended(status, failures)
+
+        def change() -> None:
+            released = status == "done" and self._is_released(run_id) is False
+            self._change(run_id, {**changes, **({"snapshot_released_at": NOW} if released else {})})
+
+        self._records.transact(run_id, change)
+
+    def set_statuses(self, statuses: Mapping[str, tuple[str, Sequence[Mapping[str, Any]]]]) -> None:
+        run_ids = sorted(statuses)
+        if len(run_ids) < 2 or not self._records.joins(run_ids):
+            for run_id in run_ids:
+                self.set_status(run_id, *statuses[run_id])
+            return
+
+        def change() -> None:
+            released = self._records.read_all(Kind.RUN, run_ids, ("snapshot_released_at",))
+            alike: dict[tuple[str, bool], list[str]] = {}
+            for run_id in run_ids:
+                status, failures = statuses[run_id]
+                if failures:
+                    self._change(run_id, _ended(status, failures))
+                else:
+                    held = any(row["snapshot_released_at"] is None for row in released[run_id])
+                    alike.setdefault((status, status == "done" and held), []).append(run_id)
+            for (status, releases), some in alike.items():
+                changes = {
+                    **_ended(status, ()),
+                    **({"snapshot_released_at": NOW} if releases else {}),
+                }
+                self._records.change(Kind.RUN, {"run_id": tuple(some)}, changes)
+
+        self._records.transact_all(run_ids, change, Hold.CHANGE)
+
+    def release_snapshot(self, run_id: str) -> bool:
+        return self._set_released(run_id, released=True)
+
+    def require_snapshot(self, run_id: str) -> bool:
+        return self._set_released(run_id, released=False)
+
+    def _set_released(self, run_id: str, *, released: bool) -> bool:
+        if self._is_released(run_id) is None:
+            return False
+
+        def change() -> bool:
+            was = self._is_released(run_id)
+            if was is not released and was is not None:
+                self._change(run_id, {"snapshot_released_at": NOW if released else None})
+            return was is not None
+
+        return self._records.transact(run_id, change)
+
+    def _is_released(self, run_id: str) -> bool | None:
+        """None where there is no such run."""
+        row = self._read(run_id, ("snapshot_released_at",))
+        return None if row is None else row["snapshot_released_at"] is not None
+
+    def outlook(self, run_id: str) -> Outlook | None:
+        columns = ("status", "generation", "snapshots", "partitions", "snapshot_released_at")
+        row = self._read(run_id, columns)
+        if row is None:
+            return None
+        taken = row["snapshots"]
+        return Outlook(
+            row["status"],
+            row["generation"],
+            from_json(Snapshot, taken[-1]) if taken else None,
+            row["partitions"] - self._records.count(Kind.COMMIT, {"run_id": run_id}),
+            row["snapshot_released_at"] is not None,
+        )
+
+    @property
+    def keeps_figures(self) -> bool:
+        return self._records.keeps_figures
+
+    def put_journals(self, journals: Mapping[str, Journal]) -> None:
+        if journals and self.keeps_figures:
+            self._records.put_journals(
+                [
+                    {
+                        "run_id": run_id,
+                        "execution_id": journal.execution_id,
+                        "content": to_json(journal),
+                    }
+                    for run_id, journal in journals.items()
+                ]
+            )
+
+    def journals(self, run_id: str) -> tuple[Journal, ...]:
+        return self.journals_of([run_id])[run_id]
+
+    def journals_of(self, run_ids: Sequence[str]) -> dict[str, tuple[Journal, ...]]:
+        if not self.keeps_figures:
+            return dict.fromkeys(run_ids, ())
+        journals: dict[str, tuple[Journal, ...]] = {}
+        for run_id, rows in self._records.read_all(Kind.JOURNAL, run_ids, ("content",)).items():
+            with reading_run(run_id):
+                found = [from_json(Journal, row["content"]) for row in rows]
+            journals[run_id] = tuple(sorted(found, key=lambda journal: journal.started_at))
+        return journals
+
+    def committed(self, run_id: str) -> tuple[CommitRecord, ...]:
+        found = self._commit_records({"run_id": run_id})
+        return tuple(sorted(found, key=lambda record: record.partition_id))
+
+    def committed_of(self, run_ids: Sequence[str]) -> dict[str, tuple[CommitRecord, ...]]:
+        found = self._records.read_all(Kind.COMMIT, run_ids, self._read_of_commits())
+        return {
+            run_id: tuple(sorted(map(_record, rows), key=lambda record: record.partition_id))
+            for run_id, rows in found.items()
+        }
+
+    def committed_in_series(self, series: str) -> Mapping[str, tuple[str, CommitRecord]]:
+        columns = ("run_id", *self._read_of_commits())
+        found = self._records.read(Kind.COMMIT, {"series": series}, columns)
+        return {row["partition_id"]: (row["run_id"], _record(row)) for row in found}
+
+    # Views
+
+    def set_view(
+        self,
+        run_id: str,
+        generation: int,
+        before: Sequence[Snapshot],
+        state: SourceState,
+        snapshots: Sequence[Snapshot],
+        *,
+        nothing_committed: bool,
+    ) -> int:
+        following = generation + nothing_committed
+        view = view_columns(state, snapshots)
+
+        def change() -> None:
+            run = self._check_generation(run_id, generation)
+            if run.snapshots != tuple(before):
+                raise superseded(run_id)
+            committed = nothing_committed and self._records.count(Kind.COMMIT, {"run_id": run_id})
+            # No matter what was, where a crash has taken it since.
+            if committed and (not run.plan.load.volatile or self.intact(run_id)):
+                raise superseded(run_id)
+            self._change(run_id, {**view, "generation": following})
+
+        self._records.transact(run_id, change, Hold.ALONE if nothing_committed else Hold.CHANGE)
+        return following
+
+    def _check_generation(self, run_id: str, generation: int) -> RunRow:
+        """
+        Raises:
+            Superseded: the run has another one by now.
+        """
+        run = self.load_run(run_id)
+        if run is None or run.generation != generation:
+            raise superseded(run_id)
+        return run
+
+    def _read(self, run_id: str, columns: Sequence[str]) -> Row | None:
+        found = self._records.read(Kind.RUN, {"run_id": run_id}, columns)
+        return found[0] if found else None
+
+    def _change(self, run_id: str, changes: Row) -> None:
+        self._records.change(Kind.RUN, {"run_id": run_id}, changes)
+
+    def _commit_records(self, where: Row) -> list[CommitRecord]:
+        found = self._records.read(Kind.COMMIT, where, self._read_of_commits())
+        return [_record(row) for row in found]
+
+    def _read_of_commits(self) -> tuple[str, ...]:
+        return (*self._commit_columns, *(["spent"] if self.keeps_figures else []))
+
+
+def _new_row(run: NewRun) -> Row:
+    return {
+        "run_id": run.run_id,
+        "spec": dict(run.spec),
+        "plan": to_json(run.plan),
+        "partitions": len(run.plan.partitions),
+        "fingerprint": run.plan.fingerprint,
+        **view_columns(run.state, [run.snapshot] if run.snapshot else []),
+        "generation": 1,
+        "status": "created",
+        "created_at": NOW,
+        "failures": [],
+    }
+
+
+def _is_stored(run: NewRun, stored: Mapping[str, RunRow]) -> bool:
+    found = stored.get(run.run_id)
+    snapshots = (run.snapshot,) if run.snapshot else ()
+    return (
+        found is not None
+        and found.snapshots == snapshots
+        and found.plan.fingerprint == run.plan.fingerprint
+    )
+
+
+def _run_row(row: Row) -> RunRow:
+    return RunRow(
+        run_id=row["run_id"],
+        generation=row["generation"],
+        spec=dict(row["spec"]),
+        plan=from_json(PartitionPlan, row["plan"]),
+        source_state=from_json(SourceState, row["source_state"]),
+        snapshots=from_json(tuple[Snapshot, ...], row["snapshots"]),
+        status=row["status"],
+        created_at=row["created_at"],
+        prepared_at=row["prepared_at"],
+        finished_at=row["finished_at"],
+        failures=tuple(dict(failure) for failure in row["failures"]),
+        released_at=row["snapshot_released_at"],
+    )
+
+
+def _ended(status: str, failures: Sequence[Mapping[str, Any]]) -> Row:
+    return {
+        "status": status,
+        "failures": [dict(failure) for failure in failures],
+        "finished_at": None if status in ("running", "created") else NOW,
+    }
+
+
+def _record(row: Row) -> CommitRecord:
+    known = {name: row[name] for name in _COMMIT}
+    transaction, files = str(row.get("transaction") or ""), tuple(row.get("files") or ())
+    spent = from_json(Spent, row["spent"]) if row.get("spent") else None
+    return CommitRecord(**known, transaction=transaction, files=files, spent=spent)
+
+
+def view_columns(state: SourceState, snapshots: Sequence[Snapshot]) -> dict[str, Any]:
+    """What the rows of a run are read with, as its record has it."""
+    return {"source_state": to_json(state), "snapshots": to_json(snapshots)}

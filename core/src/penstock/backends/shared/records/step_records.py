@@ -1,0 +1,645 @@
+"""Steps around a load, and their records.
+
+A step of a load is repeatable, its record comes after it, and one that was interrupted is done
+again. Where a database undoes a step together with its record, both are one transaction.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, TypeVar
+
+from penstock.backends.api.execution.control import RunRow
+from penstock.backends.api.execution.records import NOW, Hold, Kind, Row
+from penstock.backends.shared.attempts.refusals import load_lost, not_committed
+from penstock.backends.shared.records.bisection import bisected
+from penstock.backends.shared.records.run_records import RunRecords, view_columns
+from penstock.errors import (
+    Interrupted,
+    Overtaken,
+    PenstockError,
+    PermanentError,
+    TargetBusy,
+    TargetChanged,
+)
+from penstock.model.nights import check_epoch
+from penstock.model.plans import (
+    GONE_STEP,
+    MERGE_STEP,
+    OF_STOPPED,
+    SWAP_STEP,
+    WATERMARK_STEP,
+    LoadPlan,
+    Step,
+    makes_foreign_key,
+)
+from penstock.model.records import CommitRecord
+from penstock.model.snapshots import Snapshot, SourceState
+from penstock.model.tables import TableRef
+from penstock.spec.copy_spec import CopySpec
+from penstock.spec.modes import mode_of
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """What came of merging a night's stage."""
+
+    inserted: int
+    updated: int
+    deleted: int = 0
+    rows: int | None = None
+    """Of the target's table by now; None: not counted."""
+    target: str = ""
+    """What the target's table is recognised by."""
+
+
+class StepRecords(RunRecords, ABC):
+    """What a `ControlStore` does of the steps of a load; a backend adds how a step is done."""
+
+    # What a backend adds
+
+    merges_together = False
+    """Whether `merge` takes several runs."""
+
+    @abstractmethod
+    def check_emptying(self, run: RunRow) -> None:
+        """Before a run that starts over empties its table once more.
+
+        Raises:
+            TargetChanged: another run has loaded rows since, which would go.
+        """
+
+    def before_load(self, run: RunRow, load: LoadPlan) -> None:
+        """Before the first step, in a transaction."""
+        return
+
+    def before_loads(self, loads: Sequence[tuple[RunRow, LoadPlan]]) -> None:
+        """`before_load` for several runs, in one transaction."""
+        for run, load in loads:
+            self.before_load(run, load)
+
+    @abstractmethod
+    def after_preparing(self, run: RunRow, load: LoadPlan) -> Row:
+        """What to keep in the run's record, so that the table can be recognised. In the transaction
+        that notes that the run is prepared."""
+
+    def check_not_shut_out(self, run: RunRow) -> None:
+        """Before a step after the last partition, where another run may void what this one has
+        committed.
+
+        Raises:
+            TargetChanged: it has.
+        """
+        return
+
+    def check_rows(self, run: RunRow) -> None:
+        """Before the watermark says that a table which was loaded in place has all rows.
+
+        Raises:
+            TargetChanged: it is not the run's any more.
+        """
+        return
+
+    @abstractmethod
+    def do(self, run: RunRow, step: Step) -> None:
+        """Do a step; one after the last partition only where the table is still the run's.
+
+        Raises:
+            TargetChanged: it is not.
+        """
+
+    def is_executed(self, run_id: str, table: TableRef) -> bool:
+        """Whether a run is executed on a table at this moment, as far as is known."""
+        return False
+
+    def is_done(self, run: RunRow, step: Step) -> bool:
+        """Whether the table is as a step leaves it. Asked where steps and records are apart, and of
+        what a stopped run has left undone."""
+        return False
+
+    def after_step(self, run: RunRow, step: Step) -> None:
+        """In the transaction that records a step after the last partition."""
+        return
+
+    def steps_left(
+        self, tables: Sequence[TableRef]
+    ) -> Mapping[TableRef, tuple[tuple[str, Step], ...]]:
+        left: dict[TableRef, tuple[tuple[str, Step], ...]] = dict.fromkeys(tables, ())
+        stopped = ["running", "failed", "interrupted", "partial"]
+        if not self._records.steps_with_records:
+            # Its first steps may be done, and it has not come to record that it is prepared.
+            stopped.append("created")
+        rows = self._runs_in_place(left, *stopped)
+        begun = [
+            row["run_id"]
+            for row in rows
+            if row["prepared_at"] is not None or not self._records.steps_with_records
+        ]
+        if not begun:
+            return left
+        runs, done = self.load_runs(begun), self.steps_done_of(begun)
+        for run_id in begun:
+            run = runs.get(run_id)
+            if run is not None and (table := run.plan.load.table) in left:
+                undone = self._steps_left_by(run, done[run_id])
+                left[table] += tuple((run_id, step) for step in undone)
+        return left
+
+    def _steps_left_by(self, run: RunRow, done: Collection[str]) -> Sequence[Step]:
+        load = run.plan.load
+        dropped: tuple[Step, ...] = ()
+        if run.spec.get("data_only"):
+            dropped = tuple(filter(makes_foreign_key, load.links))
+        after = [
+            step
+            for step in (*load.after, *dropped)
+            if step.id not in done and not step.sequence_of and step.id != WATERMARK_STEP
+        ]
+        undone = [step for step in after if not self.is_done(run, step)]
+        if not undone or self.is_executed(run.run_id, run.plan.load.table):
+            return ()
+        return () if self.left_to_another(run) else undone
+
+    def left_to_another(self, run: RunRow) -> bool:
+        """Whether another run has done the steps that a stopped one had left undone."""
+        for row in self._runs_in_place([run.plan.load.table], "done"):
+            alters = row["spec"]["allow_ddl"] or row["spec"].get("data_only")
+            if row["created_at"] > run.created_at and alters:
+                other = self.load_run(row["run_id"])
+                load = other.plan.load if other else LoadPlan(run.plan.load.table)
+                steps = (*load.after, *load.links)
+                if any(step.id.endswith(f"{OF_STOPPED}{run.run_id}") for step in steps):
+                    return True
+        return False
+
+    def _runs_in_place(self, tables: Collection[TableRef], *status: str) -> list[Row]:
+        """The runs of some status that load the very table that is their target, if that is one of
+        these."""
+        asked = ("run_id", "spec", "created_at", "prepared_at")
+        found = self._records.read(Kind.RUN, {"status": status}, asked)
+        return [row for row in found if _loads_in_place(row["spec"], tables)]
+
+    # Before the first partition
+
+    def enter_all(
+        self,
+        tables: Mapping[str, TableRef],
+        check: Callable[[str, Sequence[str]], None],
+    ) -> dict[str, PenstockError]:
+        failed: dict[str, PenstockError] = {}
+        for run_id, table in tables.items():
+            try:
+                self.enter(run_id, table, partial(check, run_id))
+            except TargetBusy as error:
+                failed[run_id] = error
+        return failed
+
+    @abstractmethod
+    def enter(
+        self, run_id: str, table: TableRef, check: Callable[[Sequence[str]], None]
+    ) -> None: ...
+
+    def leave_all(self, tables: Mapping[str, TableRef]) -> None:
+        """They are left when the catalog closes."""
+
+    def check_targets(self, run_ids: Sequence[str]) -> dict[str, PenstockError]:
+        failed: dict[str, PenstockError] = {}
+        for run_id in run_ids:
+            try:
+                self.check_target(run_id)
+            except TargetChanged as error:
+                failed[run_id] = self._overtaking(run_id) or error
+        return failed
+
+    def _overtaking(self, run_id: str) -> Overtaken | None:
+        """Why another night has dropped the run's stage; None where none has."""
+        run = self.load_run(run_id)
+        if run is None or run.plan.night is None:
+            return None
+        if run.plan.load.night_step in self.steps_done(run_id):
+            return None
+        try:
+            check_epoch(run_id, run.plan.night, self.watermark(run.plan.night.name))
+        except Overtaken as error:
+            return error
+        return None
+
+    @abstractmethod
+    def check_target(self, run_id: str) -> None: ...
+
+    def prepare_all(self, loads: Mapping[str, LoadPlan]) -> dict[str, bool | PenstockError]:
+        def alone(run_id: str) -> bool:
+            return self.prepare(run_id, loads[run_id])
+
+        def together(run_ids: Sequence[str]) -> Mapping[str, bool]:
+            return self._records.transact_all(
+                run_ids,
+                lambda: self._prepare_all({run_id: loads[run_id] for run_id in run_ids}),
+                Hold.CHANGE,
+            )
+
+        return self._joined(sorted(loads), together, alone)
+
+    def _joined(
+        self,
+        run_ids: Sequence[str],
+        together: Callable[[Sequence[str]], Mapping[str, T]],
+        alone: Callable[[str], T],
+    ) -> dict[str, T | PenstockError]:
+        if len(run_ids) > 1 and self._joins_steps(run_ids):
+            return bisected(run_ids, together, alone)
+        return {
+            name: outcome
+            for run_id in run_ids
+            for name, outcome in bisected([run_id], together, alone).items()
+        }
+
+    def _joins_steps(self, run_ids: Sequence[str]) -> bool:
+        """Whether one transaction may do steps of these runs, and record them."""
+        return self._records.steps_with_records and self._records.joins(run_ids)
+
+    def _prepare_all(self, loads: Mapping[str, LoadPlan]) -> dict[str, bool]:
+        """In one transaction, which undoes steps as it undoes records."""
+        known = self.load_runs(list(loads))
+        due = {run_id: run for run_id, run in known.items() if run.prepared_at is None}
+        self.before_loads([(run, loads[run_id]) for run_id, run in due.items()])
+        self.do_all([(run, step) for run_id, run in due.items() for step in loads[run_id].before])
+        self.note_prepared([(run, loads[run_id]) for run_id, run in due.items()])
+        return {run_id: run_id in due for run_id in loads}
+
+    def do_all(self, steps: Sequence[tuple[RunRow, Step]]) -> None:
+        """`do` for steps of several runs, in one transaction."""
+        for run, step in steps:
+            self.do(run, step)
+
+    def note_prepared(self, prepared: Sequence[tuple[RunRow, LoadPlan]]) -> None:
+        """Note that runs are prepared, with what their tables are recognised by; in that
+        transaction."""
+        for run, load in prepared:
+            changes = self.after_preparing(run, load)
+            self._change(run.run_id, {"prepared_at": NOW, "status": "running", **changes})
+
+    def prepare(self, run_id: str, load: LoadPlan) -> bool:
+        row = self._read(run_id, ("prepared_at",))
+        if row is None:
+            return False
+        if row["prepared_at"] is not None:
+            for step in self._left_unrecorded(run_id):
+                self.finish(run_id, step)
+            return False
+        with self._records.alone(run_id):
+            if self._records.steps_with_records:
+                return self._records.transact(run_id, lambda: self._prepare(run_id, load))
+            return self._prepare(run_id, load)
+
+    def _prepare(self, run_id: str, load: LoadPlan) -> bool:
+        """False where the run is prepared."""
+        run = self.load_run(run_id)
+        if run is None or run.prepared_at is not None:
+            return False
+
+        def record() -> bool:
+            found = self._read(run_id, ("generation", "prepared_at"))
+            if found is None or found["prepared_at"] or found["generation"] != run.generation:
+                return False
+            changes = self.after_preparing(run, load)
+            self._change(run_id, {"prepared_at": NOW, "status": "running", **changes})
+            return True
+
+        if self._records.steps_with_records:
+            self.before_load(run, load)
+            for step in load.before:
+                self.do(run, step)
+            return record()
+        self._records.transact(run_id, lambda: self.before_load(run, load))
+        for step in load.before:
+            self._do_apart(run, step, Hold.CHANGE)
+        return self._records.transact(run_id, record)
+
+    def start_over(
+        self,
+        run_id: str,
+        generation: int,
+        load: LoadPlan,
+        state: SourceState,
+        snapshot: Snapshot | None,
+    ) -> int:
+        view = view_columns(state, [snapshot] if snapshot else [])
+
+        def start() -> None:
+            run = self._check_generation(run_id, generation)
+            if run.prepared_at is not None:
+                self.check_emptying(run)
+            for kind in (Kind.COMMIT, Kind.STEP):
+                self._records.delete(kind, {"run_id": run_id})
+            self._change(run_id, {**view, "generation": generation + 1, "prepared_at": None})
+            if self._records.steps_with_records:
+                self._prepare(run_id, load)
+
+        with self._records.alone(run_id):
+            self._records.transact(run_id, start, Hold.ALONE)
+            # Where nobody comes to it, the run's next execution prepares it.
+            if not self._records.steps_with_records:
+                self._prepare(run_id, load)
+        return generation + 1
+
+    # After the last partition
+
+    def finish_all(self, steps: Mapping[str, Sequence[Step]]) -> frozenset[str]:
+        run_ids = sorted(steps)
+        if len(run_ids) < 2 or not self._joins_steps(run_ids):
+            return frozenset()
+        merging = any(step.id == MERGE_STEP for run_id in run_ids for step in steps[run_id])
+        if merging and not self.merges_together:
+            return frozenset()
+        try:
+            self._records.transact_all(run_ids, lambda: self._finish_all(steps), Hold.STEP)
+        except Interrupted:
+            raise
+        except PenstockError:
+            middle = len(run_ids) // 2
+            halves = (run_ids[:middle], run_ids[middle:])
+            first, second = ({run_id: steps[run_id] for run_id in half} for half in halves)
+            return self.finish_all(first) | self.finish_all(second)
+        return frozenset(run_ids)
+
+    def _finish_all(self, steps: Mapping[str, Sequence[Step]]) -> None:
+        """In one transaction; raises where a run is to be looked at by itself."""
+        run_ids = sorted(steps)
+        runs, committed = self.load_runs(run_ids), self._records.tally(run_ids)
+        for run_id in steps:
+            run = runs.get(run_id)
+            if run is None or committed.get(run_id, (0, 0))[0] != len(run.plan.partitions):
+                raise not_committed(run_id)
+        rows = [
+            {"run_id": run_id, "step_id": step.id} for run_id in steps for step in steps[run_id]
+        ]
+        if self._records.add(Kind.STEP, rows) != len(rows):
+            raise not_committed(rows[0]["run_id"])  # somebody else has done one of them
+        asked = [(runs[run_id], step) for run_id in steps for step in steps[run_id]]
+        if merging := [run for run, step in asked if step.id == MERGE_STEP]:
+            self._merge(merging)
+        apart = (MERGE_STEP, WATERMARK_STEP)
+        self.do_all([(run, step) for run, step in asked if step.id not in apart])
+        for run, step in asked:
+            if step.id == WATERMARK_STEP:
+                self._set_watermark(run)
+            else:
+                self.after_step(run, step)
+
+    def finish(self, run_id: str, step: Step) -> bool:
+        row = {"run_id": run_id, "step_id": step.id}
+
+        def together() -> bool:
+            run = self._check_finishing(run_id)
+            # First: a second call waits for the first one's record, and then finds it.
+            if not self._records.add(Kind.STEP, [row]):
+                return False
+            if step.id == GONE_STEP:
+                raise PermanentError(
+                    f"run {run_id}: rows that are gone were not looked for; resume it"
+                )
+            if step.id == MERGE_STEP:
+                self._merge([run])
+            elif step.id == WATERMARK_STEP:
+                self._set_watermark(run)
+                return True
+            elif step.moves_watermark:
+                self._set_watermark(run, step)
+            else:
+                self.do(run, step)
+            self.after_step(run, step)
+            return True
+
+        with_record = step.id in (GONE_STEP, MERGE_STEP, WATERMARK_STEP)
+        if self._records.steps_with_records or with_record:
+            return self._records.transact(run_id, together, Hold.STEP)
+
+        def look() -> tuple[RunRow, frozenset[str]]:
+            return self._check_finishing(run_id), self.steps_done(run_id)
+
+        with self._records.alone(run_id, step.id):
+            run, done = self._records.transact(run_id, look, Hold.STEP)
+            if step.id in done:
+                return False
+            self._do_apart(run, step, Hold.STEP)
+
+            def record() -> bool:
+                if self._check_finishing(run_id).generation != run.generation:
+                    raise not_committed(run_id)
+                self.after_step(run, step)
+                return self._records.add(Kind.STEP, [row]) == 1
+
+            return self._records.transact(run_id, record, Hold.STEP)
+
+    def merge_all(self, run_ids: Sequence[str]) -> None:
+        row = [{"run_id": run_id, "step_id": MERGE_STEP} for run_id in run_ids]
+
+        def together() -> None:
+            runs = [self._check_finishing(run_id) for run_id in run_ids]
+            if self._records.add(Kind.STEP, row) != len(row):
+                raise not_committed(run_ids[0])  # another execution has done some
+            self._merge(runs)
+
+        if len(run_ids) > 1 and not self._records.joins(run_ids):
+            raise PermanentError(
+                "--atomic batch: this target cannot merge several tables in one transaction; use "
+                "--atomic table"
+            )
+        if len(run_ids) > 1:
+            self._records.transact_all(run_ids, together, Hold.STEP)
+        else:
+            self._records.transact(run_ids[0], together, Hold.STEP)
+
+    def _merge(self, runs: Sequence[RunRow]) -> None:
+        """In the transaction that records it."""
+        run_ids = [run.run_id for run in runs]
+        done, committed = self.steps_done_of(run_ids), self.committed_of(run_ids)
+        for run in runs:
+            planned = {step.id for step in run.plan.load.after}
+            if GONE_STEP in planned and GONE_STEP not in done[run.run_id]:
+                raise not_committed(run.run_id)
+        nights = [(run, committed[run.run_id]) for run in runs]
+        mine = [(run, run.plan.night, records) for run, records in nights if run.plan.night]
+        marks = {mark.run_id: mark for mark in self.take_epochs(mine)}
+        merged = self.merge(nights)
+        self._records.change(Kind.COMMIT, {"run_id": tuple(run_ids)}, {"inserted": 0, "updated": 0})
+        for (run, records), found in zip(nights, merged, strict=True):
+            # Of a merge that all partitions share: told of the first, so that sums are right.
+            if records and (found.inserted or found.updated):
+                first = {"run_id": run.run_id, "partition_id": records[0].partition_id}
+                counts = {"inserted": found.inserted, "updated": found.updated}
+                self._records.change(Kind.COMMIT, first, counts)
+            if mark := marks.get(run.run_id):
+                self.note_night(
+                    replace(
+                        mark,
+                        target=found.target,
+                        # Of a part of the table: other watermarks may be about the rest.
+                        rows=None if run.spec["where"] else found.rows,
+                        inserted=found.inserted,
+                        updated=found.updated,
+                        deleted=found.deleted,
+                    )
+                )
+
+    def _set_watermark(self, run: RunRow, swap: Step | None = None) -> None:
+        """What a load of all rows ends with; in the transaction that records it.
+
+        Parameters:
+            swap: the step that puts the table in its place; None: it is there.
+
+        Raises:
+            Overtaken: another night has ended since the run was planned.
+        """
+        night = run.plan.night
+        assert night is not None, "its plan has such a step"
+        records = self.committed(run.run_id)
+        (mark,) = self.take_epochs([(run, night, records)])
+        deleted = 0
+        if swap is not None:
+            if any(step.id == GONE_STEP for step in run.plan.load.after):
+                if GONE_STEP not in self.steps_done(run.run_id):
+                    raise not_committed(run.run_id)
+                deleted = self.take_gone(run)
+            self.do(run, swap)
+        elif not mode_of(run.spec).builds_beside:
+            self.check_rows(run)
+        rows = sum(record.rows for record in records)
+        target = CopySpec.from_stored(run.spec, "", "").target_ref
+        self.note_night(
+            replace(
+                mark,
+                target=self.storages([target])[target],
+                # Of a part of the table, as for a merge.
+                rows=None if run.spec["where"] else rows,
+                inserted=rows,
+                deleted=deleted,
+            )
+        )
+
+    def take_gone(self, run: RunRow) -> int:
+        """Forget the keys that `note_gone` has kept: their rows go with the table that another one
+        replaces. Returns how many there are."""
+        raise NotImplementedError  # it builds no nights
+
+    def drop_overtaken(self, run_ids: Sequence[str]) -> None:
+        nights = (run.plan.night for run in self.load_runs(run_ids).values())
+        mine = {night.name: night.epoch for night in nights if night is not None}
+        if not mine:
+            return
+        stopped = ("created", "running", "failed", "interrupted", "partial")
+        found = self._records.read(Kind.RUN, {"status": stopped}, ("run_id",))
+        others = self.load_runs([row["run_id"] for row in found if row["run_id"] not in run_ids])
+        stages = [
+            other.plan.load.table
+            for other in others.values()
+            for night in (other.plan.night,)
+            # Others have loaded the target itself.
+            if mode_of(other.spec).builds_beside
+            if night and night.epoch <= mine.get(night.name, -1)
+        ]
+        if stages:
+            self.drop_stages(stages)
+
+    def drop_stages(self, stages: Sequence[TableRef]) -> None:
+        """Drop stages of runs that merge nothing any more, as far as that is possible at once."""
+        raise NotImplementedError  # as `merge`
+
+    def storages(self, tables: Sequence[TableRef]) -> Mapping[TableRef, str]:
+        return {table: self.storage(table) for table in tables}
+
+    def storage(self, table: TableRef) -> str:
+        raise NotImplementedError  # as `merge`
+
+    def note_gone(self, run_id: str, keep: Callable[[RunRow], None]) -> bool:
+        """See `FindsGone`.
+
+        Parameters:
+            keep: stores the keys, in the transaction.
+        """
+
+        def note() -> bool:
+            run = self._check_finishing(run_id)
+            if not self._records.add(Kind.STEP, [{"run_id": run_id, "step_id": GONE_STEP}]):
+                return False
+            keep(run)
+            return True
+
+        return self._records.transact(run_id, note, Hold.STEP)
+
+    def merge(self, nights: Sequence[tuple[RunRow, Sequence[CommitRecord]]]) -> list[Merged]:
+        """Merge the stages of runs into their tables; in the transaction that records it.
+
+        Parameters:
+            nights: the runs, each with its commit records; several where `joins` allows it.
+        """
+        raise NotImplementedError  # its capabilities list no mode that gathers rows
+
+    def _do_apart(self, run: RunRow, step: Step, hold: Hold) -> None:
+        def do() -> None:
+            if self.is_done(run, step):
+                return
+            if step.id == SWAP_STEP and (night := run.plan.night):
+                check_epoch(run.run_id, night, self.latest_watermarks([night.name]).get(night.name))
+            try:
+                self.do(run, step)
+            except PermanentError:
+                # Another execution of the run may have been faster; it may be long done, too.
+                if not self.is_done(run, step) and step.id not in self.steps_done(run.run_id):
+                    raise
+
+        self._records.transact(run.run_id, do, hold)
+
+    def _check_finishing(self, run_id: str) -> RunRow:
+        """
+        Raises:
+            TargetChanged: another run has shut this one out.
+            LoadLost: a crash has emptied the table. TransientError: the run was started over.
+        """
+        run = self.load_run(run_id)
+        if run is not None:
+            self.check_not_shut_out(run)
+        if run is None or not self._all_committed(run):
+            raise not_committed(run_id)
+        if run.plan.load.volatile and not self.intact(run_id):
+            raise load_lost(run_id)
+        return run
+
+    def _all_committed(self, run: RunRow) -> bool:
+        count = self._records.count(Kind.COMMIT, {"run_id": run.run_id})
+        return count == len(run.plan.partitions)
+
+    def steps_done(self, run_id: str) -> frozenset[str]:
+        found = self._records.read(Kind.STEP, {"run_id": run_id}, ("step_id",))
+        return frozenset(row["step_id"] for row in found)
+
+    def steps_done_of(self, run_ids: Sequence[str]) -> dict[str, frozenset[str]]:
+        found = self._records.read_all(Kind.STEP, run_ids, ("step_id",))
+        return {run_id: frozenset(row["step_id"] for row in rows) for run_id, rows in found.items()}
+
+    def steps_in_effect(self, run_id: str) -> frozenset[str]:
+        left = self._left_unrecorded(run_id)
+        return self.steps_done(run_id).union(step.id for step in left)
+
+    def _left_unrecorded(self, run_id: str) -> list[Step]:
+        """The steps after the last partition that somebody has done, and has not come to record."""
+        if self._records.steps_with_records:
+            return []
+        run, done = self.load_run(run_id), self.steps_done(run_id)
+        if run is None or run.prepared_at is None:
+            return []
+        left = [s for s in run.plan.load.after if s.id not in done and self.is_done(run, s)]
+        # Before that, what a step would make may be there, and is to go first.
+        return left if left and self._all_committed(run) else []
+
+
+def _loads_in_place(spec: Mapping[str, Any], tables: Collection[TableRef]) -> bool:
+    if mode_of(spec).loads_new_table:
+        return False
+    return CopySpec.from_stored(spec, "", "").target_ref in tables

@@ -1,0 +1,1 @@
+"""Values and types on their way, in record batches."""

@@ -1,0 +1,340 @@
+"""What backends that speak record batches share: schemas as text, and casts that name the row."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
+
+from penstock.backends.shared.values.hex_values import uuid_texts, uuids_of
+from penstock.backends.shared.values.json_texts import json_texts
+from penstock.errors import PermanentError, PlanningError
+from penstock.model import values
+from penstock.model.tables import Column
+
+TRAIT = "arrow"
+
+
+def arrow_type(column: Column) -> pa.DataType:
+    """The type in which a column's values travel.
+
+    Raises:
+        PlanningError: there is a struct without fields in it.
+    """
+    found = column.traits[TRAIT]
+    assert isinstance(found, pa.DataType)
+    if has_empty_struct(found):
+        raise PlanningError(
+            f"column {column.name!r} is of type {found}: expected a struct that has fields; leave "
+            "the column out with --columns"
+        )
+    return found
+
+
+def in_arrow(
+    columns: Sequence[Column], types: Mapping[str, pa.DataType], side: str
+) -> tuple[Column, ...]:
+    """Columns with the types in which their values travel, as a trait.
+
+    Parameters:
+        types: by the types of columns that can be copied.
+
+    Raises:
+        PlanningError: there is no such type for one.
+    """
+    for column in columns:
+        if column.type not in types:
+            raise PlanningError(
+                f"{side}: column {column.name!r}: expected one of the types {', '.join(types)}; "
+                f"found {column.type!r}"
+            )
+    return tuple(replace(c, traits={**c.traits, TRAIT: types[c.type]}) for c in columns)
+
+
+def has_empty_struct(kind: pa.DataType) -> bool:
+    """Whether there is a struct without fields in a type: no file has values of it."""
+    if pt.is_struct(kind) and not kind.num_fields:
+        return True
+    return any(has_empty_struct(kind.field(place).type) for place in range(kind.num_fields))
+
+
+def schema_of(columns: Iterable[Column]) -> pa.Schema:
+    return pa.schema([pa.field(c.name, arrow_type(c), c.nullable) for c in columns])
+
+
+def schema_to_text(schema: pa.Schema) -> str:
+    """As `LoadPlan.schema` has it."""
+    return base64.b64encode(schema.serialize().to_pybytes()).decode()
+
+
+def schema_from_text(text: str) -> pa.Schema:
+    return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text)))
+
+
+def is_text(kind: pa.DataType) -> bool:
+    return bool(pt.is_string(kind) or pt.is_large_string(kind) or pt.is_string_view(kind))
+
+
+def is_bytes(kind: pa.DataType) -> bool:
+    return bool(
+        pt.is_binary(kind)
+        or pt.is_large_binary(kind)
+        or pt.is_binary_view(kind)
+        or pt.is_fixed_size_binary(kind)
+    )
+
+
+def is_list(kind: pa.DataType) -> bool:
+    return bool(
+        pt.is_list(kind)
+        or pt.is_large_list(kind)
+        or pt.is_list_view(kind)
+        or pt.is_large_list_view(kind)
+        or pt.is_fixed_size_list(kind)
+    )
+
+
+def kind_of(kind: pa.DataType) -> str:
+    """How values of a type are written for checksums; empty where nobody has said.
+
+    See `ColumnPair.canonical`.
+    """
+    if isinstance(kind, pa.UuidType):
+        return "uuid"
+    if isinstance(kind, pa.BaseExtensionType):
+        return kind_of(kind.storage_type)
+    if pt.is_dictionary(kind) or pt.is_run_end_encoded(kind):
+        return kind_of(kind.value_type)
+    tests = (
+        (pt.is_boolean, "boolean"),
+        (pt.is_integer, "integer"),
+        (pt.is_decimal, "decimal"),
+        (pt.is_floating, "float"),
+        (is_text, "text"),
+        (is_bytes, "bytes"),
+        (pt.is_date, "date"),
+        (pt.is_time, "time"),
+        (pt.is_timestamp, "timestamp"),
+    )
+    for test, name in tests:
+        if test(kind):
+            return name
+    if is_list(kind):
+        inner = kind_of(kind.value_type)
+        return f"list:{inner}" if inner else ""
+    return ""
+
+
+def held_kind(kind: pa.DataType) -> str:
+    """What a column of a type holds, see `penstock.backends.sql.definitions.expressions`."""
+    return "moment" if pt.is_timestamp(kind) and kind.tz else kind_of(kind)
+
+
+def held_kinds(columns: Iterable[Column]) -> dict[str, str]:
+    """The same of columns, by their names."""
+    return {column.name: held_kind(arrow_type(column)) for column in columns}
+
+
+class Caster:
+    """Casts the batches of one stream to a schema, by position.
+
+    Parameters:
+        subject: what is copied, for errors.
+    """
+
+    def __init__(self, schema: pa.Schema, subject: str) -> None:
+        self._schema = schema
+        self._subject = subject
+        self._passed = 0
+
+    def cast(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """
+        Raises:
+            PermanentError: a value does not fit; names the column, the row, counted from 1 in the
+                stream, and the value.
+        """
+        arrays = [
+            array if array.type == field.type else self._cast(array, field)
+            for array, field in zip(batch.columns, self._schema, strict=True)
+        ]
+        for array, field in zip(arrays, self._schema, strict=True):
+            if not field.nullable and array.null_count:
+                row = next(i for i, valid in enumerate(array.is_valid()) if not valid.as_py())
+                raise self._error(field.name, row, "a value", "NULL")
+        self._passed += batch.num_rows
+        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+    def _cast(self, array: pa.Array, field: pa.Field) -> pa.Array:
+        try:
+            return exactly(array, field.type)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            row = first_refused(array, field.type)
+            found = f"type {array.type}"
+            if len(array):
+                found = shown(array, row) + too_fine(array, row)
+            raise self._error(field.name, row, f"a value of {field.type}", found) from error
+
+    def _error(self, column: str, row: int, expected: str, found: str) -> PermanentError:
+        return PermanentError(
+            f"{self._subject}: column {column!r}, row {self._passed + row + 1:,}: expected "
+            f"{expected}, found {found}"
+        )
+
+
+def first_refused(array: pa.Array, wanted: pa.DataType) -> int:
+    """The index of the first value that cannot be cast."""
+    return first_failing(array, lambda part: exactly(part, wanted))
+
+
+def exactly(array: pa.Array, wanted: pa.DataType) -> pa.Array:
+    """A cast that refuses what Arrow's own would make another value of without a word.
+
+    Raises:
+        pyarrow.ArrowInvalid: a value does not fit.
+    """
+    mine = array.type
+    if mine.equals(wanted):
+        return array
+    if pt.is_dictionary(mine):
+        return exactly(array.dictionary_decode(), wanted)
+    if is_list(mine) and is_text(wanted):
+        return json_texts(array).cast(wanted)
+    if (pt.is_list(mine) or pt.is_large_list(mine)) and is_list(wanted):
+        array = own(array)
+        items = exactly(array.values, wanted.value_type)
+        missing = array.is_null() if array.null_count else None
+        return type(array).from_arrays(array.offsets, items, mask=missing).cast(wanted)
+    if pt.is_struct(mine) and pt.is_struct(wanted) and mine.names == wanted.names:
+        parts = [
+            exactly(part, field.type) for part, field in zip(array.flatten(), wanted, strict=True)
+        ]
+        missing = array.is_null() if array.null_count else None
+        return pa.StructArray.from_arrays(parts, fields=list(wanted), mask=missing)
+    if mine == pa.uuid() and pt.is_string(wanted):
+        return uuid_texts(array).cast(wanted)
+    if wanted == pa.uuid() and is_text(mine):
+        return uuids_of(array)
+    if pt.is_decimal(mine) and pt.is_floating(wanted):
+        # Arrow multiplies, and so makes 99.99 to 99.99000000000001, and NaN of 76 digits.
+        return exactly(array.cast(pa.string()).cast(pa.float64()), wanted)
+    if pt.is_timestamp(mine) and pt.is_date32(wanted) and mine.unit in ("s", "ms"):
+        # Days beyond 32 bits would be cut. Microseconds are counted for no so many days.
+        array = array.cast(pa.timestamp("us", mine.tz))
+    found = array.cast(wanted)
+    if pt.is_floating(mine) and pt.is_floating(wanted) and wanted.bit_width < mine.bit_width:
+        over = pc.and_(pc.is_inf(found.cast(pa.float64())), pc.is_finite(array))
+        if pc.any(over).as_py():
+            raise pa.ArrowInvalid(f"beyond the range of {wanted}")
+    return found
+
+
+def own(array: pa.Array) -> pa.Array:
+    """The array with buffers that hold nothing but its own values: casts of lists, for instance,
+    look at all that a buffer holds."""
+    return pa.concat_arrays([array])
+
+
+def first_failing(array: pa.Array, attempt: Callable[[pa.Array], object]) -> int:
+    """The index of the first value that an attempt fails for, by halves.
+
+    Parameters:
+        attempt: raises a ValueError or a `pyarrow.ArrowException`.
+    """
+    lower, upper = 0, len(array)
+    while upper - lower > 1:
+        middle = (lower + upper) // 2
+        try:
+            attempt(own(array.slice(lower, middle - lower)))
+        except (ValueError, pa.ArrowException):
+            upper = middle
+        else:
+            lower = middle
+    return lower
+
+
+def leaves(array: pa.Array) -> Iterator[pa.Array]:
+    """What an array is made of, and what its values are in. NULLs and what is not shown are left
+    out of lists and structs."""
+    if isinstance(array, pa.ExtensionArray):
+        yield from leaves(array.storage)
+    elif is_list(array.type):
+        yield from leaves(array.flatten())
+    elif pt.is_map(array.type):
+        array = own(array)
+        yield from leaves(array.keys)
+        yield from leaves(array.items)
+    elif pt.is_struct(array.type):
+        for part in array.flatten():
+            yield from leaves(part)
+    else:
+        yield array
+
+
+def too_fine(array: pa.Array, index: int) -> str:
+    """What can be done where a value has parts of a microsecond, and so may not fit."""
+    for leaf in leaves(own(array.slice(index, 1))):
+        if getattr(leaf.type, "unit", "") == "ns" and any(
+            part % 1000 for part in leaf.view(pa.int64()).to_pylist() if part is not None
+        ):
+            return (
+                ", which has nanoseconds; leave them out with --query and a cast to a type of "
+                "whole microseconds"
+            )
+    return ""
+
+
+def shown(array: pa.Array, index: int, most: int = 100) -> str:
+    """One of its values, for people."""
+    if not array[index].is_valid:
+        return "NULL"
+    text = values.value(_written(array[index]))
+    return text if len(text) <= most else text[:most] + "..."
+
+
+def _written(value: pa.Scalar) -> str:
+    kind = value.type
+    if not value.is_valid:
+        return "NULL"
+    if isinstance(value, pa.ExtensionScalar) and kind != pa.uuid():
+        return _written(value.value)
+    if pt.is_dictionary(kind):
+        return _written(value.value)
+    if is_list(kind):
+        return f"[{', '.join(map(_written, value))}]"
+    if pt.is_map(kind):
+        pairs = zip(value.values.field(0), value.values.field(1), strict=True)
+        return f"{{{', '.join(f'{_written(key)}: {_written(item)}' for key, item in pairs)}}}"
+    if pt.is_struct(kind):
+        return f"{{{', '.join(f'{name}: {_written(part)}' for name, part in value.items())}}}"
+    if pt.is_temporal(kind):
+        return _moment(value)
+    if is_text(kind):
+        held = value.as_buffer().to_pybytes()
+        try:
+            return repr(held.decode())
+        except UnicodeDecodeError:
+            return f"{held!r}, which is no UTF-8"
+    found = value.as_py()
+    return repr(found) if isinstance(found, bytes) else str(found)
+
+
+def _moment(value: pa.Scalar) -> str:
+    kind = value.type
+    if pt.is_interval(kind):
+        return str(value.as_py())
+    if pt.is_duration(kind):
+        return f"{value.value} {kind.unit}"
+    try:
+        text = str(value.cast(pa.string()))
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        text = ""
+    if text and not text.startswith("<"):  # Arrow's words for what has no text
+        return text
+    unit = "days" if pt.is_date32(kind) else "ms" if pt.is_date64(kind) else kind.unit
+    return (
+        f"{value.value} {unit}{' since 1970' if pt.is_date(kind) or pt.is_timestamp(kind) else ''}"
+    )

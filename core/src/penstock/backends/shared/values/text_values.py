@@ -1,0 +1,61 @@
+"""Values that a server writes as texts, in Arrow; the message where one does not fit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pyarrow as pa
+
+from penstock.backends.shared.values.arrow import first_failing
+from penstock.errors import Diagnosis, PermanentError
+from penstock.model import values
+from penstock.model.tables import Column
+
+_ADVICE = "leave such rows out with --where, or cast the column to text in a --query, or in a view"
+
+
+class Refused(Exception):
+    """Arrow cannot hold a value.
+
+    Parameters:
+        index: which of an array's.
+        found: the value, as the server writes it.
+    """
+
+    def __init__(self, index: int, found: str) -> None:
+        super().__init__(found)
+        self.index = index
+        self.found = found
+
+    def error(
+        self, subject: str, column: Column, wanted: pa.DataType, passed: int, advice: str = ""
+    ) -> PermanentError:
+        """
+        Parameters:
+            subject: what is read.
+            passed: how many rows of the stream were before the array.
+            advice: what else can be done, before the advice that always holds.
+        """
+        found = self.found if len(self.found) <= 100 else self.found[:100] + "..."
+        value = values.value(repr(found))
+        return PermanentError(
+            f"{subject}: column {column.name!r}, row {passed + self.index + 1:,}: expected a "
+            f"{column.type} that fits into Arrow's {wanted}, found {value}; {advice}{_ADVICE}",
+            Diagnosis(side="source"),
+        )
+
+
+def checked(texts: pa.Array, read: Callable[[pa.Array], pa.Array]) -> pa.Array:
+    """
+    Parameters:
+        texts: of type binary.
+        read: what makes values of them. Raises a ValueError or a `pyarrow.ArrowException`.
+
+    Raises:
+        Refused: the first of them that cannot be read.
+    """
+    try:
+        return read(texts)
+    except (ValueError, pa.ArrowException):
+        index = first_failing(texts, read)
+        raise Refused(index, texts[index].as_py().decode(errors="backslashreplace")) from None

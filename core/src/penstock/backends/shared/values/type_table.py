@@ -1,0 +1,127 @@
+"""The types of a database as a table: a line for each says all that is known of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Generic, Protocol, TypeVar
+
+import pyarrow as pa
+
+from penstock.backends.shared.values.arrow import TRAIT
+from penstock.backends.shared.values.guards import ValueGuard
+from penstock.backends.shared.values.made_types import MadeTypes, check_type
+from penstock.errors import PlanningError
+from penstock.model.table_model import OTHER
+from penstock.model.tables import Column
+
+
+class NamedType(Protocol):
+    """A column's type; its text is as the database writes it."""
+
+    @property
+    def name(self) -> str:
+        """Without length and the like."""
+        ...
+
+
+T = TypeVar("T", bound=NamedType)
+
+
+@dataclass(frozen=True)
+class TypeLine(Generic[T]):
+    """
+    Parameters:
+        arrow: the type in which values travel; None: they do not.
+        tag: that of bounds; empty: the type's name.
+        kind: see `ColumnType`.
+        travels: what is selected of a value, `{}`, so that the driver has one that can be in a
+            record batch.
+        guards: those against values that a column of the type would change.
+    """
+
+    arrow: pa.DataType | Callable[[T], pa.DataType] | None
+    tag: str | Callable[[T], str] = ""
+    kind: str = OTHER
+    travels: str = "{}"
+    guards: Callable[[T], Iterator[ValueGuard]] | None = None
+
+
+class TypeTable(Generic[T]):
+    """
+    Parameters:
+        lines: by the names of types.
+        other: all others.
+        finer: a test for times that are finer than a microsecond, which record batches would lose;
+            empty where a type has none. It takes a value and its type.
+        too_fine: such a time, and what to do about it, for messages.
+        made: the types of columns that are made for Arrow's.
+        written: what a type looks like that somebody asks for.
+    """
+
+    def __init__(
+        self,
+        lines: Mapping[str, TypeLine[T]],
+        other: TypeLine[T],
+        *,
+        finer: Callable[[str, T], str],
+        too_fine: str,
+        made: MadeTypes,
+        written: re.Pattern[str],
+    ) -> None:
+        self._lines = lines
+        self._other = other
+        self.finer = finer
+        self.too_fine = too_fine
+        self.made = made
+        self._written = written
+
+    def line(self, type_: T) -> TypeLine[T]:
+        return self._lines.get(type_.name, self._other)
+
+    def tag(self, type_: T) -> str:
+        """See `Bound`."""
+        tag = self.line(type_).tag
+        return (tag if isinstance(tag, str) else tag(type_)) or type_.name
+
+    def travelling(self, value: str, type_: T) -> str:
+        """See `TypeLine`."""
+        return self.line(type_).travels.format(value)
+
+    def arrow_type(self, type_: T) -> pa.DataType | None:
+        """The type in which values travel; None where they do not."""
+        arrow = self.line(type_).arrow
+        return arrow(type_) if callable(arrow) else arrow
+
+    def in_arrow(self, column: Column, type_: T) -> Column:
+        """With the type of its values in record batches, as a trait.
+
+        Raises:
+            PlanningError: values of the type do not travel.
+        """
+        kind = self.arrow_type(type_)
+        if kind is None:
+            raise PlanningError(
+                f"column {column.name}: values of type {column.type} do not travel; leave the "
+                "column out with --columns, or write it as text with --query"
+            )
+        return replace(column, traits={**column.traits, TRAIT: kind})
+
+    def guards(self, type_: T) -> Iterator[ValueGuard]:
+        """See `TypeLine`."""
+        guards = self.line(type_).guards
+        if guards is not None:
+            yield from guards(type_)
+
+    def asked(self, name: str, written: str) -> str:
+        """A type that somebody has asked for, as it stands in a statement.
+
+        Parameters:
+            name: the column's.
+
+        Raises:
+            UsageError: not a type.
+        """
+        check_type(self._written, name, written)
+        return written.strip()

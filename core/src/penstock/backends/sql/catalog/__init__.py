@@ -1,0 +1,1 @@
+"""A database's catalog: tables, columns, keys."""

@@ -1,0 +1,116 @@
+"""Facts of a catalog about many tables: each question is put once, for all of them, and kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from penstock.backends.shared.records.bisection import halved
+from penstock.errors import PlanningError
+from penstock.model.tables import Relation, TableRef
+
+T = TypeVar("T")
+# Tables that one statement asks about.
+AT_ONCE = 300
+
+
+class Known:
+    """What is known of some tables, as of when it was first asked for.
+
+    Where the database refuses to answer for all, it is asked about halves of them: the error of one
+    is raised where that one is asked for, and spoils no other.
+    """
+
+    def __init__(self, relations: Iterable[Relation]) -> None:
+        self.tables = [each for each in dict.fromkeys(relations) if isinstance(each, TableRef)]
+        self.forget()
+
+    def forget(self) -> None:
+        """Ask anew for whatever is wanted from now on."""
+        self._once: dict[Hashable, Any] = {}
+        self._found: dict[Hashable, dict[TableRef, Any]] = {}
+        self._errors: dict[Hashable, dict[TableRef, PlanningError]] = {}
+
+    def once(self, what: Hashable, ask: Callable[[], T]) -> T:
+        """What depends on no single table."""
+        if what not in self._once:
+            self._once[what] = ask()
+        found: T = self._once[what]
+        return found
+
+    def about(
+        self,
+        what: Hashable,
+        table: TableRef,
+        ask: Callable[[Sequence[TableRef]], Mapping[TableRef, T]],
+    ) -> T:
+        """A fact about a table.
+
+        Parameters:
+            what: kind of fact.
+            ask: answers for each of some tables.
+
+        Raises:
+            PlanningError: what the database says of this one.
+        """
+        found = self._found.setdefault(what, {})
+        errors = self._errors.setdefault(what, {})
+        if table not in found and table not in errors:
+            others = [each for each in self.tables if each not in found and each not in errors]
+            wanted = list(dict.fromkeys([table, *others]))
+            for first in range(0, len(wanted), AT_ONCE):
+                some, failed = halved(wanted[first : first + AT_ONCE], ask, PlanningError)
+                found |= some
+                errors |= failed
+        if table in errors:
+            raise errors[table]
+        answer: T = found[table]
+        return answer
+
+
+@dataclass(frozen=True, slots=True)
+class TableQuery:
+    """A question to a catalog about tables, which can be put for one of them and for many."""
+
+    columns: str
+    """What is asked for, as SELECT lists it."""
+    rows: str
+    """What is asked, as FROM has it."""
+    schema: str
+    """The column that names a table's schema."""
+    name: str
+    """The column that names the table."""
+    tests: str = ""
+    """Conditions besides; `{catalog}` stands for the place of the database's name."""
+    order: str = ""
+    """By what the rows of a table are sorted."""
+
+    def statement(
+        self, placeholder: Callable[[int], str], catalog: str, tables: Sequence[TableRef]
+    ) -> tuple[str, list[str]]:
+        """The query and its values. Rows begin with the table's schema and name."""
+        values: list[str] = []
+
+        def place(value: str) -> str:
+            values.append(value)
+            return placeholder(len(values))
+
+        tests = [self.tests.format(catalog=place(catalog))] if "{" in self.tests else []
+        tests += [self.tests] if self.tests and not tests else []
+        by_schema: dict[str, list[str]] = {}
+        for table in tables:
+            by_schema.setdefault(table.schema, []).append(table.name)
+        some = []
+        for schema, names in by_schema.items():
+            of, places = place(schema), [place(name) for name in names]
+            # Some catalogs look one up, and search all for many.
+            tested = f"IN ({', '.join(places)})" if len(places) > 1 else f"= {places[0]}"
+            some.append(f"({self.schema} = {of} AND {self.name} {tested})")
+        tests.append(f"({' OR '.join(some)})")
+        ordered = f" ORDER BY {self.order}" if self.order else ""
+        return (
+            f"SELECT {self.schema}, {self.name}, {self.columns} FROM {self.rows}"
+            f" WHERE {' AND '.join(tests)}{ordered}",
+            values,
+        )

@@ -1,0 +1,223 @@
+"""Bounds of a key, as the database compares and writes its values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from penstock.backends.api.facts import RankedBound, WeightedBound
+from penstock.backends.sql.dialect import raw
+from penstock.backends.sql.rows.bounds import TIMES
+from penstock.backends.sql.rows.conditions import condition
+from penstock.backends.sql.session import Session
+from penstock.errors import PlanningError, UsageError
+from penstock.model.extents import Bound, Key, Whole
+
+# A value that many rows share leaves less for the rest: finer tiles make up for it.
+TILES_PER_PARTITION = 4
+# Of a sample: enough for a thousand even partitions.
+MOST_BOUNDS = 4000
+# Of two bounds, in one statement: some servers have no wider rows.
+MOST_TESTS = 1000
+NOTHING = "nothing: the source has no statistics on it, and it cannot be sampled"
+SPAN = "the key's least and greatest value"
+
+
+def tiles(
+    session: Session, rows: str, key: Key, tag: str, where: str | None, count: int
+) -> tuple[tuple[WeightedBound, ...], float]:
+    """Keys that begin a tile of about equally many rows, with their weights; the share of NULLs.
+
+    Equal keys are never told apart: a bound's weight reaches up to the next bound.
+    """
+    dialect = session.dialect
+    found = session.fetch(
+        f"""
+        WITH counted AS (
+            SELECT value, {dialect.counted} AS n FROM (
+                SELECT {dialect.compared(key, tag)} AS value FROM {rows}
+                WHERE {condition(dialect, where, Whole())}
+            ) AS listed GROUP BY value
+        ), placed AS (
+            SELECT value, sum(n) OVER (ORDER BY value) - n AS place, sum(n) OVER () AS known
+            FROM counted WHERE value IS NOT NULL
+        ), tiled AS (
+            SELECT value, place, known, floor(place * {count} / known) AS tile FROM placed
+        ), bounds AS (
+            SELECT value, place, known, tile, lag(tile) OVER (ORDER BY value) AS previous FROM tiled
+        )
+        SELECT {dialect.bound_text(tag, "value")} AS bound, place, known,
+            (SELECT coalesce(sum(n), 0) FROM counted WHERE value IS NULL)
+        FROM bounds WHERE previous IS NULL OR tile > previous ORDER BY value""",
+        f"--key {key.text}",
+    )
+    if not found:
+        return (), 0.0
+    _, _, known, nulls = found[0]
+    ends = [*(place for _, place, _, _ in found[1:]), known]
+    bounds = tuple(
+        WeightedBound(Bound(tag, text), float(end - place) / float(known))
+        for (text, place, _, _), end in zip(found, ends, strict=True)
+    )
+    return bounds, float(nulls) / float(known + nulls)
+
+
+def windows(
+    session: Session, rows: str, key: Key, tag: str, interval: str, where: str | None, limit: int
+) -> tuple[tuple[Bound, ...], str]:
+    """See `SourceCatalog.windows`. They start at the year, week, day or hour of the first value."""
+    check_timed(key, tag)
+    dialect = session.dialect
+    width = dialect.interval(interval)
+    positive = session.fetch(f"SELECT {dialect.is_positive(width)}", f"--interval {interval!r}")
+    check_positive(interval, positive=bool(positive[0][0]))
+    value = dialect.key(key)
+    tested = dialect.is_finite(value) + ("" if where is None else f" AND {raw(where)}")
+    ends = session.fetch(
+        f"SELECT {dialect.bound_text(tag, f'min({value})')}, "
+        f"{dialect.bound_text(tag, f'max({value})')} FROM {rows} WHERE {tested}",
+        f"--key {key.text}",
+    )
+    first, last = ends[0]
+    if first is None:
+        return (), SPAN
+    low, high = (dialect.bound(Bound(tag, text)) for text in (first, last))
+    starts = dialect.window_starts(width, tag, low, high, limit + 1)
+    texts = session.fetch(
+        f"SELECT {dialect.bound_text(tag, 'start')} AS bound FROM ({starts}) AS s ORDER BY start",
+        f"--interval {interval!r}",
+    )
+    check_windows(interval, len(texts), limit, first, last)
+    return tuple(Bound(tag, text) for (text,) in texts), SPAN
+
+
+def check_timed(key: Key, tag: str) -> None:
+    """
+    Raises:
+        PlanningError: the key is no time.
+    """
+    if tag not in TIMES:
+        raise PlanningError(
+            f"--strategy time: --key {key.text}: expected a column of type {', '.join(TIMES)}; "
+            f"found {tag}"
+        )
+
+
+def check_positive(interval: str, *, positive: bool) -> None:
+    if not positive:
+        raise UsageError(f"--interval: expected an interval longer than zero, found {interval!r}")
+
+
+def check_windows(interval: str, count: int, limit: int, first: str, last: str) -> None:
+    if count > limit:
+        raise PlanningError(
+            f"--interval {interval!r}: more than {limit:,} windows from {first} to {last}; "
+            "expected a wider interval"
+        )
+
+
+def distinct(
+    session: Session, key: Key, listed: str, tag: str, type_: str, limit: int, subject: str
+) -> tuple[Bound, ...]:
+    """The values of a query's one column that are not NULL and differ as partitions compare them,
+    in the key's order.
+
+    Parameters:
+        type_: the key's, to which they are cast.
+
+    Raises:
+        PlanningError: there are more than the limit, or no condition can name them.
+    """
+    dialect = session.dialect
+    value = dialect.collated(key, tag, "value")
+    chosen = dialect.limited(
+        f"SELECT DISTINCT {value} AS value FROM (SELECT {dialect.cast('value', type_)} AS value "
+        "FROM penstock_listed) AS typed WHERE value IS NOT NULL",
+        limit + 1,
+    )
+    values = session.fetch(
+        f"WITH penstock_listed (value) AS ({listed}) "
+        f"SELECT {dialect.bound_text(tag, 'value')} AS bound FROM ({chosen}) AS d ORDER BY value",
+        subject,
+    )
+    check_distinct(subject, len(values), limit)
+    bounds = tuple(Bound(tag, text) for (text,) in values)
+    try:
+        for each in bounds[:1]:
+            dialect.bounded(key, each)
+    except PlanningError:
+        raise PlanningError(f"{subject}: no condition can name values of type {tag}") from None
+    return bounds
+
+
+def check_one_column(width: int) -> None:
+    """
+    Raises:
+        PlanningError: a query for the values of a key has more columns, or none.
+    """
+    if width != 1:
+        raise PlanningError(f"--values-query: expected one column, found {width}")
+
+
+def check_distinct(subject: str, count: int, limit: int) -> None:
+    if count > limit:
+        raise PlanningError(
+            f"{subject}: more than {limit:,} distinct values; expected a key with fewer, or "
+            "--strategy range or hash"
+        )
+
+
+def misplaced(session: Session, key: Key, bounds: Sequence[Bound]) -> int | None:
+    """See `SourceCatalog.misplaced`."""
+    dialect = session.dialect
+    texts = [dialect.collated(key, bound.type, dialect.bound(bound)) for bound in bounds]
+    # A comparison with NULL, which some casts make of a text, is no proof.
+    tests = [f"CASE WHEN {low} < {high} THEN 0 ELSE 1 END" for low, high in pairwise(texts)]
+    for first in range(0, len(tests), MOST_TESTS):
+        listed = ", ".join(tests[first : first + MOST_TESTS])
+        (found,) = session.fetch(f"SELECT {listed}", f"--key {key.text}: bounds")
+        for place, fails in enumerate(found, first + 1):
+            if fails:
+                return place
+    return None
+
+
+def ranked(session: Session, key: Key, tag: str, texts: Sequence[str]) -> tuple[RankedBound, ...]:
+    """See `SourceCatalog.ranked`."""
+    if not texts:
+        return ()
+    dialect = session.dialect
+    listed = " UNION ALL ".join(
+        f"SELECT {place}, {_value(session, key, tag, text)}, {_is_exact(session, tag, text)}"
+        for place, text in enumerate(texts)
+    )
+    found = session.fetch(
+        f"WITH penstock_written (place, value, exact) AS ({listed}) "
+        f"SELECT {dialect.bound_text(tag, 'value')}, dense_rank() OVER (ORDER BY value), exact "
+        "FROM penstock_written ORDER BY place",
+        f"--key {key.text}: bounds",
+    )
+    return tuple(
+        RankedBound(Bound(tag, _plain(tag, text)), rank, bool(exact)) for text, rank, exact in found
+    )
+
+
+def _plain(tag: str, text: str) -> str:
+    """Values of one list share a scale, which adds zeros."""
+    return text.rstrip("0").rstrip(".") if tag == "numeric" and "." in text else text
+
+
+def _value(session: Session, key: Key, tag: str, text: str) -> str:
+    try:
+        return session.dialect.collated(key, tag, session.dialect.bound(Bound(tag, text)))
+    except PlanningError as error:
+        raise PlanningError(f"--key {key.text}: {error.message}") from error
+
+
+def _is_exact(session: Session, tag: str, text: str) -> str:
+    if tag != "date":
+        return "1"
+    # A cast to a date cuts the time of day off without a word.
+    date, time = (session.dialect.bound(Bound(name, text)) for name in ("date", "timestamp"))
+    midnight = session.dialect.cast(date, session.dialect.types["timestamp"])
+    return f"CASE WHEN {midnight} = {time} THEN 1 ELSE 0 END"  # a condition is not always a value

@@ -1,0 +1,1 @@
+"""Definitions of tables: from a model to statements."""

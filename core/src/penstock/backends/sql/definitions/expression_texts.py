@@ -1,0 +1,267 @@
+"""Trees of `expressions` as the text of a database: only what means the same there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from penstock.backends.sql.definitions.expressions import (
+    BOOLEAN,
+    BYTES,
+    DATE,
+    MOMENT,
+    NUMBER,
+    TEXT,
+    TIMESTAMP,
+    UUID,
+    Node,
+    Untranslatable,
+)
+from penstock.backends.sql.dialect import (
+    CHARACTERS,
+    LOWER,
+    NEW_UUID,
+    NOW,
+    OCTETS,
+    TODAY,
+    UPPER,
+    UTC_NOW,
+    Dialect,
+)
+
+INTEGER, DECIMAL = "integer", "decimal"
+_NUMBERS = (INTEGER, DECIMAL, "float")
+_COMPARED = ("=", "<>", "<", "<=", ">", ">=")
+_TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_ORDERED = (*_NUMBERS, DATE, TIMESTAMP, MOMENT)
+_DAY = re.compile(r"\d{4}-\d\d-\d\d")
+_CLOCK = re.compile(r"\d{4}-\d\d-\d\d(?:[ T]\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?)?")
+_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_DIGITS = re.compile(r"-?(?:\d+\.?\d*|\.\d+)")
+
+
+def written_default(node: Node, kind: str, dialect: Dialect) -> str | None:
+    """A default of a column, in parentheses if the database wants them; None where the column
+    cannot have it.
+
+    Parameters:
+        kind: what the column holds.
+    """
+    try:
+        if node[0] == "call":
+            return _moment(node[1], kind, dialect)
+        if node[0] == "value":
+            return dialect.default(_literal(node, kind, dialect), kind)
+        text, found = _Writer({}, dialect).value(node)
+        if found != kind and not {found, kind} <= {INTEGER, DECIMAL}:
+            return None
+        return text if text.startswith("(") else f"({text})"
+    except Untranslatable:
+        return None
+
+
+def _moment(function: str, kind: str, dialect: Dialect) -> str | None:
+    if kind not in ((UUID,) if function == NEW_UUID else (DATE, TIMESTAMP, MOMENT)):
+        return None
+    if function == TODAY and kind != DATE:
+        return None
+    # A moment is the same one in every zone.
+    if (function, kind) == (UTC_NOW, MOMENT):
+        function = NOW
+    if (function, kind) == (NOW, DATE) and TODAY in dialect.functions:
+        function = TODAY
+    return dialect.functions.get(function)
+
+
+def written_check(node: Node, kinds: Mapping[str, str], dialect: Dialect) -> str | None:
+    """A test of a row; None where it would mean something else.
+
+    Parameters:
+        kinds: what the table's columns hold; those that are not there cannot be tested.
+    """
+    try:
+        return _Writer(kinds, dialect).test(node)
+    except Untranslatable:
+        return None
+
+
+def written_value(node: Node, kind: str, kinds: Mapping[str, str], dialect: Dialect) -> str | None:
+    """What a column is computed by; None where its values could differ.
+
+    Parameters:
+        kind: what the column holds.
+        kinds: what the columns hold that it may be computed from.
+    """
+    try:
+        text, found = _Writer(kinds, dialect, exact=True).value(node)
+    except Untranslatable:
+        return None
+    alike = found == kind or {found, kind} <= {INTEGER, DECIMAL}
+    return text if alike else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Writer:
+    """
+    Parameters:
+        exact: nothing that depends on a collation: not the case of texts.
+    """
+
+    kinds: Mapping[str, str]
+    dialect: Dialect
+    exact: bool = False
+
+    # Tests
+
+    def test(self, node: Node) -> str:
+        name, *parts = node
+        if name in ("and", "or"):
+            return "(" + f" {name.upper()} ".join(map(self.test, parts)) + ")"
+        if name == "not":
+            return f"NOT ({self.test(parts[0])})"
+        if name == "null":
+            return f"{self.value(parts[0])[0]} IS NULL"
+        if name == "like":
+            value, kind = self.value(parts[0])
+            if kind != TEXT or parts[0][0] == "value":
+                raise Untranslatable
+            return self.dialect.liked(value, self.dialect.literal(parts[1]))
+        if name == "column":
+            return self._truth(*self.value(node))
+        if name in _COMPARED or name == "in":
+            if parts[0][0] == "value":
+                if name == "in" or parts[1][0] == "value":
+                    raise Untranslatable
+                return self._comparison(_TURNED.get(str(name), str(name)), parts[1], parts[:1])
+            return self._comparison(name, parts[0], parts[1:])
+        raise Untranslatable
+
+    def _truth(self, value: str, kind: str) -> str:
+        if kind == BOOLEAN:
+            return f"{value} = {self.dialect.truth[1]}"
+        if kind == INTEGER:
+            return f"{value} <> 0"
+        raise Untranslatable
+
+    def _comparison(self, sign: str, left: Node, others: Sequence[Node]) -> str:
+        value, kind = self.value(left)
+        # Every collation has its own order, and databases order UUIDs differently.
+        if kind not in _ORDERED and sign not in ("=", "<>", "in"):
+            raise Untranslatable
+        if kind == TEXT:
+            if self.exact:
+                raise Untranslatable
+            value = self.dialect.exactly(value)
+        if sign == "in":
+            listed = ", ".join(_literal(other, kind, self.dialect) for other in others)
+            return f"{value} IN ({listed})"
+        if others[0][0] == "value":
+            return f"{value} {sign} {_literal(others[0], kind, self.dialect)}"
+        other, its = self.value(others[0])
+        if kind != its and not {kind, its} <= set(_NUMBERS):
+            raise Untranslatable
+        return f"{value} {sign} {other}"
+
+    # Values
+
+    def value(self, node: Node) -> tuple[str, str]:
+        """A value, and what it is."""
+        name, *parts = node
+        if name == "value":
+            kind = self._kind(parts[0], parts[1])
+            return _literal(node, kind, self.dialect), kind
+        if name == "column":
+            if not self.kinds.get(parts[0]):
+                raise Untranslatable
+            return self.dialect.ident(parts[0]), self.kinds[parts[0]]
+        if name == "plus":
+            kinds = {self.value(part)[1] for part in parts}
+            return self.value(["concat" if TEXT in kinds else "+", *parts])
+        if name in ("+", "-", "*"):
+            return self._computed(name, parts)
+        if name in ("integer", "number", "as text"):
+            wanted = {"integer": (INTEGER,), "number": (INTEGER, DECIMAL), "as text": (TEXT,)}[name]
+            value, kind = self.value(parts[0])
+            if kind not in wanted:
+                raise Untranslatable
+            return value, DECIMAL if name == "number" else kind
+        if name == "concat":
+            texts = [self.value(part) for part in parts]
+            if any(kind != TEXT for _, kind in texts):
+                raise Untranslatable
+            return f"({self.dialect.joined([text for text, _ in texts])})", TEXT
+        if name == "coalesce":
+            return self._first(parts)
+        if name in (CHARACTERS, OCTETS, LOWER, UPPER):
+            return self._of_text(name, parts[0])
+        # A test, or the time, which the rows of a table cannot be held to.
+        raise Untranslatable
+
+    @staticmethod
+    def _kind(of: str, text: str) -> str:
+        if of == NUMBER:
+            return INTEGER if text.lstrip("-").isdigit() else DECIMAL
+        if of == TEXT:
+            return TEXT
+        raise Untranslatable
+
+    def _computed(self, sign: str, parts: Sequence[Node]) -> tuple[str, str]:
+        (one, first), (other, second) = (self.value(part) for part in parts)
+        if not {first, second} <= {INTEGER, DECIMAL}:
+            raise Untranslatable
+        if first == second == INTEGER:
+            if any(part[0] != "value" for part in parts):
+                # Some databases would compute in four bytes, or two.
+                one = self.dialect.wide(one)
+            return f"({one} {sign} {other})", INTEGER
+        return f"({one} {sign} {other})", DECIMAL
+
+    def _first(self, parts: Sequence[Node]) -> tuple[str, str]:
+        kinds = [self.value(part)[1] for part in parts if part[0] != "value"]
+        if not kinds or any(kind != kinds[0] for kind in kinds):
+            raise Untranslatable
+        values = [
+            _literal(part, kinds[0], self.dialect) if part[0] == "value" else self.value(part)[0]
+            for part in parts
+        ]
+        return f"coalesce({', '.join(values)})", kinds[0]
+
+    def _of_text(self, function: str, node: Node) -> tuple[str, str]:
+        written = self.dialect.calls.get(function)
+        value, kind = self.value(node)
+        if written is None or kind != TEXT or (self.exact and function in (LOWER, UPPER)):
+            raise Untranslatable
+        return f"{written}({value})", TEXT if function in (LOWER, UPPER) else INTEGER
+
+
+def _literal(node: Node, kind: str, dialect: Dialect) -> str:
+    if node[0] != "value":
+        raise Untranslatable
+    _, of, text = node
+    if kind in _NUMBERS and of in (NUMBER, TEXT) and _DIGITS.fullmatch(text):
+        return str(text)
+    if kind == INTEGER and of == BOOLEAN:
+        return str(int(text == "true"))
+    if kind == BOOLEAN and text.lower() in ("0", "1", "true", "false"):
+        return dialect.truth[text.lower() in ("1", "true")]
+    if kind == BYTES and of == BYTES:
+        return dialect.binary(text)
+    if of == TEXT and (
+        kind == TEXT
+        or (kind == UUID and _UUID.fullmatch(text))
+        or (kind == DATE and _DAY.fullmatch(text) and _is_there(text))
+        or (kind == TIMESTAMP and _CLOCK.fullmatch(text) and _is_there(text))
+    ):
+        return dialect.literal(text)
+    raise Untranslatable
+
+
+def _is_there(moment: str) -> bool:
+    """Whether all databases have it: some have zero for a year, a month or a day, too."""
+    try:
+        datetime.fromisoformat(moment)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,69 @@
+"""Foreign keys that are made when all tables are loaded, and dropped before one is made again."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from penstock.backends.sql.definitions.definition import KINDS
+from penstock.backends.sql.dialect import CatalogDialect
+from penstock.backends.sql.session import Session
+from penstock.model.plans import Step
+from penstock.model.tables import NotCopied, TableRef
+
+REFER, UNLINK, RELINK = "refer ", "unlink ", "link again "
+"""Prefixes of step ids."""
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignKeyChange:
+    table: TableRef
+    """Whose constraint it is."""
+    name: str
+    definition: str = ""
+    """From FOREIGN KEY on."""
+    target: TableRef | None = None
+    """The table that it refers to, where it can be made."""
+    kind: str = REFER
+
+    @classmethod
+    def of(cls, step: Step) -> ForeignKeyChange | None:
+        """None for a step of another kind."""
+        for kind in (REFER, UNLINK, RELINK):
+            if step.id.startswith(kind):
+                schema, table, name = json.loads(step.done)
+                return cls(TableRef(schema, table), name, kind=kind)
+        return None
+
+    def step(self, dialect: CatalogDialect) -> Step:
+        """It is made where that can be; else the run is done without it, and says so."""
+        drops = self.kind == UNLINK
+        what = {REFER: "add", UNLINK: "drop", RELINK: "restore"}[self.kind]
+        return Step(
+            f"{self.kind}{self.table} {self.name}",
+            f"{what} foreign key {self.name} of {self.table}",
+            dialect.foreign_key_dropped(self.table, self.name) if drops else self._made(dialect),
+            after=not drops,
+            # After the indexes, of which it uses one.
+            rank=1,
+            instead=None if drops else self.not_copied(dialect),
+            done=json.dumps([self.table.schema, self.table.name, self.name]),
+        )
+
+    def _made(self, dialect: CatalogDialect) -> str:
+        return dialect.foreign_key_made(self.table, self.name, self.definition)
+
+    def not_copied(self, dialect: CatalogDialect) -> NotCopied:
+        remedy = f"{self._made(dialect)};"
+        return NotCopied(KINDS["FOREIGN KEY"], self.name, remedy, str(self.table))
+
+    def is_there(self, session: Session) -> bool:
+        place = session.dialect.placeholder
+        found = session.fetch(
+            "SELECT 1 FROM information_schema.table_constraints"
+            f" WHERE table_schema = {place(1)} AND table_name = {place(2)}"
+            f" AND constraint_name = {place(3)} AND constraint_type = 'FOREIGN KEY'",
+            f"table {self.table}",
+            [self.table.schema, self.table.name, self.name],
+        )
+        return bool(found)

@@ -1,0 +1,78 @@
+"""A table that is not there, made like the source's by a mode that loads what it finds.
+
+Several runs may find it missing at once, such as those of two days: one of them makes it, whole,
+and the others see that it has what they were planned for. Nothing is dropped.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from penstock.backends.api.facts import LoadRequest
+from penstock.backends.sql.catalog.relations import TYPE, read_relations
+from penstock.backends.sql.session import Session
+from penstock.errors import Diagnosis, PlanningError, TargetChanged
+from penstock.model.plans import Step
+from penstock.model.tables import Column, TableRef
+
+MAKE = "make"
+"""The id of the step that makes a table where it is not there."""
+
+
+def check_not_asked(request: LoadRequest) -> None:
+    """
+    Raises:
+        PlanningError: an option is given that changes a table which is there.
+    """
+    for flag, asked in (
+        ("--unlogged", request.unlogged),
+        ("--indexes defer", request.indexes == "defer"),
+    ):
+        if asked:
+            raise PlanningError(
+                f"{flag}: {request.target} is not there, and --mode {request.mode} makes it with "
+                f"its indexes, for others that may load it too; expected --mode recreate {flag}, "
+                f"or no {flag.split()[0]}"
+            )
+
+
+def make_step(table: TableRef, statements: Sequence[str], columns: Sequence[Column]) -> Step:
+    """
+    Parameters:
+        statements: make the table, and complete it.
+        columns: as they were planned.
+    """
+    planned = {column.name: str(column.traits[TYPE]) for column in columns}
+    name = f"create {table}, where it is not there"
+    return Step(MAKE, name, ";\n".join(statements), done=json.dumps(planned))
+
+
+def make(session: Session, step: Step, table: TableRef) -> None:
+    """Do such a step. No other run does one at the same time, or else the server makes one table of
+    a name.
+
+    Raises:
+        TargetChanged: somebody else has made the table since the run was planned, with other
+            columns.
+    """
+    if table not in read_relations(session):
+        session.run(step.statement)
+    planned: dict[str, str] = json.loads(step.done)
+    listed = ", ".join(map(session.dialect.ident, planned))
+    changed = (
+        f"target: {table} was made by somebody else since the run was planned, with other columns: "
+    )
+    try:
+        described = session.describe(f"SELECT {listed} FROM {session.table(table)}", f"{table}")
+    except PlanningError as error:
+        raise TargetChanged(f"{changed}{error.message}", error.diagnosis) from error
+    differing = [
+        f"{name} {planned[name]}, found {type_}"
+        for name, (_, type_) in zip(planned, described, strict=True)
+        if str(type_) != planned[name]
+    ]
+    if differing:
+        raise TargetChanged(
+            f"{changed}expected {'; '.join(differing)}; start a new run", Diagnosis(side="target")
+        )

@@ -1,0 +1,501 @@
+"""A table's model in the words of another dialect: what is made, and what is listed with the
+statement that a person would write.
+
+Keys are not rendered here, since a mode may need one to find rows; see `TargetTables.besides`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from penstock.backends.api.facts import Siblings
+from penstock.backends.sql.definitions.expression_texts import (
+    written_check,
+    written_default,
+    written_value,
+)
+from penstock.backends.sql.dialect import Dialect
+from penstock.model.plans import Step
+from penstock.model.table_model import (
+    ACTIONS,
+    ARRAY,
+    COMMENTS,
+    DEFAULTS,
+    ENUM,
+    GENERATED,
+    IDENTITIES,
+    INCLUDED,
+    INDEX_ORDERS,
+    JSON,
+    ON_UPDATES,
+    PARTITIONING,
+    CheckModel,
+    ColumnModel,
+    Expression,
+    ForeignKeyModel,
+    Identity,
+    IndexModel,
+    TableModel,
+    left_check,
+    left_comment,
+    left_foreign_key,
+    left_index,
+    left_of_column,
+)
+from penstock.model.tables import NotCopied, Relation, TableRef
+
+_SHORT = ("boolean", "integer", "decimal", "float", "date", "time", "timestamp", "moment", "uuid")
+"""What any index can hold."""
+
+
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """A check or an index."""
+
+    name: str
+    """A check's may be its text, where the database names it."""
+    text: str
+    """From CHECK on; of an index from its columns on, in parentheses."""
+    left: NotCopied
+    """What stands for it where it is not made after all."""
+    columns: tuple[str, ...] = ()
+    kind: str = ""
+    """Of an index: `UNIQUE`, `FULLTEXT`, `SPATIAL`; empty for any other."""
+    inline: str = ""
+    """A check as a part of the statement that makes the table."""
+
+    def step(self, kind: str, table: TableRef, rank: int) -> Step:
+        """The step that makes it once the table is loaded; a run whose server refuses it is done
+        without it, and says so."""
+        statement = self.left.remedy.removesuffix(";")
+        what = f"make {kind} {self.name} of {table}"
+        return Step(f"{kind} {self.name}", what, statement, True, rank, instead=self.left)
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignKey:
+    name: str
+    columns: tuple[str, ...]
+    target: TableRef | None
+    """The target's table that it refers to; None: it is not copied with this one."""
+    definition: str
+    """From FOREIGN KEY on."""
+    left: NotCopied
+    itself: bool = False
+
+
+@dataclass(slots=True)
+class Rendered:
+    columns: dict[str, str] = field(default_factory=dict)
+    """What follows the types of some columns."""
+    numbered: list[str] = field(default_factory=list)
+    """Columns that the server numbers."""
+    sequences: dict[str, Identity] = field(default_factory=dict)
+    """Columns that a sequence will number."""
+    checks: list[Clause] = field(default_factory=list)
+    indexes: list[Clause] = field(default_factory=list)
+    foreign_keys: list[ForeignKey] = field(default_factory=list)
+    comments: list[str] = field(default_factory=list)
+    """Statements, where comments are not a part of the others."""
+    options: list[str] = field(default_factory=list)
+    """What follows the columns in the statement that makes the table."""
+    left: list[NotCopied] = field(default_factory=list)
+    """What is not made."""
+    warnings: list[str] = field(default_factory=list)
+
+    @staticmethod
+    def nothing(model: TableModel, table: TableRef) -> Iterator[NotCopied]:
+        """What stands for all of a model but its keys."""
+        for item in replace(model, keys=()).unmade():
+            yield replace(item, table=str(table))
+
+
+@dataclass(frozen=True, slots=True)
+class Rendering:
+    """
+    Parameters:
+        dialect: of the target.
+        source: the table that the model is of.
+        table: the one that is made.
+        kinds: what its columns hold, see `expressions`; of columns that it lacks nothing is made.
+        siblings: the tables that are copied with it.
+        unindexed: columns that no index can have.
+        types: of the columns that are made.
+        guarded: columns whose own types refuse what those of the source do.
+        computed: columns that the target computes, see `computed_columns`.
+        at_once: all is made before the table is loaded, so nothing that may refuse rows which the
+            source has.
+        bare: nothing is made that slows a load down: no checks, no indexes.
+        own: the source's words are the target's own.
+        lacks: columns that such words may speak of, and the table has not.
+    """
+
+    dialect: Dialect
+    source: Relation
+    table: TableRef
+    kinds: Mapping[str, str]
+    siblings: Siblings = field(default_factory=Siblings)
+    unindexed: Collection[str] = ()
+    types: Mapping[str, str] = field(default_factory=dict)
+    guarded: Collection[str] = ()
+    computed: Mapping[str, str] = field(default_factory=dict)
+    at_once: bool = False
+    bare: bool = False
+    own: bool = False
+    lacks: Collection[str] = ()
+
+    def of(self, model: TableModel) -> Rendered:
+        return replace(self, kinds=_meant(self.kinds, model))._of(model)
+
+    def _of(self, model: TableModel) -> Rendered:
+        found = Rendered()
+        for column in model.columns:
+            if column.name in self.kinds:
+                self._column(column, found)
+        for check in model.checks:
+            self._check(check, found)
+        for index in model.indexes:
+            self._index(index, found)
+        for foreign_key in model.foreign_keys:
+            self._foreign_key(foreign_key, found)
+        if model.comment:
+            self._comment("", model.comment, left_comment(model.comment), found)
+        if model.partitioning:
+            remedy = f"ALTER TABLE {self._named} {model.partitioning};" * self.own
+            found.left.append(NotCopied(PARTITIONING, model.partitioning, remedy))
+        # What was left of other columns is left, whatever the table has.
+        found.left = [replace(item, table=str(self.table)) for item in found.left]
+        return found
+
+    @property
+    def _named(self) -> str:
+        return self.dialect.table(self.table)
+
+    # Columns
+
+    def _column(self, column: ColumnModel, found: Rendered) -> None:
+        name, kind = column.name, self.kinds[column.name]
+        left = left_of_column(column)
+        suffix = ""
+        type_ = self.types.get(name, "")
+        if column.identity is not None:
+            suffix = self._numbered(column, kind, left[IDENTITIES], found)
+        elif column.default is not None:
+            # JSON is a text as far as a literal goes, and so is the label of an enum type.
+            held = kind or "text" * (column.type.kind in (JSON, ENUM))
+            default = column.default.text
+            if not self.own:
+                default = self._default(column.default, held, type_)
+            suffix = f"DEFAULT {default}" if default else ""
+            if not default:
+                text = column.default.text
+                remedy = self.dialect.default_set(self.table, name, text) or self._only_with_table(
+                    f"{self.dialect.ident(name)} {type_} DEFAULT {text}"
+                )
+                found.left.append(replace(left[DEFAULTS], remedy=_ended(remedy)))
+        if column.on_update is not None:
+            moment = column.on_update.text
+            if not self.own:
+                moment = self._default(column.on_update, kind, type_)
+            more = self.dialect.set_on_update(moment) if moment else ""
+            suffix = f"{suffix} {more}".strip()
+            if not more:
+                found.left.append(left[ON_UPDATES])
+        if column.generated is not None:
+            computed = self.computed.get(name)
+            suffix = self.dialect.generated(computed) if computed else suffix
+            if not computed:
+                own = column.generated.expression.text
+                remedy = self.dialect.generated_made(self.table, name, column.native, own)
+                found.left.append(replace(left[GENERATED], remedy=_ended(remedy)))
+        if column.comment:
+            inline = self.dialect.commented(column.comment)
+            suffix = f"{suffix} {inline}".strip()
+            if not inline:
+                self._comment(name, column.comment, left[COMMENTS], found)
+        if suffix:
+            found.columns[name] = suffix
+        if not self.own and (test := self._held(column, kind)):
+            self._check(CheckModel("", Expression("", test)), found)
+
+    def _numbered(self, column: ColumnModel, kind: str, left: NotCopied, found: Rendered) -> str:
+        name, identity, dialect = column.name, column.identity, self.dialect
+        assert identity is not None
+        suffix, number = "", kind in ("integer", "decimal")
+        if number and dialect.has_sequences and not self.at_once:
+            found.sequences[name] = identity
+        elif number and (not column.nullable or dialect.numbers_nullable):
+            # Most databases that number a column themselves refuse NULL there.
+            suffix = dialect.numbered(identity.first, identity.step)
+        if suffix:
+            found.numbered.append(name)
+        if suffix or name in found.sequences:
+            if identity.always and not dialect.refuses_numbers:
+                found.left.append(replace(left, name=f"{name}: ALWAYS"))
+            return suffix
+        type_ = self.types.get(name, "")
+        remedy = dialect.identity_made(self.table, name, type_, identity)
+        found.left.append(replace(left, remedy=_ended(remedy)))
+        return ""
+
+    def _held(self, column: ColumnModel, kind: str) -> list[object] | None:
+        """The tree of a check for what the source's type refuses, and the target's does not."""
+        named = ["column", column.name]
+        if column.name in self.guarded:
+            return None
+        if column.type.kind == ENUM and column.type.labels and kind == "text":
+            return ["in", named, *(["value", "text", label] for label in column.type.labels)]
+        if column.type.unsigned and kind in ("integer", "decimal", "float"):
+            return [">=", named, ["value", "number", "0"]]
+        return None
+
+    def _default(self, expression: Expression, kind: str, type_: str) -> str:
+        """Empty where the target has none that means the same."""
+        if expression.meaning is None:
+            return ""
+        written = written_default(expression.meaning, kind, self.dialect)
+        return self.dialect.fitting(written, type_) if written is not None else ""
+
+    def _comment(self, column: str, text: str, left: NotCopied, found: Rendered) -> None:
+        """Of the table, where no column is named."""
+        option = "" if column else self.dialect.table_commented(text)
+        statement = self.dialect.comment_made(self.table, column, text)
+        if option:
+            found.options.append(option)
+        elif statement:
+            found.comments.append(statement)
+        else:
+            found.left.append(left)
+
+    # Constraints and indexes
+
+    def _check(self, check: CheckModel, found: Rendered) -> None:
+        text = None
+        if self.own and self._holds(check.test.text):
+            text = check.test.text
+        elif check.enforced and check.test.meaning is not None:
+            text = written_check(check.test.meaning, self.kinds, self.dialect)
+        left = left_check(check)
+        if text is None:
+            remedy = self._check_made(check.name, check.test.text)
+            found.left.append(replace(left, remedy=_ended(remedy)))
+            return
+        if not check.test.text:
+            left = replace(left, name=text)
+        name = check.name
+        if self.dialect.checks_with_table and not name:
+            name = f"{self.table.name}_check{len(found.checks) + 1}"
+        called = self._called(name, text, found, alone=True) if name else ""
+        left = self._with(left, self._check_made(called, text))
+        tested = text if self.own else self.dialect.test(text)
+        written = f"CHECK ({tested})" + " NOT ENFORCED" * (not check.enforced)
+        inline = f"CONSTRAINT {self.dialect.ident(called)} {written}"
+        clause = Clause(called or text, written, left, inline=inline)
+        risky = self.at_once and not self.own
+        if risky or self.bare or not self.dialect.has_checks:
+            found.left.append(clause.left)
+        else:
+            found.checks.append(clause)
+
+    def _check_made(self, name: str, text: str) -> str:
+        if not self.dialect.has_checks:
+            return ""
+        made = self.dialect.check_made(self.table, name, text)
+        return made or self._only_with_table(f"CHECK ({text})")
+
+    def _only_with_table(self, clause: str) -> str:
+        """Instead of a statement, where only a new table takes it."""
+        return f"-- in CREATE TABLE {self._named}: {clause}"
+
+    def _index(self, index: IndexModel, found: Rendered) -> None:
+        left, dialect = left_index(index), self.dialect
+        called = self._called(index.name, "", found)
+        kind = "UNIQUE" if index.unique else dialect.index_kinds.get(index.method, "")
+        remedy = f"CREATE {f'{kind} INDEX'.lstrip()} {dialect.ident(called)} ON {self._named}"
+        if self.own:
+            left = self._with(left, f"{remedy} {index.text}" * dialect.has_indexes)
+            clause = Clause(called, index.text, left, index.columns, kind)
+            if dialect.has_indexes and self._holds(index.text):
+                found.indexes.append(clause)
+            else:
+                found.left.append(left)
+            return
+        whole = bool(index.columns) and self.kinds.keys() >= set(index.columns)
+        plain, test = whole and not index.method, None
+        if plain and index.predicate is not None:
+            if index.predicate.meaning is not None and dialect.indexes_some:
+                test = written_check(index.predicate.meaning, self.kinds, dialect)
+            plain = test is not None
+        if not plain or not dialect.has_indexes:
+            text = index.text
+            if whole and index.predicate is None:
+                text = f"({', '.join(map(dialect.ident, index.columns))})"
+            found.left.append(self._with(left, f"{remedy} {text}" if dialect.has_indexes else ""))
+            return
+        descending = index.descending if dialect.descends else ()
+        parts = [dialect.index_part(each, self.types.get(each, "")) for each in index.columns]
+        begins = parts != list(map(dialect.ident, index.columns))
+        orders = [" DESC" * (name in descending) for name in index.columns]
+        text = f"({', '.join(map(''.join, zip(parts, orders, strict=True)))})"
+        included = index.included if dialect.includes else ()
+        if included:
+            text += f" INCLUDE ({', '.join(map(dialect.ident, included))})"
+        if test is not None:
+            text += f" WHERE {test}"
+        left = self._with(left, f"{remedy} {text}")
+        clause = Clause(called, text, left, index.columns, kind)
+        kept_out = set(self.unindexed) & set(index.columns)
+        risky = any(self.kinds[each] not in _SHORT for each in index.columns) or index.unique
+        # The beginnings of texts are equal where the texts are not.
+        if kept_out or self.bare or (self.at_once and risky) or (begins and index.unique):
+            found.left.append(clause.left)
+            return
+        found.indexes.append(clause)
+        for kind, wanted, made in (
+            (INDEX_ORDERS, index.descending, descending),
+            (INCLUDED, index.included, included),
+        ):
+            if len(made) < len(wanted):
+                found.left.append(NotCopied(kind, f"{index.name}: {', '.join(wanted)}"))
+
+    def _foreign_key(self, foreign_key: ForeignKeyModel, found: Rendered) -> None:
+        dialect, left = self.dialect, left_foreign_key(foreign_key)
+        itself = foreign_key.target == self.source
+        target = self.table if itself else self.siblings.targets.get(foreign_key.target)
+        definition, lacks = referring(dialect, foreign_key, target or foreign_key.target)
+        called = self._called(foreign_key.name, definition, found, alone=True)
+        remedy = dialect.foreign_key_made(self.table, called, definition)
+        if not remedy and dialect.has_foreign_keys:
+            left = self._with(left, self._only_with_table(definition))
+        else:
+            left = self._with(left, remedy)
+        made = self.kinds.keys() >= set(foreign_key.columns) and target is not None
+        if made and remedy and foreign_key.checked and not self.at_once:
+            found.foreign_keys.append(
+                ForeignKey(called, foreign_key.columns, target, definition, left, itself)
+            )
+            found.left += lacks
+        else:
+            found.left.append(left)
+
+    def _holds(self, text: str) -> bool:
+        """Whether all columns are there that a text in the target's own words speaks of."""
+        return not any(self.dialect.ident(name) in text for name in self.lacks)
+
+    def _with(self, left: NotCopied, remedy: str) -> NotCopied:
+        return replace(left, remedy=_ended(remedy), table=str(self.table))
+
+    def _called(self, name: str, text: str, found: Rendered, *, alone: bool = False) -> str:
+        """A name that the target takes.
+
+        Parameters:
+            alone: it is a constraint's, which belongs to its table in some databases; then the
+                table's name need not be a part of it.
+        """
+        alone = self.own or (alone and self.dialect.constraints_by_table)
+        word = rf"(?<![a-z0-9]){re.escape(self.table.name)}(?![a-z0-9])"
+        if not alone and not re.search(word, name):
+            name = f"{self.table.name}_{name}"
+        called = shortened(name, self.dialect.longest_name, text)
+        if called != name:
+            found.warnings.append(
+                f"{name} is called {called}: names have at most {self.dialect.longest_name} bytes"
+            )
+        return called
+
+
+def referring(
+    dialect: Dialect, foreign_key: ForeignKeyModel, target: TableRef
+) -> tuple[str, list[NotCopied]]:
+    """A foreign key from FOREIGN KEY on, and what the database has not of it.
+
+    Parameters:
+        target: the table that it is to refer to.
+    """
+    listed = ", ".join(map(dialect.ident, foreign_key.columns))
+    others = ", ".join(map(dialect.ident, foreign_key.referenced))
+    words = [f"FOREIGN KEY ({listed}) REFERENCES {dialect.table(target)} ({others})"]
+    lacks = []
+    for event in ("DELETE", "UPDATE"):
+        action = foreign_key.on_delete if event == "DELETE" else foreign_key.on_update
+        written = dialect.referential(event, action)
+        words += [f"ON {event} {written}"] * bool(written)
+        if action and not written:
+            lacks.append(NotCopied(ACTIONS, f"{foreign_key.name}: ON {event} {action}"))
+    if foreign_key.deferrable:
+        deferrable = "DEFERRABLE" + " INITIALLY DEFERRED" * foreign_key.deferred
+        if dialect.defers:
+            words.append(deferrable)
+        else:
+            lacks.append(NotCopied(ACTIONS, f"{foreign_key.name}: {deferrable}"))
+    return " ".join(words), lacks
+
+
+def _meant(kinds: Mapping[str, str], model: TableModel) -> dict[str, str]:
+    """What columns hold; empty of what is a text in the target alone, and means more."""
+    hidden = {each.name for each in model.columns if each.type.kind in (ARRAY, JSON)}
+    return {
+        name: "" if name in hidden and not kind.startswith("list") else kind
+        for name, kind in kinds.items()
+    }
+
+
+def computed_columns(
+    model: TableModel, kinds: Mapping[str, str], dialect: Dialect
+) -> dict[str, str]:
+    """Columns that the target can compute as the source does, and the text of their values.
+
+    Parameters:
+        kinds: what the columns of the target's table hold, see `expressions`.
+    """
+    if not dialect.generated("1"):
+        return {}
+    # Not from one another: few databases can do that.
+    kinds = _meant(kinds, model)
+    stored = {each.name for each in model.columns if each.generated is None}
+    plain = {name: kind for name, kind in kinds.items() if name in stored}
+    found = {}
+    for column in model.columns:
+        meaning = column.generated.expression.meaning if column.generated is not None else None
+        if meaning is None or column.name not in kinds:
+            continue
+        text = written_value(meaning, kinds[column.name], plain, dialect)
+        if text is not None:
+            found[column.name] = text
+    return found
+
+
+def shortened(name: str, most: int, text: str = "") -> str:
+    """A name of so many bytes at most: the beginning, and a digest of what was cut.
+
+    Parameters:
+        text: what tells it from others that begin alike.
+    """
+    if len(name.encode()) <= most:
+        return name
+    digest = "_" + hashlib.sha256(f"{name}{text}".encode()).hexdigest()[:8]
+    return name.encode()[: most - len(digest)].decode(errors="ignore") + digest
+
+
+def steps_of(
+    rendered: Rendered, table: TableRef, first: int = 0, *, with_table: bool = False
+) -> Iterator[Step]:
+    """The steps that make checks and indexes once the table is loaded.
+
+    Parameters:
+        first: the rank of the first one. Each has a rank of its own: they lock the table.
+        with_table: checks were made with it.
+    """
+    clauses: Sequence[tuple[str, Clause]] = [
+        *(("check", clause) for clause in rendered.checks if not with_table),
+        *(("index", clause) for clause in rendered.indexes),
+    ]
+    for rank, (kind, clause) in enumerate(clauses, first):
+        yield clause.step(kind, table, rank)
+
+
+def _ended(statement: str) -> str:
+    return f"{statement};" if statement else ""

@@ -1,0 +1,1 @@
+"""Loads: their plans, their transactions, and the tables that they load."""

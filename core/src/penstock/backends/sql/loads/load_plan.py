@@ -1,0 +1,353 @@
+"""Where the partitions are loaded, and the steps around it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+
+from penstock.backends.api.facts import LoadRequest
+from penstock.backends.sql.catalog.relations import beside, check_is_table, read_relations
+from penstock.backends.sql.catalog.unique_keys import DeclaredKey, UniqueKey, choose_key
+from penstock.backends.sql.definitions.definition import (
+    Besides,
+    create_steps,
+    key_clause,
+    left_alike,
+    left_unlike,
+)
+from penstock.backends.sql.definitions.foreign_keys import ForeignKeyChange
+from penstock.backends.sql.definitions.index_changes import IndexChange
+from penstock.backends.sql.definitions.making import check_not_asked
+from penstock.backends.sql.definitions.rendering import (
+    Rendered,
+    Rendering,
+    computed_columns,
+    steps_of,
+)
+from penstock.backends.sql.session import Session
+from penstock.model.plans import SWAP_STEP, LoadPlan, Step
+from penstock.model.table_model import KeyModel, TableDefinition
+from penstock.model.tables import Column, TableRef
+from penstock.spec.modes import REPLACE, UPSERT
+
+SWAP = SWAP_STEP
+"""The id of the step that puts a table in another one's place."""
+
+_GUARDING = re.compile(r"(?:enum|set)\b|.*\bunsigned\b|u(tiny|small|big|huge)?int", re.IGNORECASE)
+
+UnLinks = tuple[Sequence[Step], Sequence[Step]]
+
+
+class TargetTables:
+    """What the plan asks of the tables that are there; without more, no mode makes one, and none
+    finds rows by their keys.
+
+    Parameters:
+        definitions: the `TableDefinition.dialect` whose types and statements are the target's own.
+    """
+
+    makes_whole = True
+    """A table like another system's has keys and more of the source's, in whatever mode it is
+    made; else in mode recreate alone."""
+
+    def __init__(self, definitions: str) -> None:
+        self.definitions = definitions
+
+    def unique_keys(self, session: Session, table: TableRef) -> Sequence[UniqueKey]:
+        """The primary key first."""
+        return ()
+
+    def check_replaceable(
+        self, session: Session, table: TableRef, needs: str, remade: Collection[TableRef] = ()
+    ) -> None:
+        """Raises `PlanningError` where no other table can take its place, as an option needs it.
+
+        Parameters:
+            remade: tables whose links to it are undone.
+        """
+        return
+
+    def besides(self, session: Session, request: LoadRequest, columns: Sequence[Column]) -> Besides:
+        """What the table gets besides its columns.
+
+        Parameters:
+            request: with a definition.
+            columns: those that it is made with.
+        """
+        definition = request.definition
+        assert definition is not None
+        dialect = session.dialect
+        alike = definition.dialect == self.definitions
+        whole = request.mode.recreates or self.makes_whole
+        names = {column.name for column in columns}
+        keys = {
+            key_clause(dialect, key): key
+            for key in definition.model.keys
+            if names.issuperset(key.columns) and (alike or whole or _finds_rows(request, key))
+        }
+        refused = self.refused(session, columns, list(keys), alike=alike)
+        made = {clause: key for clause, key in keys.items() if clause not in refused}
+        warnings = [f"{clause} is not made: {why}" for clause, why in refused.items()]
+        found = Besides(tuple(made), keys=tuple(made.values()), warnings=tuple(warnings))
+        if self.is_own(session, definition):
+            left = left_alike(definition, request.source, request.target, made.values())
+            return replace(found, left=left)
+        listed = left_unlike(dialect, definition, request.target, made.values())
+        found = replace(found, left=tuple(listed))
+        model = definition.model.only(list(names))
+        kinds = self.kinds(columns)
+        if not kinds:
+            return replace(found, left=(*found.left, *Rendered.nothing(model, request.target)))
+        texts = computed_columns(model, kinds, dialect)
+        rendering = Rendering(
+            dialect,
+            request.source,
+            request.target,
+            kinds,
+            request.siblings,
+            self.unindexed(columns),
+            types={column.name: column.type for column in columns},
+            guarded=[column.name for column in columns if self.guards(column)],
+            computed={column.name: texts[column.name] for column in columns if column.generated},
+            at_once=not request.mode.loads_new_table,
+            bare=not whole,
+        )
+        return self.rendered(session, request, found, rendering.of(model))
+
+    def computing(
+        self, definition: TableDefinition, columns: Sequence[Column], asked: Collection[str]
+    ) -> Sequence[Column]:
+        """Columns of a table like another system's, of which some are computed.
+
+        Parameters:
+            asked: those that keep a type that somebody has asked for.
+        """
+        return columns
+
+    def is_own(self, session: Session, definition: TableDefinition) -> bool:
+        """Whether a definition's content is what the target itself would say."""
+        return definition.dialect == self.definitions
+
+    def rendered(
+        self, session: Session, request: LoadRequest, found: Besides, rendered: Rendered
+    ) -> Besides:
+        """What is made of another system's table, with its keys.
+
+        Parameters:
+            found: the keys alone.
+        """
+        dialect, table = session.dialect, request.target
+        steps = tuple(steps_of(rendered, table, with_table=dialect.checks_with_table))
+        with_table = [each.inline for each in rendered.checks if dialect.checks_with_table]
+        own: list[Step] = []
+        links: list[Step] = []
+        for each in rendered.foreign_keys:
+            change = ForeignKeyChange(table, each.name, each.definition, each.target)
+            # After the checks and indexes, with which it would be in each other's way.
+            link = replace(change.step(dialect), rank=len(steps) + 1)
+            (own if each.itself else links).append(link)
+        now = list(rendered.comments)
+        if not request.mode.loads_new_table:
+            now += [step.statement for step in steps]
+            steps = ()
+        return replace(
+            found,
+            constraints=(*found.constraints, *with_table),
+            complete=tuple(now),
+            after=(*steps, *own),
+            links=tuple(links),
+            columns=rendered.columns,
+            options=" ".join(rendered.options),
+            left=(*found.left, *rendered.left),
+            warnings=(*found.warnings, *rendered.warnings),
+        )
+
+    def kinds(self, columns: Sequence[Column]) -> Mapping[str, str]:
+        """What columns hold, see `expressions`; nothing where a table of another system's is made
+        with its keys alone."""
+        return {}
+
+    def guards(self, column: Column) -> bool:
+        """Whether the column's type refuses by itself negative numbers, or labels that it lacks."""
+        return bool(_GUARDING.match(column.type))
+
+    def unindexed(self, columns: Sequence[Column]) -> Collection[str]:
+        """Those that can be in no index."""
+        return ()
+
+    def refused(
+        self, session: Session, columns: Sequence[Column], clauses: Sequence[str], *, alike: bool
+    ) -> Mapping[str, str]:
+        """Which of some keys a table of such columns cannot have, and why.
+
+        Parameters:
+            alike: the source is of the same system, whose texts it compares alike.
+        """
+        return {}
+
+    def unlinked(
+        self,
+        session: Session,
+        table: TableRef,
+        remade: Collection[TableRef],
+        *,
+        own: bool = False,
+    ) -> UnLinks:
+        """The steps that drop foreign keys to a table, and those that restore what is not made
+        again.
+
+        Parameters:
+            remade: the tables whose foreign keys they are.
+            own: those of the table to itself, too.
+        """
+        return (), ()
+
+    def advanced(self, session: Session, request: LoadRequest) -> Sequence[Step]:
+        """The steps after which the columns of a table that is there go on with the numbers of the
+        source; none where the server sees to that."""
+        return ()
+
+    def deferrable(
+        self, session: Session, table: TableRef
+    ) -> tuple[Mapping[str, str], Sequence[str]]:
+        """The indexes that a table can do without while it is loaded, by name, as the catalog
+        writes them; and for people those that stay, with what needs them."""
+        return {}, ()
+
+    def like(self, session: Session, table: TableRef, beside: TableRef) -> tuple[str, list[str]]:
+        """The statement that makes an empty table like another one; and those that make, when it
+        has that one's name, what could not be there twice."""
+        raise NotImplementedError  # there is no mode swap
+
+
+def _finds_rows(request: LoadRequest, key: KeyModel) -> bool:
+    """Whether a mode that finds rows by a key needs this one."""
+    if not request.mode.merges_by_key:
+        return False
+    if request.conflict_columns is not None:
+        return set(key.columns) == set(request.conflict_columns)
+    return key.primary or not any(each.primary for each in _keys(request))
+
+
+def _keys(request: LoadRequest) -> Sequence[KeyModel]:
+    return request.definition.model.keys if request.definition is not None else ()
+
+
+def plan_load(
+    session: Session,
+    tables: TargetTables,
+    request: LoadRequest,
+    columns: Sequence[Column],
+    schema: str,
+) -> LoadPlan:
+    """
+    Parameters:
+        columns: the target's, those that are made or those that are there.
+        schema: see `LoadPlan`.
+
+    Raises:
+        PlanningError: see `TargetCatalog.plan_load`.
+    """
+    dialect = session.dialect
+    if request.mode.merges_at_end:
+        from penstock.backends.sql.loads.night import staged  # noqa: PLC0415 - seldom
+
+        mode = REPLACE if request.mode.deletes_by_partition else UPSERT
+        plan = plan_load(session, tables, replace(request, mode=mode), columns, schema)
+        return staged(dialect, plan, request)
+    there = request.target in read_relations(session)
+    besides = Besides()
+    warnings: list[str] = []
+    links: Sequence[Step] = ()
+    steps: list[Step] = []
+    table = request.target
+    if request.mode.builds_beside:
+        table = beside(request.run_id, request.target)
+    if request.definition is not None:
+        if not request.mode.loads_new_table:
+            check_not_asked(request)
+        remade = request.siblings.remade
+        if request.mode.recreates and there:
+            tables.check_replaceable(session, request.target, "--mode recreate", remade)
+        besides = tables.besides(session, request, columns)
+        if request.deletes.column:
+            mark = f"{dialect.ident(request.deletes.column)} {dialect.types['timestamptz']}"
+            besides = replace(besides, constraints=(mark, *besides.constraints))
+        warnings += besides.warnings
+        unlinked, links = tables.unlinked(session, request.target, remade)
+        steps += unlinked
+        steps += create_steps(
+            dialect,
+            table,
+            columns,
+            besides,
+            fresh=request.mode.loads_new_table,
+        )
+        steps += besides.after
+    else:
+        steps += tables.advanced(session, request)
+    if request.siblings.filled:
+        unlinked, links = tables.unlinked(
+            session, request.target, request.siblings.filled, own=True
+        )
+        steps += unlinked
+    if request.mode.truncates:
+        steps.append(Step("truncate", f"truncate {table}", dialect.emptied(table)))
+    # Of an empty table; and TRUNCATE may take in use again what was disabled.
+    if request.indexes == "defer" and not request.mode.loads_new_table:
+        steps += _defer(session, tables, table, warnings)
+    if request.mode.builds_beside:
+        steps += _swap(session, tables, request.target, table, there=there)
+    key: tuple[str, ...] = ()
+    if request.mode.merges_by_key:
+        known: Sequence[UniqueKey] = [DeclaredKey(key.columns, key.primary) for key in besides.keys]
+        if request.definition is None:
+            known = tables.unique_keys(session, request.target)
+        key = choose_key(request, known, "primary key or unique constraint of {}").names
+    return LoadPlan(
+        table,
+        tuple(steps),
+        conflict_columns=key,
+        warnings=tuple(warnings),
+        not_copied=besides.left,
+        links=(*besides.links, *links),
+        schema=schema,
+    )
+
+
+def _defer(
+    session: Session, tables: TargetTables, table: TableRef, warnings: list[str]
+) -> list[Step]:
+    check_is_table(session, table, "--indexes defer")
+    deferred, kept = tables.deferrable(session, table)
+    if kept:
+        warnings.append(f"indexes that are needed are kept: {'; '.join(kept)}")
+    if not deferred:
+        return []
+    changes = (IndexChange(table, deferred, makes) for makes in (False, True))
+    return [change.step(session.dialect) for change in changes]
+
+
+def _swap(
+    session: Session, tables: TargetTables, ref: TableRef, new: TableRef, *, there: bool
+) -> list[Step]:
+    """The table beside the target, where that is there, and the exchange."""
+    dialect = session.dialect
+    statements = [dialect.renamed(new, ref.name)]
+    steps = []
+    if there:
+        tables.check_replaceable(session, ref, "--mode swap")
+        create, after = tables.like(session, ref, new)
+        create = f"DROP TABLE IF EXISTS {dialect.table(new)};\n{create}"
+        deferred, _ = tables.deferrable(session, ref)
+        made = IndexChange(new, deferred, makes=True)
+        if deferred:
+            create += f";\n{replace(made, makes=False).statement(dialect)}"
+        steps.append(Step("create", f"create {new} beside {ref}", create))
+        if deferred:
+            steps.append(made.step(dialect))
+        statements = [*dialect.exchanged(ref, new), *after]
+    exchange = ";\n".join(statements)
+    steps.append(Step(SWAP, f"swap {new} for {ref}", exchange, after=True, rank=1, urgent=True))
+    return steps

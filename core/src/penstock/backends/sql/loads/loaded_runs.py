@@ -1,0 +1,170 @@
+"""The control store of a database that does not tell who has loaded a row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+
+from penstock.backends.api.execution.control import RunRow
+from penstock.backends.api.execution.records import Row
+from penstock.backends.shared.records.control_store import RecordedRuns
+from penstock.backends.shared.records.step_records import Merged
+from penstock.backends.sql.catalog.relations import read_relations
+from penstock.backends.sql.definitions.definition import SCHEMA
+from penstock.backends.sql.definitions.making import MAKE, make
+from penstock.backends.sql.dialect import CatalogDialect
+from penstock.backends.sql.loads.gone import TargetKeys
+from penstock.backends.sql.loads.load_plan import SWAP
+from penstock.backends.sql.loads.loaded_table import LoadedTable, LoadRecords
+from penstock.backends.sql.loads.night import merge, stage_tables
+from penstock.backends.sql.rows.conditions import condition
+from penstock.errors import PenstockError, UsageError
+from penstock.model.plans import MERGE_STEP, LoadPlan, Step
+from penstock.model.records import CommitRecord
+from penstock.model.tables import TableRef
+from penstock.spec.copy_spec import CopySpec
+from penstock.spec.modes import mode_of
+
+
+class LoadedRuns(RecordedRuns):
+    """`ControlStore`, but for who is at work at this moment."""
+
+    def __init__(self, tables: LoadRecords) -> None:
+        super().__init__(tables)
+        self._tables = tables
+
+    def check_target(self, run_id: str) -> None:
+        with self._tables.reading() as found:
+            run = self.load_run(run_id) if found else None
+            # What becomes of the rows of a run that is done is not its matter.
+            if run is None or run.prepared_at is None or run.status == "done":
+                return
+            if not self.steps_done(run_id) & {SWAP, MERGE_STEP}:
+                table = LoadedTable(self._tables, run.plan.load.table)
+                table.check(run_id, mode_of(run.spec), thoroughly=True)
+
+    # Steps
+
+    def check_emptying(self, run: RunRow) -> None:
+        if mode_of(run.spec).starts_empty:
+            LoadedTable(self._tables, run.plan.load.table).check_loaded_since(run.run_id)
+
+    def before_load(self, run: RunRow, load: LoadPlan) -> None:
+        LoadedTable(self._tables, load.table).begin(run.run_id)
+
+    def after_preparing(self, run: RunRow, load: LoadPlan) -> Row:
+        table = LoadedTable(self._tables, load.table)
+        if mode_of(run.spec).starts_empty:
+            table.emptied(run.run_id)
+        table.end()
+        return {"loads": table.id, "disturbed_by": None}
+
+    def check_rows(self, run: RunRow) -> None:
+        """
+        Raises:
+            TargetChanged: rows that the run has loaded are gone, or not alone where they should be.
+        """
+        LoadedTable(self._tables, run.plan.load.table).check(run.run_id, mode_of(run.spec))
+
+    def do(self, run: RunRow, step: Step) -> None:
+        target = CopySpec.from_stored(run.spec, "", "").target_ref
+        if step.after:
+            self.check_rows(run)
+            LoadedTable(self._tables, target).check_loaded_since(run.run_id)
+        if step.id == MAKE:
+            make(self._tables.session, step, target)
+        else:
+            self._tables.session.run(step.statement)
+
+    def do_all(self, steps: Sequence[tuple[RunRow, Step]]) -> None:
+        made: set[str] = set()
+        for run, step in steps:
+            if step.id == SCHEMA:
+                if step.statement in made:
+                    continue
+                made.add(step.statement)
+            self.do(run, step)
+
+    def after_step(self, run: RunRow, step: Step) -> None:
+        if step.id == MERGE_STEP:
+            return  # it has noted what there is to note
+        swapped = LoadedTable(self._tables, CopySpec.from_stored(run.spec, "", "").target_ref)
+        swapped.emptied(run.run_id)
+        swapped.end()
+        LoadedTable(self._tables, run.plan.load.table).end()
+
+    # Nights
+
+    counts_rows = True
+    """Of the tables that are loaded."""
+
+    def dialect(self, table: TableRef, key: Sequence[str]) -> CatalogDialect:
+        """To find rows of a table by a key."""
+        return self._tables.session.dialect
+
+    def merge(self, nights: Sequence[tuple[RunRow, Sequence[CommitRecord]]]) -> list[Merged]:
+        return [self._merged(*night) for night in nights]
+
+    def _merged(self, run: RunRow, records: Sequence[CommitRecord]) -> Merged:
+        self.check_rows(run)
+        ref = CopySpec.from_stored(run.spec, "", "").target_ref
+        target = LoadedTable(self._tables, ref)
+        if self.counts_rows:
+            target.begin(run.run_id)
+        dialect = self.dialect(ref, run.plan.load.conflict_columns)
+        rows = sum(record.rows for record in records)
+        if mode_of(run.spec).deletes_by_partition:
+            for partition in run.plan.partitions:
+                selected = condition(dialect, run.spec["where"], partition.extent)
+                target.replace(run.run_id, selected)
+        merged = merge(self._tables.session, dialect, run, rows)
+        if merged.deleted:
+            target.thinned(run.run_id)
+        if self.counts_rows:
+            target.end()
+            LoadedTable(self._tables, run.plan.load.table).end()
+        return replace(merged, target=self.storage(ref))
+
+    def keep_gone(self, run_id: str, digests: Sequence[int], check: Callable[[int], None]) -> bool:
+        """See `FindsGone.note_gone`."""
+
+        def keep(run: RunRow) -> None:
+            check(TargetKeys(self._tables.session, run).keep(digests) if digests else 0)
+
+        return self.note_gone(run_id, keep)
+
+    def drop_stages(self, stages: Sequence[TableRef]) -> None:
+        tables = [table for stage in stages for table in stage_tables(stage)]
+        with self._tables.reading() as found:
+            there = read_relations(self._tables.session) if found else {}
+        for table in tables:
+            if table in there:
+                with suppress(PenstockError):
+                    self._tables.drop(table)
+
+    # Partitions that are copied again
+
+    def check_recopy(self, run_id: str) -> None:
+        done = self.steps_done(run_id)
+        if SWAP in done:
+            raise UsageError(
+                f"run {run_id}: its table has replaced the old one since, so single "
+                "partitions cannot be copied into it again; start a new run"
+            )
+        if MERGE_STEP in done:
+            raise UsageError(
+                f"run {run_id}: its rows have been merged into the target since, so single "
+                "partitions cannot be copied again; start a new run"
+            )
+
+    def take_back(
+        self, run: RunRow, records: Sequence[CommitRecord], rows_of: TableRef | None
+    ) -> None:
+        table = LoadedTable(self._tables, run.plan.load.table)
+        if run.status == "done":
+            table.begin(run.run_id)  # whatever has become of it since
+        if rows_of is not None:
+            loaded = LoadedTable(self._tables, rows_of)
+            loaded.delete_partitions(run.run_id, mode_of(run.spec), records)
+        table.end()

@@ -1,0 +1,430 @@
+"""The table that a run loads: whether it is as the run has left it, and what others do to it.
+
+For databases that tell neither who has loaded a row nor whether a table is still the same one. So a
+run that takes rows away says so to the runs that have loaded them, in the transaction that takes
+them; and what anybody else takes away, or puts into a table that a run has to itself, shows by the
+number of rows.
+"""
+
+from __future__ import annotations
+
+import json
+from abc import abstractmethod
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import ClassVar
+
+from penstock.backends.api.execution.records import Kind, Row
+from penstock.backends.shared.records.sql_records import MOST, SqlRecords
+from penstock.backends.sql.catalog.relations import read_relations
+from penstock.backends.sql.dialect import CatalogDialect
+from penstock.backends.sql.rows.conditions import TRUE, condition
+from penstock.backends.sql.session import Session
+from penstock.errors import Diagnosis, PermanentError, PlanningError, TargetChanged
+from penstock.model.codec import from_json
+from penstock.model.extents import BlockRange, ChildBlocks, Children, Extent, Files, Whole
+from penstock.model.plans import PartitionPlan
+from penstock.model.records import CommitRecord
+from penstock.model.tables import TableRef
+from penstock.spec.modes import Mode, mode_of
+
+# The source alone knows which rows these select.
+STORAGE = BlockRange | Children | ChildBlocks | Files
+SOMEBODY = ""
+"""In the place of a run's id: it was no run of these control tables."""
+# Of one query that counts the rows of each.
+MOST_COUNTED = 100
+
+
+class LoadRecords(SqlRecords):
+    """Records beside the tables that are loaded: a run has two columns more, `loads` (the table's
+    id) and `disturbed_by`, and the table `loaded_table` keeps a number of rows for each id."""
+
+    undisturbed = False
+    """Whether nobody else changes a table while a session is open."""
+
+    def __init__(self, dialect: CatalogDialect) -> None:
+        self._dialect = dialect
+        self.now = dialect.now
+        self.text = dialect.types["text"]
+
+    def placeholder(self, number: int) -> str:
+        return self._dialect.placeholder(number)
+
+    def ident(self, column: str) -> str:
+        return self._dialect.ident(column)
+
+    @property
+    @abstractmethod
+    def session(self) -> Session:
+        """That of the transaction, or of the reading, that is open."""
+
+    @abstractmethod
+    def reading(self) -> AbstractContextManager[bool]:
+        """One session for all that is read meanwhile; False where there are no control tables."""
+
+    def noted_rows(self, ids: Sequence[str]) -> dict[str, int]:
+        """The numbers of rows that `loaded_table` keeps, by the ids of tables."""
+        asked = f"SELECT id, {self.ident('rows')} FROM {self.named('loaded_table')} AS l WHERE"
+        return {
+            id_: int(count)
+            for tested, values in self._conditions({"id": tuple(ids)})
+            for id_, count in self.execute(f"{asked} {tested}", values, reading=True)
+        }
+
+    def note_rows(self, rows: Mapping[str, int | None]) -> None:
+        """Keep numbers of rows; None: of a table that is not there."""
+        named, counted = self.named("loaded_table"), self.ident("rows")
+        before = self.noted_rows(list(rows))
+        gone = tuple(id_ for id_, count in rows.items() if count is None and id_ in before)
+        for tested, values in self._conditions({"id": gone}) if gone else ():
+            self.execute(f"DELETE FROM {named} WHERE {tested}", values, reading=False)
+        for id_, count in rows.items():
+            if count is not None and id_ in before and before[id_] != count:
+                changed = f"UPDATE {named} SET {counted} = {self.placeholder(1)}"
+                self.execute(
+                    f"{changed} WHERE id = {self.placeholder(2)}", [count, id_], reading=False
+                )
+        new = [
+            (id_, count) for id_, count in rows.items() if count is not None and id_ not in before
+        ]
+        for first in range(0, len(new), MOST):
+            added: list[object] = []
+            listed = []
+            for pair in new[first : first + MOST]:
+                places = (self.placeholder(len(added) + place) for place in (1, 2))
+                listed.append(f"({', '.join(places)})")
+                added += pair
+            self.execute(f"INSERT INTO {named} VALUES {', '.join(listed)}", added, reading=False)
+
+    keeps_nights: ClassVar[bool] = False
+    """There is a table `watermark`, which those of earlier versions lack."""
+
+    def has_figures(self) -> bool:
+        with self.reading() as found:
+            if not found or not self._has_spent():
+                return False
+            return not self.keeps_nights or self.has_table(Kind.WATERMARK.value)
+
+    def _has_spent(self) -> bool:
+        query = f"SELECT * FROM {self.named(Kind.COMMIT.value)}"
+        return any(name == "spent" for name, _ in self.session.describe(query, "control tables"))
+
+    @abstractmethod
+    def has_table(self, name: str) -> bool:
+        """Whether there is a control table of this name; while a session is open."""
+
+    def lacking(self, statements: Sequence[str]) -> list[str]:
+        """Of the statements that add figures, those that are left to do: a table that is there is
+        no obstacle, a column is."""
+        return [each for each in statements if not (each.startswith("ALTER") and self._has_spent())]
+
+    def _select(self, kind: Kind, where: Row, columns: Sequence[str], more: str = "") -> list[Row]:
+        if kind is Kind.WATERMARK and not (self.keeps_nights and self.keeps_figures):
+            return []
+        return super()._select(kind, where, columns, more)
+
+    def latest_watermarks(self, names: Sequence[str], columns: Sequence[str]) -> list[Row]:
+        if not (self.keeps_nights and self.keeps_figures):
+            return []
+        return super().latest_watermarks(names, columns)
+
+    @abstractmethod
+    def drop(self, table: TableRef) -> None:
+        """Drop a table of the target's, where nobody uses it at this moment."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """Another run that is loading the table."""
+
+    id: str
+    mode: Mode
+    has_committed: bool
+    """Rows of it."""
+    disturbed_by: str | None
+
+
+class LoadedTable:
+    """A table, in a transaction.
+
+    Parameters:
+        records: of which a session is open.
+    """
+
+    def __init__(self, records: LoadRecords, table: TableRef) -> None:
+        self._records = records
+        self._session = records.session
+        self._dialect = self._session.dialect
+        self._table = table
+        self._name = self._session.table(table)
+        self._counted = self._dialect.ident("rows")
+        self._seen: tuple[int | None, int | None] | None = None
+        self.id = json.dumps([table.schema, table.name], ensure_ascii=False)
+        """As the control tables have it."""
+
+    def rows(self) -> int | None:
+        """None where it is not there."""
+        if read_relations(self._session).get(self._table, True):
+            return None
+        return self.count(TRUE)
+
+    def count(self, tested: str) -> int:
+        """How many rows a condition selects."""
+        ((count,),) = self._session.fetch(
+            f"SELECT count(*) FROM {self._name} WHERE {tested}", f"table {self._table}"
+        )
+        return int(count)
+
+    def _look(self) -> tuple[int | None, int | None]:
+        """The rows that are expected, None where none are, and those that are there; see `rows`."""
+        seen, self._seen = self._seen, None
+        if seen is None:
+            expected = self._expected()
+            seen = expected, None if expected is None else self.rows()
+            self._seen = seen if self._records.undisturbed else None
+        return seen
+
+    def _expected(self) -> int | None:
+        return self._records.noted_rows([self.id]).get(self.id)
+
+    def check(self, run_id: str, mode: Mode, *, thoroughly: bool = False) -> None:
+        """
+        Parameters:
+            thoroughly: count the rows of each partition, where the mode goes by their conditions.
+
+        Raises:
+            TargetChanged: rows that the run has loaded are gone, or there are others where they
+                should be alone.
+        """
+        runs = self._records.read(Kind.RUN, {"run_id": run_id}, ("disturbed_by",))
+        by = runs[0]["disturbed_by"] if runs else None
+        if by:
+            raise TargetChanged(
+                f"target: run {by} has taken rows out of {self._table}, or loaded the same ones, "
+                f"since run {run_id} began to load it; start a new run",
+                Diagnosis(side="target"),
+            )
+        expected, found = self._look()
+        if expected is None:
+            return
+        suspect = by == SOMEBODY or found is None or found < expected
+        if mode.starts_empty:
+            if suspect or found != expected:
+                raise self._changed(run_id, _rows(expected), _rows(found))
+        elif (suspect or (thoroughly and mode.deletes_by_partition)) and not (
+            self._are_there(run_id, known=found is not None)
+        ):
+            raise self._changed(
+                run_id,
+                f"{_rows(expected)} or more, with all that it has committed",
+                f"{_rows(found)}, with less",
+            )
+
+    def _changed(self, run_id: str, expected: str, found: str) -> TargetChanged:
+        return TargetChanged(
+            f"target: {self._table} was changed by somebody else since run {run_id} began to load "
+            f"it: expected {expected}, found {found}; start a new run",
+            Diagnosis(side="target"),
+        )
+
+    def _committed(self, run_id: str) -> dict[str, int]:
+        """The rows of each partition that a run has committed, of those that have some."""
+        found = self._records.read(Kind.COMMIT, {"run_id": run_id}, ("partition_id", "rows"))
+        return {row["partition_id"]: row["rows"] for row in found if row["rows"]}
+
+    def _are_there(self, run_id: str, *, known: bool) -> bool:
+        """Whether the rows that a run has committed are there, as far as can be seen."""
+        committed = self._committed(run_id)
+        if not committed:
+            return True
+        where, extents = self._selection(run_id, committed)
+        if extents is None or not known:
+            return False
+        wanted = [(extents[partition_id], rows) for partition_id, rows in committed.items()]
+        for start in range(0, len(wanted), MOST_COUNTED):
+            some = wanted[start : start + MOST_COUNTED]
+            try:
+                counts = ", ".join(
+                    f"count(CASE WHEN {condition(self._dialect, where, extent)} THEN 1 END)"
+                    for extent, _ in some
+                )
+                (found,) = self._session.fetch(
+                    f"SELECT {counts} FROM {self._name}", f"table {self._table}"
+                )
+            except PlanningError:
+                return False
+            if any(count < rows for count, (_, rows) in zip(found, some, strict=True)):
+                return False
+        return True
+
+    def _selection(
+        self, run_id: str, partition_ids: Collection[str]
+    ) -> tuple[str | None, dict[str, Extent] | None]:
+        """A run's condition, and what partitions of it select; None for these where the source
+        alone can tell."""
+        (row,) = self._records.read(Kind.RUN, {"run_id": run_id}, ("plan", "spec"))
+        plan = from_json(PartitionPlan, row["plan"])
+        extents = {name: plan.partition(name).extent for name in partition_ids}
+        by_key = not any(isinstance(extent, STORAGE) for extent in extents.values())
+        by_name = all(pair.source == pair.target for pair in plan.pairs)
+        return row["spec"]["where"], extents if by_key and by_name else None
+
+    def check_loaded_since(self, run_id: str) -> None:
+        """For what takes all rows away, late in a run.
+
+        Raises:
+            TargetChanged: another run has loaded rows since this one was prepared, which would go.
+        """
+        named, place = self._records.named, self._records.placeholder
+        latest = self._dialect.limited(
+            f"SELECT o.run_id FROM {named('commit_record')} AS c JOIN {named('run')} AS o"
+            f" ON o.run_id = c.run_id JOIN {named('run')} AS mine ON mine.run_id = {place(1)}"
+            f" WHERE o.loads = {place(2)} AND o.run_id <> mine.run_id AND c.{self._counted} > 0"
+            " AND c.committed_at > mine.prepared_at ORDER BY c.committed_at DESC",
+            1,
+        )
+        for (other,) in self._records.execute(latest, [run_id, self.id], reading=True):
+            raise TargetChanged(
+                f"target: run {other} has loaded rows into {self._table} since run {run_id} was "
+                "prepared, which would be lost now; start a new run if they may go",
+                Diagnosis(side="target"),
+            )
+
+    def keep_out(self, run_id: str) -> None:
+        """Tell all other runs that their rows go, before that is so: an attempt reads it when it
+        commits, in a transaction that locks its run's row. So whatever comes after this one sees
+        what they have committed, and they commit no more."""
+        self._tell(run_id, self._others(run_id))
+
+    def let_in(self, run_id: str) -> None:
+        """Take that back: nothing has become of it."""
+        told = {"loads": self.id, "disturbed_by": run_id}
+        self._records.change(Kind.RUN, told, {"disturbed_by": None})
+
+    # What the transaction does
+
+    def begin(self, run_id: str) -> None:
+        """Before the first change: have other runs look closer where somebody has changed it."""
+        expected, found = self._look()
+        if expected is None or found == expected:
+            return
+        fewer = found is None or found < expected
+        others = self._others(run_id)
+        self._tell(
+            SOMEBODY,
+            [each for each in others if each.mode.starts_empty or (fewer and each.has_committed)],
+        )
+        self.end()
+
+    def end(self) -> None:
+        """After the last change: note what is there."""
+        self._records.note_rows({self.id: self.rows()})
+
+    def emptied(self, run_id: str) -> None:
+        """Tell other runs that none of their rows are left."""
+        others = self._others(run_id)
+        self._tell(
+            run_id, [each for each in others if each.mode.starts_empty or each.has_committed]
+        )
+
+    def replace(self, run_id: str, tested: str) -> None:
+        """Delete what a condition selects, and tell the runs that have loaded some of it.
+
+        Runs of the modes `replace` and `upsert` get along with that: whoever comes last has the
+        rows.
+        """
+        others = [
+            other
+            for other in self._others(run_id)
+            if other.mode.starts_empty
+            or (other.mode.only_adds and other.has_committed and self._overlaps(other.id, tested))
+        ]
+        self._session.run(f"DELETE FROM {self._name} WHERE {tested}")
+        self._tell(run_id, others)
+
+    def _overlaps(self, run_id: str, tested: str) -> bool:
+        """Whether a run may have loaded some of the rows that a condition selects."""
+        where, extents = self._selection(run_id, self._committed(run_id))
+        if where is None and extents is None:
+            return self.count(tested) > 0
+        told = [Whole()] if extents is None else extents.values()
+        try:
+            parts = [condition(self._dialect, where, extent) for extent in told]
+            theirs = " OR ".join(f"({part})" for part in parts)
+            # An error would spoil the transaction; another session sees the table as well.
+            ((count,),) = self._session.stream(
+                f"SELECT count(*) FROM {self._name} WHERE ({tested}) AND ({theirs})",
+                f"table {self._table}",
+            )
+        except PlanningError:
+            return self.count(tested) > 0
+        return bool(count)
+
+    def thinned(self, run_id: str) -> None:
+        """Tell the runs whose rows may be among those that were deleted. As in `replace`, those of
+        the modes `replace` and `upsert` get along with that."""
+        self._tell(
+            run_id,
+            [
+                each
+                for each in self._others(run_id)
+                if each.mode.starts_empty or (each.mode.only_adds and each.has_committed)
+            ],
+        )
+
+    def delete_partitions(self, run_id: str, mode: Mode, records: Sequence[CommitRecord]) -> None:
+        """Delete what the conditions of a run's partitions select, where all rows of the table are
+        the run's.
+
+        Raises:
+            PermanentError: the table does not tell which rows those are, or holds others.
+        """
+        names = [record.partition_id for record in records]
+        _, extents = self._selection(run_id, names)
+        if not mode.starts_empty or extents is None:
+            raise PermanentError(
+                f"target: {self._table} does not tell which rows a partition has loaded, so they "
+                "cannot be taken back; expected --mode replace, or truncate, recreate or swap with "
+                "a key strategy and the same column names on both sides; start a new run",
+                Diagnosis(side="target"),
+            )
+        for record in records:
+            # Of a run with a condition all rows meet it.
+            tested = condition(self._dialect, None, extents[record.partition_id])
+            deleted = self._session.run(f"DELETE FROM {self._name} WHERE {tested}")
+            if deleted != record.rows:
+                raise PermanentError(
+                    f"target: rows of {self._table} were changed since they were loaded, so the "
+                    "partitions cannot be copied again (nothing was changed); put them right by "
+                    f"hand, or start a new run: {record.partition_id}: expected {record.rows:,} "
+                    f"rows, found {deleted:,}",
+                    Diagnosis(side="target"),
+                )
+
+    def _tell(self, by: str, others: Collection[_Run]) -> None:
+        for other in others:
+            if not other.disturbed_by:
+                self._records.change(Kind.RUN, {"run_id": other.id}, {"disturbed_by": by})
+
+    def _others(self, run_id: str) -> list[_Run]:
+        named, place = self._records.named, self._records.placeholder
+        found = self._records.execute(
+            f"SELECT run_id, spec, (SELECT count(*) FROM {named('commit_record')} AS c"
+            f" WHERE c.run_id = r.run_id AND c.{self._counted} > 0), disturbed_by"
+            f" FROM {named('run')} AS r WHERE loads = {place(1)} AND status <> 'done'"
+            f" AND run_id <> {place(2)}",
+            [self.id, run_id],
+            reading=True,
+        )
+        return [
+            _Run(other, mode_of(self._records.read_json(spec)), count > 0, disturbed_by)
+            for other, spec, count, disturbed_by in found
+        ]
+
+
+def _rows(count: int | None) -> str:
+    if count is None:
+        return "no table of that name"
+    return f"{count:,} row{'' if count == 1 else 's'}"

@@ -1,0 +1,92 @@
+"""The tables that several runs load, each its own: looked at together, see `LoadedTable`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from penstock.backends.api.execution.records import Kind
+from penstock.backends.sql.catalog.relations import read_relations
+from penstock.backends.sql.loads.loaded_table import LoadedTable, LoadRecords
+from penstock.model.tables import TableRef
+from penstock.spec.modes import Mode
+
+# Tables that one statement counts.
+AT_ONCE = 300
+
+
+class LoadedTables:
+    """In a transaction, or while something is read.
+
+    Parameters:
+        tables: by run; no two load the same one.
+    """
+
+    def __init__(self, records: LoadRecords, tables: Mapping[str, TableRef]) -> None:
+        self._records = records
+        self._tables = {run_id: LoadedTable(records, table) for run_id, table in tables.items()}
+        self._named = dict(tables)
+
+    def _rows(self) -> dict[str, int | None]:
+        """By run; None where the table is not there."""
+        session = self._records.session
+        there = read_relations(session)
+        some = [run_id for run_id, table in self._named.items() if not there.get(table, True)]
+        found: dict[str, int | None] = dict.fromkeys(self._named)
+        for first in range(0, len(some), AT_ONCE):
+            piece = some[first : first + AT_ONCE]
+            query = " UNION ALL ".join(
+                f"SELECT {place}, count(*) FROM {session.table(self._named[run_id])}"
+                for place, run_id in enumerate(piece)
+            )
+            found |= {piece[place]: int(count) for place, count in session.fetch(query, "tables")}
+        return found
+
+    def _expected(self) -> dict[str, int | None]:
+        noted = self._records.noted_rows([table.id for table in self._tables.values()])
+        return {run_id: noted.get(table.id) for run_id, table in self._tables.items()}
+
+    def begin(self) -> None:
+        """See `LoadedTable.begin`."""
+        expected, found = self._expected(), self._rows()
+        for run_id, table in self._tables.items():
+            if expected[run_id] is not None and found[run_id] != expected[run_id]:
+                table.begin(run_id)
+
+    def emptied(self, run_ids: Sequence[str]) -> None:
+        """See `LoadedTable.emptied`."""
+        ids = {self._tables[run_id].id: run_id for run_id in run_ids}
+        if not ids:
+            return
+        asked = {"loads": tuple(ids)}
+        rows = self._records.read(Kind.RUN, asked, ("run_id", "loads", "status"))
+        for run_id in {
+            ids[row["loads"]]
+            for row in rows
+            if row["run_id"] != ids[row["loads"]] and row["status"] != "done"
+        }:
+            self._tables[run_id].emptied(run_id)
+
+    def end(self) -> None:
+        """See `LoadedTable.end`."""
+        rows = self._rows()
+        self._records.note_rows({table.id: rows[run_id] for run_id, table in self._tables.items()})
+
+    def doubtful(self, modes: Mapping[str, Mode]) -> set[str]:
+        """The runs whose tables `LoadedTable.check` has to look at.
+
+        Parameters:
+            modes: of each run.
+        """
+        told = self._records.read_all(Kind.RUN, list(self._tables), ("disturbed_by",))
+        expected, found = self._expected(), self._rows()
+
+        def is_doubtful(run_id: str) -> bool:
+            rows, noted, mode = found[run_id], expected[run_id], modes[run_id]
+            if any(row["disturbed_by"] is not None for row in told[run_id]):
+                return True
+            if noted is None:
+                return False
+            fewer = rows is None or rows < noted
+            return fewer or mode.deletes_by_partition or (mode.starts_empty and rows != noted)
+
+        return {run_id for run_id in self._tables if is_doubtful(run_id)}

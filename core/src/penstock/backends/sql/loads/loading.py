@@ -1,0 +1,164 @@
+"""What an attempt does in its transaction: the rows of a stage into the table, and the record."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Generic, TypeVar
+
+from penstock.backends.api.execution.attempt import Attempt, Standing
+from penstock.backends.api.execution.records import NOW, Kind, Row
+from penstock.backends.api.worker import Loaded
+from penstock.backends.shared.attempts.refusals import committed_meanwhile
+from penstock.backends.shared.records.sql_records import SqlRecords
+from penstock.backends.sql.loads.loaded_table import LoadedTable, LoadRecords
+from penstock.backends.sql.loads.merging import Merging
+from penstock.backends.sql.rows.conditions import condition
+from penstock.model.codec import to_json
+from penstock.model.extents import KeyIsNull, KeyOther, KeyRange, KeyValues, Whole
+
+S_contra = TypeVar("S_contra", contravariant=True)
+STAGE = "penstock_stage"
+
+
+def standing(records: SqlRecords, attempt: Attempt) -> Standing:
+    """What the control tables say of an attempt's run and partition."""
+    spec, mine = attempt.spec, {"partition_id": attempt.partition.id}
+    runs = records.read(Kind.RUN, {"run_id": spec.run_id}, ("generation",))
+    committed = records.count(Kind.COMMIT, {"run_id": spec.run_id, **mine})
+    others: list[tuple[str, str]] = []
+    if spec.series:
+        columns = ("run_id", "committed_at")
+        found = records.read(Kind.COMMIT, {"series": spec.series, **mine}, columns)
+        others = [(r["run_id"], r["committed_at"]) for r in found if r["run_id"] != spec.run_id]
+    return Standing(
+        generation=runs[0]["generation"] if runs else None,
+        committed=bool(committed or others),
+        loaded_by=others[0] if others else None,
+    )
+
+
+def begun_record(attempt: Attempt) -> Row:
+    """Of an attempt's commit record, what is known before it has loaded anything."""
+    spec = attempt.spec
+    return {
+        "run_id": spec.run_id,
+        "partition_id": attempt.partition.id,
+        "attempt": attempt.number,
+        "series": spec.series or None,
+        "started_at": attempt.started_at,
+        "read_at": spec.read_at,
+    }
+
+
+def completed_record(loaded: Loaded, bytes: int) -> Row:
+    """The rest of it."""
+    return {
+        **({"spent": to_json(loaded.spent)} if loaded.spent else {}),
+        "rows": loaded.rows,
+        "bytes": bytes,
+        "inserted": loaded.inserted,
+        "updated": loaded.updated,
+        "committed_at": NOW,
+    }
+
+
+def holds_equal_keys(attempt: Attempt, orders: Mapping[str, str]) -> bool:
+    """See `SqlLoading.holds_equal_keys` and `SqlLoading.orders`."""
+    extent = attempt.partition.extent
+    if isinstance(extent, Whole):
+        return True
+    if not isinstance(extent, KeyRange | KeyValues | KeyOther | KeyIsNull):
+        return False
+    key = extent.key
+    names = {pair.source: pair.target for pair in attempt.spec.pairs}
+    return not key.expression and orders.get(names.get(key.text, "")) == key.collation
+
+
+class SqlLoading(ABC, Generic[S_contra]):
+    """A `StagedTransaction`, but for how a database reads what is staged.
+
+    One transaction at a time loads the table. A database with several writers locks the run's row
+    and the partition before `standing` reads them.
+
+    Parameters:
+        records: of which the transaction's session is open.
+    """
+
+    def __init__(self, records: LoadRecords, attempt: Attempt) -> None:
+        spec = attempt.spec
+        self._records = records
+        self._session = records.session
+        self._dialect = self._session.dialect
+        self._loaded = LoadedTable(records, spec.target_table)
+        self._table = self._session.table(spec.target_table)
+        self._names = [pair.target for pair in spec.pairs]
+        self._listed = ", ".join(map(self._dialect.ident, self._names))
+
+    @abstractmethod
+    def insert_staged(self, stage: S_contra, table: str) -> int:
+        """Insert what is staged into a table, as values of its types.
+
+        Returns: how many rows.
+        """
+
+    @contextmanager
+    def staged_table(self, stage: S_contra) -> Iterator[tuple[str, int]]:
+        """What is staged as a table, whose columns have the target's names and types; and how many
+        rows it has."""
+        columns = f"SELECT {self._listed} FROM {self._table} LIMIT 0"
+        self._session.run(f"CREATE TEMPORARY TABLE {STAGE} AS {columns}")
+        yield STAGE, self.insert_staged(stage, STAGE)
+        self._session.run(f"DROP TABLE {STAGE}")
+
+    def standing(self, attempt: Attempt) -> Standing:
+        return standing(self._records, attempt)
+
+    def check_target(self, attempt: Attempt) -> None:
+        self._loaded.check(attempt.spec.run_id, attempt.spec.load_mode)
+
+    def begin_changes(self, attempt: Attempt) -> None:
+        self._loaded.begin(attempt.spec.run_id)
+
+    def delete(self, attempt: Attempt) -> None:
+        self._loaded.replace(attempt.spec.run_id, self._selected_by(attempt))
+
+    def count_selected(self, attempt: Attempt) -> int:
+        return self._loaded.count(self._selected_by(attempt))
+
+    def _selected_by(self, attempt: Attempt) -> str:
+        """Asked in mode `replace` alone: elsewhere the extent may be one of the source's own."""
+        return condition(self._dialect, attempt.spec.where, attempt.partition.extent)
+
+    def insert(self, attempt: Attempt, stage: S_contra) -> int:
+        return self.insert_staged(stage, self._table)
+
+    def merge(self, attempt: Attempt, stage: S_contra) -> Loaded:
+        key = attempt.spec.conflict_columns
+        merging = Merging(self._session, self._dialect, self._table, self._names, key)
+        with self.staged_table(stage) as (staged, rows):
+            return merging.merge(staged, rows, lambda: self.holds_equal_keys(attempt))
+
+    def holds_equal_keys(self, attempt: Attempt) -> bool:
+        """Whether rows whose keys the target holds equal are in one partition, and so in one
+        stage, where they are found. Asked where keys are equal that are written differently."""
+        return holds_equal_keys(attempt, self.orders(attempt.spec.conflict_columns))
+
+    def orders(self, key: Sequence[str]) -> Mapping[str, str]:
+        """The collations of the table's columns, as `Key.collation` names them; empty for those
+        that have none. Asked where `Dialect.respelled` finds rows."""
+        raise NotImplementedError
+
+    def end_changes(self) -> None:
+        """After the last change of the table: note what is there, for other runs that load it."""
+        self._loaded.end()
+
+    def insert_record(self, attempt: Attempt, loaded: Loaded, bytes: int) -> None:
+        self.end_changes()
+        row = {**begun_record(attempt), **completed_record(loaded, bytes)}
+        if not self._records.add(Kind.COMMIT, [row]):
+            raise committed_meanwhile(attempt)
+
+    def commit(self) -> None:
+        self._session.run("COMMIT")

@@ -1,0 +1,105 @@
+"""Mode upsert: staged rows into the table, where a unique key finds those that are there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from penstock.backends.api.worker import Loaded
+from penstock.backends.shared.attempts.refusals import (
+    OF_ANOTHER_PARTITION,
+    key_respelled,
+    key_twice,
+    key_with_null,
+)
+from penstock.backends.sql.dialect import CatalogDialect
+from penstock.backends.sql.session import Session
+
+SUBJECT = "--mode upsert"
+
+
+class Merging:
+    """
+    Parameters:
+        dialect: the session's, or one that knows more of the table.
+        table: as an item of FROM.
+        names: of the columns that are loaded.
+        key: some of these.
+        mark: a column that says when a row was found to be gone; empty: there is none.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        dialect: CatalogDialect,
+        table: str,
+        names: Sequence[str],
+        key: Sequence[str],
+        mark: str = "",
+    ) -> None:
+        self._session = session
+        self._dialect = dialect
+        self._table = table
+        self._key = tuple(key)
+        self._rest = [name for name in names if name not in key]
+        self._mark = mark
+        ident = dialect.ident
+        self.match = " AND ".join(f"t.{ident(name)} = s.{ident(name)}" for name in key)
+        """Whether the rows `t` and `s` have equal keys."""
+
+    def merge(
+        self,
+        staged: str,
+        rows: int,
+        holds_equal_keys: Callable[[], bool],
+        others_are: str = OF_ANOTHER_PARTITION,
+    ) -> Loaded:
+        """Update the rows that differ, insert those that are not there.
+
+        Parameters:
+            staged: a table of so many rows.
+            holds_equal_keys: whether all rows whose keys the target holds equal are in it. Asked
+                where keys are equal that are written differently.
+            others_are: where others may be, and what to do; see `key_respelled`.
+
+        Raises:
+            PermanentError: a key is NULL, or there twice.
+        """
+        self._check_key(staged)
+        ident, respelled = self._dialect.ident, self._dialect.respelled(self._key)
+        differ = f"{self._dialect.differ(self._rest)} OR {respelled}"
+        marked = f"t.{ident(self._mark)} IS NOT NULL" if self._mark else ""
+        joined = f"FROM {staged} AS s JOIN {self._table} AS t ON {self.match}"
+        ((there, updated, others),) = self._session.fetch(
+            f"SELECT count(*), count(CASE WHEN {differ}{f' OR {marked}' if marked else ''}"
+            f" THEN 1 END), count(CASE WHEN {respelled} THEN 1 END) {joined}",
+            SUBJECT,
+        )
+        if others and not holds_equal_keys():
+            key = self._key
+            pair = ", ".join(f"{row}.{ident(name)}" for row in "st" for name in key)
+            one = self._dialect.limited(f"SELECT {pair} {joined} WHERE {respelled}", 1)
+            for found in self._session.fetch(one, SUBJECT):
+                raise key_respelled(key, found[: len(key)], found[len(key) :], others_are)
+        if self._mark:
+            cleared = f"{ident(self._mark)} = NULL"
+            self._session.run(
+                self._dialect.change_found(self._table, staged, self._key, cleared, marked)
+            )
+        # Rows that do not differ are left alone.
+        self._session.run(self._dialect.merge(self._table, staged, self._key, self._rest))
+        return Loaded(rows, rows - there, updated)
+
+    def _check_key(self, staged: str) -> None:
+        names = ", ".join(map(self._dialect.ident, self._key))
+        null = " OR ".join(f"{self._dialect.ident(name)} IS NULL" for name in self._key)
+        ((nulls,),) = self._session.fetch(f"SELECT count(*) FROM {staged} WHERE {null}", SUBJECT)
+        if nulls:
+            raise key_with_null(self._key, nulls)
+        twice = f"SELECT {names}, count(*) FROM {staged} GROUP BY {names} HAVING count(*) > 1"
+        for *found, times in self._session.fetch(self._dialect.limited(twice, 1), SUBJECT):
+            shown = self._spellings(staged) or f"({', '.join(map(str, found))})"
+            raise key_twice(self._key, f"{shown} {times:,} times")
+
+    def _spellings(self, staged: str) -> str:
+        query = self._dialect.spellings(staged, self._key)
+        return str(self._session.fetch(query, SUBJECT)[0][0]) if query else ""

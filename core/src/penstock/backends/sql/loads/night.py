@@ -1,0 +1,127 @@
+"""A night: rows are gathered in a stage beside the target, which one transaction merges into it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from penstock.backends.api.execution.control import RunRow
+from penstock.backends.api.facts import LoadRequest
+from penstock.backends.shared.attempts.refusals import OF_ANOTHER_ROW
+from penstock.backends.shared.records.step_records import Merged
+from penstock.backends.sql.catalog.relations import beside
+from penstock.backends.sql.dialect import CatalogDialect
+from penstock.backends.sql.loads.merging import Merging
+from penstock.backends.sql.session import Session
+from penstock.errors import PlanningError
+from penstock.model.plans import GONE_STEP, MERGE_STEP, LoadPlan, Step
+from penstock.model.tables import TableRef
+from penstock.spec.copy_spec import CopySpec
+
+# Before whatever else comes after the last partition.
+FIRST = -1
+DROP = "drop stage"
+"""The id of the step that drops what is merged, where that would end the merge's transaction."""
+
+
+def staged(dialect: CatalogDialect, plan: LoadPlan, request: LoadRequest) -> LoadPlan:
+    """
+    Parameters:
+        plan: of the same upsert without a stage.
+
+    Raises:
+        PlanningError: all tables of the batch are to be merged in one transaction.
+    """
+    if request.merges_together:
+        raise PlanningError(
+            f"--atomic batch: {dialect.name} as a target merges each table in a transaction of its "
+            "own; use --atomic table"
+        )
+    ref = plan.table
+    stage = beside(request.run_id, ref)
+    gathered = [pair.target for pair in request.pairs]
+    before = [
+        Step(
+            "stage",
+            f"create {stage}, in which rows are gathered",
+            _made(dialect, stage, ref, gathered),
+        )
+    ]
+    merged = f"merge all rows into {ref}, in one transaction"
+    after = [Step(MERGE_STEP, merged, "", after=True, rank=FIRST)]
+    if request.deletes.found:
+        gone = gone_table(stage)
+        made = _made(dialect, gone, ref, plan.conflict_columns)
+        before.append(Step("gone keys", f"create {gone}, for keys that are gone", made))
+        found = f"find rows of {ref} that the source has no more"
+        after.insert(0, Step(GONE_STEP, found, "", after=True, rank=FIRST - 1))
+    if dialect.ddl_commits:
+        dropped = ";\n".join(map(dialect.dropped, stage_tables(stage)))
+        after.append(Step(DROP, f"drop {stage}", dropped, after=True, rank=1))
+    return replace(plan, table=stage, steps=(*plan.before, *before, *after, *plan.after))
+
+
+def _made(dialect: CatalogDialect, made: TableRef, like: TableRef, columns: Sequence[str]) -> str:
+    return f"{dialect.dropped(made)};\n{dialect.made_like(made, like, columns)}"
+
+
+def gone_table(stage: TableRef) -> TableRef:
+    """Holds the keys of rows that are to be deleted. Its name is as long as the stage's."""
+    name, _, digits = stage.name.rpartition("~")
+    return replace(stage, name=f"{name}-{digits}")
+
+
+def stage_tables(stage: TableRef) -> tuple[TableRef, ...]:
+    """The stage is the last one: where it is not there, none is."""
+    return gone_table(stage), stage
+
+
+def merge(session: Session, dialect: CatalogDialect, run: RunRow, rows: int) -> Merged:
+    """Within a transaction: nothing of a night is seen before all of it. Deletes come first: a row
+    whose key has changed collides with nothing.
+
+    Parameters:
+        dialect: the session's, or one that knows more of the table.
+        rows: of all partitions; in mode replace, those that they select are deleted by now.
+
+    Raises:
+        PermanentError: a key is NULL, or there twice, or written otherwise in the target.
+    """
+    spec, plan = CopySpec.from_stored(run.spec, "", ""), run.plan
+    load, mark = plan.load, spec.gone.column
+    table, stage = session.table(spec.target_ref), session.table(load.table)
+    deleted = 0
+    if spec.gone.found:
+        found = table, session.table(gone_table(load.table)), load.conflict_columns
+        if mark:
+            name = dialect.ident(mark)
+            change, unmarked = f"{name} = {dialect.now}", f"t.{name} IS NULL"
+            deleted = session.run(dialect.change_found(*found, change, unmarked))
+        else:
+            deleted = session.run(dialect.delete_found(*found))
+    names = [pair.target for pair in plan.pairs]
+    if spec.load_mode.deletes_by_partition:
+        listed = ", ".join(map(dialect.ident, names))
+        session.run(f"INSERT INTO {table} ({listed}) SELECT {listed} FROM {stage}")
+        _drop_stages(session, dialect, spec, load)
+        return Merged(rows, 0)
+    merging = Merging(session, dialect, table, names, load.conflict_columns, mark)
+    # The source has rows that are not in the stage where it holds what has changed alone.
+    all_rows = not (plan.selection or plan.given)
+    loaded = merging.merge(stage, rows, lambda: all_rows, OF_ANOTHER_ROW)
+    _drop_stages(session, dialect, spec, load)
+    inserted, updated = loaded.inserted or 0, loaded.updated or 0
+    count, night = None, plan.night
+    if night and night.rows is not None:
+        count = night.rows + inserted - (0 if mark else deleted)
+    elif night:
+        ((found_rows,),) = session.fetch(f"SELECT count(*) FROM {table}", f"{spec.target_ref}")
+        count = int(found_rows)
+    return Merged(inserted, updated, deleted, count)
+
+
+def _drop_stages(session: Session, dialect: CatalogDialect, spec: CopySpec, load: LoadPlan) -> None:
+    """Where that does not end the transaction."""
+    tables = stage_tables(load.table) if spec.gone.found else (load.table,)
+    for each in () if dialect.ddl_commits else tables:
+        session.run(dialect.dropped(each))
