@@ -13,7 +13,7 @@ import duckdb
 import pytest
 
 from penstock import PlanningError, Tuning, tune
-from penstock.tuning.sweep import Begun, Note
+from penstock.tuning.sweep import SweepBegun, SweepNote
 
 from ..cli import Cli
 from ..faults.cli import eventually
@@ -91,7 +91,7 @@ def test_measures_and_leaves_nothing(source: Pair, tmp_path: Path, make: Make, m
 def test_the_scratch_table_is_like_the_target(source: Pair, tmp_path: Path) -> None:
     told = tune(source.spec(**database(tmp_path), **SMALL), degrees=(2,), sample=1 << 20)
     for each in told:
-        if isinstance(each, Begun) and each.number == 1:
+        if isinstance(each, SweepBegun) and each.number == 1:
             break
     (scratch,) = tmp_path.glob("*.penstock_tune_*/scratch.duckdb")
     with duckdb.connect(str(scratch)) as connection:
@@ -174,7 +174,7 @@ def test_what_a_killed_one_leaves_the_next_one_removes(
     process.wait(30)
     time.sleep(1)  # its workers end
     first, *_ = tune(spec, degrees=(2,), sample=1 << 20)
-    assert isinstance(first, Note)
+    assert isinstance(first, SweepNote)
     assert left.name in first.text
     eventually("nothing is left", lambda: is_as(before, tmp_path), 30)
 

@@ -9,7 +9,7 @@ import pytest
 
 from penstock.backends.api.execution.control import RunRow
 from penstock.backends.api.registry import find_backend
-from penstock.figures.advice import Facts, advice
+from penstock.figures.advice import RunFacts, advice
 from penstock.figures.gather import applicable, of_run
 from penstock.figures.run_report import Outlier, RunReport, TimeSpent
 from penstock.model.extents import Bound, Key, KeyRange
@@ -27,8 +27,8 @@ BOTH = {"deferrable": "--indexes defer --allow-ddl", "unlogged": "--unlogged --a
 SLOW = Outlier("p0007", "id >= 7", "seconds", 41.0, 10.0)
 
 
-def facts(spent: TimeSpent | None, **given: object) -> Facts:
-    usual = Facts(spent=spent, copying=50.0, degree=4, partitions=32, median=2.0, counts=True)
+def facts(spent: TimeSpent | None, **given: object) -> RunFacts:
+    usual = RunFacts(spent=spent, copying=50.0, degree=4, partitions=32, median=2.0, counts=True)
     return replace(usual, **given)  # type: ignore[arg-type]
 
 
@@ -140,7 +140,7 @@ def facts(spent: TimeSpent | None, **given: object) -> Facts:
         ),
     ],
 )
-def test_what_is_said(given: Facts, said: str) -> None:
+def test_what_is_said(given: RunFacts, said: str) -> None:
     assert advice(given) == said
 
 
@@ -156,7 +156,7 @@ def test_what_is_said(given: Facts, said: str) -> None:
     ],
     ids=["even", "nothing known", "over at once", "nothing done", "slow but not last", "many"],
 )
-def test_where_there_is_nothing_to_say(given: Facts) -> None:
+def test_where_there_is_nothing_to_say(given: RunFacts) -> None:
     assert advice(given) == ""
 
 

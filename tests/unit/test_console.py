@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from penstock.show import console
 from penstock.show.console import (
-    Column,
     Console,
     Shortened,
     Text,
+    TextColumn,
     make_console,
     make_table,
     print_facts,
@@ -72,7 +72,7 @@ def test_a_table(data: st.DataObject, width: int) -> None:
     columns = data.draw(
         st.lists(
             st.builds(
-                Column,
+                TextColumn,
                 texts,
                 right=st.booleans(),
                 wide=st.booleans(),
@@ -109,7 +109,8 @@ def test_rich_is_not_imported_for_what_fits() -> None:
         "from penstock.show.console import *\n"
         "console = make_console(io.StringIO())\n"
         "print_facts(console, [('rows', '1')])\n"
-        "console.print(make_table(console, [Column('a'), Column('b', right=True)], [['x', '1']]))\n"
+        "columns = [TextColumn('a'), TextColumn('b', right=True)]\n"
+        "console.print(make_table(console, columns, [['x', '1']]))\n"
         "print('rich' in sys.modules)\n"
         "console.print('ä')\n"
         "print('rich' in sys.modules)\n"

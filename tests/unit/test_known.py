@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from penstock.backends.sql.catalog.described import AT_ONCE, Known, TableQuery
+from penstock.backends.sql.catalog.described import AT_ONCE, CatalogFacts, TableQuery
 from penstock.errors import PlanningError, TransientError
 from penstock.model.tables import Query, TableRef
 
@@ -20,7 +20,7 @@ def test_a_question_is_put_once_for_all() -> None:
         asked.append(tables)
         return {table: table.name for table in tables}
 
-    known = Known([Query("SELECT 1"), *TABLES, TABLES[0]])
+    known = CatalogFacts([Query("SELECT 1"), *TABLES, TABLES[0]])
     assert [known.about("name", table, ask) for table in TABLES] == [t.name for t in TABLES]
     assert asked == [TABLES]
     other = TableRef("s", "other")
@@ -40,7 +40,7 @@ def test_one_bad_table_fails_alone() -> None:
             raise PlanningError("source: t7: no")
         return {table: table.name for table in tables}
 
-    known = Known(TABLES)
+    known = CatalogFacts(TABLES)
     for table in TABLES:
         if table != TABLES[7]:
             assert known.about("name", table, ask) == table.name
@@ -58,7 +58,7 @@ def test_what_no_table_is_to_blame_for_is_raised_at_once() -> None:
         raise TransientError("source: gone")
 
     with pytest.raises(TransientError):
-        Known(TABLES).about("name", TABLES[0], ask)
+        CatalogFacts(TABLES).about("name", TABLES[0], ask)
     assert len(asked) == 1
 
 
@@ -70,7 +70,7 @@ def test_no_statement_is_about_more_tables_than_it_may() -> None:
         asked.append(len(tables))
         return {table: table.name for table in tables}
 
-    Known(many).about("name", many[0], ask)
+    CatalogFacts(many).about("name", many[0], ask)
     assert asked == [AT_ONCE, AT_ONCE, 1]
 
 

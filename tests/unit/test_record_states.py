@@ -12,9 +12,9 @@ from penstock.backends.api.execution.roll_forward import Piece
 from penstock.backends.roll_forward.states import (
     TRANSITIONS,
     VOID,
-    Event,
     Record,
     State,
+    StateEvent,
     closed,
     committed,
     discarded,
@@ -39,13 +39,13 @@ def commit(before: Record) -> Record:
     )
 
 
-EVENTS: Mapping[Event, Callable[[Record], Record]] = {
-    Event.COMMIT: commit,
-    Event.PUBLISH: published,
-    Event.SHUT_OUT: shut_out,
-    Event.TAKE_BACK: lambda record: taken_back(record, f"request {len(record.requests)}"),
-    Event.CLOSE: closed,
-    Event.DISCARD: discarded,
+EVENTS: Mapping[StateEvent, Callable[[Record], Record]] = {
+    StateEvent.COMMIT: commit,
+    StateEvent.PUBLISH: published,
+    StateEvent.SHUT_OUT: shut_out,
+    StateEvent.TAKE_BACK: lambda record: taken_back(record, f"request {len(record.requests)}"),
+    StateEvent.CLOSE: closed,
+    StateEvent.DISCARD: discarded,
 }
 # By name, as the walk has found them: the state, whether it has pieces, and pieces to remove.
 Shape = tuple[State, bool, bool]
@@ -55,9 +55,9 @@ def shape(record: Record) -> Shape:
     return record.state, bool(record.pieces), bool(record.remove)
 
 
-def walk() -> tuple[set[tuple[State, Event]], dict[Shape, Record]]:
+def walk() -> tuple[set[tuple[State, StateEvent]], dict[Shape, Record]]:
     """Every event from every kind of record that can be reached from one that is not there."""
-    done: set[tuple[State, Event]] = set()
+    done: set[tuple[State, StateEvent]] = set()
     reached = {shape(VOID): VOID}
     ahead = [VOID]
     while ahead:
@@ -109,22 +109,24 @@ def test_nothing_leads_out_of_a_generation_that_has_ended() -> None:
 @pytest.mark.parametrize(
     ("event", "wrong"),
     [
-        (Event.COMMIT, lambda r: replace(r, nonce="")),
-        (Event.COMMIT, lambda r: replace(r, remove=())),
-        (Event.PUBLISH, lambda r: replace(r, pieces=())),
-        (Event.PUBLISH, lambda r: replace(r, pieces=(NEW,))),
-        (Event.PUBLISH, lambda r: replace(r, remove=(OLD,))),
-        (Event.SHUT_OUT, lambda r: replace(r, nonce="")),
-        (Event.SHUT_OUT, lambda r: replace(r, remove=())),
-        (Event.TAKE_BACK, lambda r: replace(r, remove=())),
-        (Event.TAKE_BACK, lambda r: replace(r, requests=())),
-        (Event.CLOSE, lambda r: replace(r, remove=())),
-        (Event.CLOSE, lambda r: replace(r, nonce="")),
+        (StateEvent.COMMIT, lambda r: replace(r, nonce="")),
+        (StateEvent.COMMIT, lambda r: replace(r, remove=())),
+        (StateEvent.PUBLISH, lambda r: replace(r, pieces=())),
+        (StateEvent.PUBLISH, lambda r: replace(r, pieces=(NEW,))),
+        (StateEvent.PUBLISH, lambda r: replace(r, remove=(OLD,))),
+        (StateEvent.SHUT_OUT, lambda r: replace(r, nonce="")),
+        (StateEvent.SHUT_OUT, lambda r: replace(r, remove=())),
+        (StateEvent.TAKE_BACK, lambda r: replace(r, remove=())),
+        (StateEvent.TAKE_BACK, lambda r: replace(r, requests=())),
+        (StateEvent.CLOSE, lambda r: replace(r, remove=())),
+        (StateEvent.CLOSE, lambda r: replace(r, nonce="")),
     ],
 )
-def test_invariants_tell_a_wrong_record(event: Event, wrong: Callable[[Record], Record]) -> None:
+def test_invariants_tell_a_wrong_record(
+    event: StateEvent, wrong: Callable[[Record], Record]
+) -> None:
     void = Record("", remove=(OLD,))
-    before = commit(void) if event is Event.PUBLISH else void
+    before = commit(void) if event is StateEvent.PUBLISH else void
     after = EVENTS[event](before)
     invariant = TRANSITIONS[before.state, event].invariant
     assert invariant(before, after)

@@ -9,7 +9,7 @@ import pytest
 
 from penstock import CopySpec, PlanningError, Tuning, tune
 from penstock.backends.mssql.load.scratch import MssqlScratch
-from penstock.tuning.sweep import Begun, Note
+from penstock.tuning.sweep import SweepBegun, SweepNote
 
 from .mssql_tables import execute, is_babelfish, rows
 
@@ -57,7 +57,7 @@ def test_measures_and_leaves_nothing(ends: dict[str, Any], mode: str) -> None:
 def test_the_scratch_table_is_like_the_target(ends: dict[str, Any]) -> None:
     told = tune(CopySpec(**ends, **SMALL), degrees=(2,), sample=1 << 20)
     for each in told:
-        if isinstance(each, Begun) and each.number == 1:
+        if isinstance(each, SweepBegun) and each.number == 1:
             break
     (name,) = left(ends["target"])
     indexes = (
@@ -79,7 +79,7 @@ def test_what_a_killed_one_leaves_the_next_one_drops(ends: dict[str, Any]) -> No
         dead.close()  # as the server sees a process that is gone
         with closing(tune(CopySpec(**ends, **SMALL), degrees=(2,), sample=1 << 20)) as told:
             swept = next(told)
-            assert isinstance(swept, Note)
+            assert isinstance(swept, SweepNote)
             assert dead.name in swept.text
         assert left(url) == [alive.name]
         alive.drop()

@@ -9,7 +9,7 @@ import pytest
 
 from penstock import CopySpec, PlanningError, Tuning, tune
 from penstock.backends.mysql.load.scratch import MySqlScratch
-from penstock.tuning.sweep import Begun, Note
+from penstock.tuning.sweep import SweepBegun, SweepNote
 from penstock_testkit.mysql import connect_mysql
 
 from .mysql_pair import TABLE, execute, rows
@@ -38,7 +38,7 @@ def test_the_scratch_table_is_like_the_target(items: str, mysql_url: str) -> Non
     execute(mysql_url, TABLE, "CREATE INDEX amounts ON item (amount)")
     told = tune(CopySpec(source=items, target=mysql_url, **SMALL), degrees=(2,), sample=1 << 20)
     for each in told:
-        if isinstance(each, Begun) and each.number == 1:
+        if isinstance(each, SweepBegun) and each.number == 1:
             break
     (name,) = left(mysql_url)
     ((count,),) = rows(mysql_url, f"SELECT count(*) FROM {name}.scratch_table")
@@ -63,7 +63,7 @@ def test_what_a_killed_one_leaves_the_next_one_drops(items: str, mysql_url: str)
         spec = CopySpec(source=items, target=mysql_url, **SMALL)
         with closing(tune(spec, degrees=(2,), sample=1 << 20)) as told:
             swept = next(told)
-            assert isinstance(swept, Note)
+            assert isinstance(swept, SweepNote)
             assert dead.name in swept.text
         assert left(mysql_url) == [alive.name]
         alive.drop()

@@ -25,7 +25,7 @@ from penstock import PermanentError
 from penstock.backends.mysql import types as mysql_types
 from penstock.backends.mysql.dialect import MYSQL
 from penstock.backends.mysql.stream import rows as mysql_rows
-from penstock.backends.mysql.stream.decoding import Decoder
+from penstock.backends.mysql.stream.decoding import RowDecoder
 from penstock.backends.mysql.stream.rows import NO_ROWS, read_rows
 from penstock.errors import StallError
 from penstock.workers.stream import Meter, Waiter
@@ -61,7 +61,7 @@ def batches(
         cursor.execute(f"SELECT * FROM ({query}) AS q LIMIT 0")
         columns = [(field.name, mysql_types.type_of(field)) for field in cursor._result.fields]
     names = [name for name, _ in columns]
-    decoder = Decoder(columns, names, "source: t", options)
+    decoder = RowDecoder(columns, names, "source: t", options)
     yield decoder.decode(NO_ROWS)
     quoted = [(MYSQL.ident(name), type_) for name, type_ in columns]
     selected = ", ".join(itertools.starmap(mysql_types.TYPES.travelling, quoted))

@@ -16,7 +16,7 @@ import pytest
 
 from penstock import PlanningError, RunFailed, Tuning, UsageError, tune
 from penstock.tuning.measurements import Measured
-from penstock.tuning.sweep import Begun, Note, Sweep, plan_sweep
+from penstock.tuning.sweep import Sweep, SweepBegun, SweepNote, plan_sweep
 
 from ...cli import Cli
 
@@ -116,7 +116,7 @@ def test_the_scratch_table_is_like_the_target(filled: Pair) -> None:
     )
     told = tune(filled.spec(**SMALL), degrees=(2,), sample=1 << 20)
     for each in told:
-        if isinstance(each, Begun) and each.number == 1:
+        if isinstance(each, SweepBegun) and each.number == 1:
             break
     (schema,) = left(filled)
     # The first one is loaded.
@@ -271,7 +271,7 @@ def test_what_a_killed_one_leaves_the_next_one_drops(filled: Pair, slow: Cli) ->
     mine = ["penstock_tune_0123abcd"]
     first = list(tune(filled.spec(**SMALL), degrees=(2,), sample=1 << 20))
     assert not [
-        each for each in first if isinstance(each, Note) and each.text.startswith("dropped")
+        each for each in first if isinstance(each, SweepNote) and each.text.startswith("dropped")
     ]
     assert left(filled) == sorted([dead, *mine])
     slow.kill()
@@ -279,7 +279,7 @@ def test_what_a_killed_one_leaves_the_next_one_drops(filled: Pair, slow: Cli) ->
     assert left(filled) == sorted([dead, *mine])
     told = tune(filled.spec(**SMALL), degrees=(2,), sample=1 << 20)
     swept = next(told)
-    assert isinstance(swept, Note)
+    assert isinstance(swept, SweepNote)
     assert dead in swept.text
     assert isinstance(next(told), Sweep)
     assert left(filled) == mine

@@ -23,7 +23,7 @@ MANY = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
+class RunFacts:
     """What the advice goes by."""
 
     spent: TimeSpent | None
@@ -60,7 +60,7 @@ class Facts:
     """The options by which the key is cut by counting its rows, where it was cut otherwise."""
 
 
-def advice(facts: Facts) -> str:
+def advice(facts: RunFacts) -> str:
     """What was slow, in numbers, and which option may help; empty where nothing stands out."""
     if facts.planning + facts.copying + facts.steps < SHORT:
         return ""
@@ -70,7 +70,7 @@ def advice(facts: Facts) -> str:
     return ""
 
 
-def _planning(facts: Facts) -> str:
+def _planning(facts: RunFacts) -> str:
     whole = facts.planning + facts.copying + facts.steps
     if facts.planning <= max(facts.copying, MOSTLY * whole):
         return ""
@@ -89,7 +89,7 @@ def _planning(facts: Facts) -> str:
     return said
 
 
-def _after_the_load(facts: Facts) -> str:
+def _after_the_load(facts: RunFacts) -> str:
     if facts.steps <= facts.copying:
         return ""
     return (
@@ -98,7 +98,7 @@ def _after_the_load(facts: Facts) -> str:
     )
 
 
-def _failures(facts: Facts) -> str:
+def _failures(facts: RunFacts) -> str:
     total = facts.spent.total if facts.spent else 0.0
     if facts.lost <= MOSTLY * (total + facts.lost):
         return ""
@@ -109,7 +109,7 @@ def _failures(facts: Facts) -> str:
     )
 
 
-def _too_few(facts: Facts) -> str:
+def _too_few(facts: RunFacts) -> str:
     if not 0 < facts.partitions < facts.degree:
         return ""
     said = (
@@ -119,7 +119,7 @@ def _too_few(facts: Facts) -> str:
     return f"{said}: try --partitions {4 * facts.degree}" if facts.counts else said
 
 
-def _tiny(facts: Facts) -> str:
+def _tiny(facts: RunFacts) -> str:
     many = facts.partitions > MANY * max(1, facts.degree)
     if not many or not 0 < facts.median < TINY or not facts.counts:
         return ""
@@ -129,7 +129,7 @@ def _tiny(facts: Facts) -> str:
     )
 
 
-def _skewed(facts: Facts) -> str:
+def _skewed(facts: RunFacts) -> str:
     if facts.degree < 2 or facts.idle <= TAIL * facts.degree * facts.copying:
         return ""
     said = (
@@ -148,7 +148,7 @@ def _skewed(facts: Facts) -> str:
     return f"{said}{_try(*ways)}"
 
 
-def _target(facts: Facts) -> str:
+def _target(facts: RunFacts) -> str:
     said, kind = _bound(facts, "target")
     if not said:
         return ""
@@ -162,7 +162,7 @@ def _target(facts: Facts) -> str:
     return f"{said}{_try(*ways.get(kind, (facts.deferrable, facts.unlogged)))}"
 
 
-def _source(facts: Facts) -> str:
+def _source(facts: RunFacts) -> str:
     return _bound(facts, "source")[0]
 
 
@@ -174,7 +174,7 @@ _DOING = {
 }
 
 
-def _bound(facts: Facts, side: str) -> tuple[str, str]:
+def _bound(facts: RunFacts, side: str) -> tuple[str, str]:
     """What a copy mostly waits for, if it is that side, and the kind of what its sessions mostly
     do, if that stands out."""
     spent = facts.spent
@@ -189,7 +189,7 @@ def _bound(facts: Facts, side: str) -> tuple[str, str]:
     return f"{said}, {kinds[most]:.0%} of its sessions {_DOING[most]}", most
 
 
-def _paced(facts: Facts) -> str:
+def _paced(facts: RunFacts) -> str:
     spent = facts.spent
     if spent is None or spent.paced <= BOUND * spent.total:
         return ""
@@ -199,7 +199,7 @@ def _paced(facts: Facts) -> str:
     )
 
 
-def _mover(facts: Facts) -> str:
+def _mover(facts: RunFacts) -> str:
     spent = facts.spent
     if spent is None or spent.moving <= BOUND * spent.total:
         return ""
@@ -209,7 +209,7 @@ def _mover(facts: Facts) -> str:
     )
 
 
-_RULES: tuple[Callable[[Facts], str], ...] = (
+_RULES: tuple[Callable[[RunFacts], str], ...] = (
     _planning,
     _after_the_load,
     _failures,
@@ -227,7 +227,7 @@ def _percent(part: float, whole: float) -> str:
     return f"{part / whole:.0%}"
 
 
-def _partitions(facts: Facts, times: int) -> str:
+def _partitions(facts: RunFacts, times: int) -> str:
     return f"--partitions {max(times * facts.partitions, times * facts.degree)}"
 
 

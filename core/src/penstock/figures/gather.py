@@ -11,7 +11,7 @@ from typing import Any
 
 from penstock.backends.api.capabilities import TargetCapabilities
 from penstock.backends.api.execution.control import ControlStore, RunRow
-from penstock.figures.advice import Facts, advice
+from penstock.figures.advice import RunFacts, advice
 from penstock.figures.run_report import (
     ExecutionFigures,
     PartitionFigures,
@@ -256,8 +256,8 @@ def _from_journals(journals: Sequence[Journal]) -> dict[str, Any]:
     }
 
 
-def _facts(journals: Sequence[Journal]) -> Facts:
-    return Facts(
+def _facts(journals: Sequence[Journal]) -> RunFacts:
+    return RunFacts(
         spent=None,
         planning=_total(journals, "planning"),
         copying=_copying(journals),

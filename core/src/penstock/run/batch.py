@@ -29,7 +29,7 @@ from penstock.events import BatchFinished, BatchStarted, BatchTable, Event
 from penstock.model import values
 from penstock.model.plans import MOST_NAMED, UNRESTORED, PartitionPlan
 from penstock.model.tables import NotCopied, Relation
-from penstock.planning.asking.rounds import Planned, plan_tables
+from penstock.planning.asking.rounds import PlannedTable, plan_tables
 from penstock.planning.asking.search_path import lacks_schema, with_stored_schemas
 from penstock.planning.request import PlanRequest
 from penstock.run.batch_tables import BatchTables, Found, check_many, siblings_of
@@ -446,7 +446,7 @@ class _Batch:
 
     def _plan_together(
         self, runs: Sequence[RunState], taken: dict[str, Sequence[Event]]
-    ) -> Mapping[RunState, Planned]:
+    ) -> Mapping[RunState, PlannedTable]:
         """
         Parameters:
             taken: receives what was said when a run's snapshot was taken.
@@ -483,7 +483,7 @@ class _Batch:
         )
 
     def _plan(
-        self, run: RunState, stored: RunRow | None, planned: Planned | None, new: list[_New]
+        self, run: RunState, stored: RunRow | None, planned: PlannedTable | None, new: list[_New]
     ) -> Iterator[Event]:
         """
         Parameters:
@@ -499,7 +499,7 @@ class _Batch:
             stored = made
         yield from self._continue_run(run, stored)
 
-    def _checked(self, run: RunState, planned: Planned) -> PartitionPlan | RunRow:
+    def _checked(self, run: RunState, planned: PlannedTable) -> PartitionPlan | RunRow:
         """Returns the stored run if somebody else has created it."""
         check = self._requests[run.run_id].check
         try:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from penstock.show.console import (
     STYLES,
-    Column,
     Console,
     Text,
+    TextColumn,
     make_table,
     print_facts,
     print_heading,
@@ -141,11 +141,11 @@ def print_plans(console: Console, sums: PlanSums, end: BatchPlan) -> None:
     console.print()
     rows: list[list[RenderableType]] = [list(line) for line in sums.lines()]
     columns = [
-        Column("table"),
-        Column("strategy", from_width=60),
-        Column("partitions", right=True),
-        Column("rows", right=True),
-        Column("bytes", right=True, from_width=60),
+        TextColumn("table"),
+        TextColumn("strategy", from_width=60),
+        TextColumn("partitions", right=True),
+        TextColumn("rows", right=True),
+        TextColumn("bytes", right=True, from_width=60),
     ]
     console.print(make_table(console, columns, rows))
     if planned > FEW:

@@ -96,7 +96,7 @@ class Shortened:
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class TextColumn:
     """A column of a table, left out where the console is narrower than `from_width`."""
 
     title: str
@@ -115,7 +115,7 @@ class Table:
         expand: to the console's whole width.
     """
 
-    columns: Sequence[Column]
+    columns: Sequence[TextColumn]
     rows: Sequence[Sequence[RenderableType]]
     expand: bool
 
@@ -218,7 +218,7 @@ def rich_console(file: TextIO, width: int | None = None) -> RichConsole:
 
 def make_table(
     console: Console,
-    columns: Sequence[Column],
+    columns: Sequence[TextColumn],
     rows: Sequence[Sequence[RenderableType]],
     *,
     expand: bool = False,

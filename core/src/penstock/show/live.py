@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from penstock.events import Event
-from penstock.show.console import STYLES, Column, Shortened, make_table, print_line
+from penstock.show.console import STYLES, Shortened, TextColumn, make_table, print_line
 from penstock.show.notes import Notes
 from penstock.show.tally import Tally
 from penstock.show.text import cells, counted, duration, megabytes, number, one_line, percent, size
@@ -178,11 +178,11 @@ class LiveDisplay:
         table = make_table(
             self._console,
             [
-                Column("partition", width=24 if tally.is_batch else 9),
-                Column("what it selects", wide=True, from_width=60),
-                Column("rows", right=True, width=12),
-                Column("rows/s", right=True, width=12, from_width=36),
-                Column("MB/s", right=True, width=8, from_width=48),
+                TextColumn("partition", width=24 if tally.is_batch else 9),
+                TextColumn("what it selects", wide=True, from_width=60),
+                TextColumn("rows", right=True, width=12),
+                TextColumn("rows/s", right=True, width=12, from_width=36),
+                TextColumn("MB/s", right=True, width=8, from_width=48),
             ],
             rows,
             expand=True,

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from penstock.show.console import (
     STYLES,
-    Column,
     Console,
     Shortened,
     Text,
+    TextColumn,
     make_table,
     print_facts,
     print_heading,
@@ -78,13 +78,13 @@ def print_plan(console: Console, plan: PartitionPlan) -> None:
         for partition in plan.partitions
     ]
     columns = [
-        Column("partition"),
-        Column("what it selects", wide=True, from_width=40),
-        Column("rows", right=True),
-        Column("bytes", right=True, from_width=60),
+        TextColumn("partition"),
+        TextColumn("what it selects", wide=True, from_width=40),
+        TextColumn("rows", right=True),
+        TextColumn("bytes", right=True, from_width=60),
     ]
     if any(partition.child for partition in plan.partitions):
-        columns.insert(2, Column("child table", wide=True, from_width=100))
+        columns.insert(2, TextColumn("child table", wide=True, from_width=100))
         for row, partition in zip(rows, plan.partitions, strict=True):
             row.insert(2, Shortened(one_line(str(partition.child or ""))))
     out = len(rows) - _FIRST_ROWS - _LAST_ROWS

@@ -9,10 +9,10 @@ from penstock.events import BatchFinished, BatchTable, Finished
 from penstock.model.plans import id_list
 from penstock.show.console import (
     STYLES,
-    Column,
     Console,
     Shortened,
     Text,
+    TextColumn,
     make_table,
     print_facts,
     print_heading,
@@ -197,10 +197,10 @@ def print_slowest_tables(console: Console, slowest: Iterable[tuple[str, int, int
         return
     print_heading(console, "slowest tables")
     columns = [
-        Column("  table"),
-        Column("rows", right=True),
-        Column("bytes", right=True, from_width=60),
-        Column("streams' time", right=True),
+        TextColumn("  table"),
+        TextColumn("rows", right=True),
+        TextColumn("bytes", right=True, from_width=60),
+        TextColumn("streams' time", right=True),
     ]
     console.print(make_table(console, columns, rows))
 
@@ -238,9 +238,9 @@ def _print_time(console: Console, finished: Finished) -> None:
         make_table(
             console,
             [
-                Column(""),
-                Column("seconds", right=True),
-                Column("share", right=True),
+                TextColumn(""),
+                TextColumn("seconds", right=True),
+                TextColumn("share", right=True),
             ],
             [
                 [f"  {name}", f"{spent:,.1f}", f"{spent / finished.busy:.1%}"]
@@ -274,13 +274,13 @@ def print_slowest(console: Console, slowest: Iterable[SlowPartition]) -> None:
             ]
         )
     columns = [
-        Column("  partition"),
-        Column("what it selects", wide=True, from_width=76),
-        Column("rows", right=True, from_width=36),
-        Column("seconds", right=True),
-        Column("MB/s", right=True, from_width=48),
-        Column("source", right=True, from_width=60),
-        Column("target", right=True, from_width=60),
+        TextColumn("  partition"),
+        TextColumn("what it selects", wide=True, from_width=76),
+        TextColumn("rows", right=True, from_width=36),
+        TextColumn("seconds", right=True),
+        TextColumn("MB/s", right=True, from_width=48),
+        TextColumn("source", right=True, from_width=60),
+        TextColumn("target", right=True, from_width=60),
     ]
     console.print(make_table(console, columns, rows))
 

@@ -11,10 +11,10 @@ from penstock.figures.run_report import RunReport, Timeline
 from penstock.model.journal import KILLED, DegreeChange, FailedAttempt
 from penstock.show.console import (
     STYLES,
-    Column,
     Console,
     Shortened,
     Text,
+    TextColumn,
     make_console,
     make_table,
     print_facts,
@@ -190,7 +190,7 @@ def times(report: RunReport) -> list[tuple[str, float, float]]:
 
 
 def _print_table(
-    console: Console, columns: Sequence[Column], rows: Sequence[Sequence[RenderableType]]
+    console: Console, columns: Sequence[TextColumn], rows: Sequence[Sequence[RenderableType]]
 ) -> None:
     console.print(make_table(console, list(columns), [list(row) for row in rows]))
 
@@ -199,7 +199,11 @@ def _print_time(console: Console, report: RunReport) -> None:
     rows = [[f"  {name}", f"{spent:,.1f}", f"{share:.1%}"] for name, spent, share in times(report)]
     if rows:
         print_heading(console, "where the streams' time went")
-        columns = [Column(""), Column("seconds", right=True), Column("share", right=True)]
+        columns = [
+            TextColumn(""),
+            TextColumn("seconds", right=True),
+            TextColumn("share", right=True),
+        ]
         _print_table(console, columns, rows)
 
 
@@ -211,7 +215,12 @@ def _print_waits(console: Console, report: RunReport) -> None:
     ]
     if rows:
         print_heading(console, "what the servers' sessions waited for")
-        columns = [Column("  server"), Column("wait"), Column("for"), Column("share", right=True)]
+        columns = [
+            TextColumn("  server"),
+            TextColumn("wait"),
+            TextColumn("for"),
+            TextColumn("share", right=True),
+        ]
         _print_table(console, columns, rows)
 
 
@@ -252,11 +261,11 @@ def _print_outliers(console: Console, report: RunReport) -> None:
         for each in report.outliers
     ]
     columns = [
-        Column("  partition"),
-        Column("what it selects", wide=True, from_width=76),
-        Column("it has", right=True),
-        Column("median", right=True),
-        Column("times", right=True),
+        TextColumn("  partition"),
+        TextColumn("what it selects", wide=True, from_width=76),
+        TextColumn("it has", right=True),
+        TextColumn("median", right=True),
+        TextColumn("times", right=True),
     ]
     _print_table(console, columns, rows)
 
@@ -270,12 +279,12 @@ def _print_executions(console: Console, report: RunReport) -> None:
     if len(report.executions) > 1:
         print_heading(console, "executions")
         columns = [
-            Column("  begun"),
-            Column("status"),
-            Column("time", right=True),
-            Column("streams", right=True),
-            Column("attempts", right=True),
-            Column("failed", right=True),
+            TextColumn("  begun"),
+            TextColumn("status"),
+            TextColumn("time", right=True),
+            TextColumn("streams", right=True),
+            TextColumn("attempts", right=True),
+            TextColumn("failed", right=True),
         ]
         rows = [
             [
@@ -346,12 +355,12 @@ def _print_tables(console: Console, runs: Sequence[RunReport]) -> None:
         for run in runs
     ]
     columns = [
-        Column("  run"),
-        Column("what", wide=True),
-        Column("status"),
-        Column("rows", right=True),
-        Column("bytes", right=True, from_width=60),
-        Column("streams' time", right=True),
+        TextColumn("  run"),
+        TextColumn("what", wide=True),
+        TextColumn("status"),
+        TextColumn("rows", right=True),
+        TextColumn("bytes", right=True, from_width=60),
+        TextColumn("streams' time", right=True),
     ]
     _print_table(console, columns, rows)
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from penstock.show.console import Column, Console, Text, make_table, print_facts
+from penstock.show.console import Console, Text, TextColumn, make_table, print_facts
 from penstock.show.folding import FEW
 from penstock.show.plan_table import print_not_copied
 from penstock.show.report_table import STATUS_STYLES
@@ -42,14 +42,14 @@ def print_runs(console: Console, entries: Sequence[RunEntry]) -> None:
         for entry in entries
     ]
     columns = [
-        Column("run"),
-        Column("table", wide=True),
-        Column("mode", from_width=90),
-        Column("status"),
-        Column("partitions", right=True),
-        Column("rows", right=True, from_width=70),
-        Column("created", from_width=110),
-        Column("time", right=True, from_width=80),
+        TextColumn("run"),
+        TextColumn("table", wide=True),
+        TextColumn("mode", from_width=90),
+        TextColumn("status"),
+        TextColumn("partitions", right=True),
+        TextColumn("rows", right=True, from_width=70),
+        TextColumn("created", from_width=110),
+        TextColumn("time", right=True, from_width=80),
     ]
     console.print(make_table(console, columns, rows))
 

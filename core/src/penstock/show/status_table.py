@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.model.journal import KILLED
 from penstock.model.plans import id_list
 from penstock.model.records import read_later
-from penstock.show.console import Column, Console, Text, make_table, print_facts, print_heading
+from penstock.show.console import Console, Text, TextColumn, make_table, print_facts, print_heading
 from penstock.show.plan_table import print_not_copied
 from penstock.show.report_table import STATUS_STYLES, print_failure
 from penstock.show.run_report import HOW_TO_GO_ON
@@ -78,11 +78,11 @@ def print_status(console: Console, status: RunStatus) -> None:
             make_table(
                 console,
                 [
-                    Column("  partition"),
-                    Column("attempt", right=True),
-                    Column("bytes", right=True),
-                    Column("state", from_width=50),
-                    Column("since", wide=True, from_width=70),
+                    TextColumn("  partition"),
+                    TextColumn("attempt", right=True),
+                    TextColumn("bytes", right=True),
+                    TextColumn("state", from_width=50),
+                    TextColumn("since", wide=True, from_width=70),
                 ],
                 [
                     [

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from penstock.show.console import (
     STYLES,
-    Column,
     Console,
     Text,
+    TextColumn,
     make_table,
     print_facts,
     print_heading,
@@ -15,16 +15,16 @@ from penstock.show.console import (
 from penstock.show.run_report import KINDS
 from penstock.show.text import counted, duration, megabytes, number, one_line, size
 from penstock.tuning.measurements import Figures, Measured, Tuning
-from penstock.tuning.sweep import Begun, Note, Sweep, Told
+from penstock.tuning.sweep import Sweep, SweepBegun, SweepNote, Told
 
 
 def line_of(told: Told) -> str:
     """What happens, in one line; empty for what is shown otherwise."""
-    if isinstance(told, Note):
+    if isinstance(told, SweepNote):
         return one_line(told.text)
     if isinstance(told, Sweep):
         return f"{sample_of(told)}, {number(told.copies)} copies of it"
-    if isinstance(told, Begun):
+    if isinstance(told, SweepBegun):
         count = f"{told.number} of {told.of}" if told.number else "first, not counted"
         return f"{count}: {told.setting}"
     if isinstance(told, Measured):
@@ -67,8 +67,8 @@ def print_tuning(console: Console, tuning: Tuning) -> None:
     print_line(console, Text(f"  {tuning.recommendation.reason}", style=STYLES["warning"]))
     print_facts(console, facts(tuning))
     head, rows = numbers(tuning)
-    columns = [Column(f"  {head[0]}", right=True), Column(head[1])]
-    columns += [Column(title, right=True, from_width=_FROM.get(title, 0)) for title in head[2:]]
+    columns = [TextColumn(f"  {head[0]}", right=True), TextColumn(head[1])]
+    columns += [TextColumn(title, right=True, from_width=_FROM.get(title, 0)) for title in head[2:]]
     print_heading(console, "measured")
     console.print(make_table(console, columns, rows))
     if tuning.remarks:

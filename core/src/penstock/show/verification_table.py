@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from penstock.show.console import (
     STYLES,
-    Column,
     Console,
     Shortened,
     Text,
+    TextColumn,
     make_table,
     print_heading,
     print_line,
@@ -64,12 +64,12 @@ def print_verification(console: Console, verification: Verification) -> None:
         make_table(
             console,
             [
-                Column("partition"),
-                Column("what it selects", wide=True, from_width=76),
-                Column("committed", right=True, from_width=60),
-                Column("source", right=True, from_width=36),
-                Column("target", right=True, from_width=48),
-                Column("", width=5),
+                TextColumn("partition"),
+                TextColumn("what it selects", wide=True, from_width=76),
+                TextColumn("committed", right=True, from_width=60),
+                TextColumn("source", right=True, from_width=36),
+                TextColumn("target", right=True, from_width=48),
+                TextColumn("", width=5),
             ],
             rows,
         )

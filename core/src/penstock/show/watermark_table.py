@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from penstock.show.console import Column, Console, Text, make_table
+from penstock.show.console import Console, Text, TextColumn, make_table
 from penstock.show.text import moment, number, one_line
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ def print_watermarks(console: Console, found: Sequence[Watermark]) -> None:
     rows: list[list[RenderableType]] = [
         [Text(one_line(each.name)), *_night(each)] for each in found
     ]
-    console.print(make_table(console, [Column("watermark", wide=True), *_NIGHT], rows))
+    console.print(make_table(console, [TextColumn("watermark", wide=True), *_NIGHT], rows))
 
 
 def print_history(console: Console, found: Sequence[Watermark]) -> None:
@@ -32,15 +32,15 @@ def print_history(console: Console, found: Sequence[Watermark]) -> None:
 
 
 _NIGHT = (
-    Column("epoch", right=True),
-    Column("as of"),
-    Column("read", right=True),
-    Column("inserted", right=True, from_width=80),
-    Column("updated", right=True, from_width=80),
-    Column("deleted", right=True, from_width=80),
-    Column("rows", right=True, from_width=100),
-    Column("run", from_width=70),
-    Column("why all rows were read", from_width=120, wide=True),
+    TextColumn("epoch", right=True),
+    TextColumn("as of"),
+    TextColumn("read", right=True),
+    TextColumn("inserted", right=True, from_width=80),
+    TextColumn("updated", right=True, from_width=80),
+    TextColumn("deleted", right=True, from_width=80),
+    TextColumn("rows", right=True, from_width=100),
+    TextColumn("run", from_width=70),
+    TextColumn("why all rows were read", from_width=120, wide=True),
 )
 
 

@@ -74,7 +74,7 @@ class Sweep:
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
+class SweepBegun:
     """A copy of the sample begins."""
 
     number: int
@@ -84,13 +84,13 @@ class Begun:
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
+class SweepNote:
     """What a person should know now."""
 
     text: str
 
 
-Told = Note | Sweep | Begun | Measured | Tuning
+Told = SweepNote | Sweep | SweepBegun | Measured | Tuning
 """What `tune` yields."""
 
 
@@ -142,11 +142,15 @@ def tune(
     with closing(ends.open_scratch(_like(sweep.spec))) as scratch:
         try:
             for name in scratch.sweep():
-                yield Note(f"dropped {name}, which a tune that was killed had left in the target")
+                yield SweepNote(
+                    f"dropped {name}, which a tune that was killed had left in the target"
+                )
         except TransientError as error:
-            yield Note(f"what a tune that was killed has left is still in use ({error.message})")
+            yield SweepNote(
+                f"what a tune that was killed has left is still in use ({error.message})"
+            )
         yield sweep
-        yield Note(
+        yield SweepNote(
             f"the scratch table is in {scratch.place} until the end; after kill -9 the next "
             f"penstock tune drops it, or: {scratch.removal}"
         )
@@ -159,7 +163,7 @@ def tune(
                 error.message += f"; {left}"
             raise
         if left := _drop(scratch):
-            yield Note(left)
+            yield SweepNote(left)
         yield _tuning(sweep, scratch, measured)
 
 
@@ -225,7 +229,7 @@ def _like(spec: CopySpec) -> TableRef | None:
 def _measure_all(sweep: Sweep, scratch: Scratch) -> Generator[Told, None, list[Measured]]:
     found = []
     for number, setting in enumerate((sweep.warm_up, *sweep.turns)):
-        yield Begun(number, len(sweep.turns), setting)
+        yield SweepBegun(number, len(sweep.turns), setting)
         measured = _measure(sweep, scratch, setting, f"tune-{number}")
         if number:
             yield measured

@@ -15,7 +15,7 @@ from penstock.backends.clickhouse.load.loaded_tables import (
     seen,
 )
 from penstock.backends.clickhouse.load.stages import Stages
-from penstock.backends.clickhouse.load.steps import SWAP, Steps
+from penstock.backends.clickhouse.load.steps import SWAP, ClickHouseSteps
 from penstock.backends.clickhouse.load.tables import check_database
 from penstock.backends.clickhouse.session import ClickHouseSession
 from penstock.backends.roll_forward.run_store import DocumentStore
@@ -45,7 +45,7 @@ class _Store(DocumentStore):
             self._session.run(f"CREATE DATABASE IF NOT EXISTS {name} ENGINE = Atomic")
 
 
-class ControlTables(RecordedRuns):
+class ClickHouseControl(RecordedRuns):
     def __init__(self, session: ClickHouseSession, database: str) -> None:
         self._session = session
         self._database = database
@@ -129,8 +129,8 @@ class ControlTables(RecordedRuns):
     def is_done(self, run: RunRow, step: Step) -> bool:
         return self._steps(run).is_done(step)
 
-    def _steps(self, run: RunRow) -> Steps:
-        return Steps(self._session, self._database, self._stages, self.runs, run)
+    def _steps(self, run: RunRow) -> ClickHouseSteps:
+        return ClickHouseSteps(self._session, self._database, self._stages, self.runs, run)
 
     # Partitions that are copied again
 

@@ -14,7 +14,7 @@ from penstock.backends.mysql.errors import translated
 from penstock.backends.mysql.location import URLS
 from penstock.backends.mysql.session import MySqlSession
 from penstock.backends.mysql.snapshot import take
-from penstock.backends.mysql.stream.decoding import Decoder
+from penstock.backends.mysql.stream.decoding import RowDecoder
 from penstock.backends.mysql.stream.rows import NO_ROWS, read_rows
 from penstock.backends.mysql.types import TYPES, MyType
 from penstock.backends.sql.rows.conditions import condition
@@ -54,7 +54,7 @@ class MySqlReader:
             if not self._columns:
                 query = f"SELECT {', '.join(names)} FROM {table}"
                 self._columns = session.describe(query, subject)
-        decoder = Decoder(
+        decoder = RowDecoder(
             self._columns,
             [pair.target for pair in spec.pairs],
             f"source: {spec.relation}, {subject}",

@@ -18,7 +18,7 @@ from penstock.backends.mysql.load.joined_steps import (
     table_of,
 )
 from penstock.backends.mysql.load.loaded_table import check_loaded
-from penstock.backends.mysql.load.presence import Presence
+from penstock.backends.mysql.load.presence import MySqlPresence
 from penstock.backends.mysql.records import MySqlRecords
 from penstock.backends.sql.definitions.definition import SCHEMA
 from penstock.backends.sql.definitions.foreign_keys import RELINK, UNLINK, ForeignKeyChange
@@ -37,7 +37,7 @@ class MySqlRuns(ServerRuns):
     def __init__(self, records: MySqlRecords) -> None:
         super().__init__(records)
         self._tables: MySqlRecords = records
-        self._presence = Presence(records, self.runs_by_table)
+        self._presence = MySqlPresence(records, self.runs_by_table)
 
     @property
     def tables(self) -> MySqlRecords:

@@ -40,7 +40,7 @@ _CREDENTIALS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Location:
+class FilesLocation:
     """Where a URL leads. May carry secrets, which its `repr` does not show."""
 
     scheme: str
@@ -99,11 +99,11 @@ class Location:
 
 
 _PARAMETERS = tuple(
-    item.name for item in fields(Location) if item.name not in {"scheme", "patterns"}
+    item.name for item in fields(FilesLocation) if item.name not in {"scheme", "patterns"}
 )
 
 
-def parse(url: str, flag: str) -> Location:
+def parse(url: str, flag: str) -> FilesLocation:
     """Read a URL, or several that commas separate.
 
     Raises:
@@ -143,7 +143,7 @@ def parse(url: str, flag: str) -> Location:
         raise UsageError(f"{flag}: path_style: expected true or false, found something else")
     path_style = style == "true" if style else bool(given.get("endpoint"))
     _check_endpoint(given.get("endpoint", ""), flag)
-    return Location(scheme, tuple(patterns), path_style=path_style, **given)
+    return FilesLocation(scheme, tuple(patterns), path_style=path_style, **given)
 
 
 def _shown(name: str) -> str:
@@ -198,7 +198,7 @@ def _check_format(url: str, flag: str) -> None:
     )
 
 
-def check_folder(location: Location, flag: str) -> None:
+def check_folder(location: FilesLocation, flag: str) -> None:
     """
     Raises:
         UsageError: the location of a target ends as the name of a single file does.
@@ -261,7 +261,7 @@ def resolve(url: str, environ: Mapping[str, str], flag: str) -> str:
             f"{flag}: S3 credentials: expected access_key_id and secret_access_key, in the URL or "
             f"as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; found {there} only"
         )
-    return Location(S3, found.patterns, **settings).url()
+    return FilesLocation(S3, found.patterns, **settings).url()
 
 
 def secrets(url: str) -> tuple[str, ...]:
@@ -283,7 +283,7 @@ def place_of(url: str) -> Place:
     return Place(S3, bucket, None, key)
 
 
-def identity(location: Location) -> str:
+def identity(location: FilesLocation) -> str:
     """Of the folder that a location's files are in: equal where it is the very same."""
     plain = _WILD.split(location.patterns[0])[0]
     if plain != location.patterns[0] or plain.lower().endswith(_PARQUET):

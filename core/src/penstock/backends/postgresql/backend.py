@@ -13,7 +13,7 @@ from penstock.backends.postgresql.connection import CONTROL, PLAN, Connection, c
 from penstock.backends.postgresql.native import available
 from penstock.backends.postgresql.reader import PostgresReader
 from penstock.backends.postgresql.writer import postgres_writer
-from penstock.backends.shared.opening import Opening
+from penstock.backends.shared.opening import ConnectionOpening
 
 if TYPE_CHECKING:
     from penstock.backends.api.optional.lag import LagGauge
@@ -110,8 +110,8 @@ class PostgresBackend:
 
 
 @contextmanager
-def _opening(url: str, side: str, name: str) -> Iterator[Opening[Connection]]:
-    opening = Opening(partial(connect, url, side, name), Connection.close)
+def _opening(url: str, side: str, name: str) -> Iterator[ConnectionOpening[Connection]]:
+    opening = ConnectionOpening(partial(connect, url, side, name), Connection.close)
     try:
         yield opening
     except BaseException:

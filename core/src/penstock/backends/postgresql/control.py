@@ -26,7 +26,7 @@ from penstock.backends.postgresql.errors import translated
 from penstock.backends.postgresql.load.loaded_table import LoadedTable, changed_runs, note_tables
 from penstock.backends.postgresql.load.sequences import ADVANCE
 from penstock.backends.postgresql.new_tables.night import (
-    Nightly,
+    NightLoad,
     drop_stages,
     merge_all,
     storages,
@@ -35,7 +35,7 @@ from penstock.backends.postgresql.new_tables.night import (
 from penstock.backends.postgresql.records import PostgresRecords
 from penstock.backends.postgresql.session.statements import for_server, quoted, statement
 from penstock.backends.shared.records.control_store import RecordedRuns
-from penstock.backends.shared.records.step_records import Merged
+from penstock.backends.shared.records.step_records import MergeCounts
 from penstock.errors import Interrupted, PenstockError, PlanningError, TransientError
 from penstock.model.plans import OF_STOPPED, LoadPlan, Step
 from penstock.model.records import CommitRecord
@@ -295,13 +295,13 @@ class ControlTables(RecordedRuns):
         with translated("target"):
             return storages(self._connection, tables)
 
-    def merge(self, nights: Sequence[tuple[RunRow, Sequence[CommitRecord]]]) -> list[Merged]:
+    def merge(self, nights: Sequence[tuple[RunRow, Sequence[CommitRecord]]]) -> list[MergeCounts]:
         run_ids = [run.run_id for run, _ in nights]
         self._check_all(run_ids)
         merged = merge_all(
             self._connection,
             [
-                Nightly(
+                NightLoad(
                     CopySpec.from_stored(run.spec, "", ""),
                     run.plan,
                     sum(record.rows for record in records),

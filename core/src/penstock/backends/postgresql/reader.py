@@ -30,7 +30,7 @@ from penstock.backends.postgresql.session.cancellable import await_copy, end_cop
 from penstock.backends.postgresql.session.statements import copy_format, selected, statement
 from penstock.backends.postgresql.snapshot.importing import import_locked, import_snapshot
 from penstock.backends.postgresql.snapshot.locks import join_locks
-from penstock.backends.shared.opening import Opening
+from penstock.backends.shared.opening import ConnectionOpening
 from penstock.model.plans import Partition
 from penstock.model.tables import Column, Query, Relation, TableRef
 from penstock.spec.worker_spec import WorkerSpec
@@ -52,7 +52,7 @@ class PostgresReader:
     def __init__(self, spec: WorkerSpec) -> None:
         self._spec = spec
         self._connection: Connection | None = None
-        self._opening: Opening[_Opened] | None = None
+        self._opening: ConnectionOpening[_Opened] | None = None
         self._locked: set[Relation] = set()
         self._application_name = f"penstock:{spec.run_id}"
         self._labelled = ""
@@ -273,7 +273,7 @@ class PostgresReader:
             opened = partial(_named, self._connection, naming, tables, self._spec.stall_timeout)
         else:
             return
-        self._opening = Opening(opened, lambda opened: abandon(opened.connection))
+        self._opening = ConnectionOpening(opened, lambda opened: abandon(opened.connection))
 
     def _connect(self, partition: Partition) -> Connection:
         if self._connection is None:

@@ -14,7 +14,7 @@ from penstock.backends.api.optional.children import ChildRequest, PlannedChildre
 from penstock.backends.api.optional.nights import Bucket, Chosen, KeyDigest, KeyRanges
 from penstock.backends.api.worker import ARROW
 from penstock.backends.postgresql.attempt.older_sessions import Guard
-from penstock.backends.postgresql.attempt.stage import BY_INDEX, Stage
+from penstock.backends.postgresql.attempt.stage import BY_INDEX, PostgresStage
 from penstock.backends.postgresql.capabilities import TARGET
 from penstock.backends.postgresql.catalog.privileges import missing_grant
 from penstock.backends.postgresql.catalog.relations import find_by_name, find_oid, search_path
@@ -92,7 +92,7 @@ class PostgresTarget:
         self.control = ControlTables(self._connection, control_schema, watch)
         self._known: TargetFacts | None = None
         self._outdated: set[TableRef] = set()
-        self._stages: dict[str, tuple[Stage, CopySpec]] = {}
+        self._stages: dict[str, tuple[PostgresStage, CopySpec]] = {}
 
     @contextmanager
     def describing(self, relations: Sequence[Relation]) -> Iterator[None]:
@@ -303,7 +303,7 @@ class PostgresTarget:
 
     # Rows that the source has no more; see `FindsGone`
 
-    def _stage(self, run: RunRow) -> tuple[Stage, CopySpec]:
+    def _stage(self, run: RunRow) -> tuple[PostgresStage, CopySpec]:
         """Asked for once a run; the merge asks again."""
         if run.run_id not in self._stages:
             spec = CopySpec.from_stored(run.spec, "", "")
@@ -334,7 +334,7 @@ class PostgresTarget:
             return read_ranges(self._connection, "target", rows, first, bits)
 
     @contextmanager
-    def _by_index(self, stage: Stage) -> Iterator[None]:
+    def _by_index(self, stage: PostgresStage) -> Iterator[None]:
         """Where that is best, what the stage adds is looked for in the key's index."""
         if not stage.is_small(self._count(stage.rows)):
             yield

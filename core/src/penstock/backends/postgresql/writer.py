@@ -25,7 +25,7 @@ from penstock.spec.worker_spec import Patience, WorkerSpec
 
 if TYPE_CHECKING:
     from penstock.backends.postgresql.attempt.child import AttachedChild, Parent
-    from penstock.backends.postgresql.attempt.stage import Stage
+    from penstock.backends.postgresql.attempt.stage import PostgresStage
 
 
 def postgres_writer(spec: WorkerSpec) -> TransactionalWriter:
@@ -51,7 +51,7 @@ class PostgresTransaction:
 
     def switch_run(self, spec: WorkerSpec) -> None:
         self._table = str(spec.target_table)
-        self._stage: Stage | None = None
+        self._stage: PostgresStage | None = None
         self._parent: Parent | None = None
         self._child: AttachedChild
         self._stream = CopyStream(spec)
@@ -169,9 +169,9 @@ class PostgresTransaction:
         if spec.load_mode.merges_by_key:
             with wait.answering("target"):
                 if self._stage is None:
-                    from penstock.backends.postgresql.attempt.stage import Stage  # noqa: PLC0415 - seldom
+                    from penstock.backends.postgresql.attempt.stage import PostgresStage  # noqa: PLC0415 - seldom
 
-                    self._stage = Stage(
+                    self._stage = PostgresStage(
                         connection, spec.target_table, spec.conflict_columns, spec.pairs
                     )
                 self._stage.create(connection)

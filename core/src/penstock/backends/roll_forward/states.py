@@ -29,7 +29,7 @@ class State(StrEnum):
     """Void for good: the generation has ended."""
 
 
-class Event(StrEnum):
+class StateEvent(StrEnum):
     COMMIT = "commit"
     PUBLISH = "publish"
     SHUT_OUT = "shut out"
@@ -84,7 +84,7 @@ class Record:
 @dataclass(frozen=True, slots=True)
 class Transition:
     before: State
-    event: Event
+    event: StateEvent
     after: State
     who: Who
     invariant: Callable[[Record, Record], bool]
@@ -147,29 +147,29 @@ def _names(pieces: tuple[Piece, ...]) -> list[str]:
 TRANSITIONS = {
     (each.before, each.event): each
     for each in (
-        Transition(State.VOID, Event.COMMIT, State.COMMITTED, Who.ATTEMPT, _commits),
+        Transition(State.VOID, StateEvent.COMMIT, State.COMMITTED, Who.ATTEMPT, _commits),
         Transition(
             State.COMMITTED,
-            Event.PUBLISH,
+            StateEvent.PUBLISH,
             State.PUBLISHED,
             Who.ANYBODY,
             _publishes,
         ),
-        Transition(State.VOID, Event.SHUT_OUT, State.VOID, Who.SERIES, _shuts_out),
-        Transition(State.VOID, Event.TAKE_BACK, State.VOID, Who.REQUEST, _takes_back),
+        Transition(State.VOID, StateEvent.SHUT_OUT, State.VOID, Who.SERIES, _shuts_out),
+        Transition(State.VOID, StateEvent.TAKE_BACK, State.VOID, Who.REQUEST, _takes_back),
         # A commit whose pieces are not all visible is published first: they could be lost.
-        Transition(State.PUBLISHED, Event.TAKE_BACK, State.VOID, Who.REQUEST, _takes_back),
-        Transition(State.VOID, Event.CLOSE, State.CLOSED, Who.RUN, _closes),
-        Transition(State.COMMITTED, Event.CLOSE, State.CLOSED, Who.RUN, _closes),
-        Transition(State.PUBLISHED, Event.CLOSE, State.CLOSED, Who.RUN, _closes),
-        Transition(State.CLOSED, Event.DISCARD, State.CLOSED, Who.RUN, _discards),
+        Transition(State.PUBLISHED, StateEvent.TAKE_BACK, State.VOID, Who.REQUEST, _takes_back),
+        Transition(State.VOID, StateEvent.CLOSE, State.CLOSED, Who.RUN, _closes),
+        Transition(State.COMMITTED, StateEvent.CLOSE, State.CLOSED, Who.RUN, _closes),
+        Transition(State.PUBLISHED, StateEvent.CLOSE, State.CLOSED, Who.RUN, _closes),
+        Transition(State.CLOSED, StateEvent.DISCARD, State.CLOSED, Who.RUN, _discards),
     )
 }
 VOID = Record("")
 """In the place of a record that is not there."""
 
 
-def _changed(before: Record, event: Event, **changes: Any) -> Record:
+def _changed(before: Record, event: StateEvent, **changes: Any) -> Record:
     transition = TRANSITIONS.get((before.state, event))
     assert transition is not None, f"{event} of a record that is {before.state}"
     after = replace(before, state=transition.after, **changes)
@@ -191,7 +191,7 @@ def committed(
     """A new commit, which replaces what the void record says is to be removed."""
     return _changed(
         before,
-        Event.COMMIT,
+        StateEvent.COMMIT,
         nonce=token_hex(8),
         attempt=attempt,
         rows=rows,
@@ -206,24 +206,24 @@ def committed(
 
 def published(before: Record) -> Record:
     pieces = tuple(replace(piece, pending={}) for piece in before.pieces)
-    return _changed(before, Event.PUBLISH, pieces=pieces, remove=())
+    return _changed(before, StateEvent.PUBLISH, pieces=pieces, remove=())
 
 
 def shut_out(before: Record) -> Record:
-    return _changed(before, Event.SHUT_OUT, nonce=token_hex(8))
+    return _changed(before, StateEvent.SHUT_OUT, nonce=token_hex(8))
 
 
 def taken_back(before: Record, request: str) -> Record:
     requests = (*before.requests, request)
-    return _changed(before, Event.TAKE_BACK, **_emptied(before), requests=requests)
+    return _changed(before, StateEvent.TAKE_BACK, **_emptied(before), requests=requests)
 
 
 def closed(before: Record) -> Record:
-    return _changed(before, Event.CLOSE, **_emptied(before), requests=())
+    return _changed(before, StateEvent.CLOSE, **_emptied(before), requests=())
 
 
 def discarded(before: Record) -> Record:
-    return _changed(before, Event.DISCARD, remove=())
+    return _changed(before, StateEvent.DISCARD, remove=())
 
 
 def _emptied(before: Record) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 
-class Opening(Generic[T]):
+class ConnectionOpening(Generic[T]):
     """
     Parameters:
         open: is called on the thread.

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any, Protocol
 
-from penstock.backends.sql.catalog.described import Known, TableQuery
+from penstock.backends.sql.catalog.described import CatalogFacts, TableQuery
 from penstock.backends.sql.dialect import CatalogDialect, Type, raw
 from penstock.model.tables import Query, Relation, TableRef
 
@@ -22,7 +22,7 @@ class Session(Protocol):
     help; `subject` says in their messages what was asked for.
     """
 
-    known: Known | None
+    known: CatalogFacts | None
     """What is kept of the catalog's answers, while many tables are described."""
 
     @property
@@ -105,7 +105,7 @@ class NamedRelations:
 
     dialect: CatalogDialect
     catalog: Any
-    known: Known | None = None
+    known: CatalogFacts | None = None
 
     def parenthesized(self, query: str) -> str:
         """A query that somebody wrote as an item of FROM. What is no single query is none.
@@ -176,7 +176,7 @@ class NamedRelations:
 @contextmanager
 def keeping(session: Session, relations: Sequence[Relation]) -> Iterator[None]:
     """Keep what the catalog says of some tables meanwhile; see `DescribesMany`."""
-    before, session.known = session.known, Known(relations)
+    before, session.known = session.known, CatalogFacts(relations)
     try:
         yield
     finally:

@@ -24,7 +24,7 @@ from penstock.planning.step import source_step, step
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
+class PlannedTable:
     """How the planning of a table has ended."""
 
     result: PartitionPlan | PenstockError
@@ -48,7 +48,7 @@ def plan_tables(
     *,
     enter: Callable[[PlanRequest], object] = lambda request: None,
     between: Callable[[], object] = lambda: None,
-) -> Iterator[Planned]:
+) -> Iterator[PlannedTable]:
     """Plan tables together, each as far as it gets. Changes nothing. Yields them in their order,
     each as soon as those before it are planned, and keeps none.
 
@@ -64,7 +64,7 @@ def plan_tables(
     catalogs = Catalogs(source, target)
     left = deque(_Table(request, reader, catalogs, enter) for request in requests)
 
-    def turns(turn: Callable[[_Table], object]) -> Iterator[Planned]:
+    def turns(turn: Callable[[_Table], object]) -> Iterator[PlannedTable]:
         ahead = len(left)
         while ahead := min(ahead, len(left)):
             table = left[-ahead]
@@ -151,9 +151,9 @@ class _Table:
         self._answers: dict[Question, object] = {}
 
     @property
-    def planned(self) -> Planned:
+    def planned(self) -> PlannedTable:
         assert self.result is not None
-        return Planned(self.result, self._seconds)
+        return PlannedTable(self.result, self._seconds)
 
     def take(self, turn: Callable[[_Table], object]) -> None:
         begun = time.monotonic()

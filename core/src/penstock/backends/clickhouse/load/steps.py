@@ -31,7 +31,7 @@ from penstock.spec.modes import mode_of
 CREATE, SWAP = "create", "swap"
 
 
-class Steps:
+class ClickHouseSteps:
     """Does the steps of one run.
 
     Parameters:

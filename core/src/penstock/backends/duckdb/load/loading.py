@@ -18,7 +18,7 @@ from penstock.model import values
 ROWS = "penstock_rows"
 
 
-class Loading(SqlLoading[FileStage]):
+class DuckLoading(SqlLoading[FileStage]):
     def __init__(self, records: LoadRecords, attempt: Attempt) -> None:
         super().__init__(records, attempt)
         session = records.session

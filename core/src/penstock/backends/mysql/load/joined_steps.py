@@ -31,7 +31,7 @@ from penstock.model.tables import TableRef
 from penstock.spec.modes import MODES
 
 
-class Runs(Protocol):
+class JoinedRuns(Protocol):
     """The part of the control store that is asked here."""
 
     @property
@@ -48,7 +48,7 @@ class Runs(Protocol):
     def do(self, run: RunRow, step: Step) -> object: ...
 
 
-def prepare_together(runs: Runs, loads: Mapping[str, LoadPlan]) -> frozenset[str]:
+def prepare_together(runs: JoinedRuns, loads: Mapping[str, LoadPlan]) -> frozenset[str]:
     """The steps before the first partition, of runs that are not prepared.
 
     Returns: ids of those that are prepared by it.
@@ -66,7 +66,7 @@ def prepare_together(runs: Runs, loads: Mapping[str, LoadPlan]) -> frozenset[str
         return _note_prepared(runs, due, loads) if due else frozenset()
 
 
-def _make_schemas(runs: Runs, due: dict[str, RunRow], steps: dict[str, list[Step]]) -> None:
+def _make_schemas(runs: JoinedRuns, due: dict[str, RunRow], steps: dict[str, list[Step]]) -> None:
     """One for all tables in it."""
     known: dict[str, bool] = {}
     for run_id, run in list(due.items()):
@@ -79,7 +79,7 @@ def _make_schemas(runs: Runs, due: dict[str, RunRow], steps: dict[str, list[Step
                 break
 
 
-def _refused(runs: Runs, due: Mapping[str, RunRow], steps: Mapping[str, Step]) -> list[str]:
+def _refused(runs: JoinedRuns, due: Mapping[str, RunRow], steps: Mapping[str, Step]) -> list[str]:
     """Do a step of each run. Returns the ids of those whose step is not done."""
     refused, together = [], {}
     for run_id, step in steps.items():
@@ -108,7 +108,7 @@ def _refused_statements(records: MySqlRecords, scripts: Mapping[str, str]) -> li
     )
 
 
-def _do(runs: Runs, run: RunRow, step: Step) -> None:
+def _do(runs: JoinedRuns, run: RunRow, step: Step) -> None:
     if not runs.is_done(run, step):
         runs.do(run, step)
 
@@ -124,7 +124,7 @@ def _tried(call: Callable[[], None]) -> bool:
 
 
 def _note_prepared(
-    runs: Runs, due: Mapping[str, RunRow], loads: Mapping[str, LoadPlan]
+    runs: JoinedRuns, due: Mapping[str, RunRow], loads: Mapping[str, LoadPlan]
 ) -> frozenset[str]:
     records = runs.tables
 
@@ -220,7 +220,7 @@ class _Indexed:
         return self.run.plan.load.table
 
 
-def finish_together(runs: Runs, steps: Mapping[str, Sequence[Step]]) -> frozenset[str]:
+def finish_together(runs: JoinedRuns, steps: Mapping[str, Sequence[Step]]) -> frozenset[str]:
     """Steps that make indexes; runs with others are left.
 
     Returns: ids of the runs whose steps are done, and recorded.
@@ -260,7 +260,7 @@ def finish_together(runs: Runs, steps: Mapping[str, Sequence[Step]]) -> frozense
 
 
 def _due(
-    runs: Runs, run_ids: Sequence[str], steps: Mapping[str, Sequence[Step]]
+    runs: JoinedRuns, run_ids: Sequence[str], steps: Mapping[str, Sequence[Step]]
 ) -> dict[str, _Indexed]:
     """Runs that have committed all partitions and done none of the steps, and whose tables are as
     they have left them."""

@@ -14,7 +14,7 @@ from penstock.model.tables import TableRef
 RunsOn = Callable[[Collection[TableRef]], Mapping[TableRef, set[str]]]
 
 
-class Presence:
+class MySqlPresence:
     """Locks of a session, of which each execution of a run takes one.
 
     Parameters:

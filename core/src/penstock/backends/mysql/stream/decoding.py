@@ -36,7 +36,7 @@ _MOST = 4
 _MASK = pa.array([(1 << 8 * min(_LONGER.get(n, 0), _MOST)) - 1 for n in range(256)], pa.int64())
 
 
-class Decoder:
+class RowDecoder:
     """Turns rows into record batches, for one stream.
 
     Parameters:

@@ -45,7 +45,7 @@ INFILE = Syntax("", "\t", "\n", r"\N", (b"\\", b"\t", b"\n"), {})
 VALUES = Syntax("(", ",", "),", "NULL", (b"\\", b"'"), {"text": ("'", "'"), "bytes": ("X'", "'")})
 
 
-class Encoder:
+class RowEncoder:
     """Turns the batches of one stream into rows.
 
     Parameters:

@@ -12,8 +12,8 @@ from pymysql.protocol import MysqlPacket, OKPacketWrapper
 from penstock.backends.api.worker import Block, Wait
 from penstock.backends.mysql.connection import Connection
 from penstock.backends.mysql.errors import CONSTRAINTS, translated
-from penstock.backends.mysql.stream.encoding import Encoder, Syntax
-from penstock.backends.mysql.stream.wire import SIDE, Wire
+from penstock.backends.mysql.stream.encoding import RowEncoder, Syntax
+from penstock.backends.mysql.stream.wire import SIDE, StatementWire
 from penstock.errors import Diagnosis, PermanentError
 from penstock.model import values
 from penstock.model.tables import Column
@@ -39,8 +39,8 @@ class TableStream:
         self._table = table
         self._columns = columns
         self._most = most
-        self._encoder = Encoder(columns, self.syntax, table)
-        self._wire = Wire(connection)
+        self._encoder = RowEncoder(columns, self.syntax, table)
+        self._wire = StatementWire(connection)
         self._taken = 0
         self.fileno = self._wire.fileno
 

@@ -23,7 +23,7 @@ _MOST = 0xFFFFFF
 """Bytes of a packet: one that is full is followed by another one."""
 
 
-class Wire:
+class StatementWire:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 

@@ -17,7 +17,7 @@ from penstock.backends.parquet.errors import DRIVER_ERRORS, from_driver
 from penstock.backends.parquet.files.footers import key_fields, read_footers
 from penstock.backends.parquet.files.listing import ListedFile, fingerprint, list_files
 from penstock.backends.parquet.files.scanned import ScannedFiles
-from penstock.backends.parquet.location import Location
+from penstock.backends.parquet.location import FilesLocation
 from penstock.backends.sql.session import Row
 from penstock.errors import Diagnosis, PlanningError, SnapshotLost
 from penstock.model.tables import Located, Query, Relation
@@ -94,7 +94,7 @@ def translated(files: ScannedFiles, subject: str, *, begun: bool = False) -> Ite
         raise from_driver(error, "source", subject) from error
 
 
-def listed_as(location: Location, token: str | None) -> tuple[ListedFile, ...]:
+def listed_as(location: FilesLocation, token: str | None) -> tuple[ListedFile, ...]:
     """The files of a location.
 
     Parameters:

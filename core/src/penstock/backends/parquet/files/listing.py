@@ -18,7 +18,7 @@ from urllib.parse import unquote
 
 from penstock.backends.parquet.errors import translated
 from penstock.backends.parquet.load.names import NULL_FOLDER
-from penstock.backends.parquet.location import FILE, Location
+from penstock.backends.parquet.location import FILE, FilesLocation
 from penstock.backends.parquet.storage.documents import list_objects
 from penstock.backends.parquet.storage.filesystems import s3_client
 from penstock.errors import PlanningError, UsageError
@@ -53,7 +53,7 @@ class ListedFile:
         return dict(reversed(found.items()))
 
 
-def list_files(location: Location, side: str = "source") -> tuple[ListedFile, ...]:
+def list_files(location: FilesLocation, side: str = "source") -> tuple[ListedFile, ...]:
     """All files that a URL stands for, each once, by their paths.
 
     Raises:
@@ -78,7 +78,7 @@ def list_files(location: Location, side: str = "source") -> tuple[ListedFile, ..
     return tuple(found[path] for path in sorted(found))
 
 
-def _missing_folder(location: Location, pattern: str) -> str:
+def _missing_folder(location: FilesLocation, pattern: str) -> str:
     """Where the files would be, if that is not there: a bucket has no folders."""
     folder = _base(pattern).rpartition("/")[0]
     if location.scheme != FILE or not folder or os.path.isdir(folder):

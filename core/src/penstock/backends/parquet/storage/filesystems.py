@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from pyarrow import fs
 
 from penstock.backends.parquet.errors import translated
-from penstock.backends.parquet.location import FILE, S3, Location
+from penstock.backends.parquet.location import FILE, S3, FilesLocation
 from penstock.errors import PermanentError
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def _loader() -> Any:
     return create_loader()
 
 
-def _session(location: Location) -> boto3.Session:
+def _session(location: FilesLocation) -> boto3.Session:
     import boto3  # noqa: PLC0415
     from botocore.session import get_session  # noqa: PLC0415
 
@@ -54,7 +54,7 @@ def _session(location: Location) -> boto3.Session:
     )
 
 
-def _credentials(session: boto3.Session, location: Location, side: str) -> Credentials:
+def _credentials(session: boto3.Session, location: FilesLocation, side: str) -> Credentials:
     found = session.get_credentials()
     if found is None:
         raise PermanentError(
@@ -65,7 +65,7 @@ def _credentials(session: boto3.Session, location: Location, side: str) -> Crede
     return found
 
 
-def s3_client(location: Location, side: str) -> S3Client:
+def s3_client(location: FilesLocation, side: str) -> S3Client:
     """A client with timeouts and retries of its own. May be used by many threads.
 
     Parameters:
@@ -100,7 +100,7 @@ def s3_client(location: Location, side: str) -> S3Client:
     return client
 
 
-def _checker(location: Location, side: str) -> Callable[..., None]:
+def _checker(location: FilesLocation, side: str) -> Callable[..., None]:
     """Looks at every answer before botocore does, which takes what any web server says for S3's:
     a page for an empty list, and a redirect for one to another region, which it follows for ever.
     """
@@ -125,7 +125,7 @@ def _checker(location: Location, side: str) -> Callable[..., None]:
     return check
 
 
-def file_system(location: Location, side: str) -> fs.FileSystem:
+def file_system(location: FilesLocation, side: str) -> fs.FileSystem:
     """What reads the files of a location.
 
     Its credentials are those of this moment: one that is to last for hours is made anew from time
@@ -157,7 +157,7 @@ def file_system(location: Location, side: str) -> fs.FileSystem:
         )
 
 
-def _region(location: Location) -> str:
+def _region(location: FilesLocation) -> str:
     """Of a bucket of AWS the one it is kept in: pyarrow does not follow redirects to it."""
     if not location.endpoint:
         with suppress(OSError):
@@ -168,4 +168,4 @@ def _region(location: Location) -> str:
 
 def preload() -> None:
     """Read what every client needs, once for many workers. Connects to nothing."""
-    s3_client(Location(S3, ("bucket",), access_key_id="-", secret_access_key="-"), "source")
+    s3_client(FilesLocation(S3, ("bucket",), access_key_id="-", secret_access_key="-"), "source")

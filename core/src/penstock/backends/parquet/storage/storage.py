@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from penstock.backends.parquet.location import S3, Location, check_folder, parse
+from penstock.backends.parquet.location import S3, FilesLocation, check_folder, parse
 from penstock.backends.parquet.storage.documents import (
     CachedDocuments,
     LocalDocuments,
@@ -21,7 +21,7 @@ from penstock.backends.shared.attempts.presence import Presence
 
 @dataclass(frozen=True, slots=True)
 class Storage:
-    location: Location
+    location: FilesLocation
     documents: CachedDocuments
     uploads: Uploads
     hidden: str = ""

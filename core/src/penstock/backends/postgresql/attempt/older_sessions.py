@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import psycopg
 
-from penstock.backends.postgresql.session.waiting import SNAPSHOT, Session, in_the_way, listed
+from penstock.backends.postgresql.session.waiting import SNAPSHOT, OtherSession, in_the_way, listed
 from penstock.backends.shared.attempts.older_attempts import Stalled
 from penstock.errors import Blocked, Diagnosis, PenstockError, StallError, TransientError
 from penstock.spec.worker_spec import Patience
@@ -195,7 +195,7 @@ class _Watch(threading.Thread):
         if looker is not None:
             looker.close()
 
-    def _look(self, looker: Connection, found: Sequence[Session]) -> None:
+    def _look(self, looker: Connection, found: Sequence[OtherSession]) -> None:
         guard = self._guard
         waiting = [each for each in found if each.waits]
         holders = [each for each in found if not each.waits]
@@ -235,7 +235,7 @@ class _Watch(threading.Thread):
             )
 
 
-def blocked(side: str, what: str, waiting: Sequence[Session]) -> Blocked:
+def blocked(side: str, what: str, waiting: Sequence[OtherSession]) -> Blocked:
     """Somebody's statement waits for a snapshot: whoever waits behind it waits for Penstock."""
     return Blocked(
         f"{side}: {what}: a lock that others wait for in line: {listed(waiting)}, which waits for "

@@ -47,7 +47,7 @@ Run = Callable[[Sequence[sql.Composed]], Sequence[int]]
 """Runs statements, one after the other. Returns how many rows each has found."""
 
 
-class Stage:
+class PostgresStage:
     """A table that holds rows on their way into the target.
 
     Parameters:

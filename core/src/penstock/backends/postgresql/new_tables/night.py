@@ -12,7 +12,7 @@ from psycopg import sql
 
 from penstock.backends.api.facts import LoadRequest
 from penstock.backends.api.worker import Loaded
-from penstock.backends.postgresql.attempt.stage import ANY_WAY, BY_INDEX, Run, Stage
+from penstock.backends.postgresql.attempt.stage import ANY_WAY, BY_INDEX, PostgresStage, Run
 from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.ddl import steps
 from penstock.backends.postgresql.ddl.text import beside, shortened
@@ -24,7 +24,7 @@ from penstock.backends.postgresql.session.statements import (
     rows_of,
     statement,
 )
-from penstock.backends.shared.records.step_records import Merged
+from penstock.backends.shared.records.step_records import MergeCounts
 from penstock.errors import PermanentError
 from penstock.model.plans import GONE_STEP, MERGE_STEP, LoadPlan, PartitionPlan, Step
 from penstock.model.tables import TableRef
@@ -103,7 +103,7 @@ def gone_table(stage: TableRef) -> TableRef:
 
 
 @dataclass(frozen=True, slots=True)
-class Nightly:
+class NightLoad:
     """What is merged into one table."""
 
     spec: CopySpec
@@ -112,7 +112,7 @@ class Nightly:
     """Of all partitions."""
 
 
-def merge_all(connection: Connection, nights: Sequence[Nightly]) -> list[Merged]:
+def merge_all(connection: Connection, nights: Sequence[NightLoad]) -> list[MergeCounts]:
     """Within a transaction: nothing of a night is seen before all of it.
 
     Deletes come first, where foreign keys allow it: a row whose key has changed collides with
@@ -127,7 +127,7 @@ def merge_all(connection: Connection, nights: Sequence[Nightly]) -> list[Merged]
     late = []
     small = False
 
-    def run_for(stage: Stage, place: int) -> Run:
+    def run_for(stage: PostgresStage, place: int) -> Run:
         """As the server finds rows of that table at the least cost."""
         nonlocal small
         if small is not stage.is_small(nights[place].rows):
@@ -176,7 +176,7 @@ def merge_all(connection: Connection, nights: Sequence[Nightly]) -> list[Merged]
     ]
 
 
-def _merged(connection: Connection, stage: Stage, rows: int, run: Run) -> Loaded:
+def _merged(connection: Connection, stage: PostgresStage, rows: int, run: Run) -> Loaded:
     """Values of another unique key that change places collide while rows are updated one after the
     other: such rows are deleted first."""
     if not stage.may_replace:
@@ -190,16 +190,18 @@ def _merged(connection: Connection, stage: Stage, rows: int, run: Run) -> Loaded
         return stage.replace(rows, run)
 
 
-def _loaded(night: Nightly) -> TableRef:
+def _loaded(night: NightLoad) -> TableRef:
     """The table that it is merged into."""
     return replace(night.spec.target_ref, only=night.plan.load.table.only)
 
 
-def _open_stages(connection: Connection, nights: Sequence[Nightly]) -> list[Stage | Ranges]:
+def _open_stages(
+    connection: Connection, nights: Sequence[NightLoad]
+) -> list[PostgresStage | Ranges]:
     """Asked for together."""
-    stages: dict[int, Stage | Ranges] = {}
+    stages: dict[int, PostgresStage | Ranges] = {}
 
-    def open_one(place: int) -> Stage | Ranges:
+    def open_one(place: int) -> PostgresStage | Ranges:
         if place not in stages:
             stages[place] = _opened(connection, nights[place])
         return stages[place]
@@ -210,15 +212,15 @@ def _open_stages(connection: Connection, nights: Sequence[Nightly]) -> list[Stag
     return [open_one(place) for place in places]
 
 
-def _opened(connection: Connection, night: Nightly) -> Stage | Ranges:
+def _opened(connection: Connection, night: NightLoad) -> PostgresStage | Ranges:
     if not night.spec.load_mode.deletes_by_partition:
         return open_stage(connection, night.spec, night.plan)
     return Ranges(connection, night.spec, night.plan, _loaded(night))
 
 
 def _ended(
-    connection: Connection, night: Nightly, loaded: Loaded, deleted: int, stored: str
-) -> Merged:
+    connection: Connection, night: NightLoad, loaded: Loaded, deleted: int, stored: str
+) -> MergeCounts:
     ref = _loaded(night)
     inserted, updated = loaded.inserted or 0, loaded.updated or 0
     known, count = night.plan.night, None
@@ -226,7 +228,7 @@ def _ended(
         count = known.rows + inserted - (0 if night.spec.gone.column else deleted)
     elif known:
         count = connection.value(f"SELECT count(*) FROM {rows_of(ref).as_string(connection)}")
-    return Merged(inserted, updated, deleted, count, stored)
+    return MergeCounts(inserted, updated, deleted, count, stored)
 
 
 def _referenced_first(connection: Connection, tables: Sequence[TableRef]) -> list[int]:
@@ -261,12 +263,12 @@ def drop_stages(connection: Connection, stages: Sequence[TableRef]) -> None:
             connection.execute(f"DROP TABLE IF EXISTS {table}".encode())
 
 
-def open_stage(connection: Connection, spec: CopySpec, plan: PartitionPlan) -> Stage:
+def open_stage(connection: Connection, spec: CopySpec, plan: PartitionPlan) -> PostgresStage:
     """The stage that the run's partitions are loaded into."""
     table = plan.load.table
     target, into = replace(spec.target_ref, only=table.only), replace(table, only=False)
     key = plan.load.conflict_columns
-    return Stage(connection, target, key, plan.pairs, into, mark=spec.gone.column)
+    return PostgresStage(connection, target, key, plan.pairs, into, mark=spec.gone.column)
 
 
 def _run(connection: Connection, queries: Sequence[sql.Composed]) -> list[int]:

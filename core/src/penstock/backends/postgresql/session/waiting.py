@@ -17,7 +17,7 @@ SNAPSHOT = "penstock:snapshot"
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class OtherSession:
     """A session that is in the way, or waits."""
 
     pid: int
@@ -42,25 +42,25 @@ class Session:
         return f"session {self.pid} of user {self.user or '?'} ({self.name or 'no name'}): {what}"
 
 
-def listed(sessions: Sequence[Session]) -> str:
+def listed(sessions: Sequence[OtherSession]) -> str:
     """Sessions for a message."""
     return "; ".join(map(str, sessions)) or "a session that has ended since"
 
 
-def in_the_way(looker: Connection, pid: int) -> list[Session]:
+def in_the_way(looker: Connection, pid: int) -> list[OtherSession]:
     """Sessions that another one waits for, with those that they wait for in turn."""
     found = looker.execute(for_server(looker, "blockers"), {"pid": pid}).fetchall()
-    return [Session(*row) for row in found]
+    return [OtherSession(*row) for row in found]
 
 
-def rewriters(connection: Connection, table: str | None) -> list[Session]:
+def rewriters(connection: Connection, table: str | None) -> list[OtherSession]:
     """Sessions that lock readers of a table out, or wait to.
 
     Parameters:
         table: its quoted name; None: any of the database.
     """
     found: list[Any] = connection.execute(statement("rewriters"), {"table": table}).fetchall()
-    return [Session(*row) for row in found]
+    return [OtherSession(*row) for row in found]
 
 
 def waiting_for(connection: Connection, pid: int | None = None) -> list[Waiting]:
@@ -73,7 +73,7 @@ def waiting_for(connection: Connection, pid: int | None = None) -> list[Waiting]
         # Within a transaction a server shows the activity of others as it was at the first look.
         connection.execute("SELECT pg_catalog.pg_stat_clear_snapshot()")
         found = connection.execute(for_server(connection, "waiting"), {"pid": pid})
-    sessions = [Session(*row) for row in found.fetchall()]
+    sessions = [OtherSession(*row) for row in found.fetchall()]
     return [Waiting(str(each.pid), str(each), each.seconds or 0.0) for each in sessions]
 
 

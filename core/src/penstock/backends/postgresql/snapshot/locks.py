@@ -12,7 +12,7 @@ from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.errors import planning, translated
 from penstock.backends.postgresql.session.statements import name, quoted, relation, statement
 from penstock.backends.postgresql.session.waiting import (
-    Session,
+    OtherSession,
     listed,
     rewriters,
 )
@@ -119,7 +119,7 @@ def _lock(
 
 
 def _blocked(connection: Connection, relations: Sequence[Relation], seconds: float) -> Blocked:
-    found: list[Session] = []
+    found: list[OtherSession] = []
     what = ""
     for read in relations:
         known = isinstance(read, TableRef)

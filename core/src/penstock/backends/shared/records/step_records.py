@@ -46,7 +46,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Merged:
+class MergeCounts:
     """What came of merging a night's stage."""
 
     inserted: int
@@ -573,7 +573,7 @@ class StepRecords(RunRecords, ABC):
 
         return self._records.transact(run_id, note, Hold.STEP)
 
-    def merge(self, nights: Sequence[tuple[RunRow, Sequence[CommitRecord]]]) -> list[Merged]:
+    def merge(self, nights: Sequence[tuple[RunRow, Sequence[CommitRecord]]]) -> list[MergeCounts]:
         """Merge the stages of runs into their tables; in the transaction that records it.
 
         Parameters:

@@ -15,7 +15,7 @@ T = TypeVar("T")
 AT_ONCE = 300
 
 
-class Known:
+class CatalogFacts:
     """What is known of some tables, as of when it was first asked for.
 
     Where the database refuses to answer for all, it is asked about halves of them: the error of one

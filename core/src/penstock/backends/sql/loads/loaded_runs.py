@@ -9,7 +9,7 @@ from dataclasses import replace
 from penstock.backends.api.execution.control import RunRow
 from penstock.backends.api.execution.records import Row
 from penstock.backends.shared.records.control_store import RecordedRuns
-from penstock.backends.shared.records.step_records import Merged
+from penstock.backends.shared.records.step_records import MergeCounts
 from penstock.backends.sql.catalog.relations import read_relations
 from penstock.backends.sql.definitions.definition import SCHEMA
 from penstock.backends.sql.definitions.making import MAKE, make
@@ -103,10 +103,10 @@ class LoadedRuns(RecordedRuns):
         """To find rows of a table by a key."""
         return self._tables.session.dialect
 
-    def merge(self, nights: Sequence[tuple[RunRow, Sequence[CommitRecord]]]) -> list[Merged]:
+    def merge(self, nights: Sequence[tuple[RunRow, Sequence[CommitRecord]]]) -> list[MergeCounts]:
         return [self._merged(*night) for night in nights]
 
-    def _merged(self, run: RunRow, records: Sequence[CommitRecord]) -> Merged:
+    def _merged(self, run: RunRow, records: Sequence[CommitRecord]) -> MergeCounts:
         self.check_rows(run)
         ref = CopySpec.from_stored(run.spec, "", "").target_ref
         target = LoadedTable(self._tables, ref)

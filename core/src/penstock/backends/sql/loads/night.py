@@ -8,7 +8,7 @@ from dataclasses import replace
 from penstock.backends.api.execution.control import RunRow
 from penstock.backends.api.facts import LoadRequest
 from penstock.backends.shared.attempts.refusals import OF_ANOTHER_ROW
-from penstock.backends.shared.records.step_records import Merged
+from penstock.backends.shared.records.step_records import MergeCounts
 from penstock.backends.sql.catalog.relations import beside
 from penstock.backends.sql.dialect import CatalogDialect
 from penstock.backends.sql.loads.merging import Merging
@@ -76,7 +76,7 @@ def stage_tables(stage: TableRef) -> tuple[TableRef, ...]:
     return gone_table(stage), stage
 
 
-def merge(session: Session, dialect: CatalogDialect, run: RunRow, rows: int) -> Merged:
+def merge(session: Session, dialect: CatalogDialect, run: RunRow, rows: int) -> MergeCounts:
     """Within a transaction: nothing of a night is seen before all of it. Deletes come first: a row
     whose key has changed collides with nothing.
 
@@ -104,7 +104,7 @@ def merge(session: Session, dialect: CatalogDialect, run: RunRow, rows: int) -> 
         listed = ", ".join(map(dialect.ident, names))
         session.run(f"INSERT INTO {table} ({listed}) SELECT {listed} FROM {stage}")
         _drop_stages(session, dialect, spec, load)
-        return Merged(rows, 0)
+        return MergeCounts(rows, 0)
     merging = Merging(session, dialect, table, names, load.conflict_columns, mark)
     # The source has rows that are not in the stage where it holds what has changed alone.
     all_rows = not (plan.selection or plan.given)
@@ -117,7 +117,7 @@ def merge(session: Session, dialect: CatalogDialect, run: RunRow, rows: int) -> 
     elif night:
         ((found_rows,),) = session.fetch(f"SELECT count(*) FROM {table}", f"{spec.target_ref}")
         count = int(found_rows)
-    return Merged(inserted, updated, deleted, count)
+    return MergeCounts(inserted, updated, deleted, count)
 
 
 def _drop_stages(session: Session, dialect: CatalogDialect, spec: CopySpec, load: LoadPlan) -> None:

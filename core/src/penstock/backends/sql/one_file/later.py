@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any
 
-from penstock.backends.sql.catalog.described import Known
+from penstock.backends.sql.catalog.described import CatalogFacts
 from penstock.backends.sql.dialect import Type
 from penstock.backends.sql.one_file.database import OneFile
 from penstock.backends.sql.session import NamedRelations, Row, Session
@@ -18,7 +18,7 @@ class LaterSession(NamedRelations):
 
     side = "target"
 
-    def __init__(self, database: OneFile, known: Known, stack: ExitStack) -> None:
+    def __init__(self, database: OneFile, known: CatalogFacts, stack: ExitStack) -> None:
         self.dialect = database.dialect
         self.known = known
         self.table = database.named  # type: ignore[method-assign]

@@ -10,7 +10,7 @@ from penstock.backends.api.facts import Fit, LoadRequest
 from penstock.backends.shared import database_file
 from penstock.backends.shared.values.arrow import in_arrow, schema_of, schema_to_text
 from penstock.backends.shared.values.fitting import fit_column
-from penstock.backends.sql.catalog.described import Known
+from penstock.backends.sql.catalog.described import CatalogFacts
 from penstock.backends.sql.catalog.relations import read_columns
 from penstock.backends.sql.loads.load_plan import plan_load
 from penstock.backends.sql.one_file.database import OneFile
@@ -29,7 +29,7 @@ class FileTarget(SqlTarget):
 
     def __init__(self, database: OneFile, control_schema: str) -> None:
         self._database = database
-        self._known: Known | None = None
+        self._known: CatalogFacts | None = None
         self.control: FileRuns = self.runs(database, control_schema)
 
     def in_arrow(
@@ -44,7 +44,7 @@ class FileTarget(SqlTarget):
 
     @contextmanager
     def describing(self, relations: Sequence[Relation]) -> Iterator[None]:
-        before, self._known = self._known, Known(relations)
+        before, self._known = self._known, CatalogFacts(relations)
         try:
             yield
         finally:
