@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import duckdb
 import psycopg
 import pytest
 
@@ -174,3 +175,16 @@ def test_a_type_that_is_not_in_the_table_is_named(package: Path, pair: Pair) -> 
     done = run(package, *between(plain(pair.source.url), plain(pair.target.url)))
     assert done.returncode != 0
     assert "column place: values of type point do not travel" in done.stderr
+
+
+def test_a_value_that_the_driver_refuses_is_an_error_of_its_rows(
+    package: Path, pair: Pair, tmp_path: Path
+) -> None:
+    there = tmp_path / "there.duckdb"
+    with duckdb.connect(str(there)) as connection:
+        connection.execute("CREATE TABLE t AS SELECT 1 AS id, 'a' || chr(0) || 'b' AS name")
+    pair.target.run("CREATE TABLE public.t (id int, name text)")
+    ends = ("--source", f"duckdb:///{there}", "--target", plain(pair.target.url))
+    done = run(package, "copy", *ends, "--table", "main.t", "--target-table", "public.t")
+    assert done.returncode == 65, done.stderr
+    assert "target: partition p0001: " in done.stderr
