@@ -6,6 +6,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -116,6 +117,13 @@ def test_a_target_that_is_not_there(source: Pair, tmp_path: Path, make: Make) ->
     assert state(tmp_path) == before
 
 
+def is_begun(folder: Path) -> bool:
+    """Whether something is staged, or written, in it."""
+    with suppress(FileNotFoundError):  # a folder that is removed as it is looked at
+        return any((*folder.rglob("*.arrows"), *folder.rglob("dataset")))
+    return False
+
+
 @pytest.fixture
 def begun(source: Pair, tmp_path: Path) -> Iterator[Callable[[dict[str, Any]], Cli]]:
     """Begins a tune that would be at work for minutes, and waits for its first rows."""
@@ -131,7 +139,7 @@ def begun(source: Pair, tmp_path: Path) -> Iterator[Callable[[dict[str, Any]], C
             )  # fmt: skip
         processes.append(process)
         deadline = time.monotonic() + 60
-        while not [*tmp_path.rglob("*.arrows"), *tmp_path.rglob("dataset")]:
+        while not is_begun(tmp_path):
             assert process.poll() is None
             assert time.monotonic() < deadline
             time.sleep(0.05)
