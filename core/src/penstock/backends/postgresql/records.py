@@ -119,8 +119,8 @@ class PostgresRecords(SqlRecords):
             try:
                 with self._connection.transaction():
                     self._connection.execute("SELECT pg_advisory_xact_lock(%s)", [CREATE_LOCK])
-                    # A session that has looked for the schema remembers that it was not there, until
-                    # it opens a table: else it would make it beside whoever it has waited for.
+                    # A session that has looked for the schema remembers that it was not there
+                    # until it opens a table, and would make what another one has made by now.
                     self._connection.execute("SELECT FROM pg_catalog.pg_namespace LIMIT 0")
                     if not missing:
                         # Who waits to alter a table has others wait: so not for long.
