@@ -275,7 +275,11 @@ class ControlTables(RecordedRuns):
             if step.id == SWAP:
                 target = CopySpec.from_stored(run.spec, "", "").target_ref
                 self._loaded(run.run_id).check_loaded_since(target)
-            elif self.is_done(run, step) and (OF_STOPPED in step.id or self.left_to_another(run)):
+            elif (
+                step.done
+                and self.is_done(run, step)
+                and (OF_STOPPED in step.id or self.left_to_another(run))
+            ):
                 return
         elif step.done:
             # One run after the other: whoever has waited finds what that one has made.

@@ -1,1 +1,1 @@
-"""What an execution needs of a target: attempts, records, the control store."""
+"""Attempts, records and the control store: the target as an execution sees it."""

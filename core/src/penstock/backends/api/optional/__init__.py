@@ -1,1 +1,1 @@
-"""What a database may offer besides."""
+"""Protocols that a backend may implement, and need not."""

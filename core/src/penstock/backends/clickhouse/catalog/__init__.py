@@ -1,1 +1,1 @@
-"""What the catalog says of tables and values."""
+"""The server's catalog: definitions of tables, and the texts of values."""

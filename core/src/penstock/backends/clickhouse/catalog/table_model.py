@@ -69,8 +69,8 @@ def model_of(
 def others_of(
     session: ClickHouseSession, table: TableRef, columns: Sequence[Column]
 ) -> Iterator[NotCopied]:
-    """What has no form in the model: columns that are computed, and read where they are asked for
-    by name alone; how columns are compressed; and what else the engine does.
+    """Parts that the model cannot hold: computed columns, which are read only where they are named;
+    how columns are compressed; and what else the engine does.
 
     Parameters:
         columns: all others.

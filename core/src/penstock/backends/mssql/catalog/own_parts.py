@@ -35,7 +35,7 @@ class OwnIndex:
     """Those of the keys."""
     included: tuple[str, ...]
     options: str
-    """What comes after the columns."""
+    """The clauses that follow the columns."""
     obstacle: str
     """Why it is not made elsewhere."""
 

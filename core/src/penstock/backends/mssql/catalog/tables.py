@@ -1,4 +1,4 @@
-"""What the catalog of a server knows of its tables."""
+"""Tables as the server's catalog describes them."""
 
 from __future__ import annotations
 
@@ -83,13 +83,13 @@ def _one(found: Sequence[Row]) -> int:
 
 
 def made_at(session: MssqlSession, table: TableRef) -> str:
-    """What is another one for a table that was made anew."""
+    """A text that changes when the table is dropped and made again."""
     rows = session.asked("made", table)
     return ":".join(map(str, rows[0])) if rows else ""
 
 
 def laid_out(session: MssqlSession, table: TableRef) -> str:
-    """What is another one where all rows are stored anew, too, as where an index is rebuilt."""
+    """A text that also changes when all rows are rewritten, by an index rebuild for instance."""
     found = session.asked("layout", table)
     last = found[0][0] if found else None
     return f"{made_at(session, table)}:{last}"
@@ -108,8 +108,8 @@ _PAGED = {0: "a heap", 1: "a table with a clustered index"}
 
 
 def last_numbers(session: MssqlSession, table: TableRef) -> tuple[str, int, int, int | None] | None:
-    """Of the column that the server numbers by itself: its name, the first number, the step, and
-    the last number; None where no row has got one."""
+    """The identity column: its name, first number, step, and last number; None for the last number
+    if no row has one yet."""
     for name, first, step, found in session.asked("numbering", table):
         return str(name), int(first), int(step), None if found is None else int(found)
     return None

@@ -1,4 +1,4 @@
-"""What a session asks of a driver."""
+"""The interface of a driver."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the catalog of a server knows of its tables."""
+"""Tables as the server's catalog describes them."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What a session is asked, and what it waits for."""
+"""Questions to a session, and the locks that it waits for."""

@@ -1,1 +1,1 @@
-"""Which rows: bounds, conditions, checksums."""
+"""Selecting and comparing rows: bounds, conditions, checksums."""
