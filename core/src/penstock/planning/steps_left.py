@@ -48,14 +48,14 @@ def with_steps_left(
                 f"run {run_id} was stopped, and has left undone: {_what(step)}; resume it, or "
                 f"{offer}run: {_statement(step)}",
             )
-    known = {step.name for step in (*load.steps, *load.links)}
-    steps: dict[str, Step] = {}
-    links: dict[str, Step] = {}
+    known = {(step.name, _what(step)) for step in (*load.steps, *load.links)}
+    steps: dict[tuple[str, str], Step] = {}
+    links: dict[tuple[str, str], Step] = {}
     for run_id, step in mine:
-        if step.name not in known:
+        if (step.name, _what(step)) not in known:
             undone = NotCopied("steps", step.name, step.statement, str(load.table))
             added = links if makes_foreign_key(step) else steps
-            added[f"{step.name} {_what(step)}"] = replace(
+            added[step.name, _what(step)] = replace(
                 step,
                 id=f"{step.id}{OF_STOPPED}{run_id}",
                 instead=step.instead if makes_foreign_key(step) else undone,
@@ -75,8 +75,7 @@ def with_steps_left(
 
 
 def _what(step: Step) -> str:
-    """What it does, for people: which foreign key it restores, though one statement is like another
-    to them."""
+    """A step for people, with the foreign key that it restores."""
     if step.instead is not None and makes_foreign_key(step):
         return f"restore foreign key {step.instead.name} of {step.instead.table}"
     return step.name
