@@ -31,8 +31,7 @@ class LocalSink(Gathering):
         super().__init__()
         self._path = path
         self._name = name
-        with translated("target", path):
-            _in_folder(path, lambda: open(path, "xb").close())
+        self._is_begun = False
 
     def drain(self, wait: Wait, *, crowded: bool) -> None:
         if self._waiting >= LOCAL_BUFFER or crowded:
@@ -44,6 +43,7 @@ class LocalSink(Gathering):
     def _append(self, *, sync: bool) -> None:
         # Opened each time: there may be more files than a process may hold open.
         with translated("target", self._path):
+            self._begin()
             try:
                 with open(self._path, "r+b") as file:
                     file.seek(0, os.SEEK_END)
@@ -57,6 +57,11 @@ class LocalSink(Gathering):
                     "attempt has finished the partition",
                     Diagnosis(side="target"),
                 ) from None
+
+    def _begin(self) -> None:
+        if not self._is_begun:
+            self._is_begun = True
+            _in_folder(self._path, lambda: open(self._path, "xb").close())
 
     def upload(self) -> Upload:
         return {"file": self._name}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
@@ -42,9 +42,7 @@ class S3Sink(Gathering):
         self._parts = 0
         self._spool: Any = None
         self._spooled = 0
-        with translated("target", self._shown):
-            started = client.create_multipart_upload(Bucket=bucket, Key=key)
-            self._id = started["UploadId"]
+        self._id: str | None = None
 
     @property
     def _shown(self) -> str:
@@ -70,7 +68,15 @@ class S3Sink(Gathering):
         if left:
             self._gathered, self._waiting = [bytes(left)], len(left)
 
+    def _begin(self) -> str:
+        if self._id is None:
+            with translated("target", self._shown):
+                started = self._client.create_multipart_upload(Bucket=self._bucket, Key=self._key)
+            self._id = started["UploadId"]
+        return self._id
+
     def _part(self, content: memoryview, wait: Wait) -> None:
+        upload_id = self._begin()
         self._parts += 1
         number = self._parts
 
@@ -79,7 +85,7 @@ class S3Sink(Gathering):
                 sent = self._client.upload_part(
                     Bucket=self._bucket,
                     Key=self._key,
-                    UploadId=self._id,
+                    UploadId=upload_id,
                     PartNumber=number,
                     Body=content.tobytes(),
                 )
@@ -108,7 +114,8 @@ class S3Sink(Gathering):
         return found
 
     def upload(self) -> Upload:
-        """Of a file that was not ended: enough to discard it."""
+        """Of a file that was not ended: enough to discard it. Its id is not known where an
+        interruption came before the answer to its beginning."""
         return {"id": self._id, "parts": [self._etags[n] for n in sorted(self._etags)]}
 
 
@@ -156,7 +163,10 @@ class S3Uploads:
         pieces = list(pieces)
         for piece in pieces:
             if piece.pending:
-                self._abort(piece.name, piece.pending)
+                unknown = piece.pending["id"] is None
+                uploads = self._begun(piece.name) if unknown else (piece.pending,)
+                for upload in uploads:
+                    self._abort(piece.name, upload)
         self.remove([piece.name for piece in pieces])
 
     def _abort(self, path: str, upload: Upload) -> None:
@@ -185,17 +195,20 @@ class S3Uploads:
         return {path: size for path, size in sizes.items() if is_data(path)}
 
     def pending(self, run_id: str) -> Sequence[tuple[str, Upload]]:
-        found = []
-        with translated("target", f"s3://{self._bucket}/{self._prefix}"):
+        return [found for found in self._uploads("") if run_of(found[0]) == run_id]
+
+    def _begun(self, path: str) -> list[Upload]:
+        return [upload for found, upload in self._uploads(path) if found == path]
+
+    def _uploads(self, prefix: str) -> Iterator[tuple[str, Upload]]:
+        prefix = self._prefix + prefix
+        with translated("target", f"s3://{self._bucket}/{prefix}"):
             pages = self._client.get_paginator("list_multipart_uploads").paginate(
-                Bucket=self._bucket, Prefix=self._prefix
+                Bucket=self._bucket, Prefix=prefix
             )
             for page in pages:
                 for item in page.get("Uploads", ()):
-                    if run_of(item["Key"]) == run_id:
-                        path = item["Key"].removeprefix(self._prefix)
-                        found.append((path, {"id": item["UploadId"]}))
-        return found
+                    yield item["Key"].removeprefix(self._prefix), {"id": item["UploadId"]}
 
     def abandon(self, run_id: str, files: Iterable[tuple[str, Upload]]) -> None:
         for path, upload in files:

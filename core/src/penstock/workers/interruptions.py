@@ -1,0 +1,48 @@
+"""Where a signal handler may raise an exception, and what it leaves behind where it did.
+
+A module that tries several implementations, as a driver does, takes any exception for a missing
+one, and a search for entry points takes it for an unreadable folder: there it would get lost.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from types import FrameType
+
+AGAIN_SECONDS = 0.02
+_MACHINERY = "importlib"
+_DROPPED = "generator ignored GeneratorExit"
+"""Of the interpreter, where a generator that is closed waits once more."""
+
+
+def put_off(number: int, frame: FrameType | None) -> bool:
+    """Whether an import, or a search for one, is under way where a signal was caught; then the
+    signal comes again a bit later.
+
+    Parameters:
+        number, frame: as its handler is given them.
+    """
+    while frame is not None:
+        if str(frame.f_globals.get("__name__")).partition(".")[0] == _MACHINERY:
+            again = threading.Timer(AGAIN_SECONDS, os.kill, (os.getpid(), number))
+            again.daemon = True
+            again.start()
+            return True
+        frame = frame.f_back
+    return False
+
+
+def expect_dropped_waits() -> None:
+    """Report no more that a wait was dropped: from now on an interruption may have ended it.
+
+    psycopg leaves a pipeline by a generator that waits for the server again when it is closed.
+    """
+    report = sys.unraisablehook
+
+    def report_others(found: sys.UnraisableHookArgs) -> None:
+        if not (isinstance(found.exc_value, RuntimeError) and str(found.exc_value) == _DROPPED):
+            report(found)
+
+    sys.unraisablehook = report_others

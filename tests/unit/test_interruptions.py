@@ -1,0 +1,104 @@
+"""Signals that come where an exception would get lost, or where it leaves a generator behind."""
+
+from __future__ import annotations
+
+import gc
+import importlib.metadata
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.backends.parquet.storage.local_uploads import LocalUploads
+from penstock.errors import Interrupted
+from penstock.workers.interruptions import expect_dropped_waits, put_off
+
+
+@pytest.fixture
+def came() -> Iterator[threading.Event]:
+    """Set once the signal comes again."""
+    event = threading.Event()
+    before = signal.signal(signal.SIGUSR1, lambda *_: event.set())
+    yield event
+    signal.signal(signal.SIGUSR1, before)
+
+
+def test_a_search_for_entry_points_is_not_interrupted(
+    came: threading.Event, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """It takes any exception for a folder that cannot be read, and finds nothing there."""
+    answers = []
+    listdir = os.listdir
+
+    def interrupted(path: Any = ".") -> Any:
+        answers.append(put_off(signal.SIGUSR1, sys._getframe()))
+        return listdir(path)
+
+    monkeypatch.setattr(os, "listdir", interrupted)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    importlib.metadata.entry_points(group="penstock.backends")
+    assert answers
+    assert all(answers)
+    assert came.wait(10)
+
+
+def test_elsewhere_a_signal_is_not_put_off() -> None:
+    assert not put_off(signal.SIGUSR1, sys._getframe())
+
+
+def test_waits_that_were_dropped_are_not_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    reported: list[str] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda found: reported.append(str(found.exc_value)))
+
+    def waiting() -> Iterator[None]:
+        try:
+            yield
+        finally:
+            yield
+
+    def broken() -> Iterator[None]:
+        try:
+            yield
+        finally:
+            raise RuntimeError("something else")
+
+    def drop() -> None:
+        for make in (waiting, broken):
+            generator = make()
+            next(generator)
+            del generator
+            gc.collect()
+
+    drop()
+    expect_dropped_waits()
+    drop()
+    assert reported == ["generator ignored GeneratorExit", "something else", "something else"]
+
+
+def test_a_file_that_was_being_made_is_known(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Its attempt can take it back, however early the interruption comes."""
+    uploads = LocalUploads(str(tmp_path), str(tmp_path / "_penstock"))
+    transfer: Any = None
+    wait: Any = None
+    sink = uploads.begin("a.parquet", "run", transfer, 1)
+    sink.write(b"rows")
+    makedirs = os.makedirs
+
+    def interrupted(*words: Any, **options: Any) -> None:
+        makedirs(*words, **options)
+        (tmp_path / "_penstock/uploads/run/a.parquet.part").touch()
+        raise Interrupted("cancelled")
+
+    monkeypatch.setattr(os, "makedirs", interrupted)
+    with pytest.raises(Interrupted):
+        sink.drain(wait, crowded=True)
+    assert list(tmp_path.rglob("*.part"))
+    uploads._end(sink.upload())
+    assert not list(tmp_path.rglob("*.part"))
