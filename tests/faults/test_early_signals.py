@@ -66,7 +66,16 @@ def in_session(pid: int) -> list[int]:
     return found
 
 
-def check_end(process: subprocess.Popen[str], number: signal.Signals, codes: Sequence[int]) -> None:
+def check_end(
+    process: subprocess.Popen[str],
+    number: signal.Signals,
+    codes: Sequence[int],
+    printed: str = f"run {RUN_ID}",
+) -> None:
+    """
+    Parameters:
+        printed: how the output begins of a command that was done as the signal came.
+    """
     out, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode in codes, (process.returncode, errors)
     assert "Traceback" not in errors, errors
@@ -74,8 +83,7 @@ def check_end(process: subprocess.Popen[str], number: signal.Signals, codes: Seq
     if process.returncode == 130:
         # Not a line of its own where the signal came amid another message.
         assert errors.count(LINE.format(number.name)) == 1, errors
-        # Nothing, or the report of what was done by then.
-        assert not out or out.startswith(f"run {RUN_ID}"), out
+        assert not out or out.startswith(printed), out
     eventually("nothing is left running", lambda: not in_session(process.pid), PATIENCE)
 
 
@@ -96,14 +104,19 @@ def test_in_the_first_moments_of_a_copy(pair: Pair, number: signal.Signals, grou
 
 
 @pytest.mark.parametrize("number", SIGNALS)
-@pytest.mark.parametrize("command", ["--help", "control-ddl", "status"])
-def test_in_the_first_moments_of_others(pair: Pair, number: signal.Signals, command: str) -> None:
+@pytest.mark.parametrize(
+    ("command", "printed"),
+    [("--help", "usage: penstock"), ("control-ddl", "CREATE SCHEMA"), ("status", "no run")],
+)
+def test_in_the_first_moments_of_others(
+    pair: Pair, number: signal.Signals, command: str, printed: str
+) -> None:
     words = [command, *(["none", "--target", pair.target] if command == "status" else [])]
     for delay in delays()[::2]:
         with started(*words) as process:
             time.sleep(delay / 2)
             process.send_signal(number)
-            check_end(process, number, [0, 64, 130])
+            check_end(process, number, [0, 64, 130], printed)
 
 
 DRIVER = """
