@@ -6,11 +6,12 @@ from collections.abc import Callable
 
 import pytest
 
-from penstock import verify
-from penstock.spec.modes import UPSERT
+from penstock import plan_repair, repair_run, verify
+from penstock.errors import PenstockError
+from penstock.spec.modes import REPLACE, UPSERT
 from penstock.verification import rows
 
-from .copying import Pair
+from .copying import Pair, seen
 from .database import Database, SqlDatabase
 
 CUT = {"strategy": "ntile", "key": "id", "partitions": 2}
@@ -55,3 +56,23 @@ def test_more_rows_than_are_compared_at_once(
         *((number, "different") for number in range(11, 50, 2)),
         *((number, "only in the target") for number in range(1000, 1020)),
     }
+
+
+def test_what_differs_is_repaired(inward: Pair) -> None:
+    """By the key, where the target deletes ranges of it; elsewhere it is refused, and says why."""
+    if not isinstance(inward.theirs, SqlDatabase):
+        pytest.skip("rows of files are not changed: see test_parquet_copies")
+    inward.compares_texts()
+    inward.make(key="id")
+    finished = inward.copy(mode="truncate", **CUT)
+    table = inward.theirs.table
+    inward.theirs.execute(f"UPDATE {table} SET amount = amount + 1 WHERE id = 7")
+    inward.theirs.execute(f"DELETE FROM {table} WHERE id = 290")
+    if REPLACE not in inward.theirs.backend.target_capabilities.modes:
+        with pytest.raises(PenstockError, match=r"--mode replace|primary or unique key"):
+            plan_repair(finished.run_id, **inward.ends)
+        return
+    found = plan_repair(finished.run_id, **inward.ends, rows_per_range=50)
+    assert 2 == len(found.ranges) < found.compared
+    inward.verify(seen(repair_run(found)))
+    inward.verify(finished)

@@ -77,6 +77,7 @@ if TYPE_CHECKING:
     from penstock.run.batch_plan import BatchPlan, TablePlan, plan_all
     from penstock.run.connections import check_request, holds_secret, place_of, with_parameters
     from penstock.run.listing import RunEntry, batch_runs, runs
+    from penstock.run.repair import Repair, plan_repair, repair_run
     from penstock.run.reports import report
     from penstock.run.snapshot_holder import hold, release, require_snapshot
     from penstock.run.table_requests import TableRequest
@@ -144,6 +145,7 @@ __all__ = [
     "Planned",
     "PlanningError",
     "Prepared",
+    "Repair",
     "RunEntry",
     "RunFailed",
     "RunFailedTransiently",
@@ -182,7 +184,9 @@ __all__ = [
     "place_of",
     "plan",
     "plan_all",
+    "plan_repair",
     "release",
+    "repair_run",
     "report",
     "report_text",
     "require_snapshot",
@@ -259,6 +263,7 @@ _HOMES = {
         "verify",
     ),
     "figures.run_report": ("RunReport",),
+    "run.repair": ("Repair", "plan_repair", "repair_run"),
     "run.reports": ("report",),
     "show.html_report": ("run_report_html",),
     "show.run_report": ("run_report_markdown", "run_report_text"),

@@ -20,6 +20,7 @@ from penstock.cli.options import (
 )
 from penstock.cli.output import print_result, signals, write_file
 from penstock.cli.parser import Commands, add_json, add_run_id
+from penstock.cli.repairs import add_repair, check_alone, repair_runs
 from penstock.cli.watch import command_words, fork_early, watch
 from penstock.errors import EXIT_DONE, EXIT_PERMANENT, UsageError
 from penstock.model.codec import to_json
@@ -320,6 +321,7 @@ def add_verify(commands: Commands) -> None:
         action="store_true",
         help="with --checksum: list the keys of up to 20 differing rows in each partition",
     )
+    add_repair(parser)
     add_connections(parser, "source", "target")
     add_show_values(parser)
     add_json(parser, "the verification")
@@ -327,6 +329,12 @@ def add_verify(commands: Commands) -> None:
 
 def _verify(arguments: argparse.Namespace) -> int:
     check_run_id(arguments.run_id)
+    check_alone(arguments)
+    if arguments.repair:
+        try:
+            return repair_runs(arguments, [arguments.run_id])
+        except UsageError as error:
+            return repair_runs(arguments, [each.run_id for each in _batch(arguments, error)])
     from penstock.run.api import verify
 
     schema = getattr(arguments, "control_schema", "penstock")

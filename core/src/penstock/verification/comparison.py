@@ -128,6 +128,11 @@ class Comparison:
         theirs = {column.name: column.type for column in self.target.columns(self.table)}
         if any(theirs.get(column.name) != column.type for column in self.run.plan.columns):
             return False
+        return self.evaluates_conditions()
+
+    def evaluates_conditions(self) -> bool:
+        """Whether the target can evaluate the partitions' conditions. A run that deletes by them
+        was planned only where they select the same rows there."""
         partitions = self.run.plan.partitions
         if any(isinstance(p.extent, STORAGE | Whole) for p in partitions):
             return False

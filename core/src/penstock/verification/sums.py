@@ -82,7 +82,7 @@ class TargetSums:
         if (
             self._comparison.given_partitions
             and self._comparison.spec.load_mode.deletes_by_partition
-            and self._comparison.same_keys()
+            and self._comparison.evaluates_conditions()
         ):
             return self._sums_by_condition()
         records = list(self._comparison.records.values())

@@ -37,7 +37,7 @@ def put_off(number: int, frame: FrameType | None) -> bool:
 def expect_dropped_waits() -> None:
     """Report no more that a wait was dropped: from now on an interruption may have ended it.
 
-    psycopg leaves a pipeline by a generator that waits for the server again when it is closed.
+    A driver may leave a call by a generator that waits for its server again when it is closed.
     """
     report = sys.unraisablehook
 

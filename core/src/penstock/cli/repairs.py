@@ -1,0 +1,106 @@
+"""`verify --repair`: what differs is copied again."""
+
+# ruff: noqa: PLC0415 - the engine and rich are imported by what needs them: --help is fast
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from penstock.cli.output import print_result, say, signals
+from penstock.cli.watch import command_words, fork_early, watch
+from penstock.errors import EXIT_DONE, UsageError
+from penstock.model.codec import to_json
+
+if TYPE_CHECKING:
+    from penstock.run.repair import Repair
+
+NOTED = 100
+"""A line is printed after so many ranges."""
+
+
+def add_repair(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("repair")
+    group.add_argument(
+        "--repair",
+        action="store_true",
+        help="compare the rows range by range of the target's key, and copy the ranges that "
+        "differ again, each in one transaction, as a run of their own: both sides then have the "
+        "same rows",
+    )
+    group.add_argument(
+        "--max-deletes",
+        metavar="SHARE[,ROWS]",
+        help="with --repair: change nothing if more than this share of the target's rows, and more "
+        "rows than the number after the comma, are in the target alone and would be deleted "
+        "(default: 30%%,1000; where the run's mode leaves rows from elsewhere, none)",
+    )
+    group.add_argument(
+        "--dry-run", action="store_true", help="with --repair: print the ranges; change nothing"
+    )
+
+
+def check_alone(arguments: argparse.Namespace) -> None:
+    """
+    Raises:
+        UsageError: an option of a repair was given without it, or one that does not go with it.
+    """
+    for flag in ("--max-deletes", "--dry-run"):
+        if getattr(arguments, flag[2:].replace("-", "_")) and not arguments.repair:
+            raise UsageError(f"{flag}: expected --repair as well; found none")
+    if arguments.repair and arguments.show_rows:
+        raise UsageError("--show-rows: prints rows, and --repair copies them; leave out one")
+
+
+def repair_runs(arguments: argparse.Namespace, run_ids: Sequence[str]) -> int:
+    """Repair runs, one after the other.
+
+    Returns: the exit code: of the first that has failed.
+    """
+    code = EXIT_DONE
+    for run_id in run_ids:
+        code = code or _repair(arguments, run_id)
+    return code
+
+
+def _repair(arguments: argparse.Namespace, run_id: str) -> int:
+    schema = getattr(arguments, "control_schema", "penstock")
+    if not arguments.dry_run:
+        fork_early(arguments.source, arguments.target)
+    from penstock.run.repair import plan_repair, repair_run
+    from penstock.show.repair_table import print_repair
+
+    def note(compared: int, ranges: int) -> None:
+        if compared % NOTED == 0 and compared < ranges:
+            say(f"compared {compared:,} of {ranges:,} ranges")
+
+    with signals():
+        found = plan_repair(
+            run_id,
+            source=arguments.source,
+            target=arguments.target,
+            control_schema=schema,
+            max_deletes=arguments.max_deletes,
+            note=note,
+        )
+    if arguments.dry_run or not (arguments.json and found.ranges):
+        print_result(arguments, found, print_repair, lambda: _as_json(found))
+    if arguments.dry_run or not found.ranges:
+        return EXIT_DONE
+    go_on = command_words("resume", arguments.source, arguments.target, schema)
+    return watch(repair_run(found), arguments, title=f"repair of {run_id}", go_on=go_on)
+
+
+def _as_json(found: Repair) -> dict[str, object]:
+    return {
+        "run_id": found.run_id,
+        "of": found.of,
+        "compared": found.compared,
+        "rows": found.rows,
+        "ranges": [
+            {"extent": to_json(each.partition.extent), "source": each.source, "target": each.target}
+            for each in found.ranges
+        ],
+        "notes": list(found.notes),
+    }

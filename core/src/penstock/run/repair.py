@@ -1,0 +1,279 @@
+"""Repairs: ranges of a run's rows that differ are copied again, by a run of their own.
+
+The target's key cuts both sides into ranges. Each range is compared by a checksum, and those that
+differ are replaced: a run in mode `replace` deletes and loads each in one transaction.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+
+from penstock.backends.api.execution.control import RunRow, reading_run
+from penstock.backends.api.source import SourceCatalog
+from penstock.backends.api.target import TargetCatalog
+from penstock.errors import PermanentError, PlanningError, UsageError
+from penstock.events import Event
+from penstock.model import values
+from penstock.model.extents import KeyRange, Whole
+from penstock.model.plans import Partition, PartitionPlan, id_list
+from penstock.planning.asking.rounds import plan_table
+from penstock.planning.cuts import counted
+from penstock.planning.request import PlanRequest
+from penstock.run.api import create, resume
+from penstock.run.connections import connect
+from penstock.run.resume_checks import load_run
+from penstock.run.showing import apart
+from penstock.spec.copy_spec import CopySpec
+from penstock.spec.deletes import HARD, MOST_DELETED, SOFT, parse_most_deleted
+from penstock.spec.ids import MAX_RUN_ID, check_run_id
+from penstock.spec.modes import REPLACE
+from penstock.verification.comparison import Comparison
+from penstock.workers.degree import streams_of
+
+ROWS_PER_RANGE = 50_000
+MOST_RANGES = 1_000
+"""Larger tables have larger ranges."""
+_KEPT = (
+    *("table", "query", "target_table", "descendants", "where", "columns", "map"),
+    *("snapshot", "accept_moving_rows", "control_schema", "show_values"),
+)
+"""Options of the run that a repair of it has, too."""
+
+
+@dataclass(frozen=True, slots=True)
+class DifferingRange:
+    partition: Partition
+    source: int
+    """Rows that the source has in this range."""
+    target: int
+
+
+@dataclass(frozen=True, slots=True)
+class Repair:
+    """What is to be copied again, so that both sides have the same rows."""
+
+    run_id: str
+    """Of the run that copies it."""
+    of: str
+    """The run that is repaired."""
+    spec: CopySpec
+    ranges: tuple[DifferingRange, ...]
+    compared: int
+    """How many ranges there are."""
+    rows: int
+    """Of the target, in all ranges."""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def surplus(self) -> int:
+        """At least so many rows are in the target and not in the source."""
+        return sum(max(0, each.target - each.source) for each in self.ranges)
+
+
+@apart
+def plan_repair(
+    run_id: str,
+    *,
+    source: str,
+    target: str,
+    control_schema: str = "penstock",
+    max_deletes: str | None = None,
+    rows_per_range: int = ROWS_PER_RANGE,
+    note: Callable[[int, int], object] = lambda compared, ranges: None,
+) -> Repair:
+    """Compare a run's rows range by range, and plan to copy those that differ. Changes nothing.
+
+    Parameters:
+        source, target: the connections, which are not stored with the run.
+        max_deletes: how many rows that only the target has may go: see `CopySpec`; by default 30%
+            of them, or 1,000, where the run's mode leaves no rows from elsewhere, and none else.
+        rows_per_range: about how many rows a range has.
+        note: told after each range how many of how many were compared.
+
+    Raises:
+        UsageError: no such run, or one that is not complete.
+        PlanningError: the rows cannot be cut by a key, or the target cannot replace ranges of it.
+        PermanentError: more rows of the target would go than allowed.
+    """
+    check_run_id(run_id)
+    ends = connect(source, target)
+    with (
+        closing(ends.open_source()) as source_catalog,
+        closing(ends.open_target(control_schema)) as target_catalog,
+    ):
+        run = load_run(target_catalog, run_id, control_schema)
+        with reading_run(run_id):
+            stored = CopySpec.from_stored(run.spec, source, target)
+        values.choose(stored.show_values)
+        _check_complete(stored, run, source_catalog, target_catalog)
+        spec = _repair_spec(stored, run, target_catalog)
+        ends.check_supported(spec)
+        count = target_catalog.checksum(spec.target_ref, spec.where, Whole(), ()).rows
+        ranges = min(MOST_RANGES, max(1, round(count / rows_per_range)))
+        spec = replace(spec, partitions=ranges)
+        repair_id = f"{run_id[: MAX_RUN_ID - 14]}-repair-{secrets.token_hex(3)}"
+        asked = PlanRequest.of(spec, streams_of(spec.degree), repair_id, ends.capabilities)
+        plan = _cut(asked, source_catalog, target_catalog)
+        comparison = Comparison(
+            spec, replace(run, plan=plan), source_catalog, target_catalog, checksums=True
+        )
+        found, count = _differing(comparison, plan.partitions, note)
+    repair = Repair(
+        repair_id,
+        run_id,
+        replace(spec, partitions=None, run_id=repair_id),
+        tuple(found),
+        len(plan.partitions),
+        count,
+        (*comparison.notes, *comparison.warnings),
+    )
+    _check_surplus(repair, stored, max_deletes)
+    return repair
+
+
+def repair_run(repair: Repair) -> Generator[Event, None, None]:
+    """Copy the ranges of a repair; yields events, the last of which is `Finished`.
+
+    Each range is replaced in one transaction, and all are compared at the end.
+
+    Raises:
+        PlanningError: the source or the target was altered since it was planned.
+        RunFailed, RunFailedTransiently: after `Finished`.
+    """
+    spec = repair.spec
+    given = [
+        replace(each.partition, rows=None, bytes=None, id=f"r{number:04}")
+        for number, each in enumerate(repair.ranges, start=1)
+    ]
+    create(spec, given=given)
+    yield from resume(
+        repair.run_id,
+        source=spec.source,
+        target=spec.target,
+        control_schema=spec.control_schema,
+        degree=spec.degree,
+        verify=spec.verify,
+    )
+
+
+def _check_complete(
+    spec: CopySpec, run: RunRow, source: SourceCatalog, target: TargetCatalog
+) -> None:
+    """
+    Raises:
+        UsageError: rows of the run are still to be copied, or it marks rows instead of deleting
+            them.
+    """
+    if spec.gone.how == SOFT:
+        raise UsageError(
+            f"--repair: run {run.run_id} marks rows that the source has no more (--deletes "
+            f"{spec.deletes}), and a repair would delete them; run a night that reads all rows: "
+            "penstock watermark reset, then the same command again"
+        )
+    comparison = Comparison(spec, run, source, target, checksums=False)
+    left = [p.id for p in run.plan.partitions if p.id not in comparison.records]
+    if comparison.is_merged:
+        return
+    if left or comparison.table.name != spec.target_ref.name:
+        what = f"is not complete: {id_list(left)} not committed" if left else "has steps left to do"
+        raise UsageError(
+            f"--repair: run {run.run_id} {what}; continue it with penstock resume {run.run_id}"
+        )
+
+
+def _repair_spec(stored: CopySpec, run: RunRow, target: TargetCatalog) -> CopySpec:
+    """
+    Raises:
+        UsageError: the target's table has no key to cut it by.
+    """
+    found = run.plan.load.conflict_columns or target.unique_key(stored.target_ref)
+    pairs = {pair.target: pair.source for pair in run.plan.pairs}
+    key = pairs.get(found[0]) if found else _range_key(run.plan)
+    if key is None:
+        raise UsageError(
+            f"--repair: expected {stored.target_name} to have a primary or unique key, whose first "
+            "column is copied, to compare its rows range by range; found none; copy it anew with "
+            "--mode truncate, recreate or swap"
+        )
+    kept = {name: getattr(stored, name) for name in _KEPT}
+    return CopySpec(
+        source=stored.source,
+        target=stored.target,
+        mode=REPLACE.name,
+        key=key,
+        sequences="keep",
+        verify="checksums",
+        **kept,
+    )
+
+
+def _cut(asked: PlanRequest, source: SourceCatalog, target: TargetCatalog) -> PartitionPlan:
+    """
+    Raises:
+        PlanningError: the rows cannot be cut by a key, or the target cannot replace ranges of it.
+    """
+    try:
+        plan = plan_table(asked, source, target)
+    except PlanningError as error:
+        raise PlanningError(
+            f"--repair: rows are compared and replaced by ranges of a key (--mode replace): "
+            f"{error.message}; if that cannot be, copy the table anew",
+            error.diagnosis,
+        ) from error
+    return plan
+
+
+def _range_key(plan: PartitionPlan) -> str | None:
+    """What a plan cuts by, if that is a column."""
+    for partition in plan.partitions:
+        extent = partition.extent
+        if isinstance(extent, KeyRange) and not extent.key.expression:
+            return extent.key.text
+    return None
+
+
+def _differing(
+    comparison: Comparison,
+    partitions: Sequence[Partition],
+    note: Callable[[int, int], object],
+) -> tuple[list[DifferingRange], int]:
+    """
+    Returns: the ranges that differ, and the target's rows in all of them.
+    """
+    spec, found, rows = comparison.spec, [], 0
+    for number, partition in enumerate(partitions, start=1):
+        mine = comparison.source.checksum(
+            spec.relation, spec.where, partition.extent, comparison.compared
+        )
+        theirs = comparison.target.checksum(
+            comparison.table, spec.where, partition.extent, comparison.compared
+        )
+        rows += theirs.rows
+        if mine != theirs:
+            found.append(DifferingRange(partition, mine.rows, theirs.rows))
+        note(number, len(partitions))
+    return found, rows
+
+
+def _check_surplus(repair: Repair, repaired: CopySpec, max_deletes: str | None) -> None:
+    """
+    Raises:
+        PermanentError: more rows of the target would go than allowed.
+    """
+    alone = repaired.load_mode.owns_selection or repaired.gone.how == HARD
+    text = max_deletes or (MOST_DELETED if alone else "0%")
+    if not repair.surplus or parse_most_deleted(text).allows(repair.surplus, repair.rows):
+        return
+    why = (
+        "look whether the source lacks rows"
+        if alone
+        else f"in mode {repaired.mode} they may come from elsewhere"
+    )
+    raise PermanentError(
+        f"--repair would delete at least {counted(repair.surplus, 'row')} of "
+        f"{repair.rows:,} in {repaired.target_name}, which the source does not have; nothing was "
+        f"changed; {why}; to have them deleted, repeat the command with --max-deletes SHARE[,ROWS]"
+    )

@@ -1,0 +1,56 @@
+"""The ranges of a repair as a table."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.show.console import (
+    Console,
+    Shortened,
+    Text,
+    TextColumn,
+    make_table,
+    print_line,
+)
+from penstock.show.text import counted, number, one_line
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from penstock.run.repair import Repair
+
+_MOST_RANGES = 40
+
+
+def print_repair(console: Console, repair: Repair) -> None:
+    """What differs, and how much was compared."""
+    ranges = repair.ranges
+    found = f"{counted(len(ranges), 'range')} of {number(repair.compared)}"
+    differ = "differs" if len(ranges) == 1 else "differ"
+    console.print(
+        Text.assemble(
+            "run ",
+            (repair.of, "bold"),
+            " ",
+            (f"{found} {differ}", "bold red")
+            if ranges
+            else (f"nothing to repair: {counted(repair.compared, 'range')} compared", "bold green"),
+        )
+    )
+    for text in repair.notes:
+        print_line(console, Text(f"  {one_line(text)}"))
+    if not ranges:
+        return
+    rows: list[list[RenderableType]] = [
+        [Shortened(one_line(str(each.partition.extent))), number(each.source), number(each.target)]
+        for each in ranges[:_MOST_RANGES]
+    ]
+    columns = [
+        TextColumn("rows that are copied again", wide=True),
+        TextColumn("source", right=True),
+        TextColumn("target", right=True),
+    ]
+    console.print()
+    console.print(make_table(console, columns, rows))
+    if len(ranges) > _MOST_RANGES:
+        console.print(Text(f"{counted(len(ranges) - _MOST_RANGES, 'more range')}: --json has all"))
