@@ -20,12 +20,12 @@ from penstock.workers.interruptions import expect_dropped_waits, put_off
 
 
 @pytest.fixture
-def came() -> Iterator[threading.Semaphore]:
-    """Released whenever the signal comes again."""
+def came(monkeypatch: pytest.MonkeyPatch) -> threading.Semaphore:
+    """Released whenever the signal is sent again."""
     times = threading.Semaphore(0)
-    before = signal.signal(signal.SIGUSR1, lambda *_: times.release())
-    yield times
-    signal.signal(signal.SIGUSR1, before)
+    expected = (os.getpid(), signal.SIGUSR1)
+    monkeypatch.setattr(os, "kill", lambda *sent: times.release() if sent == expected else None)
+    return times
 
 
 def test_a_search_for_entry_points_is_not_interrupted(
