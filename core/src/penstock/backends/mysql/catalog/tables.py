@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -48,6 +49,8 @@ TRIGGERS_OF = TableQuery(
     "event_object_table",
     order="trigger_name",
 )
+# In seconds. While a table is opened anew, the server knows no time for it.
+_PAUSES = (0.01, 0.03, 0.1)
 MADE = TableQuery("CONVERT(create_time USING utf8mb4)", "information_schema.tables", *_NAMED)
 COLUMNS = TableQuery(
     "column_name, column_type, is_nullable, column_default, extra,"
@@ -254,8 +257,15 @@ def made_at(session: MySqlSession, table: TableRef) -> str | None:
 
 
 def made_of_all(session: MySqlSession, tables: Sequence[TableRef]) -> dict[TableRef, str | None]:
-    """The same of many tables."""
+    """The same of many tables. Empty where the server does not say: of a view, or of a table that
+    is renamed or altered all the time."""
     found = session.about_all(MADE, tables)
+    for pause in _PAUSES:
+        unsaid = [table for table, rows in found.items() if rows and not rows[0][0]]
+        if not unsaid:
+            break
+        time.sleep(pause)
+        found |= session.about_all(MADE, unsaid)
     return {table: (rows[0][0] or "") if rows else None for table, rows in found.items()}
 
 
