@@ -31,7 +31,6 @@ VALUES: dict[str, Any] = {
     "descendants": "exclude",
     "max_lag": "30s",
     "give_way_after": "30s",
-    "incremental": "xmin",
     "arrays": "json",
     "enums": "text",
 }
@@ -94,12 +93,9 @@ def test_of_a_source(outward: Pair, option: str) -> None:
     outward.make()
     if option not in source.options:
         refused = f"{source.system} as a source does not support {flag_of(option)}"
-        if option == "incremental" and not source.shared_snapshots:
-            refused = flag_of(option)  # for the lack of those
         with outward.refused(refused):
-            mode = "upsert" if option == "incremental" else "recreate"
-            outward.copy(mode=mode, **{option: VALUES[option]})
-    elif option not in ("partitioning", "incremental"):  # they ask the target, too
+            outward.copy(mode="recreate", **{option: VALUES[option]})
+    elif option != "partitioning":  # it asks the target, too
         outward.copy(**{option: VALUES[option]})
         outward.check()
 

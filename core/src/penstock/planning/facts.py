@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias, TypeVar
 
 from penstock.backends.api.facts import TableStatistics
+from penstock.backends.api.optional.cursors import CursorNow, CursorRange
 from penstock.errors import PenstockError
 from penstock.model.nights import Horizon, SourceVersions, Watermark
 from penstock.model.plans import Step
@@ -68,6 +69,14 @@ class NightFacts:
     """Where rows are merged at the end."""
     changed: str = ""
     """The condition for the rows that may have changed since the last night."""
+    cursor: CursorNow | None = None
+    """What the source holds in the columns by which it is read; None: it is read by versions."""
+    range: CursorRange | None = None
+    """The rows from the last night's value on; None where that says nothing of these columns."""
+    row_ahead: str = ""
+    """A row that is too far ahead, by its key."""
+    selected: TableStatistics | None = None
+    """Of the rows that may have changed, where an index finds them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

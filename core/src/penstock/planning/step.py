@@ -15,6 +15,7 @@ from penstock.model.tables import Column
 from penstock.planning.built_nights import built, within_limit
 from penstock.planning.column_pairs import ColumnMapping, chosen_columns, map_columns
 from penstock.planning.conditions import check_conditions
+from penstock.planning.cursors import explained_cursor
 from penstock.planning.facts import Facts, TargetTable, fact
 from penstock.planning.gone_rows import check_gone
 from penstock.planning.incremental import Continued, continued
@@ -221,7 +222,9 @@ class _Planning:
             self._known,
         )
         if found is not night:
-            selection, reasons = "", explained(found, ())
+            by_column = found.cursor is not None
+            said = explained_cursor(found, self._loading, merges=True) if by_column else None
+            selection, reasons = "", said or explained(found, ())
         return (found, selection, reasons), may_merge
 
     @part
@@ -251,10 +254,19 @@ class _Planning:
 
     # Partitions
 
+    @property
+    def _few(self) -> TableStatistics | None:
+        """Of the rows that a night reads by an index."""
+        found = fact(self._facts.night)
+        if found is None or found.selected is None:
+            return None
+        (night, _, _), _ = self._within_limit
+        return None if night is None or night.full else found.selected
+
     @part
     def _partitions(self) -> PlannedPartitions:
         names = {column.name for column in self._columns}
-        found = plan_partitions(self._request, self._statistics, names, self._known)
+        found = plan_partitions(self._request, self._statistics, names, self._known, self._few)
         return replace(found, partitions=()) if self._loading.schema_only else found
 
     @part

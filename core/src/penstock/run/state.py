@@ -429,6 +429,7 @@ class RunState:
             moment=mark.moment if mark else "",
             since=night.moment if night else "",
             full=night.full if night else "",
+            unproven=night.cursor.unproven if night and night.cursor else "",
         )
         self._report.add(event)
         return event

@@ -9,6 +9,7 @@ from penstock.errors import UsageError
 from penstock.spec.degrees import AUTO
 from penstock.spec.ids import check_run_id
 from penstock.spec.modes import MODES, mode_names
+from penstock.spec.night_kinds import check_lookback, required_lookback
 from penstock.spec.option_values import (
     LISTS,
     MOST,
@@ -58,6 +59,7 @@ def _check_values(spec: CopySpec) -> None:
         check_duration(spec.give_way_after, "--give-way-after")
     if spec.full_every is not None:
         check_duration(spec.full_every, "--full-every", longest=_CENTURY)
+    check_duration(spec.max_ahead, "--max-ahead", longest=_CENTURY)
     if spec.max_lag is not None:
         check_duration(spec.max_lag, "--max-lag")
         if not spec.max_lag:
@@ -137,12 +139,16 @@ def _check_loading(spec: CopySpec) -> None:
         )
     if spec.incremental and spec.query is not None:
         raise UsageError(
-            "--incremental: expected --table, since the rows of a query have no versions; found "
-            "--query"
+            "--incremental: expected --table, since the rows of a query have no versions, and "
+            "nothing tells whether it is the same table; found --query, which a view can hold"
+            if spec.cursor_columns
+            else "--incremental: expected --table, since the rows of a query have no versions; "
+            "found --query"
         )
+    _check_cursor(spec)
     if spec.incremental and spec.schema_only:
         raise UsageError("--incremental: expected rows to be copied; found --schema-only")
-    if spec.incremental and spec.snapshot == "none":
+    if spec.incremental and spec.snapshot == "none" and not spec.cursor_columns:
         raise UsageError("--incremental: expected --snapshot shared, found none")
     spec.most_deleted  # noqa: B018 - raises where malformed
     spec.most_merged  # noqa: B018
@@ -203,6 +209,24 @@ def _check_loading(spec: CopySpec) -> None:
             f"{' and '.join(needs)} with --mode {spec.mode} would alter the target's table: "
             "pass --allow-ddl to permit that"
         )
+
+
+def _check_cursor(spec: CopySpec) -> None:
+    """Of a load by column."""
+    columns = spec.cursor_columns
+    if not columns:
+        for name, default in (("lookback", None), ("null_cursor", "refuse")):
+            if getattr(spec, name) != default:
+                raise UsageError(f"{flag_of(name)} goes with --incremental COLUMN")
+        return
+    if not all(columns) or len(set(columns)) != len(columns):
+        raise UsageError(
+            f"--incremental: expected xmin, or one or more columns, each once; found "
+            f"{spec.incremental!r}"
+        )
+    if spec.lookback is None:
+        raise required_lookback(spec.incremental or "")
+    check_lookback(spec.lookback)
 
 
 def check_table_names(spec: CopySpec, *, source: bool | None, target: bool | None) -> None:

@@ -36,7 +36,8 @@ from penstock.spec.deletes import (
     parse_most_deleted,
 )
 from penstock.spec.modes import MODES, Mode, mode_of
-from penstock.spec.option_values import PYTHON_TYPES, coerce, flag_of
+from penstock.spec.night_kinds import COLUMN, XMIN
+from penstock.spec.option_values import PYTHON_TYPES, coerce, flag_of, split_names
 from penstock.spec.parts import Cutting, Loading, Nightly, Route, part_of
 from penstock.spec.references import redact
 from penstock.spec.strategies import ALIASES, STRATEGIES, Strategy
@@ -52,7 +53,7 @@ DESCENDANTS = ("include", "exclude")
 SNAPSHOTS = ("shared", "none")
 ON_SNAPSHOT_LOST = ("fail", "restart", "accept")
 ON_ERROR = ("stop", "continue")
-INCREMENTALS = ("xmin",)
+NULL_CURSORS = ("refuse", "include")
 ATOMIC = ("table", "batch")
 ON_TARGET_CHANGED = ("full", "fail")
 VERIFY = ("none", "counts", "checksums")
@@ -217,12 +218,35 @@ class CopySpec:
     )
     incremental: str | None = option(
         None,
-        "with upsert: read only the rows that may have changed since the last run that ended well, "
-        "by row versions (xmin), and lose none; the first run reads all of them. The target then "
-        "equals the source as of one moment. With truncate, recreate and swap, which read all "
-        "rows: note in the target how far the source was read, so that the next upsert reads only "
-        "what has changed since; where that is noted already, they do so without this option",
-        choices=INCREMENTALS,
+        "with upsert: read only the rows that may have changed since the last run that ended well: "
+        "by row versions (xmin), which loses none, so that the target equals the source as of one "
+        "moment; or by a column that grows with each change, such as updated_at (of two, the "
+        "second counts where the first is NULL), with --lookback. The first run reads all rows. "
+        "With truncate, recreate and swap, which read all rows: note in the target how far the "
+        "source was read, so that the next upsert reads only what has changed since; where that is "
+        "noted already, they do so without this option",
+        metavar="{xmin,COLUMN[,COLUMN]}",
+    )
+    lookback: str | None = option(
+        None,
+        "with --incremental COLUMN: also read rows whose column is this much less than the last "
+        "run's greatest value: a duration such as 10m or 2d, for numbers a number. Longer than any "
+        "transaction lasts that writes the table; 0 where the plan says that the column is proven",
+        metavar="DURATION",
+    )
+    null_cursor: str = option(
+        "refuse",
+        "with --incremental COLUMN: rows without a value are an error (refuse), or read by each "
+        "run (include)",
+        choices=NULL_CURSORS,
+    )
+    max_ahead: float = option(
+        86_400.0,
+        "with --incremental COLUMN: a time further ahead of the source's clock than this is an "
+        "error; 0 allows any: such rows are read by each run",
+        metavar="DURATION",
+        execution=True,
+        planned=True,
     )
     atomic: str | None = option(
         None,
@@ -529,6 +553,21 @@ class CopySpec:
         if self.schema_only:
             return MODES["recreate"]
         return mode_of({"mode": self.mode, "atomic": self.atomic, "incremental": self.incremental})
+
+    @property
+    def night_by(self) -> str:
+        """How `incremental` tells what has changed: `XMIN` or `COLUMN`; empty: not at all."""
+        if not self.incremental:
+            return ""
+        return XMIN if self.incremental == XMIN else COLUMN
+
+    @property
+    def cursor_columns(self) -> tuple[str, ...]:
+        """The columns that `incremental` names."""
+        if self.night_by != COLUMN:
+            return ()
+        assert self.incremental is not None
+        return split_names(self.incremental, "--incremental")
 
     @property
     def loss_policy(self) -> str:

@@ -50,7 +50,7 @@ def coerce(name: str, kind: str, value: Any) -> Any:
     flag = flag_of(name)
     if name in LISTS:
         if isinstance(value, str):
-            return _split_names(value, flag)
+            return split_names(value, flag)
         if not isinstance(value, list | tuple) or not all(isinstance(part, str) for part in value):
             raise UsageError(f"{flag}: expected names separated by commas, found {value!r}")
         return tuple(part.strip() for part in value)
@@ -80,8 +80,12 @@ def coerce(name: str, kind: str, value: Any) -> Any:
     return value
 
 
-def _split_names(text: str, flag: str) -> tuple[str, ...]:
-    """``a, "b, c", "d""e"`` at the commas outside of quotes."""
+def split_names(text: str, flag: str) -> tuple[str, ...]:
+    """``a, "b, c", "d""e"`` at the commas outside of quotes.
+
+    Raises:
+        UsageError: a quote has no end.
+    """
     if _NAMES.fullmatch(text) is None:
         raise UsageError(
             f"{flag}: expected names separated by commas, in double quotes if a name contains a "

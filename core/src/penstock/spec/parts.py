@@ -52,6 +52,11 @@ class Nightly:
     """What a load that repeats continues."""
 
     incremental: str | None
+    night_by: str
+    cursor_columns: tuple[str, ...]
+    lookback: str | None
+    null_cursor: str
+    max_ahead: float
     snapshot: str
     watermark: str | None
     full_every: float | None

@@ -9,6 +9,7 @@ from penstock.backends.api.capabilities import (
 )
 from penstock.backends.api.worker import ARROW
 from penstock.spec.modes import APPEND, RECREATE, SWAP, TRUNCATE
+from penstock.spec.night_kinds import COLUMN
 from penstock.spec.strategies import AUTO, HASH, NTILE, RANGE, TIME, VALUES, WHOLE
 
 SYSTEM = "ClickHouse"
@@ -20,6 +21,7 @@ SOURCE = SourceCapabilities(
     system=SYSTEM,
     formats=(ARROW,),
     strategies=(AUTO, RANGE, NTILE, HASH, VALUES, TIME, WHOLE),
+    nights=(COLUMN,),
     shared_snapshots=False,
 )
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from penstock.backends.clickhouse.catalog.canonical import canonical, framed
 from penstock.backends.clickhouse.types import TYPES, UTC
 from penstock.backends.sql.catalog.described import TableQuery
-from penstock.backends.sql.dialect import NEW_UUID, NOW, UTC_NOW, CatalogDialect, Type
+from penstock.backends.sql.dialect import DAY, NEW_UUID, NOW, UTC_NOW, CatalogDialect, Type
 from penstock.backends.sql.rows.bounds import decimal
 from penstock.backends.sql.server.intervals import parse_interval
 from penstock.errors import PlanningError
@@ -66,6 +66,15 @@ class ClickHouseDialect(CatalogDialect):
 
     def table_commented(self, text: str) -> str:
         return f"COMMENT {self.literal(text)}"
+
+    def greatest(self, value: str) -> str:
+        # By itself it gives 0 of none.
+        return f"maxOrNull({value})"
+
+    def earlier(self, value: str, tag: str, seconds: int) -> str:
+        if tag == "date":
+            return f"{value} - toIntervalDay({-(-seconds // DAY)})"
+        return f"{value} - toIntervalSecond({seconds})"
 
     def key_made(self, table: TableRef, columns: Sequence[str], *, primary: bool) -> str:
         return ""  # none tells rows apart

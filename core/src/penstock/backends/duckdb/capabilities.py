@@ -19,6 +19,7 @@ from penstock.spec.modes import (
     TRUNCATE,
     UPSERT,
 )
+from penstock.spec.night_kinds import COLUMN
 from penstock.spec.strategies import AUTO, BLOCKS, HASH, NTILE, RANGE, TIME, VALUES, WHOLE
 
 SYSTEM = "DuckDB"
@@ -28,6 +29,7 @@ SOURCE = SourceCapabilities(
     system=SYSTEM,
     formats=(ARROW,),
     strategies=(AUTO, BLOCKS, RANGE, NTILE, HASH, VALUES, TIME, WHOLE),
+    nights=(COLUMN,),
 )
 
 TARGET = TargetCapabilities(

@@ -19,6 +19,7 @@ from penstock.spec.modes import (
     TRUNCATE,
     UPSERT,
 )
+from penstock.spec.night_kinds import COLUMN
 from penstock.spec.strategies import AUTO, CHILDREN, HASH, NTILE, RANGE, TIME, VALUES, WHOLE
 
 SYSTEM = "MySQL"
@@ -29,6 +30,7 @@ SOURCE = SourceCapabilities(
     system=SYSTEM,
     formats=(ARROW,),
     strategies=(AUTO, RANGE, NTILE, HASH, VALUES, TIME, CHILDREN, WHOLE),
+    nights=(COLUMN,),
 )
 
 TARGET = TargetCapabilities(

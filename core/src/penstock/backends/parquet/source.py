@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import pyarrow.dataset as ds
@@ -102,6 +102,9 @@ class ParquetSource(DuckCatalog):
     def state(self, relation: Relation) -> SourceState:
         now = fingerprint(list_files(self._location))
         return SourceState(identity(self._location), now, now, now)
+
+    def identity(self, relation: Relation) -> Mapping[str, str]:
+        return {"files": identity(self._location)}
 
     # Sizes
 

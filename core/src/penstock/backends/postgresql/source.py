@@ -13,10 +13,19 @@ from psycopg import sql
 from psycopg.pq import TransactionStatus
 
 from penstock.backends.api.facts import Checksum, KeyStatistics, RankedBound, TableStatistics
+from penstock.backends.api.optional.cursors import CursorNow, CursorRange
 from penstock.backends.api.optional.nights import Bucket, Chosen, KeyDigest, KeyRanges
 from penstock.backends.postgresql.attempt.older_sessions import Guard
 from penstock.backends.postgresql.catalog.casting import castable
 from penstock.backends.postgresql.catalog.columns import columns_of
+from penstock.backends.postgresql.catalog.cursors import (
+    OpenSince,
+    cursor_sql,
+    identity_of,
+    least_open,
+    open_since,
+    why_unproven,
+)
 from penstock.backends.postgresql.catalog.described import Described
 from penstock.backends.postgresql.catalog.queries import query_columns
 from penstock.backends.postgresql.catalog.relations import (
@@ -43,6 +52,7 @@ from penstock.backends.postgresql.catalog.versions import (
     changed_since,
     check_fixed,
     check_versioned,
+    or_in,
     versions_of,
     who_holds_back,
 )
@@ -69,9 +79,10 @@ from penstock.backends.postgresql.session.statements import column_list
 from penstock.backends.postgresql.session.waiting import watcher
 from penstock.backends.postgresql.snapshot.importing import REACHED, import_locked, import_snapshot
 from penstock.backends.postgresql.snapshot.locks import AT_ONCE, join_locks
+from penstock.backends.sql.rows.cursors import tag_of_cursor
 from penstock.errors import PenstockError
 from penstock.model.extents import Bound, Extent, Key, Whole
-from penstock.model.nights import Horizon, SourceVersions
+from penstock.model.nights import Cursor, Horizon, SourceVersions
 from penstock.model.snapshots import Snapshot, SourceState
 from penstock.model.table_model import TableDefinition
 from penstock.model.tables import (
@@ -109,6 +120,7 @@ class PostgresSource:
         self._connection = connection
         self._connection.guard = guard
         self._adopted = ""
+        self._open_since: OpenSince | None = None
         self._horizon: Horizon | None = None
         self._locked: Sequence[Relation] = ()
         self._oids: Mapping[TableRef, int] = {}
@@ -347,6 +359,73 @@ class PostgresSource:
 
     def changed_since(self, since: Horizon, new: Sequence[int]) -> str:
         return changed_since(since, new)
+
+    def or_in(self, condition: str, tables: Sequence[int]) -> str:
+        return or_in(condition, tables)
+
+    # See `ReadsByColumn`
+
+    def note_open(self) -> None:
+        # What was seen before an earlier snapshot was seen before this one, too.
+        if self._open_since is None and not self._adopted:
+            self._open_since = open_since(self._connection)
+
+    def cursor(
+        self, relation: Relation, where: str | None, columns: Sequence[str], max_ahead: float
+    ) -> CursorNow:
+        assert isinstance(relation, TableRef), "checked with the options"
+        tags = self._cursor_tags(relation, columns)
+        tag = tag_of_cursor(tags, columns, str(relation))
+        facts = [self.key_facts(relation, Key(each)) for each in columns]
+        self.note_open()
+        before = self._open_since
+        unproven = why_unproven(self._connection, relation, columns, before)
+        text, nulls, ahead = cursor_sql(self._connection, relation).now(
+            where,
+            columns,
+            tag,
+            max_ahead,
+            nullable=all(nullable for nullable, _ in facts),
+            most="" if unproven or before is None else least_open(before),
+        )
+        versions = self._about(relation).get(
+            ("versions", not relation.only),
+            relation,
+            partial(versions_of, self._connection, children=not relation.only),
+        )
+        return CursorNow(
+            columns=tuple(columns),
+            type=tag,
+            text=text,
+            nulls=nulls,
+            ahead=ahead,
+            unproven=unproven,
+            indexed=all(indexed for _, indexed in facts),
+            source=identity_of(self._connection, relation) if versions[1] else {},
+        )
+
+    def _cursor_tags(self, relation: TableRef, columns: Sequence[str]) -> dict[str, str]:
+        """Of all columns; those that are not asked for with any tag."""
+        known = {column.name: "" for column in self.columns(relation)}
+        asked = [each for each in columns if each in known]
+        return known | {each: self._key(relation, Key(each)).type for each in asked}
+
+    def cursor_range(
+        self, relation: Relation, since: Cursor, now: CursorNow, lookback: str, *, nulls: bool
+    ) -> CursorRange:
+        assert isinstance(relation, TableRef), "checked with the options"
+        return cursor_sql(self._connection, relation).range(since, now, lookback, nulls=nulls)
+
+    def keys_at(
+        self,
+        relation: Relation,
+        where: str | None,
+        columns: Sequence[str],
+        value: Bound,
+        key: Sequence[str],
+    ) -> str:
+        assert isinstance(relation, TableRef), "checked with the options"
+        return cursor_sql(self._connection, relation).keys_at(where, columns, value, key)
 
     def may_have_moved(
         self,

@@ -10,6 +10,7 @@ from penstock.backends.api.capabilities import (
 )
 from penstock.backends.api.worker import ARROW
 from penstock.spec.modes import APPEND, RECREATE, REPLACE, TRUNCATE, UPSERT
+from penstock.spec.night_kinds import COLUMN
 from penstock.spec.strategies import AUTO, HASH, NTILE, RANGE, VALUES, WHOLE
 
 SYSTEM = "Snowflake"
@@ -20,6 +21,7 @@ SOURCE = SourceCapabilities(
     system=SYSTEM,
     formats=(ARROW,),
     strategies=(AUTO, RANGE, NTILE, HASH, VALUES, WHOLE),
+    nights=(COLUMN,),
 )
 
 TARGET = TargetCapabilities(

@@ -10,7 +10,7 @@ from penstock.backends.snowflake.catalog.canonical import canonical
 from penstock.backends.snowflake.catalog.names import shown, swapped
 from penstock.backends.snowflake.types import TYPES
 from penstock.backends.sql.catalog.described import TableQuery
-from penstock.backends.sql.dialect import NEW_UUID, NOW, UTC_NOW, CatalogDialect, Type
+from penstock.backends.sql.dialect import DAY, NEW_UUID, NOW, UTC_NOW, CatalogDialect, Type
 from penstock.backends.sql.rows.bounds import TEXTS
 from penstock.errors import PlanningError
 from penstock.model.extents import Bound
@@ -110,6 +110,11 @@ class SnowflakeDialect(CatalogDialect):
             # The session's zone is UTC.
             bound = replace(bound, text=_ZONE.sub("", bound.text))
         return super().bound(bound)
+
+    def earlier(self, value: str, tag: str, seconds: int) -> str:
+        if tag == "date":
+            return f"DATEADD(day, -{-(-seconds // DAY)}, {value})"
+        return f"DATEADD(second, -{seconds}, {value})"
 
     def binary(self, digits: str) -> str:
         return f"TO_BINARY('{digits}', 'HEX')"

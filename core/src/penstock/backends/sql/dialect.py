@@ -34,6 +34,7 @@ NOW, UTC_NOW, TODAY, NEW_UUID = "now", "now in UTC", "today", "new uuid"
 CHARACTERS, OCTETS, LOWER, UPPER = "characters", "octets", "lower", "upper"
 """Functions of a text; its octets are those of UTF-8."""
 NEVER = "1 = 0"
+DAY = 86_400
 """A condition that no row meets."""
 
 
@@ -219,6 +220,16 @@ class Dialect(ABC):
         Raises:
             PlanningError: the text is no value of the type.
         """
+
+    def greatest(self, value: str) -> str:
+        """The greatest value of many rows; NULL of none."""
+        return f"max({value})"
+
+    def earlier(self, value: str, tag: str, seconds: int) -> str:
+        """A date or a timestamp that is earlier, of the same type; of a date by whole days."""
+        if tag == "date":
+            return f"CAST({value} - INTERVAL '{-(-seconds // DAY)}' DAY AS date)"
+        return f"{value} - INTERVAL '{seconds}' SECOND"
 
     def comparable(self, tag: str, value: str) -> str:
         """A value of a key as partitions compare it, if the key names no collation."""

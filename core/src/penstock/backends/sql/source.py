@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 
 from penstock.backends.api.facts import Checksum, KeyStatistics, RankedBound, WeightedBound
+from penstock.backends.api.optional.cursors import CursorNow, CursorRange
 from penstock.backends.sql.catalog import keys
 from penstock.backends.sql.catalog.relations import (
     find_relation,
@@ -18,8 +19,10 @@ from penstock.backends.sql.dialect import BYTES, Type
 from penstock.backends.sql.rows.bounds import check_ranged
 from penstock.backends.sql.rows.checksums import canonical_texts, read_checksum, read_digests
 from penstock.backends.sql.rows.conditions import condition
+from penstock.backends.sql.rows.cursors import CursorSql, tag_of_cursor
 from penstock.backends.sql.session import Session, closed, keeping
 from penstock.model.extents import Bound, Extent, Key, Whole
+from penstock.model.nights import Cursor
 from penstock.model.snapshots import SourceState
 from penstock.model.table_model import TableDefinition
 from penstock.model.tables import (
@@ -30,6 +33,11 @@ from penstock.model.tables import (
     Relation,
     SequencePosition,
     TableRef,
+)
+
+UNPROVEN = (
+    "{system} does not say when the transactions began that write rows: one that lasts longer than "
+    "--lookback may leave rows below what was read"
 )
 
 
@@ -239,6 +247,73 @@ class SqlSource:
 
     def misplaced(self, relation: Relation, key: Key, bounds: Sequence[Bound]) -> int | None:
         return keys.misplaced(self._session, key, bounds)
+
+    # See `ReadsByColumn`
+
+    def note_open(self) -> None:
+        """What is under way does not show."""
+
+    def cursor(
+        self, relation: Relation, where: str | None, columns: Sequence[str], max_ahead: float
+    ) -> CursorNow:
+        self.check_where(relation, where)
+        types = self.described(relation)
+        tags = {
+            name: self._session.dialect.tag_of(type_) if name in columns else ""
+            for name, type_ in types.items()
+        }
+        tag = tag_of_cursor(tags, columns, str(relation))
+        facts = [self.key_facts(relation, Key(each)) for each in columns]
+        nullable = all(nullable for nullable, _ in facts)
+        text, nulls, ahead = self._cursor_sql(relation).now(
+            where, columns, tag, max_ahead, nullable=nullable
+        )
+        return CursorNow(
+            columns=tuple(columns),
+            type=tag,
+            text=text,
+            nulls=nulls,
+            ahead=ahead,
+            unproven=UNPROVEN.format(system=self._session.dialect.name),
+            indexed=all(indexed for _, indexed in facts),
+            source=self.identity(relation),
+        )
+
+    def cursor_range(
+        self, relation: Relation, since: Cursor, now: CursorNow, lookback: str, *, nulls: bool
+    ) -> CursorRange:
+        return self._cursor_sql(relation).range(since, now, lookback, nulls=nulls)
+
+    def keys_at(
+        self,
+        relation: Relation,
+        where: str | None,
+        columns: Sequence[str],
+        value: Bound,
+        key: Sequence[str],
+    ) -> str:
+        return self._cursor_sql(relation).keys_at(where, columns, value, key)
+
+    def identity(self, relation: Relation) -> Mapping[str, str]:
+        """By what a later night recognises it; see `Cursor.source`."""
+        raise NotImplementedError
+
+    @property
+    def clock(self) -> str:
+        """A query for the time now, as a text; without a zone it is UTC."""
+        dialect = self._session.dialect
+        return f"SELECT {dialect.text(dialect.now)}"
+
+    def _cursor_sql(self, relation: Relation) -> CursorSql:
+        session = self._session
+        return CursorSql(
+            session.dialect,
+            self._rows(relation),
+            session.fetch,
+            as_text=session.dialect.bound_text,
+            clock=self.clock,
+            first=lambda query: session.dialect.limited(query, 1),
+        )
 
     # Checksums
 

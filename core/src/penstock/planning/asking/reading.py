@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TypeVar
 
 from penstock.backends.api.facts import TableStatistics
+from penstock.backends.api.optional.cursors import ReadsByColumn
 from penstock.backends.api.optional.nights import BuildsNights, FindsGone
 from penstock.backends.api.source import SourceCatalog, VersionedSource
 from penstock.backends.api.target import TargetCatalog
@@ -17,11 +19,13 @@ from penstock.errors import (
     PermanentError,
     PlanningError,
 )
+from penstock.model.extents import Bound
 from penstock.model.nights import Horizon, SourceVersions, Watermark, is_behind
 from penstock.model.table_model import TableDefinition
 from penstock.model.tables import Column, TableRef
 from penstock.planning.asking.nights_before import NightsBefore
 from penstock.planning.asking.steps_left import StepsLeft
+from penstock.planning.cursors import goes_on
 from penstock.planning.facts import Fact, Facts, NightFacts, TargetTable, fact
 from penstock.planning.incremental import may_move_watermark
 from penstock.planning.nights import new_leaves
@@ -172,6 +176,13 @@ class TableReader:
         asked = self._loading.nightly.incremental is not None
         if not asked and not may_move_watermark(self._route, self._loading, able):
             return None
+        if self._loading.nightly.cursor_columns:
+            return self._by_column(self._loading.nightly.cursor_columns)
+        if not asked and (last := self._nights.last(self._request)) and last.cursor:
+            try:
+                return self._by_column(last.cursor.columns)
+            except PermanentError as error:
+                return NightFacts(last=last, refused=error.message)
         if not isinstance(source, VersionedSource):
             assert not asked, "its capabilities say so"
             return None
@@ -211,6 +222,59 @@ class TableReader:
             if merges and since is not None
             else "",
         )
+
+    def _by_column(self, columns: Sequence[str]) -> NightFacts:
+        """
+        Raises:
+            PlanningError: the source has no such columns, or their values cannot be compared.
+        """
+        source, request, nightly = self._source, self._request, self._loading.nightly
+        relation, where = self._route.relation, self._route.where
+        if not isinstance(source, ReadsByColumn):
+            raise PlanningError(f"{self._route.source_name} is not read by columns")
+        last = self._nights.last(request)
+        now = source.cursor(relation, where, columns, nightly.max_ahead)
+        row = ""
+        if now.ahead:
+            key = self._loading.conflict_columns or self._default_key()
+            value = Bound(now.type, now.ahead)
+            row = source.keys_at(relation, where, columns, value, key) if key else ""
+        versions = horizon = ahead = None
+        if isinstance(source, VersionedSource) and not now.source:
+            assert isinstance(relation, TableRef), "checked with the options"
+            horizon, versions = source.horizon(), source.versions(relation)
+            ahead = self._ahead(source, last, versions, horizon)
+        merges = self._loading.load_mode.merges_at_end and ahead is None
+        found = range_of = selected = None
+        since = last.cursor if last is not None else None
+        if merges and since is not None and since.text and goes_on(since, now):
+            nulls = nightly.null_cursor == "include"
+            assert nightly.lookback is not None, "checked with the options"
+            found = source.cursor_range(relation, since, now, nightly.lookback, nulls=nulls)
+            new = () if versions is None else new_leaves(versions, last)
+            condition = found.condition
+            if new and isinstance(source, VersionedSource):
+                condition = source.or_in(condition, new)
+            range_of = replace(found, condition=condition)
+            if now.indexed:
+                both = condition if where is None else f"({where}\n) AND {condition}"
+                selected = source.statistics(relation, both)
+        return NightFacts(
+            last=last,
+            now=horizon,
+            versions=versions,
+            ahead=ahead,
+            target=self._nights.target_now(request) if merges else None,
+            cursor=now,
+            range=range_of,
+            row_ahead=row,
+            selected=selected,
+        )
+
+    def _default_key(self) -> tuple[str, ...]:
+        """By which a row is named; empty: the source does not tell."""
+        found = self._source.statistics(self._route.relation, self._route.where).default_key
+        return () if found is None else (found,)
 
     def _ahead(
         self,

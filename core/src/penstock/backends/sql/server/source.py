@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -128,6 +128,16 @@ class ServerSource(SqlSource, Generic[S]):
         since: SourceState,
     ) -> bool:
         return True  # nothing tells
+
+    @property
+    def clock(self) -> str:
+        return self.moment
+
+    def identity(self, relation: Relation) -> Mapping[str, str]:
+        server = {"server": self._session.server}
+        if not (isinstance(relation, TableRef) and self.is_table(relation)):
+            return server
+        return {**server, "table": self.layout(relation)[0]}
 
     # Sizes
 

@@ -1,0 +1,196 @@
+"""Nights by a column, from each system that has one, into each that merges nights."""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import duckdb
+import psycopg
+import pytest
+from tests.nights.by_column import by_column, merged
+from tests.one_copy import OneCopy
+
+from penstock_testkit import connect_clickhouse, connect_snowflake
+from penstock_testkit.mysql import connect_mysql
+
+Rows = list[tuple[Any, ...]]
+
+
+@dataclass
+class Database(ABC):
+    """One with a table of items."""
+
+    url: str
+    schema: str
+
+    changed: ClassVar[str] = "timestamp"
+    """The type of the column by which it is read."""
+    own: ClassVar[dict[str, Any]] = {}
+    """Options that it needs."""
+
+    @property
+    def table(self) -> str:
+        return f"{self.schema}.items"
+
+    @abstractmethod
+    def run(self, *statements: str) -> None: ...
+
+    @abstractmethod
+    def rows(self, query: str) -> Rows: ...
+
+    def make(self) -> None:
+        self.run(
+            f"CREATE TABLE items (id int PRIMARY KEY, word varchar(20), changed {self.changed},"
+            f" made {self.changed})"
+        )
+
+
+class Connected(Database):
+    def open(self) -> Any:
+        raise NotImplementedError
+
+    def run(self, *statements: str) -> None:
+        with closing(self.open()) as connection, closing(connection.cursor()) as cursor:
+            for statement in statements:
+                cursor.execute(statement)
+
+    def rows(self, query: str) -> Rows:
+        with closing(self.open()) as connection, closing(connection.cursor()) as cursor:
+            cursor.execute(query)
+            return [tuple(row) for row in cursor.fetchall()]
+
+
+class Postgres(Connected):
+    def open(self) -> Any:
+        return psycopg.connect(self.url, autocommit=True)
+
+
+class MariaDB(Connected):
+    changed = "datetime(6)"
+
+    def open(self) -> Any:
+        return connect_mysql(self.url)
+
+
+class DuckDB(Connected):
+    def open(self) -> Any:
+        deadline = time.monotonic() + 30
+        while True:
+            try:
+                return duckdb.connect(self.url.removeprefix("duckdb:///"))
+            except duckdb.Error:  # a thread of a copy in this process has not let go of it yet
+                if time.monotonic() > deadline:
+                    raise
+            time.sleep(0.1)
+
+
+class Snowflake(Connected):
+    changed = "timestamp_ntz(6)"
+    # The emulator keeps no past.
+    own: ClassVar[dict[str, Any]] = {"snapshot": "none"}
+
+    def open(self) -> Any:
+        return connect_snowflake(self.url)
+
+
+class ClickHouse(Database):
+    own: ClassVar[dict[str, Any]] = {"snapshot": "none"}
+
+    def make(self) -> None:
+        self.run(
+            "CREATE TABLE items (id Int32, word Nullable(String), changed Nullable(DateTime64(6,"
+            " 'UTC')), made Nullable(DateTime64(6, 'UTC'))) ENGINE = MergeTree ORDER BY id"
+        )
+
+    def run(self, *statements: str) -> None:
+        with closing(connect_clickhouse(self.url)) as client:
+            for statement in statements:
+                if statement.startswith("UPDATE "):
+                    of, _, change = statement.removeprefix("UPDATE ").partition(" SET ")
+                    statement = f"ALTER TABLE {of} UPDATE {change} SETTINGS mutations_sync = 2"
+                client.command(statement)
+
+    def rows(self, query: str) -> Rows:
+        with closing(connect_clickhouse(self.url)) as client:
+            return [tuple(row) for row in client.query(query).result_rows]
+
+
+def schema_of(url: str) -> str:
+    return url.rpartition("/")[2].partition("?")[0]
+
+
+def postgres(request: pytest.FixtureRequest, tmp_path: Path, fixture: str) -> Database:
+    return Postgres(request.getfixturevalue(fixture), "public")
+
+
+OPENED: dict[str, Callable[[pytest.FixtureRequest, Path], Database]] = {
+    "postgresql": lambda request, _: Postgres(request.getfixturevalue("source_url"), "public"),
+    "mariadb": lambda request, _: maria(request.getfixturevalue("mysql_url")),
+    "duckdb": lambda _, folder: DuckDB(f"duckdb:///{folder}/source.duckdb", "main"),
+    "clickhouse": lambda request, _: clickhouse(request.getfixturevalue("clickhouse_url")),
+    "snowflake": lambda request, _: Snowflake(request.getfixturevalue("snowflake_url"), "public"),
+}
+
+
+def maria(url: str) -> Database:
+    return MariaDB(url, schema_of(url))
+
+
+def clickhouse(url: str) -> Database:
+    return ClickHouse(url, schema_of(url))
+
+
+@pytest.fixture(params=list(OPENED))
+def source(request: pytest.FixtureRequest, tmp_path: Path) -> Database:
+    made = OPENED[request.param](request, tmp_path)
+    made.make()
+    made.run(
+        "INSERT INTO items VALUES "
+        + ", ".join(
+            f"({i}, 'w{i}', '2026-01-01 00:00:{i % 60:02}.{i:06}', NULL)" for i in range(100)
+        )
+    )
+    return made
+
+
+@pytest.fixture
+def target(target_url: str) -> Database:
+    return Postgres(target_url, "public")
+
+
+def night(source: Database, target: Database, **options: Any) -> OneCopy:
+    ends = {"table": source.table, "target_table": target.table, **source.own}
+    return by_column(source.url, target.url, **{**ends, "conflict_columns": ("id",), **options})
+
+
+ALL = "SELECT id, word FROM items ORDER BY id"
+
+
+def check_same(source: Database, target: Database) -> None:
+    assert target.rows(ALL) == source.rows(ALL)
+
+
+def make_target(target: Database) -> None:
+    target.make()
+
+
+def test_only_what_has_changed_is_read(source: Database, target: Database) -> None:
+    make_target(target)
+    assert merged(night(source, target)).rows == 100
+    last = "'2026-01-01 00:00:59.000059'"
+    source.run(
+        f"UPDATE items SET word = 'tie', changed = {last} WHERE id = 7",
+        "UPDATE items SET word = 'new', changed = '2026-01-01 00:00:59.000060' WHERE id = 8",
+    )
+    second = merged(night(source, target))
+    # The rows of the last night's greatest value are read again: the one of then, and a new one.
+    assert (second.full, second.rows, second.updated) == ("", 3, 2)
+    check_same(source, target)
+    assert merged(night(source, target)).rows == 1
+    assert second.unproven
