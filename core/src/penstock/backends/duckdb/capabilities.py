@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from penstock.backends.api.capabilities import (
+    COMPUTING,
     STAGED,
     WITHOUT_CHILDREN,
     SourceCapabilities,
@@ -28,6 +29,7 @@ SOURCE = SourceCapabilities(
     system=SYSTEM,
     formats=(ARROW,),
     strategies=(AUTO, BLOCKS, RANGE, NTILE, HASH, VALUES, TIME, WHOLE),
+    options=COMPUTING,
 )
 
 TARGET = TargetCapabilities(

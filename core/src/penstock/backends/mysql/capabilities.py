@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from penstock.backends.api.capabilities import (
+    COMPUTING,
     TRANSACTIONAL,
     WITHOUT_CHILDREN,
     SourceCapabilities,
@@ -29,6 +30,7 @@ SOURCE = SourceCapabilities(
     system=SYSTEM,
     formats=(ARROW,),
     strategies=(AUTO, RANGE, NTILE, HASH, VALUES, TIME, CHILDREN, WHOLE),
+    options=COMPUTING,
 )
 
 TARGET = TargetCapabilities(

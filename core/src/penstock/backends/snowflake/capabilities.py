@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from penstock.backends.api.capabilities import (
+    COMPUTING,
     STAGED,
     WITHOUT_CHILDREN,
     SourceCapabilities,
@@ -20,6 +21,7 @@ SOURCE = SourceCapabilities(
     system=SYSTEM,
     formats=(ARROW,),
     strategies=(AUTO, RANGE, NTILE, HASH, VALUES, WHOLE),
+    options=COMPUTING,
 )
 
 TARGET = TargetCapabilities(
