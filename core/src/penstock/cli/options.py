@@ -12,6 +12,7 @@ from typing import Any
 from penstock.errors import UsageError
 from penstock.spec.batch_spec import ON_TABLE_ERROR, BatchSpec
 from penstock.spec.copy_spec import ATOMIC, CopySpec, resumed_options
+from penstock.spec.option_values import RULES
 from penstock.spec.references import redact
 
 _OF_BATCH = ("target_schema", "on_table_error")
@@ -28,6 +29,9 @@ _GROUPS: Mapping[str, tuple[str, ...]] = {
         "descendants",
         "where",
         "columns",
+        "exclude_columns",
+        "set",
+        "mask",
         "map",
     ),
     "how to cut it": (
@@ -227,6 +231,8 @@ def _add(
             settings |= {"nargs": "?", "const": ATOMIC[0]}
     else:
         settings["metavar"] = item.metadata["metavar"] or None
+        if item.name in RULES:
+            settings["action"] = "append"
     group.add_argument("--" + item.name.replace("_", "-"), **settings)
 
 
@@ -305,6 +311,8 @@ def batch_words(arguments: argparse.Namespace) -> list[str]:
         flag = "--" + name.replace("_", "-")
         if name in ("source", "target"):
             words += [flag, redact(value)]
+        elif name in RULES:
+            words += [word for rule in value for word in (flag, rule)]
         elif isinstance(value, list):
             words += [flag, *value]
         elif name in _OF_BATCH or (name in _COPY_OPTIONS and not isinstance(value, bool)):

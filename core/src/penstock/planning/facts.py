@@ -86,6 +86,9 @@ class Facts:
 
     columns: Fact[tuple[Column, ...]]
     """The source's; with the trait `arrow` where the systems are unlike."""
+    selected: Fact[tuple[Column, ...]] | None = None
+    """The columns that are copied, before `--columns` chooses among them: without those that are
+    left out, and with those that the source computes. None: all of the source's."""
     table: Fact[TargetTable | None] = None
     """None: there is no target."""
     heirs: Fact[tuple[TableRef, ...]] = ()

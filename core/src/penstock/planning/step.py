@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -11,7 +11,7 @@ from penstock.backends.api.optional.children import ChildRequest, PlannedChildre
 from penstock.backends.api.worker import compared_pairs
 from penstock.errors import PlanningError
 from penstock.model.plans import MERGE_STEP, LoadPlan, Partition, PartitionPlan
-from penstock.model.tables import Column
+from penstock.model.tables import Column, SequencePosition
 from penstock.planning.built_nights import built, within_limit
 from penstock.planning.column_pairs import ColumnMapping, chosen_columns, map_columns
 from penstock.planning.conditions import check_conditions
@@ -20,10 +20,16 @@ from penstock.planning.facts import Facts, TargetTable, fact
 from penstock.planning.gone_rows import check_gone
 from penstock.planning.incremental import Continued, continued
 from penstock.planning.known import Known
+from penstock.planning.masked_keys import check_bounds, check_key, without_masked_key
 from penstock.planning.nights import explained, setting_watermark
 from penstock.planning.partitions import PlannedPartitions, deletes_by_condition, plan_partitions
 from penstock.planning.questions import Answers, Outdated, Questions, Wanted, part, together
-from penstock.planning.remarks import lost_columns, made_columns, made_there
+from penstock.planning.remarks import (
+    computed_columns,
+    lost_columns,
+    made_columns,
+    made_there,
+)
 from penstock.planning.request import PlanRequest
 from penstock.planning.steps_left import with_steps_left
 
@@ -73,6 +79,7 @@ class _Planning:
             "_planned_load",
             "_loaded",
             "_gone",
+            "_key_kept",
             "_continued",
             "_load",
             "_partitions",
@@ -87,6 +94,10 @@ class _Planning:
         return fact(self._facts.columns)
 
     @part
+    def _selected(self) -> Sequence[Column]:
+        return _selected(self._facts)
+
+    @part
     def _table(self) -> TargetTable:
         table = fact(self._facts.table)
         assert table is not None
@@ -99,7 +110,7 @@ class _Planning:
     @part
     def _mapping(self) -> ColumnMapping:
         relation = self._route.relation
-        columns, table = self._columns, self._table
+        columns, table = self._selected, self._table
         return map_columns(
             self._route,
             columns,
@@ -158,8 +169,17 @@ class _Planning:
             siblings=request.siblings or Siblings(),
             deletes=loading.gone,
             merges_together=loading.atomic == "batch" and request.siblings is not None,
-            counted=fact(self._facts.positions),
+            counted=self._counted,
         )
+
+    @part
+    def _counted(self) -> Mapping[str, SequencePosition] | None:
+        """The positions of the sequences of columns whose values are copied as they are."""
+        found = fact(self._facts.positions)
+        computed = {pair.source for pair in self._mapping.pairs if pair.expression}
+        if found is None or not computed:
+            return found
+        return {name: position for name, position in found.items() if name not in computed}
 
     @part
     def _planned_load(self) -> LoadPlan:
@@ -197,6 +217,11 @@ class _Planning:
             )
 
     # Nights
+
+    @part
+    def _key_kept(self) -> None:
+        load, _ = self._loaded
+        check_key(self._route, self._mapping, load)
 
     @part
     def _continued(self) -> Continued:
@@ -266,7 +291,9 @@ class _Planning:
     @part
     def _partitions(self) -> PlannedPartitions:
         names = {column.name for column in self._columns}
-        found = plan_partitions(self._request, self._statistics, names, self._known, self._few)
+        statistics = without_masked_key(self._route, self._statistics)
+        found = plan_partitions(self._request, statistics, names, self._known, self._few)
+        check_bounds(self._route, names, found.partitions)
         return replace(found, partitions=()) if self._loading.schema_only else found
 
     @part
@@ -314,6 +341,7 @@ class _Planning:
                 *statistics.notes,
                 *cut.reasons,
                 *mapping.reasons,
+                *computed_columns(self._route, self._columns, mapping),
                 *children.reasons,
                 *made_columns(self._table.made, self._request.capabilities.formats),
                 *left,
@@ -341,10 +369,13 @@ class _Planning:
 
 
 def _source_plan(request: PlanRequest, facts: Facts, known: Known) -> PartitionPlan:
-    columns = tuple(chosen_columns(request.route, fact(facts.columns)))
+    raw = fact(facts.columns)
+    columns = tuple(chosen_columns(request.route, _selected(facts)))
     statistics = fact(facts.statistics)
-    names = {column.name for column in columns}
+    names = {column.name for column in raw}
+    statistics = without_masked_key(request.route, statistics)
     found = plan_partitions(replace(request, given=()), statistics, names, known)
+    check_bounds(request.route, names, found.partitions)
     return PartitionPlan(
         strategy=found.choice.strategy,
         reasons=(*found.choice.reasons, *statistics.notes, *found.cut.reasons),
@@ -357,6 +388,10 @@ def _source_plan(request: PlanRequest, facts: Facts, known: Known) -> PartitionP
         rows=_selected_rows(statistics),
         bytes=round(statistics.bytes * statistics.selected),
     )
+
+
+def _selected(facts: Facts) -> Sequence[Column]:
+    return fact(facts.columns if facts.selected is None else facts.selected)
 
 
 def _selected_rows(statistics: TableStatistics) -> int | None:

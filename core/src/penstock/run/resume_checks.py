@@ -10,10 +10,12 @@ from typing import Any
 from penstock.backends.api.execution.control import ControlStore, RunRow, reading_run
 from penstock.backends.api.source import SourceCatalog
 from penstock.backends.api.target import TargetCatalog
+from penstock.backends.api.worker import are_shared
 from penstock.errors import PlanningError, SnapshotLost, SpecMismatch, UsageError
 from penstock.model.extents import Crossing, KeyRange
 from penstock.model.plans import Partition
 from penstock.planning.asking.catalogs import match_columns
+from penstock.planning.asking.selected import read_selected
 from penstock.spec.copy_spec import CopySpec, resumed_options
 from penstock.spec.modes import Mode
 from penstock.spec.parts import Route
@@ -114,7 +116,10 @@ def check_same_shape(
     Raises:
         PlanningError: the source or the target has changed; lists the differences.
     """
-    columns = source.columns(route.relation)
+    raw = source.columns(route.relation)
+    if are_shared(formats):
+        raw = source.in_arrow(route.relation, raw)
+    columns = read_selected(route, source, raw, in_arrow=are_shared(formats), one_of_many=True)
     before = {column.name: column for column in run.plan.columns}
     now = {column.name: column for column in columns}
     lines = [f"column {name!r} is gone" for name in before if name not in now]

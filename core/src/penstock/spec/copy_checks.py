@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from penstock.errors import UsageError
 from penstock.spec.degrees import AUTO
 from penstock.spec.ids import check_run_id
+from penstock.spec.masks import DIGESTS
 from penstock.spec.modes import MODES, mode_names
 from penstock.spec.night_kinds import check_lookback, required_lookback
 from penstock.spec.option_values import (
@@ -77,6 +78,7 @@ def _check_values(spec: CopySpec) -> None:
         value = getattr(spec, name)
         if value is not None and not value.strip():
             raise UsageError(f"{flag_of(name)}: expected {what}, found an empty string")
+    _check_columns(spec)
     for option_name in LISTS:
         names: tuple[str, ...] | None = getattr(spec, option_name)
         if names is not None and (not names or not all(names)):
@@ -86,6 +88,36 @@ def _check_values(spec: CopySpec) -> None:
             if names and names.count(name) > 1:
                 flag = flag_of(option_name)
                 raise UsageError(f"{flag}: expected each name once, found {name!r} twice")
+
+
+def _check_columns(spec: CopySpec) -> None:
+    expressions, masks = spec.expressions, spec.masks
+    if spec.columns and spec.exclude_columns:
+        raise UsageError("--columns and --exclude-columns contradict each other: pass one of them")
+    route = spec.route
+    for name in expressions:
+        if spec.exclude_columns and route.excludes(name):
+            raise UsageError(f"--set {name}: --exclude-columns leaves that column out")
+        if route.mask_of(name) is not None:
+            raise UsageError(
+                f"--set {name}: --mask has the same column: expected one of them; a mask is of the "
+                "values that the source has"
+            )
+    computed = "--set" if expressions else "--mask" if masks else ""
+    if computed and spec.map == "position":
+        raise UsageError(f"{computed}: expected --map name, found position")
+    if computed and spec.partitioning:
+        raise UsageError(
+            f"--partitioning makes the target's table as the source's is: expected no {computed}"
+        )
+    if spec.conflict_columns:
+        for name in spec.conflict_columns:
+            mask = route.mask_of(name)
+            if mask is not None and mask.kind not in DIGESTS:
+                raise UsageError(
+                    f"--conflict-columns {name}: --mask {mask} gives different rows the same key: "
+                    "expected hash or hmac"
+                )
 
 
 def _check_cutting(spec: CopySpec) -> None:

@@ -35,6 +35,7 @@ from penstock.spec.deletes import (
     parse_deletes,
     parse_most_deleted,
 )
+from penstock.spec.masks import Mask, parse_expressions, parse_masks
 from penstock.spec.modes import MODES, Mode, mode_of
 from penstock.spec.night_kinds import COLUMN, XMIN
 from penstock.spec.option_values import PYTHON_TYPES, coerce, flag_of, split_names
@@ -150,6 +151,25 @@ class CopySpec:
     )
     columns: tuple[str, ...] | None = option(
         None, "copy only these columns, comma separated; all by default", metavar="A,B"
+    )
+    exclude_columns: tuple[str, ...] | None = option(
+        None,
+        "copy all columns but these, comma separated; a name may be a pattern ('tmp_*')",
+        metavar="A,B",
+    )
+    set: tuple[str, ...] | None = option(
+        None,
+        "columns that the source computes, by expressions in its own SQL, such as "
+        "'email=lower(email)'; the source need not have a column of that name; may be repeated",
+        metavar="COLUMN=SQL",
+    )
+    mask: tuple[str, ...] | None = option(
+        None,
+        "columns whose plain values do not leave the source: hash: their SHA-256; hmac:env:NAME: "
+        "their HMAC-SHA-256 with the key in that environment variable; null; last4: all but the "
+        "last four characters as *; year: the first of January. A name may be a pattern "
+        "('*email'); may be repeated",
+        metavar="COLUMN=MASK",
     )
     map: str = option(
         "name",
@@ -617,6 +637,16 @@ class CopySpec:
         if self.target_table is not None:
             return TableRef.parse(self.target_table, "--target-table")
         return TableRef("", UNNAMED) if self.table is None else self.table_ref
+
+    @property
+    def expressions(self) -> dict[str, str]:
+        """What `set` says, by column."""
+        return parse_expressions(self.set)
+
+    @property
+    def masks(self) -> dict[str, Mask]:
+        """What `mask` says, by column or pattern."""
+        return parse_masks(self.mask)
 
     @property
     def column_types(self) -> dict[str, str]:

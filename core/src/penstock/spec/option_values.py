@@ -8,9 +8,13 @@ from typing import Any
 
 from penstock.errors import UsageError
 from penstock.spec.degrees import parse_degree
+from penstock.spec.masks import split_rules
 from penstock.spec.units import parse_duration, parse_size
 
-LISTS = ("columns", "conflict_columns", "order_by", "partition_by")
+LISTS = ("columns", "exclude_columns", "conflict_columns", "order_by", "partition_by")
+
+RULES = ("set", "mask")
+"""Lists whose items are COLUMN=... each."""
 
 MOST = 2**31 - 1
 
@@ -56,6 +60,8 @@ def coerce(name: str, kind: str, value: Any) -> Any:
         return tuple(part.strip() for part in value)
     if name == "types":
         return _split_types(value)
+    if name in RULES:
+        return split_rules(value, flag)
     if name in SIZES:
         return parse_size(value, flag)
     if name == "degree":

@@ -23,8 +23,11 @@ ROLL_FORWARD = "roll-forward"
 WITHOUT_CHILDREN = tuple(mode for mode in MODES.values() if not mode.attaches)
 """The modes of a target whose tables have no child tables."""
 
-SOURCE_OPTIONS = ("descendants", "partitioning", "max_lag", "give_way_after")
+SOURCE_OPTIONS = ("descendants", "partitioning", "max_lag", "give_way_after", "set", "mask")
 """Fields of `CopySpec` that not every source supports."""
+
+COMPUTING = frozenset(("set", "mask"))
+"""Those of a source that computes columns; see `penstock.backends.api.optional.expressions`."""
 
 TARGET_OPTIONS = (
     "conflict_columns",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from penstock.backends.api.capabilities import (
+    COMPUTING,
     ROLL_FORWARD,
     SourceCapabilities,
     TargetCapabilities,
@@ -23,6 +24,7 @@ SOURCE = SourceCapabilities(
     strategies=(AUTO, RANGE, NTILE, HASH, VALUES, TIME, WHOLE),
     nights=(COLUMN,),
     shared_snapshots=False,
+    options=COMPUTING,
 )
 
 TARGET = TargetCapabilities(

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from penstock.backends.clickhouse.catalog.canonical import canonical, framed
+from penstock.backends.clickhouse.masking import ClickHouseMasking
 from penstock.backends.clickhouse.types import TYPES, UTC
 from penstock.backends.sql.catalog.described import TableQuery
 from penstock.backends.sql.dialect import DAY, NEW_UUID, NOW, UTC_NOW, CatalogDialect, Type
@@ -33,6 +34,8 @@ _TYPES = {
 }
 _SECONDS = re.compile(r"((?:19[789]\d|20\d\d|210[0-5])-\d\d-\d\d \d\d:\d\d:\d\d)(?:\.0*)?")
 _ZONES = ("+00:00", "+00", "Z")
+
+_WHOLE = re.compile(r"U?Int\d+")
 
 
 class ClickHouseDialect(CatalogDialect):
@@ -113,6 +116,11 @@ class ClickHouseDialect(CatalogDialect):
         return (f"CREATE DATABASE IF NOT EXISTS {self.ident(name)}",)
 
     # Bounds
+
+    masking = ClickHouseMasking()
+
+    def mask_tag(self, type_: Type) -> str:
+        return "int8" if _WHOLE.fullmatch(type_.name) else self.tag_of(type_)
 
     def tag_of(self, type_: Type) -> str:
         return TYPES.tag(type_)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from penstock.backends.api.capabilities import (
+    COMPUTING,
     STAGED,
     WITHOUT_CHILDREN,
     SourceCapabilities,
@@ -30,6 +31,7 @@ SOURCE = SourceCapabilities(
     formats=(ARROW,),
     strategies=(AUTO, BLOCKS, RANGE, NTILE, HASH, VALUES, TIME, WHOLE),
     nights=(COLUMN,),
+    options=COMPUTING,
 )
 
 TARGET = TargetCapabilities(

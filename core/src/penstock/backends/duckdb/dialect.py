@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from penstock.backends.duckdb.catalog.canonical import canonical, framed
+from penstock.backends.duckdb.masking import DuckMasking
 from penstock.backends.sql.dialect import (
     CHARACTERS,
     LOWER,
@@ -55,6 +56,9 @@ _TAGS = {
     "timestamp with time zone": "timestamptz",
     "blob": "bytea",
 }
+
+_WIDE = ("ubigint", "hugeint", "uhugeint")
+"""Whole numbers that do not fit into eight bytes."""
 
 _TYPES = {
     "bool": "BOOLEAN",
@@ -132,6 +136,11 @@ class DuckDialect(CatalogDialect):
         if tag not in self.types and _OWN.fullmatch(tag):
             return tag.upper()
         return super().type_of(tag)
+
+    masking = DuckMasking()
+
+    def mask_tag(self, type_: Type) -> str:
+        return "int8" if type_.id in _WIDE else self.tag_of(type_)
 
     def tag_of(self, type_: Type) -> str:
         return _TAGS.get(type_.id, str(type_).lower())

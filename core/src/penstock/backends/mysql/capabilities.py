@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from penstock.backends.api.capabilities import (
+    COMPUTING,
     TRANSACTIONAL,
     WITHOUT_CHILDREN,
     SourceCapabilities,
@@ -31,6 +32,7 @@ SOURCE = SourceCapabilities(
     formats=(ARROW,),
     strategies=(AUTO, RANGE, NTILE, HASH, VALUES, TIME, CHILDREN, WHOLE),
     nights=(COLUMN,),
+    options=COMPUTING,
 )
 
 TARGET = TargetCapabilities(

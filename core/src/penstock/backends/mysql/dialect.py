@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from penstock.backends.mysql.catalog.canonical import canonical
+from penstock.backends.mysql.masking import MySqlMasking
 from penstock.backends.mysql.types import TYPES
 from penstock.backends.sql.dialect import (
     BYTES,
@@ -264,6 +265,11 @@ class MySqlDialect(CatalogDialect):
         return f"UPDATE {self._beside(table, keys, key)} SET {change} WHERE {tested}"
 
     # Bounds
+
+    masking = MySqlMasking()
+
+    def mask_tag(self, type_: Type) -> str:
+        return "int8" if type_.name == "bigint" else self.tag_of(type_)
 
     def tag_of(self, type_: Type) -> str:
         return TYPES.tag(type_)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from penstock.backends.api.capabilities import (
+    COMPUTING,
     ROLL_FORWARD,
     SourceCapabilities,
     TargetCapabilities,
@@ -21,6 +22,7 @@ SOURCE = SourceCapabilities(
     formats=(ARROW,),
     strategies=(AUTO, RANGE, NTILE, HASH, VALUES, TIME, FILES, WHOLE),
     nights=(COLUMN,),
+    options=COMPUTING,
 )
 
 TARGET = TargetCapabilities(

@@ -14,7 +14,8 @@ import pyarrow as pa
 from pyarrow import fs
 
 from penstock.backends.duckdb.catalog.values import travelling
-from penstock.backends.duckdb.dialect import condition, ident
+from penstock.backends.duckdb.dialect import DUCKDB, condition, ident
+from penstock.backends.duckdb.session import hold
 from penstock.backends.parquet.files import engine as reading
 from penstock.backends.parquet.files.listing import ListedFile, list_files
 from penstock.backends.parquet.files.scan import FileScan, whole_file
@@ -23,6 +24,7 @@ from penstock.backends.parquet.files.types import converted
 from penstock.backends.parquet.location import parse
 from penstock.backends.parquet.storage.filesystems import file_system
 from penstock.backends.shared.values.batch_reader import BatchReader
+from penstock.backends.sql.rows.computed import computed_rows
 from penstock.model.extents import FilePart, Files, Whole
 from penstock.model.plans import Partition
 from penstock.model.tables import Located
@@ -54,7 +56,8 @@ class ParquetReader(BatchReader):
         whole_rows = isinstance(partition.extent, Files) or (
             isinstance(partition.extent, Whole) and isinstance(spec.relation, Located)
         )
-        if whole_rows and spec.where is None:
+        computes = any(pair.expression for pair in spec.pairs)
+        if whole_rows and spec.where is None and not computes:
             types = [scan.schema.field(pair.source).type for pair in spec.pairs]
             found = scan.batches(parts, [pair.source for pair in spec.pairs])
             schema = pa.schema(list(zip(names, types, strict=True)))
@@ -97,18 +100,21 @@ class ParquetReader(BatchReader):
         # Which files is no condition.
         extent = Whole() if isinstance(partition.extent, Files) else partition.extent
         connection = self._connection = reading.session(files, worker=True)
+        chosen = condition(spec.where, extent)
         with reading.translated(files, str(spec.relation)):
+            hold(connection, spec.session_values)
+            rows, chosen = computed_rows(DUCKDB, rows, chosen, spec.pairs)
             described = connection.sql(f"SELECT * FROM {rows}")
             kinds = dict(zip(described.columns, described.types, strict=True))
             listed = ", ".join(
                 f"{travelling(ident(pair.source), kinds[pair.source])} AS {ident(f'c{place}')}"
                 for place, pair in enumerate(spec.pairs)
             )
-            query = f"SELECT {listed} FROM {rows} WHERE {condition(spec.where, extent)}"
+            query = f"SELECT {listed} FROM {rows} WHERE {chosen}"
             reader = connection.sql(query).to_arrow_reader(self._batch_rows(files))
         types = [
             files.scan.schema.field(pair.source).type
-            if located
+            if located and not pair.expression
             else pa.uuid()
             if kinds[pair.source].id == "uuid"
             else part.type
@@ -132,7 +138,7 @@ class ParquetReader(BatchReader):
 
     def _batch_rows(self, files: ScannedFiles) -> int:
         """As large as those of the files, of the columns that are read in any case."""
-        named = {pair.source for pair in self._spec.pairs}
+        named = {pair.source for pair in self._spec.pairs if not pair.expression}
         if not isinstance(self._spec.relation, Located):
             named = set(files.schema.names)
         columns = [name for name in files.schema.names if name in named]

@@ -19,11 +19,13 @@ from penstock.backends.parquet.location import identity, parse
 from penstock.backends.parquet.storage.filesystems import file_system
 from penstock.backends.shared.values.arrow import TRAIT
 from penstock.backends.sql.rows.checksums import canonical_texts, read_digests
+from penstock.backends.sql.rows.computed import computed_rows
 from penstock.errors import SnapshotLost
 from penstock.model.extents import Extent, FilePart, Files, Key, Whole
 from penstock.model.snapshots import Snapshot, SourceState
 from penstock.model.table_model import TableDefinition
 from penstock.model.tables import Column, ColumnPair, Located, NotCopied, Relation, TableRef
+from penstock.spec.masking_keys import session_values
 
 DIALECT = "arrow"
 PART, SAMPLE = "source_part", "source_sample"
@@ -226,6 +228,8 @@ class ParquetSource(DuckCatalog):
             files = ScannedFiles.of(self._scan, extent.parts)
         chosen = self.condition_of(relation, where, extent)
         session = engine.FileSession(files, "source")
+        session.hold(session_values(pairs))
+        rows, chosen = computed_rows(session.dialect, rows, chosen, pairs)
         return read_digests(session, rows, chosen, texts, key, only)
 
     def _counted(self, extent: Whole | Files) -> int:

@@ -27,7 +27,7 @@ from penstock.backends.postgresql.catalog.cursors import (
     why_unproven,
 )
 from penstock.backends.postgresql.catalog.described import Described
-from penstock.backends.postgresql.catalog.queries import query_columns
+from penstock.backends.postgresql.catalog.queries import described_columns, query_columns
 from penstock.backends.postgresql.catalog.relations import (
     check_readable,
     find_by_name,
@@ -75,7 +75,14 @@ from penstock.backends.postgresql.compare.gone import (
 from penstock.backends.postgresql.connection import PLAN, Connection, abandon, connect
 from penstock.backends.postgresql.errors import planning, translated
 from penstock.backends.postgresql.keys.keys import SourceKey, column_facts
-from penstock.backends.postgresql.session.statements import column_list
+from penstock.backends.postgresql.masking import (
+    MASKING,
+    holding,
+    mask_tag,
+    mask_type,
+)
+from penstock.backends.postgresql.session.statements import column_list, ident, named_columns
+from penstock.backends.postgresql.session.statements import relation as read_from
 from penstock.backends.postgresql.session.waiting import watcher
 from penstock.backends.postgresql.snapshot.importing import REACHED, import_locked, import_snapshot
 from penstock.backends.postgresql.snapshot.locks import AT_ONCE, join_locks
@@ -88,12 +95,15 @@ from penstock.model.table_model import TableDefinition
 from penstock.model.tables import (
     Column,
     ColumnPair,
+    MaskingKey,
     NotCopied,
     Query,
     Relation,
     SequencePosition,
     TableRef,
 )
+from penstock.spec.masking_keys import session_values
+from penstock.spec.masks import Mask
 from penstock.spec.worker_spec import Patience
 
 T = TypeVar("T")
@@ -126,6 +136,8 @@ class PostgresSource:
         self._oids: Mapping[TableRef, int] = {}
         """Of tables that are locked."""
         self._queries: dict[Query, tuple[Column, ...]] = {}
+        self._computed: dict[Relation, tuple[Column, ...]] = {}
+        """Those that were asked for last."""
         self._sets: list[Described] = []
 
     def close(self) -> None:
@@ -206,7 +218,8 @@ class PostgresSource:
 
     def castable(self, relation: Relation, wanted: Sequence[tuple[str, str]]) -> list[bool]:
         types = self._about(relation).types
-        return castable(self._connection, self.columns(relation), wanted, types)
+        columns = (*self.columns(relation), *self._computed.get(relation, ()))
+        return castable(self._connection, columns, wanted, types)
 
     def definition(self, relation: Relation, *, partitioning: bool) -> TableDefinition:
         from penstock.backends.postgresql.ddl.definition import (  # noqa: PLC0415 - seldom
@@ -498,13 +511,63 @@ class PostgresSource:
         extent: Extent,
         pairs: Sequence[ColumnPair],
     ) -> Checksum:
-        return read_checksum(
-            self._connection,
-            "source",
-            _rows(relation, extent, where, pairs),
-            sql.SQL("true"),
-            source_values(pairs, lambda: self.columns(relation)),
-        )
+        with self._holding(pairs):
+            return read_checksum(
+                self._connection,
+                "source",
+                _rows(relation, extent, where, pairs),
+                sql.SQL("true"),
+                source_values(pairs, lambda: self._columns_of(relation, pairs)),
+            )
+
+    # See `ComputesColumns`
+
+    def check_expression(self, relation: Relation, text: str, subject: str) -> None:
+        # A condition takes no aggregate, no window and no set; CASE no bracket that is closed
+        # without having been opened.
+        query = sql.SQL("EXPLAIN SELECT 1 FROM {} WHERE CASE WHEN true THEN\n{}\nEND IS NULL")
+        with planning("source", subject):
+            self._connection.execute(query.format(read_from(relation), sql.SQL(text)))
+
+    def masked(self, relation: Relation, column: Column, mask: Mask, key: MaskingKey | None) -> str:
+        name, type_ = ident(column.name), mask_type(column)
+        return MASKING.expression(mask, column.name, name, type_, mask_tag(column), key)
+
+    def computed(
+        self, relation: Relation, expressions: Mapping[str, str], *, in_arrow: bool
+    ) -> tuple[Column, ...]:
+        pairs = [ColumnPair(name, name, expression=text) for name, text in expressions.items()]
+        with planning("source", "computed columns"):
+            found = described_columns(self._connection, relation, pairs)
+        self._computed[relation] = found
+        return self.in_arrow(relation, found) if in_arrow else found
+
+    def with_columns(
+        self, definition: TableDefinition, columns: tuple[Column, ...]
+    ) -> TableDefinition:
+        from penstock.backends.postgresql.ddl.computed import with_columns  # noqa: PLC0415 - seldom
+
+        return with_columns(self._connection, definition, columns)
+
+    def _columns_of(self, relation: Relation, pairs: Sequence[ColumnPair]) -> tuple[Column, ...]:
+        """The columns that pairs read."""
+        if not any(pair.expression for pair in pairs):
+            return self.columns(relation)
+        with planning("source", "computed columns"):
+            return described_columns(self._connection, relation, pairs)
+
+    @contextlib.contextmanager
+    def _holding(self, pairs: Sequence[ColumnPair]) -> Iterator[None]:
+        """A transaction in which the session has what the expressions need."""
+        values = session_values(pairs)
+        if not values:
+            yield
+            return
+        with self._connection.transaction():
+            with planning("source", "--mask"):
+                for question in holding(values, local=True):
+                    self._connection.execute(*question)
+            yield
 
     # See `GroupsKeys`
 
@@ -565,15 +628,16 @@ class PostgresSource:
         key: Sequence[str],
         only: Sequence[str] = (),
     ) -> Iterator[tuple[str, str]]:
-        return read_rows(
-            self._connection,
-            "source",
-            _rows(relation, extent, where, pairs),
-            sql.SQL("true"),
-            source_values(pairs, lambda: self.columns(relation)),
-            key,
-            only,
-        )
+        with self._holding(pairs):
+            yield from read_rows(
+                self._connection,
+                "source",
+                _rows(relation, extent, where, pairs),
+                sql.SQL("true"),
+                source_values(pairs, lambda: self._columns_of(relation, pairs)),
+                key,
+                only,
+            )
 
 
 class HolderSource(PostgresSource):
@@ -601,5 +665,5 @@ def _rows(
     relation: Relation, extent: Extent, where: str | None, pairs: Sequence[ColumnPair]
 ) -> sql.Composable:
     """What a partition is read from, as one relation, whatever tables it consists of."""
-    columns = column_list(pair.source for pair in pairs)
+    columns = named_columns(pairs)
     return sql.SQL("({}) AS rows").format(select(relation, extent, where, columns))

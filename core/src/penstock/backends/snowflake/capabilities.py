@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from penstock.backends.api.capabilities import (
+    COMPUTING,
     STAGED,
     WITHOUT_CHILDREN,
     SourceCapabilities,
@@ -22,6 +23,7 @@ SOURCE = SourceCapabilities(
     formats=(ARROW,),
     strategies=(AUTO, RANGE, NTILE, HASH, VALUES, WHOLE),
     nights=(COLUMN,),
+    options=COMPUTING,
 )
 
 TARGET = TargetCapabilities(

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from penstock.backends.snowflake.catalog.canonical import canonical
 from penstock.backends.snowflake.catalog.names import shown, swapped
+from penstock.backends.snowflake.masking import SnowflakeMasking
 from penstock.backends.snowflake.types import TYPES
 from penstock.backends.sql.catalog.described import TableQuery
 from penstock.backends.sql.dialect import DAY, NEW_UUID, NOW, UTC_NOW, CatalogDialect, Type
@@ -99,6 +100,8 @@ class SnowflakeDialect(CatalogDialect):
         )
 
     # Bounds
+
+    masking = SnowflakeMasking()
 
     def tag_of(self, type_: Type) -> str:
         return TYPES.tag(type_)

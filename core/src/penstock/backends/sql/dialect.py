@@ -8,6 +8,7 @@ from string import whitespace
 from typing import Any
 
 from penstock.backends.sql.catalog.described import TableQuery
+from penstock.backends.sql.masking import Masking
 from penstock.backends.sql.rows.bounds import WHOLE_NUMBERS, check_whole, decimal, hexadecimal
 from penstock.errors import PlanningError
 from penstock.model import values
@@ -470,6 +471,15 @@ class CatalogDialect(Dialect):
     def bound_text(self, tag: str, value: str) -> str:
         """A value as the text of a bound, the same in every database."""
         return self.text(value)
+
+    # Masks
+
+    masking: Masking | None = None
+    """What masks are computed with; None where none are."""
+
+    def mask_tag(self, type_: Type) -> str:
+        """The tag of a type, as masks tell types apart."""
+        return self.tag_of(type_)
 
     # Checksums
 

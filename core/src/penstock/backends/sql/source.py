@@ -9,6 +9,7 @@ from penstock.backends.api.facts import Checksum, KeyStatistics, RankedBound, We
 from penstock.backends.api.optional.cursors import CursorNow, CursorRange
 from penstock.backends.sql.catalog import keys
 from penstock.backends.sql.catalog.relations import (
+    TYPE,
     find_relation,
     matching,
     read_columns,
@@ -18,6 +19,7 @@ from penstock.backends.sql.definitions.definition import definition_of, plain_mo
 from penstock.backends.sql.dialect import BYTES, Type
 from penstock.backends.sql.rows.bounds import check_ranged
 from penstock.backends.sql.rows.checksums import canonical_texts, read_checksum, read_digests
+from penstock.backends.sql.rows.computed import ALL, computed_rows
 from penstock.backends.sql.rows.conditions import condition
 from penstock.backends.sql.rows.cursors import CursorSql, tag_of_cursor
 from penstock.backends.sql.session import Session, closed, keeping
@@ -28,12 +30,15 @@ from penstock.model.table_model import TableDefinition
 from penstock.model.tables import (
     Column,
     ColumnPair,
+    MaskingKey,
     NotCopied,
     Query,
     Relation,
     SequencePosition,
     TableRef,
 )
+from penstock.spec.masking_keys import session_values
+from penstock.spec.masks import Mask
 
 UNPROVEN = (
     "{system} does not say when the transactions began that write rows: one that lasts longer than "
@@ -314,14 +319,48 @@ class SqlSource:
             clock=self.clock,
             first=lambda query: session.dialect.limited(query, 1),
         )
+    # Columns that are computed
+
+    def check_expression(self, relation: Relation, text: str, subject: str) -> None:
+        rows = self._rows(relation)
+        # A condition takes no aggregate, no window and no set.
+        tested = f"CASE WHEN 1 = 1 THEN\n{text}\nEND IS NULL"
+        self._session.check(f"SELECT 1 FROM {rows} WHERE {tested}", subject)
+
+    def masked(self, relation: Relation, column: Column, mask: Mask, key: MaskingKey | None) -> str:
+        dialect = self._session.dialect
+        assert dialect.masking is not None
+        type_ = self.described(relation)[column.name]
+        value, tag = dialect.ident(column.name), dialect.mask_tag(type_)
+        return dialect.masking.expression(mask, column.name, value, type_, tag, key)
+
+    def computed(
+        self, relation: Relation, expressions: Mapping[str, str], *, in_arrow: bool
+    ) -> tuple[Column, ...]:
+        pairs = [ColumnPair(name, name, expression=text) for name, text in expressions.items()]
+        rows, _ = computed_rows(self._session.dialect, self._rows(relation), ALL, pairs)
+        found = self._session.describe(f"SELECT * FROM {rows}", "computed columns")
+        columns = tuple(Column(name, str(type_), traits={TYPE: type_}) for name, type_ in found)
+        return self.computed_in_arrow(rows, columns) if in_arrow else columns
+
+    def computed_in_arrow(self, rows: str, columns: Sequence[Column]) -> tuple[Column, ...]:
+        """Columns of an item of FROM, with the trait `arrow`; they have the trait `TYPE`."""
+        raise NotImplementedError
+
+    def _selected_rows(
+        self, relation: Relation, where: str | None, extent: Extent, pairs: Sequence[ColumnPair]
+    ) -> tuple[str, str]:
+        rows, chosen = self.rows_of(relation, extent), self.condition_of(relation, where, extent)
+        return computed_rows(self._session.dialect, rows, chosen, pairs)
 
     # Checksums
 
     def checksum(
         self, relation: Relation, where: str | None, extent: Extent, pairs: Sequence[ColumnPair]
     ) -> Checksum:
+        self._session.hold(session_values(pairs))
         texts = canonical_texts(self._session, self._rows(relation), pairs)
-        rows, chosen = self.rows_of(relation, extent), self.condition_of(relation, where, extent)
+        rows, chosen = self._selected_rows(relation, where, extent, pairs)
         return read_checksum(self._session, rows, chosen, texts)
 
     def row_digests(
@@ -333,6 +372,7 @@ class SqlSource:
         key: Sequence[str],
         only: Sequence[str] = (),
     ) -> Iterator[tuple[str, str]]:
+        self._session.hold(session_values(pairs))
         texts = canonical_texts(self._session, self._rows(relation), pairs)
-        rows, chosen = self.rows_of(relation, extent), self.condition_of(relation, where, extent)
+        rows, chosen = self._selected_rows(relation, where, extent, pairs)
         return read_digests(self._session, rows, chosen, texts, key, only)

@@ -24,6 +24,7 @@ from penstock.model.nights import Horizon, SourceVersions, Watermark, is_behind
 from penstock.model.table_model import TableDefinition
 from penstock.model.tables import Column, TableRef
 from penstock.planning.asking.nights_before import NightsBefore
+from penstock.planning.asking.selected import read_selected, selected_definition
 from penstock.planning.asking.steps_left import StepsLeft
 from penstock.planning.cursors import goes_on
 from penstock.planning.facts import Fact, Facts, NightFacts, TargetTable, fact
@@ -69,6 +70,7 @@ class TableReader:
         self._nights = nights
         self._error: PenstockError | None = None
         self._columns: Fact[tuple[Column, ...]] = ()
+        self._selected: Fact[tuple[Column, ...]] = ()
         self._definition: Fact[TableDefinition | None] = None
 
     def _read(self, read: Callable[[], T]) -> Fact[T]:
@@ -86,6 +88,7 @@ class TableReader:
         Returns: how the source's table is defined, where the target's is made like it.
         """
         self._columns = self._read(self._source_columns)
+        self._selected = self._read(self._selected_columns)
         self._definition = self._read(self._wanted_definition)
         return None if isinstance(self._definition, PenstockError) else self._definition
 
@@ -99,6 +102,7 @@ class TableReader:
         )
         return Facts(
             columns=self._columns,
+            selected=self._selected,
             table=table,
             heirs=heirs,
             positions=self._read(
@@ -133,13 +137,23 @@ class TableReader:
             columns = self._source.in_arrow(relation, columns)
         return columns
 
+    def _selected_columns(self) -> tuple[Column, ...]:
+        return read_selected(
+            self._route,
+            self._source,
+            fact(self._columns),
+            in_arrow=are_shared(self._request.capabilities.formats),
+            one_of_many=self._request.siblings is not None,
+        )
+
     def _wanted_definition(self) -> TableDefinition | None:
         route, loading, target = self._route, self._loading, self._target
         if loading.data_only or not target.makes(route.target_ref, loading.load_mode):
             return None
         if must_be_missing(loading) and self._is_there():
             raise is_there(route)
-        return self._source.definition(route.relation, partitioning=loading.partitioning)
+        found = self._source.definition(route.relation, partitioning=loading.partitioning)
+        return selected_definition(self._source, found, fact(self._columns), fact(self._selected))
 
     def _is_there(self) -> bool:
         try:
@@ -159,7 +173,7 @@ class TableReader:
                 if target.identity(route.target_ref):
                     raise
                 raise MissingTarget(error.message, error.diagnosis) from error
-        wanted = wanted_table(route, loading, fact(self._columns), definition)
+        wanted = wanted_table(route, loading, fact(self._selected), definition)
         made = target.defined_columns(
             route.target_ref, wanted.definition, wanted.columns, wanted.types
         )
@@ -305,6 +319,15 @@ def read_source(request: PlanRequest, source: SourceCatalog) -> Facts:
     Raises:
         PenstockError: they cannot be read.
     """
+    columns = source.columns(request.route.relation)
     return Facts(
-        columns=source.columns(request.route.relation), statistics=_statistics(request, source)
+        columns=columns,
+        selected=read_selected(
+            request.route,
+            source,
+            columns,
+            in_arrow=False,
+            one_of_many=request.siblings is not None,
+        ),
+        statistics=_statistics(request, source),
     )

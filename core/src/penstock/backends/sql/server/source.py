@@ -103,6 +103,9 @@ class ServerSource(SqlSource, Generic[S]):
     def in_arrow(self, relation: Relation, columns: Sequence[Column]) -> tuple[Column, ...]:
         return tuple(self.types.in_arrow(column, column.traits[TYPE]) for column in columns)
 
+    def computed_in_arrow(self, rows: str, columns: Sequence[Column]) -> tuple[Column, ...]:
+        return tuple(self.types.in_arrow(column, column.traits[TYPE]) for column in columns)
+
     def definition(self, relation: Relation, *, partitioning: bool) -> TableDefinition:
         if not self.is_table(relation):
             return super().definition(relation, partitioning=partitioning)
