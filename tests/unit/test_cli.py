@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 from penstock.cli.main import main, make_parser
-from penstock.cli.options import read_overrides, read_spec, read_toml
+from penstock.cli.options import read_overrides, read_spec
 from penstock.errors import (
     Diagnosis,
     Interrupted,
@@ -47,6 +47,7 @@ from penstock.model.extents import Whole
 from penstock.model.plans import LoadPlan, Partition, PartitionPlan
 from penstock.model.tables import Column, ColumnPair, TableRef
 from penstock.spec.copy_spec import CopySpec
+from penstock.spec.toml_file import read_toml
 from penstock.verification.result import Verification
 
 RUN = "20260714-101500-ab12"

@@ -43,12 +43,12 @@ from penstock.backends.api.source import HeldSnapshot, SourceCatalog, VersionedS
 from penstock.backends.api.target import TargetCatalog
 from penstock.backends.api.worker import Reader, Writer
 from penstock.cli.main import make_parser
-from penstock.cli.options import read_toml
 from penstock.model.tables import NotCopied
 from penstock.spec.batch_spec import BatchSpec
 from penstock.spec.copy_spec import ON_ERROR, ON_SNAPSHOT_LOST, SNAPSHOTS, CopySpec
 from penstock.spec.modes import MODES
 from penstock.spec.strategies import ALIASES, STRATEGIES
+from penstock.spec.toml_file import read_toml
 
 from ..types import reading
 

@@ -81,6 +81,7 @@ if TYPE_CHECKING:
     from penstock.run.reports import report
     from penstock.run.snapshot_holder import hold, release, require_snapshot
     from penstock.run.table_requests import TableRequest
+    from penstock.run.tables_file import batch_of_file
     from penstock.run.watermarks import (
         reset_watermark,
         set_watermark,
@@ -165,6 +166,7 @@ __all__ = [
     "Watermark",
     "Whole",
     "as_arguments",
+    "batch_of_file",
     "batch_runs",
     "check_request",
     "combined_report",
@@ -271,6 +273,7 @@ _HOMES = {
     "run.batch": ("copy_all", "copy_tables", "resume_all"),
     "run.listing": ("RunEntry", "batch_runs", "runs"),
     "run.table_requests": ("TableRequest",),
+    "run.tables_file": ("batch_of_file",),
     "run.watermarks": (
         "reset_watermark",
         "set_watermark",

@@ -70,6 +70,7 @@ def option(
     *,
     execution: bool = False,
     planned: bool = False,
+    of_mode: bool = False,
     metavar: str = "",
     choices: tuple[str, ...] = (),
 ) -> Any:
@@ -78,12 +79,14 @@ def option(
     Parameters:
         execution: the option says how to run, not what to copy; it may change on resume.
         planned: it has been decided by when a run is planned, so it cannot change on resume either.
+        of_mode: it goes with some modes; see `table_sections.layered`.
         choices: the allowed values; empty: any of its type.
     """
     metadata = {
         "help": text,
         "execution": execution,
         "resumed": execution and not planned,
+        "of_mode": of_mode,
         "metavar": metavar,
         "choices": choices,
     }
@@ -235,6 +238,7 @@ class CopySpec:
         None,
         "for upsert, the columns of a unique key, comma separated; the primary key by default",
         metavar="A,B",
+        of_mode=True,
     )
     incremental: str | None = option(
         None,
@@ -246,6 +250,7 @@ class CopySpec:
         "source was read, so that the next upsert reads only what has changed since; where that is "
         "noted already, they do so without this option",
         metavar="{xmin,COLUMN[,COLUMN]}",
+        of_mode=True,
     )
     lookback: str | None = option(
         None,
@@ -253,12 +258,14 @@ class CopySpec:
         "run's greatest value: a duration such as 10m or 2d, for numbers a number. Longer than any "
         "transaction lasts that writes the table; 0 where the plan says that the column is proven",
         metavar="DURATION",
+        of_mode=True,
     )
     null_cursor: str = option(
         "refuse",
         "with --incremental COLUMN: rows without a value are an error (refuse), or read by each "
         "run (include)",
         choices=NULL_CURSORS,
+        of_mode=True,
     )
     max_ahead: float = option(
         86_400.0,
@@ -267,6 +274,7 @@ class CopySpec:
         metavar="DURATION",
         execution=True,
         planned=True,
+        of_mode=True,
     )
     atomic: str | None = option(
         None,
@@ -276,6 +284,7 @@ class CopySpec:
         "table, as --incremental does in any case; or those of all tables of a batch, all or none, "
         "so that foreign keys between them hold",
         choices=ATOMIC,
+        of_mode=True,
     )
     atomic_limit: str | None = option(
         None,
@@ -284,6 +293,7 @@ class CopySpec:
         metavar="LIMIT",
         execution=True,
         planned=True,
+        of_mode=True,
     )
     above_atomic_limit: str = option(
         SWAP,
@@ -292,6 +302,7 @@ class CopySpec:
         choices=ABOVE_ATOMIC_LIMIT,
         execution=True,
         planned=True,
+        of_mode=True,
     )
     deletes: str = option(
         IGNORE,
@@ -299,6 +310,7 @@ class CopySpec:
         "deleted (hard), or get the time in a column (soft, deleted_at by default), which is "
         "cleared when they come back",
         metavar="{ignore,hard,soft[:COLUMN]}",
+        of_mode=True,
     )
     max_deletes: str = option(
         MOST_DELETED,
@@ -306,6 +318,7 @@ class CopySpec:
         "would go, and more rows than the number after the comma",
         metavar="SHARE[,ROWS]",
         execution=True,
+        of_mode=True,
     )
     full_every: float | None = option(
         None,
@@ -313,6 +326,7 @@ class CopySpec:
         metavar="DURATION",
         execution=True,
         planned=True,
+        of_mode=True,
     )
     on_target_changed: str = option(
         "full",
@@ -321,12 +335,14 @@ class CopySpec:
         choices=ON_TARGET_CHANGED,
         execution=True,
         planned=True,
+        of_mode=True,
     )
     watermark: str | None = option(
         None,
         "with --incremental: the name under which the target keeps how far the source was read; by "
         "default the names of both tables",
         metavar="NAME",
+        of_mode=True,
     )
     schema_only: bool = option(
         False,
@@ -344,14 +360,18 @@ class CopySpec:
         "keep: the target's indexes grow with the rows; defer: drop them before the load and build "
         "them again after it, side by side",
         choices=INDEXES,
+        of_mode=True,
     )
     unlogged: bool = option(
         False,
         "load without write-ahead log, and set the table logged at the end; a crash of the target "
         "in between empties it, and the run starts over",
+        of_mode=True,
     )
     partitioning: bool = option(
-        False, "for recreate, partition the target like the source; otherwise it is a plain table"
+        False,
+        "for recreate, partition the target like the source; otherwise it is a plain table",
+        of_mode=True,
     )
     allow_ddl: bool = option(
         False,

@@ -319,6 +319,7 @@ class SqlSource:
             clock=self.clock,
             first=lambda query: session.dialect.limited(query, 1),
         )
+
     # Columns that are computed
 
     def check_expression(self, relation: Relation, text: str, subject: str) -> None:
