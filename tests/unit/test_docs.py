@@ -38,6 +38,7 @@ from penstock.backends.api.execution.roll_forward import (
     RecordDocuments,
     RollForwardHooks,
 )
+from penstock.backends.api.optional.cursors import ReadsByColumn
 from penstock.backends.api.optional.nights import FindsGone, GroupsKeys
 from penstock.backends.api.source import HeldSnapshot, SourceCatalog, VersionedSource
 from penstock.backends.api.target import TargetCatalog
@@ -463,6 +464,7 @@ def test_architecture_shows_the_modules_as_they_are() -> None:
         PieceStream,
         RollForwardHooks,
         VersionedSource,
+        ReadsByColumn,
         GroupsKeys,
         FindsGone,
     ],

@@ -111,14 +111,19 @@ class ClickHouse(Database):
     def run(self, *statements: str) -> None:
         with closing(connect_clickhouse(self.url)) as client:
             for statement in statements:
-                if statement.startswith("UPDATE "):
-                    of, _, change = statement.removeprefix("UPDATE ").partition(" SET ")
-                    statement = f"ALTER TABLE {of} UPDATE {change} SETTINGS mutations_sync = 2"
-                client.command(statement)
+                client.command(_mutation(statement))
 
     def rows(self, query: str) -> Rows:
         with closing(connect_clickhouse(self.url)) as client:
             return [tuple(row) for row in client.query(query).result_rows]
+
+
+def _mutation(statement: str) -> str:
+    """An update, which is none of its statements."""
+    if not statement.startswith("UPDATE "):
+        return statement
+    of, _, change = statement.removeprefix("UPDATE ").partition(" SET ")
+    return f"ALTER TABLE {of} UPDATE {change} SETTINGS mutations_sync = 2"
 
 
 def schema_of(url: str) -> str:

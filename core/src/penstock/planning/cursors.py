@@ -17,6 +17,7 @@ from penstock.planning.nights import (
     why_due,
     why_not_the_same,
 )
+from penstock.spec.night_kinds import check_unit
 from penstock.spec.parts import Loading, Route
 
 
@@ -31,9 +32,12 @@ def check_cursor(route: Route, loading: Loading, now: CursorNow, row_ahead: str)
         row_ahead: a row that is too far ahead, by its key.
 
     Raises:
-        PlanningError: rows have no value, or one that is too far ahead.
+        PlanningError: rows have no value, or one that is too far ahead; or the lookback is no
+            length of such values.
     """
     nightly, name = loading.nightly, ", ".join(now.columns)
+    if nightly.lookback is not None:
+        check_unit(nightly.lookback, now.type, name)
     flag = f"--incremental {name}"
     if now.ahead:
         where = f", in the row {row_ahead}" if row_ahead else ""

@@ -13,6 +13,9 @@ XMIN = "xmin"
 COLUMN = "column"
 """By a column that grows with each change."""
 
+TIMES = ("date", "timestamp", "timestamptz", "timestamp_ns")
+"""Tags of the types of times; others that a night is read by are numbers."""
+
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 FLAG = "--lookback"
 
@@ -24,6 +27,20 @@ def check_lookback(text: str) -> None:
     """
     if not _NUMBER.fullmatch(text.strip()):
         parse_duration(text, FLAG)
+
+
+def check_unit(text: str, tag: str, column: str) -> None:
+    """
+    Parameters:
+        tag: of the column's type; see `Bound`.
+
+    Raises:
+        PlanningError: the lookback is no length of such values.
+    """
+    if tag in TIMES:
+        seconds_back(text, column)
+    else:
+        number_back(text, column)
 
 
 def seconds_back(text: str, column: str) -> float:

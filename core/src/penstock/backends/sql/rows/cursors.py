@@ -19,11 +19,10 @@ from penstock.backends.sql.rows.bounds import WHOLE_NUMBERS
 from penstock.errors import PlanningError
 from penstock.model.extents import Bound, Key
 from penstock.model.nights import Cursor
-from penstock.spec.night_kinds import number_back, seconds_back
+from penstock.spec.night_kinds import TIMES, number_back, seconds_back
 
-TIMES = ("timestamp", "timestamptz", "timestamp_ns")
 NUMBERS = (*WHOLE_NUMBERS, "numeric")
-CURSORS = ("date", *TIMES, *NUMBERS)
+CURSORS = (*TIMES, *NUMBERS)
 FLAG = "--incremental"
 
 
@@ -190,8 +189,8 @@ class CursorSql:
 
 
 def is_finite(tag: str, text: str) -> bool:
-    """Whether a text is a value that others can be compared with: PostgreSQL has infinite times,
-    and numbers that are none."""
+    """Whether a text is a value that others can be compared with: some systems have infinite
+    times, and numbers that are none."""
     if tag in NUMBERS:
         return text.lstrip("+-")[:1].isdigit()
     return text[:1].isdigit()
