@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 from collections.abc import Callable
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from typing import Any
 
 import pytest
@@ -25,7 +25,7 @@ MASKING = [
 KEYED = [name for name in MASKING if name != "snowflake"]
 SALT = "Pepper Ω 471108150042"
 TEXTS = ("", "ann@example.org", "é", "Žluťoučký kůň 🐘", "1234", "12345", "x" * 300, None)
-COLUMNS = {"id": "integer", "word": "text", "number": "bigint", "day": "date", "at": "timestamp"}
+COLUMNS = {"id": "bigint", "word": "text", "number": "bigint", "day": "date", "seen": "timestamptz"}
 ROWS = Rows(
     COLUMNS,
     [
@@ -34,7 +34,7 @@ ROWS = Rows(
             text,
             None if text is None else -(10**17) * place,
             None if text is None else date(2020 + place, 5, 17),
-            None if text is None else datetime(2020 + place, 5, 17, 13, 14, 15),
+            None if text is None else datetime(2020 + place, 5, 17, 13, 14, 15, tzinfo=UTC),
         )
         for place, text in enumerate(TEXTS)
     ],
@@ -64,15 +64,9 @@ def last4(value: Any) -> str | None:
     return "*" * (len(text) - 4) + text[-4:]
 
 
-def first_of_year(value: Any) -> Any:
-    return None if value is None else value.replace(
-        month=1, day=1, **({"hour": 0, "minute": 0, "second": 0} if isinstance(value, datetime) else {})
-    )
-
-
-def by_id(pair: Pair, names: list[str], chosen: Callable[[dict[str, Any]], Any]) -> dict[int, Any]:
-    rows = (dict(zip(names, row, strict=True)) for row in pair.theirs.read())
-    return {int(row["id"]): chosen(row) for row in rows}
+def year(value: Any) -> str:
+    """The first of January, as far as all systems write it alike."""
+    return "None" if value is None else f"{value.year}-01-01"
 
 
 @pytest.fixture
@@ -80,15 +74,29 @@ def mine(request: pytest.FixtureRequest, open_database: Callable[[str], Database
     name = request.param
     other = "duckdb" if name == "parquet" else "parquet"
     pair = Pair(open_database(name), open_database(other))
-    pair.mine.fill(ROWS)
+    moment = "timestamptz" if "timestamptz" in pair.mine.types else "timestamp"
+    pair.mine.fill(Rows({**COLUMNS, "seen": moment}, ROWS.rows))
     return pair
 
 
+def asked(pair: Pair) -> dict[str, Any]:
+    """What goes with all copies."""
+    shared = pair.mine.backend.source_capabilities.shared_snapshots
+    shared = shared and pair.mine.name != "snowflake"  # the emulator has no past
+    return {"mode": "recreate", "snapshot": "shared" if shared else "none"}
+
+
+def refused(pair: Pair, **options: Any) -> str:
+    """Why a copy is refused, before anything is changed."""
+    before = pair.theirs.everything()
+    with pytest.raises((PlanningError, UsageError)) as caught:
+        pair.copy(**asked(pair), **options)
+    assert pair.theirs.everything() == before
+    return caught.value.message
+
+
 def copied(pair: Pair, **options: Any) -> list[tuple[Any, ...]]:
-    given = {"mode": "recreate", **options}
-    if not pair.mine.backend.source_capabilities.shared_snapshots:
-        given["snapshot"] = "none"
-    finished = pair.copy(**given)
+    finished = pair.copy(**asked(pair), **options)
     found = verify(finished.run_id, **pair.ends, checksum=True)
     assert found.ok, [(check.partition_id, check.note) for check in found.wrong]
     assert found.method == "checksums"
@@ -106,9 +114,7 @@ def test_hashes_are_those_of_utf8(mine: Pair) -> None:
 
 @pytest.mark.parametrize("mine", KEYED, indirect=True)
 @pytest.mark.parametrize("key", [SALT, "k" * 64, "long" * 30])
-def test_hmacs_are_those_of_utf8(
-    mine: Pair, key: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_hmacs_are_those_of_utf8(mine: Pair, key: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SALT", key)
     rows = copied(mine, mask=("word=hmac:env:SALT", "number=hmac:env:SALT"))
     for id_, word, number, *_ in rows:
@@ -119,13 +125,14 @@ def test_hmacs_are_those_of_utf8(
 
 @pytest.mark.parametrize("mine", MASKING, indirect=True)
 def test_null_last4_and_year(mine: Pair) -> None:
-    rows = copied(mine, mask=("number=null", "word=last4", "day=year", "at=year"))
+    rows = copied(mine, mask=("number=null", "word=last4", "day=year", "seen=year"))
     for id_, word, number, day, at in rows:
         row = ROWS.rows[int(id_)]
         assert word == last4(row[1])
         assert number is None
-        assert str(day)[:10] == str(first_of_year(row[3]))[:10]
-        assert str(at)[:19].replace("T", " ") == str(first_of_year(row[4]))[:19]
+        assert str(day)[:10] == year(row[3])
+        assert str(at)[:10] == year(row[4])
+        assert at is None or " 00:00:00" in str(at).replace("T", " ")
 
 
 @pytest.mark.parametrize("mine", MASKING, indirect=True)
@@ -133,7 +140,7 @@ def test_computed_new_and_left_out_columns(mine: Pair) -> None:
     rows = copied(
         mine,
         set=("number=id + 1, loaded_from='shop, \"main\"'",),
-        exclude_columns=("day", "a*"),
+        exclude_columns=("day", "s*"),
     )
     assert [len(row) for row in rows] == [4] * len(ROWS.rows)
     for id_, word, number, origin in rows:
@@ -155,38 +162,32 @@ def test_conditions_are_on_what_the_source_has(mine: Pair) -> None:
 
 
 @pytest.mark.parametrize("mine", MASKING, indirect=True)
-@pytest.mark.parametrize("strategy", [{}, {"key": "id", "partitions": 3},
-                                      {"strategy": "hash", "key": "word", "partitions": 3}])  # fmt: skip
+@pytest.mark.parametrize(
+    "strategy",
+    [
+        {},
+        {"key": "id", "partitions": 3},
+        {"strategy": "hash", "key": "word", "partitions": 3},
+    ],
+)
 def test_partitions_are_cut_by_what_the_source_has(mine: Pair, strategy: dict[str, Any]) -> None:
-    rows = copied(mine, mask=("word=hash", "id=hash") if strategy.get("key") != "id" else
-                  ("word=hash",), **strategy) if strategy.get("key") == "id" else None
-    if rows is None:
-        rows = copied(mine, mask=("word=hash",), **strategy)
+    rows = copied(mine, mask=("word=hash",), **strategy)
     assert {word for _, word, *_ in rows} == {hashed(text) for text in TEXTS}
 
 
 @pytest.mark.parametrize("mine", MASKING, indirect=True)
-@pytest.mark.parametrize(
-    "text", ["no_such_column + 1", "count(*)", "1) + (2", "sum(id) OVER ()", "id, id"]
-)
+@pytest.mark.parametrize("text", ["no_such_column + 1", "count(*)", "1) + (2", "sum(id) OVER ()"])
 def test_what_is_no_expression_of_a_row_is_refused(mine: Pair, text: str) -> None:
-    given: dict[str, Any] = {}
-    if not mine.mine.backend.source_capabilities.shared_snapshots:
-        given["snapshot"] = "none"
-    with mine.refused("--set"):
-        mine.copy(mode="recreate", set=[f"extra={text}"], **given)
+    assert "--set extra" in refused(mine, set=[f"extra={text}"])
 
 
 @pytest.mark.parametrize("mine", MASKING, indirect=True)
 def test_a_mask_of_another_type_is_refused(mine: Pair) -> None:
-    given: dict[str, Any] = {}
-    if not mine.mine.backend.source_capabilities.shared_snapshots:
-        given["snapshot"] = "none"
-    for mask in ("word=year", "at=hash", "day=last4"):
-        with mine.refused(f"--mask {mask}: expected"):
-            mine.copy(mode="recreate", mask=(mask,), **given)
-    with mine.refused("there is no column 'wrd'", "it has id, word"):
-        mine.copy(mode="recreate", mask=("wrd=hash",), **given)
+    for mask in ("word=year", "seen=hash", "day=last4"):
+        assert f"--mask {mask}: expected" in refused(mine, mask=(mask,))
+    message = refused(mine, mask=("wrd=hash",))
+    assert "there is no column 'wrd'" in message
+    assert "it has id, word" in message
 
 
 def test_a_system_that_computes_no_masks_says_so(open_database: Callable[[str], Database]) -> None:
