@@ -534,9 +534,8 @@ class PostgresSource:
         return MASKING.expression(mask, column.name, name, type_, mask_tag(column), key)
 
     def computed(
-        self, relation: Relation, expressions: Mapping[str, str], *, in_arrow: bool
+        self, relation: Relation, pairs: Sequence[ColumnPair], *, in_arrow: bool
     ) -> tuple[Column, ...]:
-        pairs = [ColumnPair(name, name, expression=text) for name, text in expressions.items()]
         with planning("source", "computed columns"):
             found = described_columns(self._connection, relation, pairs)
         self._computed[relation] = found

@@ -336,9 +336,9 @@ class SqlSource:
         return dialect.masking.expression(mask, column.name, value, type_, tag, key)
 
     def computed(
-        self, relation: Relation, expressions: Mapping[str, str], *, in_arrow: bool
+        self, relation: Relation, pairs: Sequence[ColumnPair], *, in_arrow: bool
     ) -> tuple[Column, ...]:
-        pairs = [ColumnPair(name, name, expression=text) for name, text in expressions.items()]
+        self._session.hold(session_values(pairs))
         rows, _ = computed_rows(self._session.dialect, self._rows(relation), ALL, pairs)
         found = self._session.describe(f"SELECT * FROM {rows}", "computed columns")
         columns = tuple(Column(name, str(type_), traits={TYPE: type_}) for name, type_ in found)

@@ -10,7 +10,7 @@ from penstock.backends.api.optional.expressions import ComputesColumns, DefinesC
 from penstock.backends.api.source import SourceCatalog
 from penstock.errors import PlanningError
 from penstock.model.table_model import TableDefinition
-from penstock.model.tables import DISTINCT, EXPRESSION, KEY, Column, MaskingKey
+from penstock.model.tables import DISTINCT, EXPRESSION, KEY, Column, ColumnPair, MaskingKey
 from penstock.planning.computed_model import with_columns
 from penstock.spec.masking_keys import read_key
 from penstock.spec.masks import DIGESTS, NULL, is_pattern, meets
@@ -75,6 +75,9 @@ def _computed(
         nullable[name] = column.nullable or mask.kind == NULL
         if mask.kind in DIGESTS:
             distinct.add(name)
+    pairs = [
+        ColumnPair(name, name, expression=text, key=keys.get(name)) for name, text in texts.items()
+    ]
     return {
         column.name: replace(
             column,
@@ -86,7 +89,7 @@ def _computed(
                 KEY: keys.get(column.name),
             },
         )
-        for column in computing.computed(relation, texts, in_arrow=in_arrow)
+        for column in computing.computed(relation, pairs, in_arrow=in_arrow)
     }
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     from penstock.model.table_model import TableDefinition
-    from penstock.model.tables import Column, MaskingKey, Relation
+    from penstock.model.tables import Column, ColumnPair, MaskingKey, Relation
     from penstock.spec.masks import Mask
 
 
@@ -36,16 +36,17 @@ class ComputesColumns(Protocol):
         ...
 
     def computed(
-        self, relation: Relation, expressions: Mapping[str, str], *, in_arrow: bool
+        self, relation: Relation, pairs: Sequence[ColumnPair], *, in_arrow: bool
     ) -> tuple[Column, ...]:
         """Columns as the source would describe them in the result of a query; each may be NULL.
 
         Parameters:
-            expressions: by the columns' names.
+            pairs: each with an expression.
             in_arrow: with the trait `arrow`.
 
         Raises:
             PlanningError: one cannot be evaluated.
+            UsageError: the key of a mask is not there.
         """
         ...
 
