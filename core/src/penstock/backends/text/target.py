@@ -25,7 +25,6 @@ from penstock.model.plans import LoadPlan
 from penstock.model.records import CommitRecord
 from penstock.model.table_model import TableDefinition
 from penstock.model.tables import Column, ColumnPair, TableRef
-from penstock.spec.modes import Mode
 
 # What columns are called, in any system, whose texts are JSON.
 _JSON_TYPES = ("json", "jsonb")
@@ -87,14 +86,6 @@ class TextTarget(ParquetTarget):
 
     # Plans
 
-    def check_writable(self, table: TableRef, mode: Mode, columns: Sequence[str]) -> None:
-        if os.path.isdir(self._storage.whole):
-            raise PlanningError(
-                f"target: {self._storage}: expected a file, or none, found a folder (write "
-                f"{self._storage.whole}/*{self._storage.format.suffix} for files in it)"
-            )
-        super().check_writable(table, mode, columns)
-
     def plan_load(self, request: LoadRequest) -> LoadPlan:
         whole = self._storage.whole
         if whole:
@@ -114,6 +105,11 @@ class TextTarget(ParquetTarget):
             PlanningError: one file cannot take the load.
         """
         whole, mode = self._storage.whole, request.mode
+        if os.path.isdir(whole):
+            raise PlanningError(
+                f"target: {self._storage}: expected a file, or none; found a folder (write "
+                f"{whole}/*{self._storage.format.suffix} for files in it)"
+            )
         folder = f"a folder, such as {os.path.dirname(whole)}/*{self._storage.format.suffix}"
         for option in ("partition_by", "file_size"):
             if request.writing.get(option):

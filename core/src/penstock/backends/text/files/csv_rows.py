@@ -29,7 +29,7 @@ def names_of(opened: Opened, options: TextOptions) -> tuple[str, ...]:
         Broken: two have the same name; or it cannot be parsed.
     """
     with opened() as stream:
-        piece = stream.read(1)
+        piece = stream.read()
     if not piece:
         return ()
     reader = _reader(opened(), options, BLOCK_BYTES, None)

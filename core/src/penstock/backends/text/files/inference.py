@@ -105,7 +105,7 @@ class _Double(_Candidate):
     """Only where a double tells each of the values from all others."""
 
     form = (
-        r"^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]{1,3})?$"
+        r"^-?(0|[1-9][0-9]*)(\.([0-9]*[1-9]|0))?([eE][+-]?[0-9]{1,3})?$"
         r"|^(NaN|nan|-?Infinity|-?inf)$"
     )
     kinds = frozenset({NUMBER})

@@ -16,7 +16,6 @@ from penstock.backends.text.files.streams import TextStream
 from penstock.model import values
 
 BATCH_ROWS = 16_384
-PIECE = 1 << 20
 
 STRING, NUMBER, BOOLEAN, NESTED = "string", "number", "boolean", "nested"
 """What the values of a column are in JSON."""
@@ -38,7 +37,7 @@ _parse = json.JSONDecoder(parse_int=Number, parse_float=Number, parse_constant=_
 def lines(stream: TextStream) -> Iterator[bytes]:
     """Without their line breaks."""
     left = b""
-    while piece := stream.read(PIECE):
+    while piece := stream.read():
         *whole, left = (left + piece).split(b"\n") if left else piece.split(b"\n")
         yield from whole
 

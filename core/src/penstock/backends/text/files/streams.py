@@ -10,6 +10,7 @@ import pyarrow as pa
 from penstock.backends.parquet.errors import Broken
 from penstock.backends.text.location import compression_of
 
+PIECE = 1 << 20
 _BOM = b"\xef\xbb\xbf"
 _OTHERS = ((b"\xff\xfe", "UTF-16"), (b"\xfe\xff", "UTF-16"))
 
@@ -41,27 +42,39 @@ class TextStream(io.RawIOBase):
     def readable(self) -> bool:
         return True
 
-    def read(self, size: int = -1) -> bytes:
+    def read(self, size: int = PIECE) -> bytes:
         """
+        Parameters:
+            size: 2 at least.
+
         Raises:
             Broken: another encoding.
         """
-        if self._ended:
-            return b""
-        piece: bytes = self._stream.read(size if size >= 0 else None)
+        piece = b"" if self._ended else self._filled(size)
         if not self._begun and piece:
             self._begun = True
             for mark, name in _OTHERS:
                 if piece.startswith(mark):
                     raise Broken(f"expected UTF-8, found {name}; convert it first, as with iconv")
-            if piece.startswith(_BOM):
-                piece = piece.removeprefix(_BOM) or self._stream.read(max(size, 1))
-        if not piece:
-            self._ended = True
-            return b"\n" if self._last not in (b"", b"\n") else b""
+            piece = piece.removeprefix(_BOM)
         self.quotes += piece.count(b'"')
-        self._last = piece[-1:]
         return piece
+
+    def _filled(self, size: int) -> bytes:
+        """So many bytes, unless the file ends: parsers take the first piece for whole lines."""
+        pieces: list[bytes] = []
+        left = size - 1  # a line break may follow
+        while left > 0:
+            piece: bytes = self._stream.read(left)
+            if not piece:
+                self._ended = True
+                if self._last not in (b"", b"\n"):
+                    pieces.append(b"\n")
+                break
+            self._last = piece[-1:]
+            left -= len(piece)
+            pieces.append(piece)
+        return b"".join(pieces)
 
     def readinto(self, buffer: Any) -> int:
         piece = self.read(len(buffer))
