@@ -21,7 +21,7 @@ from penstock.backends.parquet.files.listing import ListedFile, list_files
 from penstock.backends.parquet.files.scan import FileScan, whole_file
 from penstock.backends.parquet.files.scanned import ScannedFiles
 from penstock.backends.parquet.files.types import converted
-from penstock.backends.parquet.location import parse
+from penstock.backends.parquet.location import FilesLocation, parse
 from penstock.backends.parquet.storage.filesystems import file_system
 from penstock.backends.shared.values.batch_reader import BatchReader
 from penstock.backends.sql.rows.computed import computed_rows
@@ -34,10 +34,13 @@ from penstock.spec.worker_spec import WorkerSpec
 class ParquetReader(BatchReader):
     def __init__(self, spec: WorkerSpec) -> None:
         super().__init__(spec)
-        self._location = parse(spec.source, "--source")
+        self._location = self._located(spec.source)
         self._listed: tuple[ListedFile, ...] | None = None
         self._schema: pa.Schema | None = None
         self._connection: duckdb.DuckDBPyConnection | None = None
+
+    def _located(self, url: str) -> FilesLocation:
+        return parse(url, "--source")
 
     def switch_run(self, spec: WorkerSpec) -> None:
         self._spec = spec
@@ -50,7 +53,7 @@ class ParquetReader(BatchReader):
         # Made anew each time: its credentials may have a short life.
         filesystem = file_system(self._location, "source")
         parts = self._parts(partition)
-        scan = FileScan(filesystem, self._fields(filesystem, parts), stopped=stopped)
+        scan = self._scan(filesystem, parts, stopped)
         names = [pair.target for pair in spec.pairs]
         batches: Iterator[pa.RecordBatch]
         whole_rows = isinstance(partition.extent, Files) or (
@@ -71,12 +74,20 @@ class ParquetReader(BatchReader):
         if first:
             yield pa.RecordBatch.from_pylist([], schema=schema)
 
+    def _scan(
+        self, filesystem: fs.FileSystem, parts: Sequence[FilePart], stopped: Callable[[], bool]
+    ) -> FileScan:
+        return FileScan(filesystem, self._fields(filesystem, parts), stopped=stopped)
+
     def _parts(self, partition: Partition) -> Sequence[FilePart]:
         if isinstance(partition.extent, Files):
             return partition.extent.parts
         if self._listed is None or self._spec.snapshot is None:
-            self._listed = reading.listed_as(self._location, self._spec.snapshot)
+            self._listed = self._listing()
         return [whole_file(file) for file in self._listed]
+
+    def _listing(self) -> tuple[ListedFile, ...]:
+        return reading.listed_as(self._location, self._spec.snapshot)
 
     def _fields(self, filesystem: fs.FileSystem, parts: Sequence[FilePart]) -> pa.Schema:
         if self._schema is None:

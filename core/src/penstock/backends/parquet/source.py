@@ -43,13 +43,18 @@ class ParquetSource(DuckCatalog):
         self._load(list_files(self._location))
 
     def _load(self, files: Sequence[ListedFile]) -> None:
+        """Learn what the files hold."""
         self._listed = files
         self._footers = {
             footer.file.path: footer for footer in read_footers(self._filesystem, files, "source")
         }
         self._schema = common_schema(list(self._footers.values()), "source")
         self._scan = FileScan(self._filesystem, self._schema)
-        self._files = ScannedFiles.of(self._scan, [whole_file(file) for file in files])
+        self._begin()
+
+    def _begin(self) -> None:
+        """Have DuckDB see what the scan reads."""
+        self._files = ScannedFiles.of(self._scan, [whole_file(file) for file in self._listed])
         self._part, self._sample = ScannedFiles.of(self._scan, []), ScannedFiles.of(self._scan, [])
         session = engine.FileSession(self._files, "source")
         # Registered once: later the connection may be busy.
