@@ -32,12 +32,12 @@ from penstock.workers import early_fork
 
 
 class _Version(argparse.Action):
-    """Looks the version up on demand: that is slow."""
+    """Looks versions up on demand: that is slow."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
-        from importlib.metadata import version  # noqa: PLC0415
+        from penstock.cli.installed_parts import version_lines  # noqa: PLC0415 - seldom
 
-        print(f"penstock {version('penstock')}")
+        print(*version_lines(), sep="\n")
         parser.exit()
 
 
@@ -73,7 +73,7 @@ def make_parser(command: str = "") -> argparse.ArgumentParser:
         epilog="\n".join((EXAMPLES, CONNECTIONS, EXIT_CODES)),
     )
     parser.add_argument(
-        "--version", action=_Version, nargs=0, help="show the version number and exit"
+        "--version", action=_Version, nargs=0, help="show the version and installed parts, and exit"
     )
     commands = Commands(parser)
     for add in (_COMMANDS[command],) if command in _COMMANDS else _COMMANDS.values():
