@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 def shown(capsys: pytest.CaptureFixture[str]) -> tuple[str, dict[str, str]]:
     assert main(["--version"]) == 0
     first, *lines = capsys.readouterr().out.splitlines()
-    return first, {name: text for name, text in (line.split(maxsplit=1) for line in lines)}
+    return first, dict(line.split(maxsplit=1) for line in lines)
 
 
 def without(name: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
+from penstock.cli.completion_command import add_completion
 from penstock.cli.copy_commands import (
     add_copy,
     add_copy_all,
@@ -58,6 +59,7 @@ _COMMANDS = {
     "verify": add_verify,
     "watermark": add_watermark,
     "control-ddl": add_control_ddl,
+    "completion": add_completion,
 }
 
 
