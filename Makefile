@@ -61,8 +61,8 @@ bench: $(NATIVE) ## measure
 	@$(BIN)/python benchmarks/run.py
 
 .PHONY: wheels
-wheels: $(READY) ## build all wheels into dist/; penstock-native's needs cargo
-	@sh scripts/bootstrap.sh .venv --wheels
+wheels: $(READY) ## build all wheels and sdists into dist/, and check them; penstock-native needs cargo
+	@sh scripts/bootstrap.sh .venv --wheels dist
 
 .PHONY: lock
 lock: ## write uv.lock anew after a change of dependencies

@@ -259,11 +259,6 @@ def test_resume_offers_what_may_change_and_nothing_else(
         assert bool(flag) == (offered or item.name == "control_schema"), item.name
 
 
-def test_version(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--version"]) == 0
-    assert re.fullmatch(r"penstock \d+\.\d+\.\d+\S*\n", capsys.readouterr().out)
-
-
 @pytest.mark.parametrize(
     ("words", "told"),
     [
