@@ -8,6 +8,7 @@ from datetime import datetime
 
 from penstock.errors import Diagnosis, Overtaken
 from penstock.model.codec import OMITTED, JsonForm
+from penstock.model.drift import SourceColumn
 from penstock.model.snapshots import Snapshot
 
 BY_HAND = "by-hand-"
@@ -96,6 +97,8 @@ class Watermark:
     """The moment of the last night that has read all rows."""
     made_at: str = ""
     """When it was written, by the target's clock."""
+    columns: tuple[SourceColumn, ...] = field(default=(), metadata=OMITTED)
+    """The source's, as the target follows them; empty: unknown."""
 
     @property
     def made_by_hand(self) -> bool:
@@ -126,6 +129,8 @@ class Night:
     """The moment of the last night that has read all rows; empty where this one does."""
     rows: int | None = None
     """That the target's table had when the night was planned; None: they were not counted."""
+    columns: tuple[SourceColumn, ...] = field(default=(), metadata=OMITTED)
+    """See `Watermark`."""
 
     def watermark(self, run_id: str) -> Watermark:
         """What this night leaves, but for what only its end shows."""
@@ -139,6 +144,7 @@ class Night:
             self.selects,
             full=self.full,
             full_at=self.full_at,
+            columns=self.columns,
         )
 
 

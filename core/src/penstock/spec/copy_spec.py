@@ -35,6 +35,8 @@ from penstock.spec.deletes import (
     parse_deletes,
     parse_most_deleted,
 )
+from penstock.spec.drift import FAIL as FAIL_ON_DRIFT
+from penstock.spec.drift import OnDrift, parse_on_drift
 from penstock.spec.modes import MODES, Mode, mode_of
 from penstock.spec.option_values import PYTHON_TYPES, coerce, flag_of
 from penstock.spec.parts import Cutting, Loading, Nightly, Route, part_of
@@ -275,6 +277,15 @@ class CopySpec:
         "with --incremental, if the target's table is not what the last run left (made anew, "
         "emptied, more or fewer rows): full reads all rows; fail",
         choices=ON_TARGET_CHANGED,
+        execution=True,
+        planned=True,
+    )
+    on_drift: str = option(
+        FAIL_ON_DRIFT,
+        "if the columns of the source and of a target's table that is there have parted: fail; "
+        "ignore, which copies those that both have; or the changes that may be made in the target, "
+        "such as add,widen,rename",
+        metavar="fail|ignore|LIST",
         execution=True,
         planned=True,
     )
@@ -540,6 +551,11 @@ class CopySpec:
     def gone(self) -> Deletes:
         """What `deletes` says."""
         return parse_deletes(self.deletes)
+
+    @property
+    def drift(self) -> OnDrift:
+        """What `on_drift` says."""
+        return parse_on_drift(self.on_drift)
 
     @property
     def most_deleted(self) -> MostDeleted:

@@ -20,6 +20,7 @@ from penstock.errors import (
 from penstock.model.nights import Horizon, SourceVersions, Watermark, is_behind
 from penstock.model.table_model import TableDefinition
 from penstock.model.tables import Column, TableRef
+from penstock.planning.asking.drift import read_drift
 from penstock.planning.asking.nights_before import NightsBefore
 from penstock.planning.asking.steps_left import StepsLeft
 from penstock.planning.facts import Fact, Facts, NightFacts, TargetTable, fact
@@ -112,7 +113,12 @@ class TableReader:
                     else ()
                 )
             ),
-            night=self._read(self._night),
+            night=(night := self._read(self._night)),
+            drift=self._read(
+                lambda: read_drift(
+                    self._request, source, target, fact(self._columns), fact(table), fact(night)
+                )
+            ),
             statistics=self._read(lambda: _statistics(self._request, source)),
             heirs_columns=self._read(lambda: {heir: source.columns(heir) for heir in fact(heirs)}),
             finds_gone=isinstance(target, FindsGone),
