@@ -243,7 +243,7 @@ def test_help_teaches(command: list[str], capsys: pytest.CaptureFixture[str]) ->
 # When a run is planned.
 DECIDED = {
     *("run_id", "full_every", "on_target_changed"),
-    *("atomic_limit", "above_atomic_limit", "max_ahead"),
+    *("atomic_limit", "above_atomic_limit", "max_ahead", "on_drift"),
 }
 
 

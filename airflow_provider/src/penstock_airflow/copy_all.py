@@ -123,6 +123,7 @@ class CopyAllOperator(LineageMixin, PenstockOperator):
         max_deletes: kinds.Text = "30%,1000",
         full_every: float | kinds.Text | None = None,
         on_target_changed: kinds.OnTargetChanged | kinds.Text = "full",
+        on_drift: kinds.Text = "fail",
         watermark: kinds.Text | None = None,
         schema_only: bool | kinds.Returned = False,
         data_only: bool | kinds.Returned = False,

@@ -93,6 +93,7 @@ class PrepareCopyOperator(PenstockOperator):
         max_deletes: kinds.Text = "30%,1000",
         full_every: float | kinds.Text | None = None,
         on_target_changed: kinds.OnTargetChanged | kinds.Text = "full",
+        on_drift: kinds.Text = "fail",
         watermark: kinds.Text | None = None,
         data_only: bool | kinds.Returned = False,
         indexes: kinds.Indexes | kinds.Text = "keep",

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from penstock.backends.api.connection_fields import ConnectionFields
     from penstock.backends.api.registry import connection_types, url_of_connection
     from penstock.errors import (
+        Drifted,
         Interrupted,
         MissingTarget,
         NoHolder,
@@ -121,6 +122,7 @@ __all__ = [
     "ConnectionFields",
     "CopySpec",
     "Crossing",
+    "Drifted",
     "Event",
     "Extent",
     "Finished",

@@ -38,6 +38,7 @@ exit codes:
    65  a permanent error: trying again will not help; what is committed stays
    70  a bug in Penstock
    75  a transient error: penstock resume may help
+   76  columns have parted, and --on-drift does not allow for it
   130  interrupted; penstock resume continues
 """
 

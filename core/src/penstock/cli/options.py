@@ -59,6 +59,7 @@ _GROUPS: Mapping[str, tuple[str, ...]] = {
         "max_deletes",
         "full_every",
         "on_target_changed",
+        "on_drift",
         "watermark",
         "indexes",
         "sequences",

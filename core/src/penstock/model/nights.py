@@ -8,6 +8,7 @@ from datetime import datetime
 
 from penstock.errors import Diagnosis, Overtaken
 from penstock.model.codec import OMITTED, JsonForm
+from penstock.model.drift import SourceColumn
 from penstock.model.snapshots import Snapshot
 
 BY_HAND = "by-hand-"
@@ -122,6 +123,8 @@ class Watermark:
     """When it was written, by the target's clock."""
     cursor: Cursor | None = field(default=None, metadata=OMITTED)
     """How far it was read by a column; None: not in that way."""
+    columns: tuple[SourceColumn, ...] = field(default=(), metadata=OMITTED)
+    """The source's, as the target follows them; empty: unknown."""
 
     @property
     def made_by_hand(self) -> bool:
@@ -159,6 +162,8 @@ class Night:
     """The value of that column from which on it reads; empty where all rows are read."""
     missing: str = field(default="", metadata=OMITTED)
     """Why rows may be missing from what it reads; empty where none are."""
+    columns: tuple[SourceColumn, ...] = field(default=(), metadata=OMITTED)
+    """See `Watermark`."""
 
     def watermark(self, run_id: str) -> Watermark:
         """What this night leaves, but for what only its end shows."""
@@ -173,6 +178,7 @@ class Night:
             full=self.full,
             full_at=self.full_at,
             cursor=self.cursor,
+            columns=self.columns,
         )
 
 

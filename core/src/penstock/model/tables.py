@@ -119,6 +119,8 @@ class Column:
     )
     """What its backend knows of the type beyond its name, only for backends. Under `arrow`: the
     `pyarrow.DataType` in which its values travel in record batches."""
+    identity: str = field(default="", compare=False, metadata=NOT_STORED)
+    """What it is known by within its table, whatever its name; empty: nothing."""
 
 
 EXPRESSION, DISTINCT, KEY = "expression", "distinct", "key"

@@ -13,6 +13,7 @@ from penstock.model.nights import Horizon, SourceVersions, Watermark
 from penstock.model.plans import Step
 from penstock.model.table_model import TableDefinition
 from penstock.model.tables import Column, SequencePosition, TableRef
+from penstock.planning.drift import Drift
 from penstock.planning.nights import TargetNow
 
 T = TypeVar("T")
@@ -101,6 +102,8 @@ class Facts:
     """What stopped runs have left undone on the target's table, each with the run's id."""
     night: Fact[NightFacts | None] = None
     """None where the load moves no watermark."""
+    drift: Fact[Drift | None] = None
+    """None where the columns of a table that is there have not parted from the source's."""
     statistics: Fact[TableStatistics]
     heirs_columns: Fact[Mapping[TableRef, tuple[Column, ...]]] = field(default_factory=dict)
     finds_gone: bool = False

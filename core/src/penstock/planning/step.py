@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -10,12 +10,23 @@ from penstock.backends.api.facts import LoadRequest, Siblings, TableStatistics
 from penstock.backends.api.optional.children import ChildRequest, PlannedChildren
 from penstock.backends.api.worker import compared_pairs
 from penstock.errors import PlanningError
+from penstock.model.drift import GONE, ColumnChange, original_names
 from penstock.model.plans import MERGE_STEP, LoadPlan, Partition, PartitionPlan
 from penstock.model.tables import Column, SequencePosition
 from penstock.planning.built_nights import built, within_limit
 from penstock.planning.column_pairs import ColumnMapping, chosen_columns, map_columns
 from penstock.planning.conditions import check_conditions
 from penstock.planning.cursors import explained_cursor
+from penstock.planning.drift import (
+    Drift,
+    drifted,
+    followed,
+    left_undone,
+    made_changes,
+    narrowed,
+    reading_all,
+    said_of,
+)
 from penstock.planning.facts import Facts, TargetTable, fact
 from penstock.planning.gone_rows import check_gone
 from penstock.planning.incremental import Continued, continued
@@ -32,6 +43,7 @@ from penstock.planning.remarks import (
 )
 from penstock.planning.request import PlanRequest
 from penstock.planning.steps_left import with_steps_left
+from penstock.spec.parts import Route
 
 
 def step(request: PlanRequest, facts: Facts, answers: Answers) -> PartitionPlan | Questions:
@@ -99,9 +111,26 @@ class _Planning:
 
     @part
     def _table(self) -> TargetTable:
+        """As it will be, once its columns have followed the source's."""
         table = fact(self._facts.table)
         assert table is not None
-        return table
+        drift = self._drift
+        return replace(table, columns=drift.columns) if drift and self._changes else table
+
+    @part
+    def _drift(self) -> Drift | None:
+        fact(self._facts.table)
+        return fact(self._facts.drift)
+
+    @part
+    def _changes(self) -> tuple[ColumnChange, ...]:
+        """What is changed of the target's columns."""
+        return made_changes(self._loading, self._drift)
+
+    def _now(self, names: Iterable[str]) -> list[str]:
+        """What columns of the target are called before anything is changed; without new ones."""
+        before = original_names(self._changes)
+        return [now for name in names if (now := before(name)) is not None]
 
     @part
     def _statistics(self) -> TableStatistics:
@@ -109,12 +138,50 @@ class _Planning:
 
     @part
     def _mapping(self) -> ColumnMapping:
+        drift = self._drift
+        if drift is None:
+            return self._mapped(self._route, self._table.columns)
+        if self._loading.drift.ignores:
+            narrow = narrowed(self._route, self._selected, self._table.columns)
+            return self._mapped(narrow, self._table.columns)
+        if left := left_undone(self._loading, drift):
+            raise self._drifted(drift, left)
+        every = replace(self._route, columns=self._route.columns or self._written(drift))
+        return self._mapped(every, drift.columns)
+
+    def _written(self, drift: Drift) -> tuple[str, ...]:
+        """The source's columns, but for those that both sides compute."""
+        computed = {each.name for each in drift.columns if each.generated}
+        return tuple(
+            each.name for each in self._selected if not (each.generated and each.name in computed)
+        )
+
+    def _drifted(self, drift: Drift, left: Sequence[ColumnChange]) -> PlanningError:
+        """The error of columns that may not follow the source's; or that of those which would not
+        fit even then."""
+        table = fact(self._facts.table)
+        assert table is not None
+
+        def tried(columns: Sequence[Column]) -> PlanningError | None:
+            try:
+                self._mapped(self._route, columns)
+            except PlanningError as error:
+                return error
+            return None
+
+        kept = [each.column for each in drift.changes if each.kind == GONE]
+        would_be = [each for each in drift.columns if each.name not in kept]
+        now, then = together(partial(tried, table.columns), partial(tried, would_be))
+        if then is not None:
+            return now or then
+        return drifted(self._route, self._loading, drift, left, now.message if now else "")
+
+    def _mapped(self, route: Route, theirs: Sequence[Column]) -> ColumnMapping:
         relation = self._route.relation
-        columns, table = self._selected, self._table
         return map_columns(
-            self._route,
-            columns,
-            table.columns,
+            route,
+            self._selected,
+            theirs,
             fit=lambda mine, theirs: self._known.fits(relation, mine, theirs),
             formats=self._request.capabilities.formats,
         )
@@ -129,7 +196,7 @@ class _Planning:
 
     def _check_writable(self) -> None:
         if self._table.is_there:
-            written = [pair.target for pair in self._mapping.pairs]
+            written = self._now(pair.target for pair in self._mapping.pairs)
             self._known.check_writable(self._route.target_ref, self._mode, written)
 
     def _check_apart(self) -> None:
@@ -142,7 +209,8 @@ class _Planning:
     def _check_compared(self) -> None:
         if self._loading.verify == "checksums":
             pairs = compared_pairs(self._mapping.pairs, self._mapping.format)
-            table = self._route.target_ref if self._table.is_there else None
+            there = self._table.is_there and not self._changes
+            table = self._route.target_ref if there else None
             self._known.check_compared(self._route.relation, table, pairs)
 
     # The load
@@ -170,6 +238,8 @@ class _Planning:
             deletes=loading.gone,
             merges_together=loading.atomic == "batch" and request.siblings is not None,
             counted=self._counted,
+            changes=self._changes,
+            followed=tuple(self._table.columns) if self._changes else (),
         )
 
     @part
@@ -228,9 +298,17 @@ class _Planning:
         found = fact(self._facts.night)
         if found is None:
             return None, "", ()
-        return continued(
+        night, selection, reasons = continued(
             self._route, self._loading, self._mapping.pairs, found, self._request.moment
         )
+        if night is None:
+            return night, selection, reasons
+        columns = followed(self._selected, found.last, ignored=self._loading.drift.ignores)
+        night = replace(night, columns=columns)
+        if self._changes and self._mode.merges_at_end:
+            night = reading_all(night, self._changes)
+            selection, reasons = "", explained(night, ())
+        return night, selection, reasons
 
     @part
     def _within_limit(self) -> tuple[Continued, bool]:
@@ -332,6 +410,7 @@ class _Planning:
         mapping, statistics = self._mapping, self._statistics
         load, (night, selection, night_reasons) = self._load
         _, left = self._loaded
+        drift_reasons, drift_warnings = said_of(self._loading, self._drift, self._changes)
         choice, cut, children = self._partitions.choice, self._partitions.cut, self._children
         partitions, given = children.partitions, self._request.given
         return PartitionPlan(
@@ -345,10 +424,12 @@ class _Planning:
                 *children.reasons,
                 *made_columns(self._table.made, self._request.capabilities.formats),
                 *left,
+                *drift_reasons,
                 *night_reasons,
             ),
             warnings=(
                 *cut.warnings,
+                *drift_warnings,
                 *mapping.warnings,
                 *load.warnings,
                 *made_there(self._route, self._mode, self._table, load),

@@ -35,6 +35,8 @@ from penstock.spec.deletes import (
     parse_deletes,
     parse_most_deleted,
 )
+from penstock.spec.drift import FAIL as FAIL_ON_DRIFT
+from penstock.spec.drift import OnDrift, parse_on_drift
 from penstock.spec.masks import Mask, parse_expressions, parse_masks
 from penstock.spec.modes import MODES, Mode, mode_of
 from penstock.spec.night_kinds import COLUMN, XMIN
@@ -337,6 +339,15 @@ class CopySpec:
         planned=True,
         of_mode=True,
     )
+    on_drift: str = option(
+        FAIL_ON_DRIFT,
+        "if the columns of the source and of a target's table that is there have parted: fail; "
+        "ignore, which copies those that both have; or the changes that may be made in the target, "
+        "such as add,widen,rename",
+        metavar="fail|ignore|LIST",
+        execution=True,
+        planned=True,
+    )
     watermark: str | None = option(
         None,
         "with --incremental: the name under which the target keeps how far the source was read; by "
@@ -619,6 +630,11 @@ class CopySpec:
     def gone(self) -> Deletes:
         """What `deletes` says."""
         return parse_deletes(self.deletes)
+
+    @property
+    def drift(self) -> OnDrift:
+        """What `on_drift` says."""
+        return parse_on_drift(self.on_drift)
 
     @property
     def most_deleted(self) -> MostDeleted:

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from penstock.model.tables import Relation, TableRef
 from penstock.spec.atomic_limits import AtomicLimit
 from penstock.spec.deletes import Deletes
+from penstock.spec.drift import OnDrift
 from penstock.spec.masks import Mask, meets
 from penstock.spec.modes import Mode
 from penstock.spec.strategies import Strategy
@@ -90,6 +91,7 @@ class Loading:
     conflict_columns: tuple[str, ...] | None
     deletes: str
     gone: Deletes
+    drift: OnDrift
     descendants: str | None
     schema_only: bool
     data_only: bool

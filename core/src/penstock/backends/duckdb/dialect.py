@@ -23,6 +23,7 @@ from penstock.backends.sql.dialect import (
 from penstock.backends.sql.rows import conditions
 from penstock.backends.sql.rows.bounds import TEXTS, TIMES, decimal
 from penstock.errors import PlanningError
+from penstock.model.drift import WIDEN, ColumnChange
 from penstock.model.extents import Bound, Extent
 from penstock.model.table_model import Identity
 from penstock.model.tables import TableRef
@@ -102,6 +103,18 @@ class DuckDialect(CatalogDialect):
         "int2", "int4", "int8", "numeric", "float4", "float8", "date", "timestamp", "timestamptz",
         "timestamp_ns", "uuid", "text",
     )  # fmt: skip
+
+    def column_changed(self, table: TableRef, change: ColumnChange) -> str:
+        changed = []
+        if change.kind != WIDEN or change.text:
+            changed.append(super().column_changed(table, change))
+        if change.kind == WIDEN and change.nullable:
+            column = f"ALTER COLUMN {self.ident(change.column)}"
+            changed.append(f"ALTER TABLE {self.table(table)} {column} DROP NOT NULL")
+        return ";\n".join(changed)
+
+    def column_widened(self, column: str, change: ColumnChange) -> str:
+        return f"ALTER COLUMN {column} TYPE {change.text}"
 
     def comment_made(self, table: TableRef, column: str, text: str) -> str:
         of = self.table(table)

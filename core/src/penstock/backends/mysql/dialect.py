@@ -26,6 +26,7 @@ from penstock.backends.sql.dialect import (
 from penstock.backends.sql.rows.bounds import TEXTS
 from penstock.backends.sql.server.intervals import parse_interval
 from penstock.errors import PlanningError
+from penstock.model.drift import ColumnChange
 from penstock.model.extents import Bound, Key
 from penstock.model.table_model import Identity
 from penstock.model.tables import TableRef
@@ -188,6 +189,9 @@ class MySqlDialect(CatalogDialect):
 
     def renamed(self, table: TableRef, name: str) -> str:
         return f"RENAME TABLE {self.table(table)} TO {self.table(replace(table, name=name))}"
+
+    def column_widened(self, column: str, change: ColumnChange) -> str:
+        return f"MODIFY COLUMN {column} {change.text}"
 
     def exchanged(self, table: TableRef, new: TableRef) -> Sequence[str]:
         # One statement: nobody finds no table, and no kill leaves none.

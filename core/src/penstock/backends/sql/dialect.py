@@ -12,6 +12,7 @@ from penstock.backends.sql.masking import Masking
 from penstock.backends.sql.rows.bounds import WHOLE_NUMBERS, check_whole, decimal, hexadecimal
 from penstock.errors import PlanningError
 from penstock.model import values
+from penstock.model.drift import ADD, RENAME, ColumnChange
 from penstock.model.extents import Bound, Key
 from penstock.model.table_model import Identity
 from penstock.model.tables import TableRef
@@ -357,6 +358,22 @@ class CatalogDialect(Dialect):
     def renamed(self, table: TableRef, name: str) -> str:
         """The statement that gives a table another name in its schema."""
         return f"ALTER TABLE {self.table(table)} RENAME TO {self.ident(name)}"
+
+    def column_changed(self, table: TableRef, change: ColumnChange) -> str:
+        """The statement that makes a change of a column."""
+        column = self.ident(change.column)
+        if change.kind == ADD:
+            action = f"ADD COLUMN {column} {change.text}"
+        elif change.kind == RENAME:
+            action = f"RENAME COLUMN {self.ident(change.was)} TO {column}"
+        else:
+            action = self.column_widened(column, change)
+        return f"ALTER TABLE {self.table(table)} {action}"
+
+    def column_widened(self, column: str, change: ColumnChange) -> str:
+        """What of `ALTER TABLE` gives a column another type, or has it take NULL; for databases
+        that widen columns."""
+        raise NotImplementedError
 
     def exchanged(self, table: TableRef, new: TableRef) -> Sequence[str]:
         """The statements that put a table in another one's place, which goes."""

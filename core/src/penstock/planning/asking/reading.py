@@ -23,6 +23,7 @@ from penstock.model.extents import Bound
 from penstock.model.nights import Horizon, SourceVersions, Watermark, is_behind
 from penstock.model.table_model import TableDefinition
 from penstock.model.tables import Column, TableRef
+from penstock.planning.asking.drift import read_drift
 from penstock.planning.asking.nights_before import NightsBefore
 from penstock.planning.asking.selected import read_selected, selected_definition
 from penstock.planning.asking.steps_left import StepsLeft
@@ -120,7 +121,12 @@ class TableReader:
                     else ()
                 )
             ),
-            night=self._read(self._night),
+            night=(night := self._read(self._night)),
+            drift=self._read(
+                lambda: read_drift(
+                    self._request, source, target, fact(self._selected), fact(table), fact(night)
+                )
+            ),
             statistics=self._read(lambda: _statistics(self._request, source)),
             heirs_columns=self._read(lambda: {heir: source.columns(heir) for heir in fact(heirs)}),
             finds_gone=isinstance(target, FindsGone),
