@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from penstock.backends.clickhouse.catalog.canonical import canonical, framed
-from penstock.backends.clickhouse.masking import ClickHouseMasking
+from penstock.backends.clickhouse.catalog.masking import ClickHouseMasking
 from penstock.backends.clickhouse.types import TYPES, UTC
 from penstock.backends.sql.catalog.described import TableQuery
 from penstock.backends.sql.dialect import DAY, NEW_UUID, NOW, UTC_NOW, CatalogDialect, Type

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from penstock.backends.duckdb.catalog.canonical import canonical, framed
-from penstock.backends.duckdb.masking import DuckMasking
+from penstock.backends.duckdb.catalog.masking import DuckMasking
 from penstock.backends.sql.dialect import (
     CHARACTERS,
     LOWER,

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from penstock.backends.mysql.catalog.canonical import canonical
-from penstock.backends.mysql.masking import MySqlMasking
+from penstock.backends.mysql.catalog.masking import MySqlMasking
 from penstock.backends.mysql.types import TYPES
 from penstock.backends.sql.dialect import (
     BYTES,

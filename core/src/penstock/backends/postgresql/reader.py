@@ -19,7 +19,6 @@ from penstock.backends.postgresql.catalog.queries import described_columns, desc
 from penstock.backends.postgresql.compare.conditions import select, tables_of
 from penstock.backends.postgresql.connection import Connection, abandon, connect
 from penstock.backends.postgresql.errors import translated
-from penstock.backends.postgresql.masking import holding
 from penstock.backends.postgresql.native import (
     CopySink,
     NativeMover,
@@ -29,6 +28,7 @@ from penstock.backends.postgresql.native import (
     pump,
 )
 from penstock.backends.postgresql.session.cancellable import await_copy, end_copy, send
+from penstock.backends.postgresql.session.masking import holding
 from penstock.backends.postgresql.session.statements import (
     copy_format,
     named_columns,

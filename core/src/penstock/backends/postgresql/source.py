@@ -75,7 +75,7 @@ from penstock.backends.postgresql.compare.gone import (
 from penstock.backends.postgresql.connection import PLAN, Connection, abandon, connect
 from penstock.backends.postgresql.errors import planning, translated
 from penstock.backends.postgresql.keys.keys import SourceKey, column_facts
-from penstock.backends.postgresql.masking import (
+from penstock.backends.postgresql.session.masking import (
     MASKING,
     holding,
     mask_tag,

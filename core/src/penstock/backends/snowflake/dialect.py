@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from penstock.backends.snowflake.catalog.canonical import canonical
+from penstock.backends.snowflake.catalog.masking import SnowflakeMasking
 from penstock.backends.snowflake.catalog.names import shown, swapped
-from penstock.backends.snowflake.masking import SnowflakeMasking
 from penstock.backends.snowflake.types import TYPES
 from penstock.backends.sql.catalog.described import TableQuery
 from penstock.backends.sql.dialect import DAY, NEW_UUID, NOW, UTC_NOW, CatalogDialect, Type
