@@ -17,7 +17,17 @@ import psutil
 import psycopg
 import pytest
 
-from penstock import PenstockError, PlanningError, UsageError, copy, resume, verify
+from penstock import (
+    BatchSpec,
+    PenstockError,
+    PlanningError,
+    UsageError,
+    copy,
+    copy_all,
+    plan_all,
+    resume,
+    verify,
+)
 from penstock.events import Event
 
 from .test_secrets import Seen, control_tables, waiting_for_a_lock
@@ -146,7 +156,10 @@ def test_into_a_table_that_is_there(people: Pair) -> None:
     people.target.run(
         "CREATE TABLE t (id bigint, email char(64), state text, tmp_note text DEFAULT 'kept')"
     )
-    options = {"exclude_columns": ("phone", "born", "domain", "tmp_*"), "mask": ("email=hash",)}
+    options: dict[str, Any] = {
+        "exclude_columns": ("phone", "born", "domain", "tmp_*"),
+        "mask": ("email=hash",),
+    }
     people.copy(mode="append", verify="checksums", **options)
     assert people.target.rows("SELECT email, state, tmp_note FROM t WHERE id = 7") == [
         (hashed(EMAIL.format(7)), "glad", "kept")
@@ -234,9 +247,6 @@ def test_a_night_reads_all_rows_when_a_mask_changes(
     night: dict[str, Any] = {"mode": "upsert", "incremental": "xmin"}
     masked = {**night, "mask": ("email=hmac:env:SALT", "domain=null")}
 
-    def read(**options: Any) -> int:
-        return sum(record.rows for record in people.copy(**options).partitions)
-
     assert people.copy(**masked).rows == 2000
     assert people.copy(**masked).rows == 0
     people.source.run("UPDATE t SET phone = 'new' WHERE id <= 10")
@@ -269,7 +279,7 @@ def test_a_resumed_run_has_the_same_expressions(
         "columns": ("id", "email"), "mask": ("email=hmac:env:SALT",), "key": "id",
         "partitions": 4, "attempts": 1, "on_error": "continue", "snapshot": "none",
     }  # fmt: skip
-    ends = {"source": people.source.url, "target": people.target.url}
+    ends: dict[str, Any] = {"source": people.source.url, "target": people.target.url}
     with stopped(people, **options) as run_id:
         monkeypatch.setenv("SALT", "another")
         with pytest.raises(PlanningError, match="another key than the run was planned with"):
@@ -282,6 +292,38 @@ def test_a_resumed_run_has_the_same_expressions(
     monkeypatch.delenv("SALT")
     with pytest.raises(UsageError, match="SALT"):
         checked(people, "r")
+
+
+# Many tables
+
+
+def test_a_batch_masks_the_columns_that_its_tables_have(people: Pair) -> None:
+    people.source.run(
+        "CREATE TABLE u (id int PRIMARY KEY, note text)",
+        "INSERT INTO u VALUES (1, 'n')",
+        "CREATE TABLE v (id int, work_email text)",
+        "INSERT INTO v VALUES (1, 'a@b')",
+    )
+    given = {"source": people.source.url, "target": people.target.url, "tables": ["public.*"]}
+    batch = BatchSpec.from_mapping(
+        {
+            **given,
+            "mode": "recreate",
+            "mask": ["*email=hash", "domain=null"],
+            "exclude_columns": ["tmp_*"],
+            "set": ["loaded_from='shop'"],
+        },
+        "here",
+    )
+    list(copy_all(batch))
+    assert people.target.rows("SELECT * FROM u") == [(1, "n", "shop")]
+    assert people.target.rows("SELECT * FROM v") == [(1, hashed("a@b"), "shop")]
+    assert people.target.value("SELECT email FROM t WHERE id = 3") == hashed(EMAIL.format(3))
+    wrong = BatchSpec.from_mapping({**given, "mode": "recreate", "mask": ["emial=hash"]}, "here")
+    with pytest.raises(PlanningError, match="no table of the batch has a column 'emial'"):
+        list(copy_all(wrong))
+    with pytest.raises(PlanningError, match="no table of the batch has a column 'emial'"):
+        list(plan_all(wrong))
 
 
 # Secrets
