@@ -78,7 +78,7 @@ def hashed(text: str) -> str:
 
 
 def checked(pair: Pair, run_id: str) -> None:
-    ends = {"source": pair.source.url, "target": pair.target.url}
+    ends: dict[str, Any] = {"source": pair.source.url, "target": pair.target.url}
     found = verify(run_id, **ends, checksum=True)
     assert found.ok, [check.note for check in found.wrong]
     assert found.method == "checksums"
@@ -185,6 +185,15 @@ def test_an_expression_may_be_any_of_the_sources(people: Pair) -> None:
         ({"set": ("x=count(*)",)}, "--set x: aggregate functions are not allowed"),
         ({"set": ("x=generate_series(1, 2)",)}, "--set x: set-returning functions"),
         ({"mask": ("email=hmac:env:NO_SALT",)}, "variable 'NO_SALT' is not set"),
+        (
+            {
+                "mask": ("born=year",),
+                "mode": "upsert",
+                "incremental": "born",
+                "lookback": "1d",
+            },
+            "--incremental born: --mask has the same column",
+        ),
         ({"mask": ("state=year",)}, "expected a date or a timestamp"),
         ({"mask": ("email=hash",), "key": "email"}, "--key email: --mask has email"),
         (
