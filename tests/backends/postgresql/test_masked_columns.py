@@ -9,7 +9,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +29,7 @@ from penstock import (
     verify,
 )
 from penstock.events import Event
+from penstock_testkit import PostgresServer
 
 from .test_secrets import Seen, control_tables, waiting_for_a_lock
 
@@ -303,6 +304,20 @@ def test_a_resumed_run_has_the_same_expressions(
         checked(people, "r")
 
 
+def test_the_report_says_what_is_not_copied_as_it_is(people: Pair) -> None:
+    people.copy(mode="recreate", run_id="r", **MASKS)
+    words = ["report", "r", "--target", people.target.url]
+    said = people.cli(*words).stdout
+    assert "masked: email=hmac:env:SALT, phone=last4, born=year, domain=null" in said
+    assert "set: loaded_from='shop', wide=id * 10" in said
+    assert "left out: tmp_*" in said
+    found = json.loads(people.cli(*words, "--json").stdout)
+    assert len(found["columns"]) == 3
+    shown = people.cli("plan", "--table", "public.t", *people.ends, "--mask", "email=hash",
+                       "--mode", "recreate", "--exclude-columns", "tmp_*").stdout  # fmt: skip
+    assert "masked: email (hash)" in shown
+
+
 # Many tables
 
 
@@ -407,3 +422,28 @@ def test_a_statement_that_fails_shows_no_key(people: Pair) -> None:
         )  # fmt: skip
     assert_hidden(repr(caught.value.as_json()) + repr(caught.value))
     assert_hidden(control_tables(people))
+
+
+def test_no_statement_in_the_servers_log_has_the_key(
+    make_pair: Callable[..., Pair], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All of them are logged; parameters are not, as the documentation advises."""
+    monkeypatch.setenv("SALT", KEY)
+    settings = {"log_statement": "all", "log_parameter_max_length": 0}
+    with PostgresServer(fsync=False, settings=settings) as server:
+        url = server.url
+        with psycopg.connect(url, autocommit=True) as source:
+            for statement in filter(str.strip, PEOPLE.split(";\n")):
+                source.execute(statement.encode())
+            pair = make_pair(url, url, source, source)
+            report = pair.copy(
+                target_table="public.copied",
+                mode="recreate",
+                mask=("email=hmac:env:SALT",),
+                verify="checksums",
+            )
+            checked(pair, report.run_id)
+        log = server.log_tail(100_000)
+    assert "current_setting" in log
+    assert "set_config" in log
+    assert_hidden(log)
