@@ -6,14 +6,15 @@ import hashlib
 import hmac
 from collections.abc import Callable
 from datetime import UTC, date, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from penstock import PlanningError, UsageError, verify
+from penstock import CopySpec, PlanningError, UsageError, copy, verify
 from penstock.backends.api.capabilities import COMPUTING
 
-from .copying import Pair
+from .copying import Pair, seen
 from .database import Database
 from .databases import DATABASES
 from .rows import Rows
@@ -206,3 +207,28 @@ def test_snowflake_has_no_place_for_a_key(mine: Pair, monkeypatch: pytest.Monkey
     monkeypatch.setenv("SALT", SALT)
     with pytest.raises(PlanningError, match="has no place for a key"):
         mine.copy(mode="recreate", mask=("word=hmac:env:SALT",))
+
+
+def test_text_files_have_masks_too(
+    tmp_path: Path, open_database: Callable[[str], Database], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SALT", SALT)
+    (tmp_path / "a.csv").write_text("id,word\n1,é\n2,12345\n", encoding="utf-8")
+    theirs = open_database("parquet")
+    seen(
+        copy(
+            CopySpec(
+                source=str(tmp_path / "a.csv"),
+                target=theirs.url,
+                mode="recreate",
+                set=("doubled=id * 2",),
+                mask=("word=hmac:env:SALT",),
+                verify="checksums",
+            )
+        )
+    )
+    rows = sorted(theirs.read(), key=lambda row: int(row[0]))
+    assert [(word, int(doubled)) for _, word, doubled in rows] == [
+        (keyed("é"), 2),
+        (keyed("12345"), 4),
+    ]

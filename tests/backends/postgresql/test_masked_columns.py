@@ -9,7 +9,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +17,19 @@ import psutil
 import psycopg
 import pytest
 
-from penstock import PenstockError, PlanningError, UsageError, copy, resume, verify
+from penstock import (
+    BatchSpec,
+    PenstockError,
+    PlanningError,
+    UsageError,
+    copy,
+    copy_all,
+    plan_all,
+    resume,
+    verify,
+)
 from penstock.events import Event
+from penstock_testkit import PostgresServer
 
 from .test_secrets import Seen, control_tables, waiting_for_a_lock
 
@@ -68,7 +79,7 @@ def hashed(text: str) -> str:
 
 
 def checked(pair: Pair, run_id: str) -> None:
-    ends = {"source": pair.source.url, "target": pair.target.url}
+    ends: dict[str, Any] = {"source": pair.source.url, "target": pair.target.url}
     found = verify(run_id, **ends, checksum=True)
     assert found.ok, [check.note for check in found.wrong]
     assert found.method == "checksums"
@@ -146,7 +157,10 @@ def test_into_a_table_that_is_there(people: Pair) -> None:
     people.target.run(
         "CREATE TABLE t (id bigint, email char(64), state text, tmp_note text DEFAULT 'kept')"
     )
-    options = {"exclude_columns": ("phone", "born", "domain", "tmp_*"), "mask": ("email=hash",)}
+    options: dict[str, Any] = {
+        "exclude_columns": ("phone", "born", "domain", "tmp_*"),
+        "mask": ("email=hash",),
+    }
     people.copy(mode="append", verify="checksums", **options)
     assert people.target.rows("SELECT email, state, tmp_note FROM t WHERE id = 7") == [
         (hashed(EMAIL.format(7)), "glad", "kept")
@@ -172,6 +186,15 @@ def test_an_expression_may_be_any_of_the_sources(people: Pair) -> None:
         ({"set": ("x=count(*)",)}, "--set x: aggregate functions are not allowed"),
         ({"set": ("x=generate_series(1, 2)",)}, "--set x: set-returning functions"),
         ({"mask": ("email=hmac:env:NO_SALT",)}, "variable 'NO_SALT' is not set"),
+        (
+            {
+                "mask": ("born=year",),
+                "mode": "upsert",
+                "incremental": "born",
+                "lookback": "1d",
+            },
+            "--incremental born: --mask has the same column",
+        ),
         ({"mask": ("state=year",)}, "expected a date or a timestamp"),
         ({"mask": ("email=hash",), "key": "email"}, "--key email: --mask has email"),
         (
@@ -234,9 +257,6 @@ def test_a_night_reads_all_rows_when_a_mask_changes(
     night: dict[str, Any] = {"mode": "upsert", "incremental": "xmin"}
     masked = {**night, "mask": ("email=hmac:env:SALT", "domain=null")}
 
-    def read(**options: Any) -> int:
-        return sum(record.rows for record in people.copy(**options).partitions)
-
     assert people.copy(**masked).rows == 2000
     assert people.copy(**masked).rows == 0
     people.source.run("UPDATE t SET phone = 'new' WHERE id <= 10")
@@ -269,7 +289,7 @@ def test_a_resumed_run_has_the_same_expressions(
         "columns": ("id", "email"), "mask": ("email=hmac:env:SALT",), "key": "id",
         "partitions": 4, "attempts": 1, "on_error": "continue", "snapshot": "none",
     }  # fmt: skip
-    ends = {"source": people.source.url, "target": people.target.url}
+    ends: dict[str, Any] = {"source": people.source.url, "target": people.target.url}
     with stopped(people, **options) as run_id:
         monkeypatch.setenv("SALT", "another")
         with pytest.raises(PlanningError, match="another key than the run was planned with"):
@@ -282,6 +302,52 @@ def test_a_resumed_run_has_the_same_expressions(
     monkeypatch.delenv("SALT")
     with pytest.raises(UsageError, match="SALT"):
         checked(people, "r")
+
+
+def test_the_report_says_what_is_not_copied_as_it_is(people: Pair) -> None:
+    people.copy(mode="recreate", run_id="r", **MASKS)
+    words = ["report", "r", "--target", people.target.url]
+    said = people.cli(*words).stdout
+    assert "masked: email=hmac:env:SALT, phone=last4, born=year, domain=null" in said
+    assert "set: loaded_from='shop', wide=id * 10" in said
+    assert "left out: tmp_*" in said
+    found = json.loads(people.cli(*words, "--json").stdout)
+    assert len(found["columns"]) == 3
+    shown = people.cli("plan", "--table", "public.t", *people.ends, "--mask", "email=hash",
+                       "--mode", "recreate", "--exclude-columns", "tmp_*").stdout  # fmt: skip
+    assert "masked: email (hash)" in shown
+
+
+# Many tables
+
+
+def test_a_batch_masks_the_columns_that_its_tables_have(people: Pair) -> None:
+    people.source.run(
+        "CREATE TABLE u (id int PRIMARY KEY, note text)",
+        "INSERT INTO u VALUES (1, 'n')",
+        "CREATE TABLE v (id int, work_email text)",
+        "INSERT INTO v VALUES (1, 'a@b')",
+    )
+    given = {"source": people.source.url, "target": people.target.url, "tables": ["public.*"]}
+    batch = BatchSpec.from_mapping(
+        {
+            **given,
+            "mode": "recreate",
+            "mask": ["*email=hash", "domain=null"],
+            "exclude_columns": ["tmp_*"],
+            "set": ["loaded_from='shop'"],
+        },
+        "here",
+    )
+    list(copy_all(batch))
+    assert people.target.rows("SELECT * FROM u") == [(1, "n", "shop")]
+    assert people.target.rows("SELECT * FROM v") == [(1, hashed("a@b"), "shop")]
+    assert people.target.value("SELECT email FROM t WHERE id = 3") == hashed(EMAIL.format(3))
+    wrong = BatchSpec.from_mapping({**given, "mode": "recreate", "mask": ["emial=hash"]}, "here")
+    with pytest.raises(PlanningError, match="no table of the batch has a column 'emial'"):
+        list(copy_all(wrong))
+    with pytest.raises(PlanningError, match="no table of the batch has a column 'emial'"):
+        list(plan_all(wrong))
 
 
 # Secrets
@@ -356,3 +422,28 @@ def test_a_statement_that_fails_shows_no_key(people: Pair) -> None:
         )  # fmt: skip
     assert_hidden(repr(caught.value.as_json()) + repr(caught.value))
     assert_hidden(control_tables(people))
+
+
+def test_no_statement_in_the_servers_log_has_the_key(
+    make_pair: Callable[..., Pair], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All of them are logged; parameters are not, as the documentation advises."""
+    monkeypatch.setenv("SALT", KEY)
+    settings = {"log_statement": "all", "log_parameter_max_length": 0}
+    with PostgresServer(fsync=False, settings=settings) as server:
+        url = server.url
+        with psycopg.connect(url, autocommit=True) as source:
+            for statement in filter(str.strip, PEOPLE.split(";\n")):
+                source.execute(statement.encode())
+            pair = make_pair(url, url, source, source)
+            report = pair.copy(
+                target_table="public.copied",
+                mode="recreate",
+                mask=("email=hmac:env:SALT",),
+                verify="checksums",
+            )
+            checked(pair, report.run_id)
+        log = server.log_tail(100_000)
+    assert "current_setting" in log
+    assert "set_config" in log
+    assert_hidden(log)

@@ -18,6 +18,7 @@ from penstock.run.connections import Connections
 from penstock.run.table_requests import TableRequest
 from penstock.spec.batch_spec import BatchSpec, run_id_of
 from penstock.spec.copy_spec import CopySpec
+from penstock.spec.masks import meets
 
 Found = tuple[Sequence[TableRequest], tuple[NotCopied, ...]]
 """The tables of a batch, and what it leaves out besides."""
@@ -44,6 +45,7 @@ class BatchTables:
 
         Raises:
             UsageError: a pattern matches nothing, or two tables go into one.
+            PlanningError: no table has a column that is masked, or left out.
         """
         batch = self._batch
         specs = batch.specs(self._match_patterns(), self._with_schemas, self._searched)
@@ -55,6 +57,7 @@ class BatchTables:
         tables = {spec.relation for spec in specs}
         with describing(self._source, [spec.relation for spec in specs]):
             requests = [self._request(batch_id, spec, tables) for spec in specs]
+            self._check_columns(specs)
         return requests, self._not_copied(specs)
 
     def _request(
@@ -64,6 +67,27 @@ class BatchTables:
         spec = self._without_copied_heirs(asked, tables, missing)
         error = partial_inheritance(spec, missing) if missing else None
         return TableRequest(spec=replace(spec, run_id=run_id_of(batch_id, spec)), error=error)
+
+    def _check_columns(self, specs: Sequence[CopySpec]) -> None:
+        """A column that is masked in many tables need not be in each, but in one of them: what is
+        mistyped would be copied as it is."""
+        rules: dict[tuple[str, str], bool] = {}
+        for spec in specs:
+            route = spec.route
+            asked = [("--mask", rule) for rule in route.masks]
+            asked += [("--exclude-columns", rule) for rule in route.exclude_columns or ()]
+            if not asked:
+                continue
+            try:
+                names = [column.name for column in self._source.columns(route.relation)]
+            except PlanningError:
+                return  # planning will report it, and nobody knows what that table has
+            for flag, rule in asked:
+                found = any(meets(name, rule) for name in names)
+                rules[flag, rule] = found or rules.get((flag, rule), False)
+        for (flag, rule), found in rules.items():
+            if not found:
+                raise PlanningError(f"{flag}: no table of the batch has a column {rule!r}")
 
     def _not_copied(self, specs: Sequence[CopySpec]) -> tuple[NotCopied, ...]:
         """What the patterns match besides tables, if the target's tables are recreated."""

@@ -106,10 +106,17 @@ def _check_columns(spec: CopySpec) -> None:
     computed = "--set" if expressions else "--mask" if masks else ""
     if computed and spec.map == "position":
         raise UsageError(f"{computed}: expected --map name, found position")
-    if computed and spec.partitioning:
+    changed = computed or ("--exclude-columns" if spec.exclude_columns else "")
+    if changed and spec.partitioning:
         raise UsageError(
-            f"--partitioning makes the target's table as the source's is: expected no {computed}"
+            f"--partitioning makes the target's table as the source's is: expected no {changed}"
         )
+    for name in spec.cursor_columns:
+        if route.mask_of(name) is not None:
+            raise UsageError(
+                f"--incremental {name}: --mask has the same column, and the watermark in the "
+                "target would show its values: expected another column"
+            )
     if spec.conflict_columns:
         for name in spec.conflict_columns:
             mask = route.mask_of(name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from penstock.backends.api.capabilities import (
+    COMPUTING,
     ROLL_FORWARD,
     SourceCapabilities,
     TargetCapabilities,
@@ -19,6 +20,7 @@ SOURCE = SourceCapabilities(
     system=SYSTEM,
     formats=(ARROW,),
     strategies=(AUTO, RANGE, NTILE, HASH, VALUES, TIME, FILES, WHOLE),
+    options=COMPUTING,
 )
 
 TARGET = TargetCapabilities(

@@ -257,6 +257,7 @@ class TableReader:
         row = ""
         if now.ahead:
             key = self._loading.conflict_columns or self._default_key()
+            key = key if not any(map(self._route.mask_of, key)) else ()
             value = Bound(now.type, now.ahead)
             row = source.keys_at(relation, where, columns, value, key) if key else ""
         versions = horizon = ahead = None
