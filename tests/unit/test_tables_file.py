@@ -147,7 +147,10 @@ def test_the_environment_fills_in_variables(file: Path) -> None:
     with pytest.raises(UsageError, match="environment variable 'URL' is not set"):
         batch_of_file(str(file), {}, {})
     # Where definitions are made, none is needed.
-    assert batch_of_file(str(file), {}, None).named_tables()[0].where == "host = '${MISSING}'"
+    with pytest.raises(UsageError, match=r"source: expected env:NAME, .* found a part of it"):
+        batch_of_file(str(file), {}, None)
+    batch = batch_of_file(str(file), {"source": "env:A"}, None)
+    assert batch.named_tables()[0].where == "host = '${MISSING}'"
 
 
 @pytest.mark.parametrize(

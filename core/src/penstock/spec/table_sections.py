@@ -117,7 +117,7 @@ def read_sections(
                     raise UsageError(f"{at(key)}: skip: expected true or false, found {value!r}")
                 skip = value
                 continue
-            options |= _read(key, value, at(key))
+            options |= read_option(key, value, at(key))
         section = Section(pattern, options, skip, at(None))
         for name in ("query", "target_table"):
             if name in options and not section.is_name:
@@ -128,8 +128,12 @@ def read_sections(
     return tuple(sections)
 
 
-def _read(key: str, value: Any, place: str) -> dict[str, Any]:
-    """One option, with its value checked by itself."""
+def read_option(key: str, value: Any, place: str) -> dict[str, Any]:
+    """An option by the name that `CopySpec` has for it, with its value checked by itself.
+
+    Raises:
+        UsageError: names the place and the key.
+    """
     found = read_options({key: value}, place)
     ((name, read),) = found.items()
     if choices := _FIELDS[name].metadata["choices"]:
