@@ -136,6 +136,24 @@ def test_sakila_into_postgresql(
     ]
 
 
+def test_a_column_instead_of_all_rows(
+    sakila: str, target_url: str, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever knows that a column tells changes takes the comment's signs away."""
+    few = ("--tables", "actor", "film_actor")
+    text = init(file, sakila, target_url, monkeypatch, *few)
+    file.write_text(re.sub(r"^# (incremental|lookback) =", r"\1 =", text, flags=re.MULTILINE))
+    night(file, target_schema="sakila")
+    run_mysql(
+        sakila,
+        "DELETE FROM film_actor WHERE actor_id = 1",
+        "UPDATE actor SET last_name = 'NIGHT', last_update = now() WHERE actor_id = 1",
+    )
+    changed = night(file, target_schema="sakila")
+    assert changed["actor"] == (0, 1, 0)
+    assert changed["film_actor"][2] > 0
+
+
 def test_tables_of_every_kind(pair: Pair, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pair.source.run(
         "CREATE TABLE keyed (id int PRIMARY KEY, v text)",
