@@ -13,7 +13,10 @@ from penstock.model.tables import NotCopied, TableRef
 from penstock.spec.modes import MERGE, MODES, TRUNCATE, UPSERT
 
 # Names of columns that applications and frameworks set whenever a row changes.
-_CHANGED = re.compile(r"(^|_)(last_)?(updated?|modified|changed?|mtime|modification)(_|$)", re.I)
+_CHANGED = re.compile(
+    r"(^|_|last)(updated?|modified|changed?|mtime|modification)(_|at|on|date|time|ts|$)",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True, slots=True)
