@@ -229,7 +229,7 @@ def test_every_command_line_parses(page: str, command: str) -> None:
 # TOML and Python
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/cli.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/cli.md", "docs/many-tables.md"])
 def test_the_toml_example_is_a_spec(page: str, tmp_path: Path) -> None:
     for number, body in enumerate(blocks(page, "toml")):
         file = tmp_path / f"{number}.toml"

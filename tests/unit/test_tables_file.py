@@ -147,7 +147,10 @@ def test_the_environment_fills_in_variables(file: Path) -> None:
     with pytest.raises(UsageError, match="environment variable 'URL' is not set"):
         batch_of_file(str(file), {}, {})
     # Where definitions are made, none is needed.
-    assert batch_of_file(str(file), {}, None).named_tables()[0].where == "host = '${MISSING}'"
+    with pytest.raises(UsageError, match=r"source: expected env:NAME, .* found a part of it"):
+        batch_of_file(str(file), {}, None)
+    batch = batch_of_file(str(file), {"source": "env:A"}, None)
+    assert batch.named_tables()[0].where == "host = '${MISSING}'"
 
 
 @pytest.mark.parametrize(
@@ -307,3 +310,18 @@ def test_a_command_for_one_table_says_which_is_for_many(file: Path) -> None:
     file.write_text(ENDS + NIGHTLY, encoding="utf-8")
     with pytest.raises(UsageError, match="describes many tables: use penstock copy-all"):
         read_spec(command("copy", str(file)), {})
+
+
+def test_rules_for_columns_are_overridden_column_by_column(file: Path) -> None:
+    text = """
+        [defaults]
+        mask = {"*email" = "hash", phone = "null"}
+        [tables."public.*"]
+        [tables."public.customers".mask]
+        phone = "last4"
+        name = "null"
+    """
+    found = specs(read(file, text), "public.customers", "public.others")
+    assert found["public.others"].mask == ("*email=hash", "phone=null")
+    # What is masked for all stays so where a section adds a mask.
+    assert found["public.customers"].mask == ("*email=hash", "phone=last4", "name=null")

@@ -224,3 +224,22 @@ def test_the_command_of_the_folder(
     change(shop)
     assert main(["copy-all", "--exclude", "log_*"]) == 65
     assert "penstock copy-all penstock.toml --exclude 'log_*' --run-id" in capsys.readouterr().err
+
+
+def test_a_mask_for_all_tables_holds_where_one_has_its_own(shop: Pair, file: str) -> None:
+    shop.source.run(
+        "CREATE TABLE customers (id int PRIMARY KEY, email text, phone text)",
+        "INSERT INTO customers VALUES (1, 'ann@example.org', '555')",
+        "CREATE TABLE contacts (id int PRIMARY KEY, work_email text)",
+        "INSERT INTO contacts VALUES (1, 'bob@example.org')",
+    )
+    text = Path(file).read_text(encoding="utf-8")
+    text = text.replace("[defaults]", '[defaults]\nmask = { "*email" = "null" }')
+    text += '[tables."public.customers"]\nmask = { phone = "null" }\n'
+    Path(file).write_text(text, encoding="utf-8")
+    ended = statuses(night(file, exclude="log_*")[-1])
+    assert ended["customers"] == ended["contacts"] == "done"
+    assert shop.target.rows("SELECT * FROM customers") == [(1, None, None)]
+    assert shop.target.rows("SELECT * FROM contacts") == [(1, None)]
+    # Nor is it in the way of a table without such a column.
+    assert ended["orders"] == "done"

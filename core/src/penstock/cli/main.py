@@ -19,6 +19,7 @@ from penstock.cli.copy_commands import (
 )
 from penstock.cli.entry import handle_signals
 from penstock.cli.help import CONNECTIONS, DESCRIPTION, EXAMPLES, EXIT_CODES
+from penstock.cli.init_command import add_init
 from penstock.cli.output import discard, flush_output, report_end, signals
 from penstock.cli.parser import Commands, Parser
 from penstock.cli.run_commands import add_report, add_resume, add_runs, add_status, add_verify
@@ -49,6 +50,7 @@ _COMMANDS = {
     "create": add_create,
     "copy": add_copy,
     "copy-all": add_copy_all,
+    "init": add_init,
     "runs": add_runs,
     "status": add_status,
     "report": add_report,

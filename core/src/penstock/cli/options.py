@@ -119,23 +119,7 @@ def add_batch_options(parser: argparse.ArgumentParser) -> None:
     known = {item.name: item for item in fields(CopySpec)}
     for name in _CONNECTION:
         _add(group, known.pop(name))
-    patterns: dict[str, Any] = {
-        "nargs": "+",
-        "action": "extend",
-        "metavar": "PATTERN",
-        "default": argparse.SUPPRESS,
-    }
-    group.add_argument(
-        "--tables",
-        help="tables such as 'public.*' or 'sales.order_?'; a pattern without a dot matches names "
-        "in the source's search path",
-        **patterns,
-    )
-    group.add_argument(
-        "--exclude",
-        help="tables to leave out; a pattern without a dot matches names in any schema",
-        **patterns,
-    )
+    add_patterns(group)
     group.add_argument(
         "--target-schema",
         metavar="NAME",
@@ -155,6 +139,27 @@ def add_batch_options(parser: argparse.ArgumentParser) -> None:
         for name in names:
             if name in known:
                 _add(group, known[name])
+
+
+def add_patterns(group: Any) -> None:
+    """Add ``--tables`` and ``--exclude``."""
+    patterns: dict[str, Any] = {
+        "nargs": "+",
+        "action": "extend",
+        "metavar": "PATTERN",
+        "default": argparse.SUPPRESS,
+    }
+    group.add_argument(
+        "--tables",
+        help="tables such as 'public.*' or 'sales.order_?'; a pattern without a dot matches names "
+        "in the source's search path",
+        **patterns,
+    )
+    group.add_argument(
+        "--exclude",
+        help="tables to leave out; a pattern without a dot matches names in any schema",
+        **patterns,
+    )
 
 
 def add_resume_options(parser: argparse.ArgumentParser) -> None:

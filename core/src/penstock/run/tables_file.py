@@ -24,8 +24,8 @@ def batch_of_file(
     Parameters:
         overrides: options that override those for all tables, but not those of sections;
             `tables` are patterns that select among the tables of the file.
-        environ: where `${NAME}` is looked up; None: it stays as it is written, and variables need
-            not be set.
+        environ: where `${NAME}` is looked up; None: it stays as it is written, and no variable
+            need be set.
 
     Raises:
         UsageError: the file cannot be read, an option is unknown, missing or wrong, sections
@@ -35,25 +35,27 @@ def batch_of_file(
     written = read_toml(path, None)
     for end in ("source", "target"):
         if end not in given:
-            _check_secret(written.get(end), f"{path}: {end}")
+            _check_url(written.get(end), f"{path}: {end}", varies=environ is not None)
     raw = written if environ is None else read_toml(path, environ)
-    if environ is None:
-        # Stand-ins where only a variable's value would be a URL.
-        raw |= {end: f"env:{end.upper()}" for end in ("source", "target") if _varies(raw.get(end))}
     return BatchSpec.from_mapping(raw, path, overrides=given, line=partial(line_of, path))
 
 
-def _varies(url: Any) -> bool:
-    return isinstance(url, str) and VARIABLE.search(url) is not None
-
-
-def _check_secret(url: Any, place: str) -> None:
+def _check_url(url: Any, place: str, *, varies: bool) -> None:
     """
+    Parameters:
+        varies: variables are filled in.
+
     Raises:
-        UsageError: the URL has a secret that is written in the file.
+        UsageError: the URL has a secret that is written in the file, or variables where none are
+            filled in.
     """
     if not isinstance(url, str):
         return
+    if not varies and VARIABLE.search(url):
+        raise UsageError(
+            f"{place}: expected env:NAME, a variable that holds the whole URL, which is read where "
+            "a copy begins; found a part of it as ${NAME}"
+        )
     secret = False
     with suppress(PenstockError):  # connecting will report it
         secret = holds_secret(VARIABLE.sub("", url))

@@ -13,7 +13,14 @@ from penstock.model.tables import TableRef
 from penstock.spec.copy_spec import CopySpec, read_options
 from penstock.spec.degrees import AUTO
 from penstock.spec.ids import MAX_RUN_ID, check_run_id
-from penstock.spec.table_sections import LineOf, Section, layered, options_of, read_sections
+from penstock.spec.table_sections import (
+    LineOf,
+    Section,
+    layered,
+    options_of,
+    read_option,
+    read_sections,
+)
 
 TABLES_FILE = "penstock.toml"
 """What a file of many tables is called, by default."""
@@ -136,15 +143,27 @@ class BatchSpec:
             **own,
         )
 
-    def named_tables(self) -> list[CopySpec]:
+    def named_tables(self, others: Sequence[str] = ()) -> list[CopySpec]:
         """The specs of the tables that are named one by one, by entries and by sections.
+
+        Parameters:
+            others: names of more tables, which sections match by patterns.
 
         Raises:
             UsageError: an option is unknown, missing or wrong, or a table is named twice.
         """
-        specs = self._named_specs(self._named())
+        more = [TableRef.parse(name, "tables") for name in others]
+        specs = self._named_specs([*self._named(), *more])
         self._check_targets(specs)
         return specs
+
+    def kinds_of_tables(self) -> list[Mapping[str, Any]]:
+        """Options that tables may have, as far as the batch says: those that it gives to all, and
+        those of its entries or sections."""
+        own = [section.options for section in self.sections]
+        named = [{n.replace("-", "_"): v for n, v in entry.items()} for entry in self.entries]
+        everywhere = [] if self.sections else [self.defaults]
+        return [*everywhere, *(layered(self.defaults, each) for each in (*own, *named))]
 
     def _named(self) -> list[TableRef]:
         return [TableRef.parse(s.pattern, s.place) for s in self.sections if s.is_table]
@@ -298,8 +317,7 @@ def _add_defaults(written: dict[str, Any], origin: str, line: LineOf) -> None:
             raise UsageError(f"{place}: {key} belongs in the section of a table")
         if name in written:
             raise UsageError(f"{place}: {key} is said above [defaults], too: keep one of them")
-        read_options({key: value}, place)
-        written[name] = value
+        written |= read_option(key, value, place)
 
 
 def _patterns(value: Any, place: str) -> tuple[str, ...]:

@@ -17,11 +17,12 @@ from typing import Any
 from penstock.errors import UsageError
 from penstock.model.tables import TableRef
 from penstock.spec.copy_spec import CopySpec, read_options
-from penstock.spec.option_values import check_one_of
+from penstock.spec.option_values import RULES, check_one_of
 
 SKIP = "skip"
 _WILDCARD = re.compile(r"\*|\?|\[[^]]+\]")
 _FIELDS = {item.name: item for item in fields(CopySpec)}
+_BY_COLUMN = (*RULES, "types")
 
 LineOf = Callable[[tuple[str, ...], str | None], int | None]
 """The line of a section, or of a key in it."""
@@ -117,7 +118,7 @@ def read_sections(
                     raise UsageError(f"{at(key)}: skip: expected true or false, found {value!r}")
                 skip = value
                 continue
-            options |= _read(key, value, at(key))
+            options |= read_option(key, value, at(key))
         section = Section(pattern, options, skip, at(None))
         for name in ("query", "target_table"):
             if name in options and not section.is_name:
@@ -128,8 +129,12 @@ def read_sections(
     return tuple(sections)
 
 
-def _read(key: str, value: Any, place: str) -> dict[str, Any]:
-    """One option, with its value checked by itself."""
+def read_option(key: str, value: Any, place: str) -> dict[str, Any]:
+    """An option by the name that `CopySpec` has for it, with its value checked by itself.
+
+    Raises:
+        UsageError: names the place and the key.
+    """
     found = read_options({key: value}, place)
     ((name, read),) = found.items()
     if choices := _FIELDS[name].metadata["choices"]:
@@ -141,11 +146,23 @@ def _read(key: str, value: Any, place: str) -> dict[str, Any]:
 
 
 def layered(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """Options, and what overrides them. Another mode leaves the options behind that go with one."""
+    """Options, and what overrides them. Another mode leaves the options behind that go with one;
+    rules for columns are overridden column by column, so that a mask stays where another is added.
+    """
     mode = above.get("mode")
     if mode is not None and mode != below.get("mode", _FIELDS["mode"].default):
         below = {name: v for name, v in below.items() if not _FIELDS[name].metadata.get("of_mode")}
-    return {**below, **above}
+    joined = {
+        name: _joined(below[name], above[name])
+        for name in _BY_COLUMN
+        if below.get(name) and above.get(name)
+    }
+    return {**below, **above, **joined}
+
+
+def _joined(below: Sequence[str], above: Sequence[str]) -> tuple[str, ...]:
+    rules = {rule.partition("=")[0].strip(): rule for rule in (*below, *above)}
+    return tuple(rules.values())
 
 
 def options_of(
