@@ -12,7 +12,7 @@ import signal
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -260,7 +260,14 @@ class Month:
 
 def a_month(source: Source, target: str) -> None:
     month = Month(source, target)
-    kinds = [month.killed, month.resumed, month.twice, month.reset, month.done, month.done]
+    kinds: list[Callable[[], object]] = [
+        month.killed,
+        month.resumed,
+        month.twice,
+        month.reset,
+        month.done,
+        month.done,
+    ]
     with source.at_work():
         month.done()
         for _ in range(NIGHTS):
