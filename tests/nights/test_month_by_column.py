@@ -33,7 +33,7 @@ from penstock_testkit.mysql import connect_mysql
 
 SEEDS = int(os.environ.get("PENSTOCK_NIGHTS", "0"))
 FIRST_SEED = int(os.environ.get("PENSTOCK_NIGHTS_FROM", "0"))
-NIGHTS = 6
+NIGHTS = 5
 ROWS = 300
 LOOKBACK = 1.0
 # Ended well; refused; try again; 64: killed before the target knew of it.
@@ -133,7 +133,7 @@ class Written(Source):
                 cursor.execute("DELETE FROM items WHERE id = %s", (key,))
             else:
                 cursor.execute(self.put, (key, f"w{self.count}-{number}"))
-        time.sleep(chance.choice([0, 0, 0, 0.2, LOOKBACK / 2, LOOKBACK * 1.5]))
+        time.sleep(chance.choice([*[0] * 8, *[LOOKBACK / 2] * 3, LOOKBACK * 1.5]))
         connection.commit()
         if time.monotonic() - begun > LOOKBACK * 0.9:
             self.late |= keys
@@ -189,8 +189,8 @@ class Postgres(Written):
 
 
 class Duck(Source):
-    """One process has the file to itself, so rows are changed between nights: with the time of a
-    transaction that has lasted for a while."""
+    """One process has the file to itself, so rows are changed between nights: with a time that is
+    a while before that of others."""
 
     table = "main.items"
 
@@ -218,15 +218,18 @@ class Duck(Source):
 
     def let_it_work(self) -> None:
         with closing(self.open()) as connection:
+            # No night has read further than this.
+            ((last,),) = connection.execute("SELECT max(changed) FROM items").fetchall()
             for _ in range(20):
                 key = self.chance.randrange(ROWS * 2)
-                ago = self.chance.choice([0, 0, 0.2, LOOKBACK / 2, 3600])
+                ago = self.chance.choice([-1, -1, 0, LOOKBACK / 2, 3600])
                 if self.chance.random() < 0.2:
                     connection.execute("DELETE FROM items WHERE id = ?", [key])
                     continue
                 connection.execute(
-                    "INSERT OR REPLACE INTO items VALUES (?, ?, now() - to_microseconds(?))",
-                    [key, f"w{self.chance.random()}", int(ago * 1_000_000)],
+                    "INSERT OR REPLACE INTO items VALUES (?, ?, ?::timestamptz"
+                    " - to_microseconds(?))",
+                    [key, f"w{self.chance.random()}", last, int(ago * 1_000_000)],
                 )
                 if ago > LOOKBACK:
                     self.late.add(key)
@@ -320,6 +323,10 @@ def a_month(source: Source, target: str) -> None:
         for _ in range(NIGHTS):
             source.let_it_work()
             source.chance.choice(kinds)()
+        # Those after one that has read all rows are to show what is missed.
+        for _ in range(3):
+            source.let_it_work()
+            month.done()
         source.let_it_work()
     # Nobody writes any more.
     found = month.done()
