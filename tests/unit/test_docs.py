@@ -39,6 +39,7 @@ from penstock.backends.api.execution.roll_forward import (
     RollForwardHooks,
 )
 from penstock.backends.api.optional.cursors import ReadsByColumn
+from penstock.backends.api.optional.files import ReadsByFile
 from penstock.backends.api.optional.nights import FindsGone, GroupsKeys
 from penstock.backends.api.source import HeldSnapshot, SourceCatalog, VersionedSource
 from penstock.backends.api.target import TargetCatalog
@@ -465,6 +466,7 @@ def test_architecture_shows_the_modules_as_they_are() -> None:
         RollForwardHooks,
         VersionedSource,
         ReadsByColumn,
+        ReadsByFile,
         GroupsKeys,
         FindsGone,
     ],

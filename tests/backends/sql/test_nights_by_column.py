@@ -6,7 +6,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -16,6 +16,11 @@ import pytest
 from tests.nights.by_column import by_column, merged
 from tests.one_copy import OneCopy
 
+from penstock.backends.api.optional.cursors import ReadsByColumn
+from penstock.backends.api.registry import find_backend
+from penstock.model.extents import Whole
+from penstock.model.nights import Cursor
+from penstock.model.tables import TableRef
 from penstock_testkit import connect_clickhouse, connect_snowflake
 from penstock_testkit.mysql import connect_mysql
 
@@ -130,10 +135,6 @@ def schema_of(url: str) -> str:
     return url.rpartition("/")[2].partition("?")[0]
 
 
-def postgres(request: pytest.FixtureRequest, tmp_path: Path, fixture: str) -> Database:
-    return Postgres(request.getfixturevalue(fixture), "public")
-
-
 OPENED: dict[str, Callable[[pytest.FixtureRequest, Path], Database]] = {
     "postgresql": lambda request, _: Postgres(request.getfixturevalue("source_url"), "public"),
     "mariadb": lambda request, _: maria(request.getfixturevalue("mysql_url")),
@@ -181,12 +182,8 @@ def check_same(source: Database, target: Database) -> None:
     assert target.rows(ALL) == source.rows(ALL)
 
 
-def make_target(target: Database) -> None:
-    target.make()
-
-
 def test_only_what_has_changed_is_read(source: Database, target: Database) -> None:
-    make_target(target)
+    target.make()
     assert merged(night(source, target)).rows == 100
     last = "'2026-01-01 00:00:59.000059'"
     source.run(
@@ -199,3 +196,89 @@ def test_only_what_has_changed_is_read(source: Database, target: Database) -> No
     check_same(source, target)
     assert merged(night(source, target)).rows == 1
     assert second.unproven
+
+
+@pytest.mark.parametrize(("mine", "into"), [("mariadb", "duckdb"), ("duckdb", "mariadb")])
+def test_into_the_others(
+    mine: str, into: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    (tmp_path / "source").mkdir()
+    (tmp_path / "target").mkdir()
+    source = OPENED[mine](request, tmp_path / "source")
+    target = OPENED[into](request, tmp_path / "target")
+    source.make()
+    source.run("INSERT INTO items SELECT 1, 'a', '2026-01-01 00:00:00.000001', NULL")
+    source.run("INSERT INTO items SELECT 2, 'b', '2026-01-01 00:00:00.000002', NULL")
+    target.make()
+    given = {"deletes": "hard", "max_deletes": "100%"}
+    assert merged(night(source, target, **given)).full == "this is the first night"
+    source.run("DELETE FROM items WHERE id = 1")
+    source.run("INSERT INTO items SELECT 3, 'c', '2026-01-01 00:00:00.000003', NULL")
+    found = merged(night(source, target, **given))
+    # As many rows on both sides: by counts nothing would be gone.
+    assert (found.full, found.rows, found.inserted, found.deleted) == ("", 2, 1, 1)
+    check_same(source, target)
+
+
+TYPES: dict[str, dict[str, tuple[str, str, str]]] = {
+    "postgresql": {
+        "date": ("'2026-03-01'", "2026-03-01", "2026-02-27"),
+        "timestamp": ("'2026-03-01 12:00:00.000001'", "2026-03-01 12:00:00.000001", ""),
+        "numeric(30,10)": ("12345678901234567890.0000000001", "", "12345678901234567889"),
+        "bigint": ("9223372036854775807", "9223372036854775807", "9223372036854775806"),
+    },
+    "mariadb": {
+        "date": ("'2026-03-01'", "2026-03-01", "2026-02-27"),
+        "datetime(6)": ("'2026-03-01 12:00:00.000001'", "2026-03-01 12:00:00.000001", ""),
+        "timestamp(3) NULL": ("'2026-03-01 12:00:00.123'", "2026-03-01 12:00:00.123", ""),
+        "bigint unsigned": ("18446744073709551615", "18446744073709551615", "18446744073709551614"),
+        "decimal(30,10)": ("12345678901234567890.0000000001", "", "12345678901234567889"),
+    },
+    "duckdb": {
+        "date": ("'2026-03-01'", "2026-03-01", "2026-02-27"),
+        "timestamp_ns": ("'2026-03-01 12:00:00.000000001'", "2026-03-01 12:00:00.000000001", ""),
+        "timestamptz": ("'2026-03-01 12:00:00.000001+02'", "2026-03-01 10:00:00.000001+00", ""),
+        "decimal(30,10)": ("12345678901234567890.0000000001", "", "12345678901234567889"),
+        "ubigint": ("18446744073709551615", "18446744073709551615", "18446744073709551614"),
+    },
+    "clickhouse": {
+        "Date32": ("'2026-03-01'", "2026-03-01", "2026-02-27"),
+        "DateTime64(6, 'UTC')": ("'2026-03-01 12:00:00.000001'", "2026-03-01 12:00:00.000001", ""),
+        "UInt64": ("18446744073709551615", "18446744073709551615", "18446744073709551614"),
+    },
+    "snowflake": {
+        "date": ("'2026-03-01'", "2026-03-01", "2026-02-27"),
+        "timestamp_ntz(6)": ("'2026-03-01 12:00:00.000001'", "2026-03-01 12:00:00.000001", ""),
+        "number(38,0)": ("1234567890123456789", "", "1234567890123456788"),
+    },
+}
+KINDS = [(name, kind) for name, kinds in TYPES.items() for kind in kinds]
+
+
+@pytest.mark.parametrize(("name", "kind"), KINDS, ids=[f"{name}-{kind}" for name, kind in KINDS])
+def test_values_of_a_type(
+    name: str, kind: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    """The text of the greatest value is exact, and selects the row that has it, as the source
+    compares; a lookback gives a value of the same type."""
+    database = OPENED[name](request, tmp_path)
+    value, text, earlier = TYPES[name][kind]
+    engine = " ENGINE = MergeTree ORDER BY id" if name == "clickhouse" else ""
+    database.run(f"CREATE TABLE items (id int, changed {kind}){engine}")
+    database.run(f"INSERT INTO items SELECT 1, {value}")
+    relation = TableRef.parse(database.table, "table")
+    with closing(find_backend(database.url, "--source")[0].source(database.url)) as source:
+        assert isinstance(source, ReadsByColumn)
+        now = source.cursor(relation, None, ["changed"], 0)
+        assert now.text.startswith(text)
+        cursor = Cursor(now.columns, now.type, now.text, "")
+        found = source.cursor_range(relation, cursor, now, "0", nulls=False)
+        assert source.checksum(relation, found.condition, Whole(), ()).rows == 1
+        assert not found.behind
+        lookback = "36h" if not earlier or "-" in earlier else "1"
+        back = source.cursor_range(relation, cursor, now, lookback, nulls=False)
+        assert back.lower.startswith(earlier)
+        assert source.checksum(relation, back.condition, Whole(), ()).rows == 1
+        # A value that is a little greater does not select it.
+        later = replace(now, text=back.lower)
+        assert source.cursor_range(relation, cursor, later, "0", nulls=False).behind

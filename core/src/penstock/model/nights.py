@@ -91,6 +91,22 @@ class Cursor:
 
 
 @dataclass(frozen=True, slots=True)
+class SeenFiles:
+    """The files that nights have read. Each keeps its own alone, and which one it goes on from, so
+    that a file is kept once."""
+
+    json_form = JsonForm(defaults=True)
+
+    digests: str
+    """Of those that this night has read, of their names, sizes and versions: 16 hexadecimal digits
+    each, sorted."""
+    after: int
+    """The epoch that it goes on from; 0: it has read all files."""
+    place: str
+    """Where the files are."""
+
+
+@dataclass(frozen=True, slots=True)
 class Watermark:
     """How far a source was read, and what the target held then."""
 
@@ -125,6 +141,8 @@ class Watermark:
     """How far it was read by a column; None: not in that way."""
     columns: tuple[SourceColumn, ...] = field(default=(), metadata=OMITTED)
     """The source's, as the target follows them; empty: unknown."""
+    files: SeenFiles | None = field(default=None, metadata=OMITTED)
+    """Which files were read; None: it was not read by files."""
 
     @property
     def made_by_hand(self) -> bool:
@@ -160,6 +178,8 @@ class Night:
     """How far it reads by a column, fixed when it was planned; None: not in that way."""
     lower: str = field(default="", metadata=OMITTED)
     """The value of that column from which on it reads; empty where all rows are read."""
+    files: SeenFiles | None = field(default=None, metadata=OMITTED)
+    """The files that it reads; None: it does not read by files."""
     missing: str = field(default="", metadata=OMITTED)
     """Why rows may be missing from what it reads; empty where none are."""
     columns: tuple[SourceColumn, ...] = field(default=(), metadata=OMITTED)
@@ -179,6 +199,7 @@ class Night:
             full_at=self.full_at,
             cursor=self.cursor,
             columns=self.columns,
+            files=self.files,
         )
 
 
@@ -221,7 +242,8 @@ class NightStatus:
     full: str
     """Why all rows are read; empty where only those that may have changed are."""
     lower: str = ""
-    """By a column: the condition from which on it reads; empty where all rows are read."""
+    """By a column: the condition of the rows that it reads; by files: which ones it reads. Empty
+    where all rows are read."""
     unproven: str = ""
     """By a column: why nights may miss rows; empty where they miss none."""
     merged: Watermark | None = None
@@ -231,6 +253,13 @@ class NightStatus:
     covered: bool = False
     """Whether that night has read the source as of the same moment, or a later one, so that the
     target has all that this one would have brought."""
+
+
+def _lower(night: Night) -> str:
+    """What is read, where it is told by a column or by files."""
+    if night.files is not None and not night.full:
+        return "files that were not there before"
+    return f"{night.cursor.name} >= {night.lower}" if night.cursor and night.lower else ""
 
 
 def night_status(
@@ -246,7 +275,7 @@ def night_status(
         night.name,
         night.moment,
         night.full,
-        lower=f"{cursor.name} >= {night.lower}" if cursor and night.lower else "",
+        lower=_lower(night),
         unproven=cursor.unproven if cursor else "",
     )
     mine = next((each for each in history if each.run_id == run_id), None)

@@ -171,6 +171,8 @@ def _why_full(
     if since is None:
         if last.horizon is not None:
             return f"the last night was not read by {name}, but by row versions"
+        if last.files is not None:
+            return f"the last night was not read by {name}, but by files"
         return "the watermark was reset"
     if since.columns != now.columns:
         return f"the last night was read by {since.name}, not by {name}"

@@ -8,6 +8,7 @@ from typing import TypeAlias, TypeVar
 
 from penstock.backends.api.facts import TableStatistics
 from penstock.backends.api.optional.cursors import CursorNow, CursorRange
+from penstock.backends.api.optional.files import FilesNow
 from penstock.errors import PenstockError
 from penstock.model.nights import Horizon, SourceVersions, Watermark
 from penstock.model.plans import Step
@@ -74,6 +75,10 @@ class NightFacts:
     """What the source holds in the columns by which it is read; None: it is read by versions."""
     range: CursorRange | None = None
     """The rows from the last night's value on; None where that says nothing of these columns."""
+    files: FilesNow | None = None
+    """The files that the source consists of, where it is read by them."""
+    seen: frozenset[str] = frozenset()
+    """The digests of those that nights have read."""
     row_ahead: str = ""
     """A row that is too far ahead, by its key."""
     selected: TableStatistics | None = None

@@ -6,6 +6,7 @@ from datetime import datetime
 
 from penstock.backends.api.capabilities import TargetCapabilities
 from penstock.backends.api.optional.cursors import CursorNow
+from penstock.backends.api.optional.files import FilesNow
 from penstock.errors import PlanningError, TransientError
 from penstock.model.nights import Night, SourceVersions, Watermark
 from penstock.model.tables import ColumnPair, TableRef
@@ -23,6 +24,7 @@ from penstock.planning.nights import (
     plan_full_load,
     plan_night,
 )
+from penstock.planning.seen_files import explained_files, files_of, plan_files_night
 from penstock.spec.modes import MERGE
 from penstock.spec.parts import Loading, Route
 
@@ -71,6 +73,8 @@ def continued(
             raise TransientError(why)
         assert last is not None
         return None, "", (_stays(last, why),)
+    if found.files is not None:
+        return _by_file(route, loading, pairs, found, found.files, moment)
     if found.cursor is not None:
         return _by_column(route, loading, pairs, found, found.cursor, moment)
     assert versions is not None
@@ -92,6 +96,28 @@ def continued(
     )
     new = new_leaves(versions, last) if night.since else ()
     return night, found.changed if night.since else "", explained(night, new)
+
+
+EVERY = "(1 = 1)"
+"""The condition of a night that reads some files, all rows of each."""
+
+
+def _by_file(
+    route: Route,
+    loading: Loading,
+    pairs: tuple[ColumnPair, ...],
+    found: NightFacts,
+    now: FilesNow,
+    moment: datetime,
+) -> Continued:
+    last = found.last
+    if not loading.load_mode.merges_at_end:
+        files = files_of(now, frozenset(), 0)
+        night = plan_full_load(route, loading, pairs, last, None, files=files)
+        return night, "", explained_files(night, now, merges=False)
+    assert found.target is not None
+    night = plan_files_night(route, loading, pairs, last, now, found.seen, found.target, moment)
+    return night, "" if night.full else EVERY, explained_files(night, now, merges=True)
 
 
 def _by_column(

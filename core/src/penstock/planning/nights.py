@@ -10,7 +10,7 @@ from datetime import datetime
 
 from penstock.errors import PlanningError
 from penstock.model.codec import to_json
-from penstock.model.nights import Cursor, Horizon, Night, SourceVersions, Watermark
+from penstock.model.nights import Cursor, Horizon, Night, SeenFiles, SourceVersions, Watermark
 from penstock.model.plans import SWAP_STEP, WATERMARK_STEP, LoadPlan, Step
 from penstock.model.tables import ColumnPair
 from penstock.planning.cuts import counted
@@ -79,7 +79,7 @@ def check_target(route: Route, loading: Loading, last: Watermark | None, target:
         PlanningError: it is not, which the spec does not allow.
     """
     changed = _target_change(last, target)
-    known = last and (last.horizon or last.cursor)
+    known = last and (last.horizon or last.cursor or last.files)
     if changed and known and loading.nightly.on_target_changed == "fail":
         raise PlanningError(
             f"{route.target_name}: {changed}, and --on-target-changed fail allows no full load; "
@@ -96,12 +96,14 @@ def plan_full_load(
     last: Watermark | None,
     source: SourceVersions | None,
     cursor: Cursor | None = None,
+    files: SeenFiles | None = None,
 ) -> Night:
     """What a load of all rows, in a mode that leaves no others, leaves to the night after it.
 
     Parameters:
         last: what the night before has left.
-        cursor: how far it reads by a column; None: by row versions.
+        cursor: how far it reads by a column; None: by row versions, or by files.
+        files: those that it reads; None: it does not read by files.
     """
     return Night(
         watermark_name(route, loading.nightly),
@@ -110,6 +112,7 @@ def plan_full_load(
         source,
         selected_text(route, loading, pairs),
         cursor=cursor,
+        files=files,
     )
 
 
@@ -223,6 +226,8 @@ def _why_full(
     if last is None:
         return "this is the first night"
     then = last.source
+    if last.files is not None:
+        return "the last night was read by files, not by row versions"
     if last.cursor is not None:
         return f"the last night was read by {last.cursor.name}, not by row versions"
     if last.horizon is None or then is None:

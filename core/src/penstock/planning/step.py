@@ -42,8 +42,10 @@ from penstock.planning.remarks import (
     made_there,
 )
 from penstock.planning.request import PlanRequest
+from penstock.planning.seen_files import new_files
 from penstock.planning.steps_left import with_steps_left
 from penstock.spec.parts import Route
+from penstock.spec.strategies import FILES
 
 
 def step(request: PlanRequest, facts: Facts, answers: Answers) -> PartitionPlan | Questions:
@@ -358,6 +360,21 @@ class _Planning:
     # Partitions
 
     @property
+    def _cut(self) -> tuple[PlanRequest, TableStatistics]:
+        """What is cut, and how: of a night by files, those that it reads."""
+        request, statistics = self._request, self._statistics
+        found = fact(self._facts.night)
+        if found is None or found.files is None:
+            return request, statistics
+        (night, selection, _), _ = self._within_limit
+        if night is None or not selection:
+            return request, statistics
+        by_files = replace(request.cutting, strategy=FILES.name, cut_strategy=FILES)
+        files = new_files(found.files, found.seen)
+        size = sum(file.size for file in files)
+        return replace(request, cutting=by_files), replace(statistics, files=files, bytes=size)
+
+    @property
     def _few(self) -> TableStatistics | None:
         """Of the rows that a night reads by an index."""
         found = fact(self._facts.night)
@@ -369,8 +386,9 @@ class _Planning:
     @part
     def _partitions(self) -> PlannedPartitions:
         names = {column.name for column in self._columns}
-        statistics = without_masked_key(self._route, self._statistics)
-        found = plan_partitions(self._request, statistics, names, self._known, self._few)
+        request, statistics = self._cut
+        statistics = without_masked_key(self._route, statistics)
+        found = plan_partitions(request, statistics, names, self._known, self._few)
         check_bounds(self._route, names, found.partitions)
         return replace(found, partitions=()) if self._loading.schema_only else found
 

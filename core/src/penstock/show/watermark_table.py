@@ -63,6 +63,8 @@ def _night(mark: Watermark) -> list[RenderableType]:
 def _read_to(mark: Watermark) -> str:
     """By versions they are all that the moment has."""
     cursor = mark.cursor
+    if mark.files is not None:
+        return "its files"
     if cursor is None:
         return "its versions" if mark.horizon else ""
     proof = " (not proven)" if cursor.unproven else ""

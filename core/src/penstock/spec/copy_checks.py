@@ -10,7 +10,7 @@ from penstock.spec.degrees import AUTO
 from penstock.spec.ids import check_run_id
 from penstock.spec.masks import DIGESTS
 from penstock.spec.modes import MODES, mode_names
-from penstock.spec.night_kinds import check_lookback, required_lookback
+from penstock.spec.night_kinds import FILES, check_lookback, required_lookback
 from penstock.spec.option_values import (
     LISTS,
     MOST,
@@ -250,9 +250,20 @@ def _check_loading(spec: CopySpec) -> None:
         )
 
 
+def _cuts_files(spec: CopySpec) -> bool:
+    return spec.cut_strategy.chooses or spec.cut_strategy.cuts_files
+
+
 def _check_cursor(spec: CopySpec) -> None:
     """Of a load by column."""
     columns = spec.cursor_columns
+    if spec.night_by == FILES and (spec.key is not None or not _cuts_files(spec)):
+        raise UsageError(
+            "--incremental files: expected --strategy auto or files, since new files are read "
+            f"whole; found --strategy {spec.strategy}" + (" and --key" if spec.key else "")
+        )
+    if spec.night_by == FILES and spec.atomic_limit is not None:
+        raise UsageError("--atomic-limit: expected --incremental xmin or COLUMN, found files")
     if not columns:
         for name, default in (("lookback", None), ("null_cursor", "refuse")):
             if getattr(spec, name) != default:

@@ -39,7 +39,7 @@ from penstock.spec.drift import FAIL as FAIL_ON_DRIFT
 from penstock.spec.drift import OnDrift, parse_on_drift
 from penstock.spec.masks import Mask, parse_expressions, parse_masks
 from penstock.spec.modes import MODES, Mode, mode_of
-from penstock.spec.night_kinds import COLUMN, XMIN
+from penstock.spec.night_kinds import COLUMN, FILES, XMIN
 from penstock.spec.option_values import PYTHON_TYPES, coerce, flag_of, split_names
 from penstock.spec.parts import Cutting, Loading, Nightly, Route, part_of
 from penstock.spec.references import redact
@@ -247,11 +247,12 @@ class CopySpec:
         "with upsert: read only the rows that may have changed since the last run that ended well: "
         "by row versions (xmin), which loses none, so that the target equals the source as of one "
         "moment; or by a column that grows with each change, such as updated_at (of two, the "
-        "second counts where the first is NULL), with --lookback. The first run reads all rows. "
+        "second counts where the first is NULL), with --lookback; or, of a source that is files, "
+        "those that were not there before (files). The first run reads all rows. "
         "With truncate, recreate and swap, which read all rows: note in the target how far the "
         "source was read, so that the next upsert reads only what has changed since; where that is "
         "noted already, they do so without this option",
-        metavar="{xmin,COLUMN[,COLUMN]}",
+        metavar="{xmin,files,COLUMN[,COLUMN]}",
         of_mode=True,
     )
     lookback: str | None = option(
@@ -607,10 +608,11 @@ class CopySpec:
 
     @property
     def night_by(self) -> str:
-        """How `incremental` tells what has changed: `XMIN` or `COLUMN`; empty: not at all."""
+        """How `incremental` tells what has changed: see `penstock.spec.night_kinds`; empty: not at
+        all."""
         if not self.incremental:
             return ""
-        return XMIN if self.incremental == XMIN else COLUMN
+        return self.incremental if self.incremental in (XMIN, FILES) else COLUMN
 
     @property
     def cursor_columns(self) -> tuple[str, ...]:

@@ -13,6 +13,9 @@ XMIN = "xmin"
 COLUMN = "column"
 """By a column that grows with each change."""
 
+FILES = "files"
+"""By files that were not there before."""
+
 TIMES = ("date", "timestamp", "timestamptz", "timestamp_ns")
 """Tags of the types of times; others that a night is read by are numbers."""
 

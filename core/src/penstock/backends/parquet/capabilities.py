@@ -11,6 +11,7 @@ from penstock.backends.api.capabilities import (
 from penstock.backends.api.worker import ARROW
 from penstock.spec.modes import APPEND, RECREATE, REPLACE, SWAP, TRUNCATE
 from penstock.spec.night_kinds import COLUMN
+from penstock.spec.night_kinds import FILES as BY_FILES
 from penstock.spec.strategies import AUTO, FILES, HASH, NTILE, RANGE, TIME, VALUES, WHOLE
 
 SYSTEM = "Parquet"
@@ -21,7 +22,7 @@ SOURCE = SourceCapabilities(
     system=SYSTEM,
     formats=(ARROW,),
     strategies=(AUTO, RANGE, NTILE, HASH, VALUES, TIME, FILES, WHOLE),
-    nights=(COLUMN,),
+    nights=(BY_FILES, COLUMN),
     options=COMPUTING,
 )
 

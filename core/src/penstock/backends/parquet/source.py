@@ -8,6 +8,7 @@ from dataclasses import replace
 import pyarrow.dataset as ds
 
 from penstock.backends.api.facts import Checksum, SourceFile, TableStatistics
+from penstock.backends.api.optional.files import FilesNow
 from penstock.backends.duckdb.catalog.facts import DuckCatalog
 from penstock.backends.duckdb.dialect import condition
 from penstock.backends.parquet.files import engine
@@ -20,7 +21,7 @@ from penstock.backends.parquet.storage.filesystems import file_system
 from penstock.backends.shared.values.arrow import TRAIT
 from penstock.backends.sql.rows.checksums import canonical_texts, read_digests
 from penstock.backends.sql.rows.computed import computed_rows
-from penstock.errors import SnapshotLost
+from penstock.errors import PlanningError, SnapshotLost
 from penstock.model.extents import Extent, FilePart, Files, Key, Whole
 from penstock.model.snapshots import Snapshot, SourceState
 from penstock.model.table_model import TableDefinition
@@ -112,6 +113,12 @@ class ParquetSource(DuckCatalog):
 
     def identity(self, relation: Relation) -> Mapping[str, str]:
         return {"files": identity(self._location)}
+
+    def files_now(self, relation: Relation) -> FilesNow:
+        if not isinstance(relation, Located):
+            raise PlanningError("--incremental files: expected files, found a query over them")
+        found = [footer.as_source_file() for footer in self._footers.values()]
+        return FilesNow(identity(self._location), found)
 
     # Sizes
 

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from penstock.backends.api.facts import TableStatistics
 from penstock.backends.api.optional.cursors import ReadsByColumn
+from penstock.backends.api.optional.files import ReadsByFile
 from penstock.backends.api.optional.nights import BuildsNights, FindsGone
 from penstock.backends.api.source import SourceCatalog, VersionedSource
 from penstock.backends.api.target import TargetCatalog
@@ -33,6 +34,7 @@ from penstock.planning.incremental import may_move_watermark
 from penstock.planning.nights import new_leaves
 from penstock.planning.one_statement import expecting_one_statement
 from penstock.planning.request import PlanRequest
+from penstock.planning.seen_files import seen
 from penstock.planning.steps_left import takes_steps_left
 from penstock.planning.target_table import (
     check_taken_as_is,
@@ -42,6 +44,7 @@ from penstock.planning.target_table import (
     without_mark,
 )
 from penstock.planning.where_words import of_where
+from penstock.spec.night_kinds import FILES
 
 T = TypeVar("T")
 
@@ -196,10 +199,15 @@ class TableReader:
         asked = self._loading.nightly.incremental is not None
         if not asked and not may_move_watermark(self._route, self._loading, able):
             return None
+        if self._loading.nightly.night_by == FILES:
+            return self._by_file()
         if self._loading.nightly.cursor_columns:
             return self._by_column(self._loading.nightly.cursor_columns)
-        if not asked and (last := self._nights.last(self._request)) and last.cursor:
+        last = None if asked else self._nights.last(self._request)
+        if last is not None and (last.cursor or last.files):
             try:
+                if last.cursor is None:
+                    return self._by_file()
                 return self._by_column(last.cursor.columns)
             except PermanentError as error:
                 return NightFacts(last=last, refused=error.message)
@@ -241,6 +249,24 @@ class TableReader:
             changed=source.changed_since(since, new_leaves(versions, last))
             if merges and since is not None
             else "",
+        )
+
+    def _by_file(self) -> NightFacts:
+        """
+        Raises:
+            PlanningError: the source is no files.
+        """
+        source, request = self._source, self._request
+        if not isinstance(source, ReadsByFile):
+            raise PlanningError(f"{self._route.source_name} does not consist of files")
+        last = self._nights.last(request)
+        history = self._target.control.watermark_history(last.name) if last is not None else ()
+        merges = self._loading.load_mode.merges_at_end
+        return NightFacts(
+            last=last,
+            target=self._nights.target_now(request) if merges else None,
+            files=source.files_now(self._route.relation),
+            seen=seen(history),
         )
 
     def _by_column(self, columns: Sequence[str]) -> NightFacts:
