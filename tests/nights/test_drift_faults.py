@@ -79,7 +79,7 @@ def test_a_night_that_is_killed_has_changed_nothing(items: Pair, needle: bytes) 
         words = words_of(items.source.url, proxy.url(items.target.url), "public.items", "late")
         stack.enter_context(killed_at(proxy, table + needle, *words))
         assert items.target.rows("SELECT * FROM items ORDER BY id") == before
-    ends = {"source": items.source.url, "target": items.target.url}
+    ends: dict[str, Any] = {"source": items.source.url, "target": items.target.url}
     list(penstock.resume("late", **ends, on_snapshot_lost="restart"))
     check_same(items)
 
@@ -99,7 +99,7 @@ def test_a_change_that_commits_by_itself_is_made_once(
     )
     with fresh_mysql(mysql_server) as url, ExitStack() as stack:
         table = url.rpartition("/")[2].partition("?")[0] + ".items"
-        options = {"source": source_url, "target": url, "target_table": table}
+        options: dict[str, Any] = {"source": source_url, "target": url, "target_table": table}
         OneCopy(**options, table="public.items", mode="upsert", incremental="xmin").done()
         change(mine)
         proxy = stack.enter_context(TcpProxy.of(url))
@@ -107,7 +107,7 @@ def test_a_change_that_commits_by_itself_is_made_once(
         if needle == b"ADD COLUMN":  # as a statement, which is in the plan, too
             needle = b"\x03ALTER TABLE `%b`.`items` ADD" % table.removesuffix(".items").encode()
         stack.enter_context(killed_at(proxy, needle, *words))
-        ends = {"source": source_url, "target": url}
+        ends: dict[str, Any] = {"source": source_url, "target": url}
         list(penstock.resume("late", **ends, on_snapshot_lost="restart"))
         with closing(connect_mysql(url)) as connection, connection.cursor() as cursor:
             cursor.execute("SELECT id, term, note FROM items ORDER BY id")
@@ -199,12 +199,12 @@ def test_a_column_that_comes_to_the_source_while_a_night_runs(items: Pair) -> No
 def test_tables_of_a_batch(items: Pair) -> None:
     for side in (items.source, items.target):
         side.run("CREATE TABLE others (id int PRIMARY KEY, n int)")
-    batch = {
+    batch: dict[str, Any] = {
         "source": items.source.url,
         "target": items.target.url,
         "tables": ("public.items", "public.others"),
     }
-    options = {"mode": "upsert", "incremental": "xmin"}
+    options: dict[str, Any] = {"mode": "upsert", "incremental": "xmin"}
 
     def copied(**more: Any) -> None:
         list(penstock.copy_all(penstock.BatchSpec(**batch, defaults={**options, **more})))
@@ -238,3 +238,32 @@ def test_a_run_that_is_created_is_resumed(items: Pair, mode: str, on_drift: str)
     assert items.target.rows(count) == items.source.rows(count)
     if on_drift == ALL:
         check_same(items)
+
+
+def test_a_night_that_is_built_beside_the_target(items: Pair) -> None:
+    items.target.run("CREATE INDEX by_word ON items (word)")
+    night(items).done()
+    items.source.run(
+        "ALTER TABLE items ADD note text DEFAULT 'none', ALTER id TYPE bigint",
+        "DELETE FROM items WHERE id = 3",
+    )
+    options = {"on_drift": ALL, "atomic_limit": "100", "deletes": "hard"}
+    found = night(items, **options)
+    found.done()
+    assert [e for e in found.events if isinstance(e, StepChanged) and e.step_id == "swap"]
+    check_same(items)
+    assert items.target.rows(COLUMNS) == items.source.rows(COLUMNS)
+    items.source.run("ALTER TABLE items RENAME word TO term")
+    refused = night(items, **options)
+    assert refused.code == 65
+    assert "do so first: ALTER TABLE" in refused.said
+    items.target.run("ALTER TABLE items RENAME word TO term")
+    night(items, **options).done()
+    check_same(items)
+
+
+def test_a_load_that_is_swapped_in(items: Pair) -> None:
+    items.source.run("ALTER TABLE items ADD note text DEFAULT 'none', ALTER id TYPE bigint")
+    night(items, mode="swap", incremental=None, on_drift=ALL).done()
+    check_same(items)
+    assert items.target.rows(COLUMNS) == items.source.rows(COLUMNS)
