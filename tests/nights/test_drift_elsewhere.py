@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import penstock
 from penstock import CopySpec, Drifted
 from penstock.events import Merged
 from penstock_testkit import AnyMysqlServer
+from penstock_testkit.mysql import connect_mysql
 
 from .targets import DuckTarget, MariaTarget, Target
 
@@ -134,3 +136,35 @@ def test_a_column_of_a_key_is_widened_where_that_can_be(pair: Side, target: Targ
     else:
         found.done()
     check_same(pair, target, "id, n, word, price")
+
+
+def test_columns_of_another_system_are_translated(
+    mysql_url: str, source_url: str, source: psycopg.Connection[Any]
+) -> None:
+    """From MySQL, where no column has an identity: a plain load."""
+    table = mysql_url.rpartition("/")[2].partition("?")[0] + ".things"
+    with closing(connect_mysql(mysql_url)) as connection, connection.cursor() as cursor:
+        cursor.execute(f"CREATE TABLE {table} (id bigint PRIMARY KEY, n int, word varchar(50))")
+        cursor.execute(f"INSERT INTO {table} VALUES (1, 1, 'w')")
+        cursor.execute(f"ALTER TABLE {table} ADD (seen datetime(6), big bigint unsigned)")
+        connection.commit()
+    pair = Side(source_url, source)
+    pair.run("CREATE TABLE things (id bigint PRIMARY KEY, n int, word varchar(5))")
+    ends = {"source": mysql_url, "target": pair.url, "target_table": "public.things"}
+    options = {**ends, "table": table, "mode": "upsert"}
+    refused = OneCopy(**options)
+    assert refused.code == 76
+    assert 'ADD COLUMN IF NOT EXISTS "big" numeric(20,0)' in refused.said
+    OneCopy(**options, on_drift="add,widen").done()
+    assert pair.rows("SELECT id, n, word, big FROM things") == [(1, 1, "w", None)]
+    types = pair.rows(
+        "SELECT format_type(atttypid, atttypmod) FROM pg_attribute"
+        " WHERE attrelid = 'things'::regclass AND attnum > 0 ORDER BY attnum"
+    )
+    assert types == [
+        ("bigint",),
+        ("integer",),
+        ("character varying(50)",),
+        ("timestamp without time zone",),
+        ("numeric(20,0)",),
+    ]

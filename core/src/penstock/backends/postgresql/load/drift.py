@@ -26,9 +26,9 @@ from penstock.backends.shared.values.widths import (
     whole,
     width_of,
 )
-from penstock.errors import Diagnosis, TargetChanged
+from penstock.errors import Diagnosis, PlanningError, TargetChanged
 from penstock.model.drift import ADD, RENAME, WIDEN, ColumnChange
-from penstock.model.plans import Step
+from penstock.model.plans import LoadPlan, Step
 from penstock.model.tables import Column, ColumnPair, TableRef
 
 _TYPES = {
@@ -257,3 +257,35 @@ def _repeatable(table: TableRef, change: ColumnChange) -> str:
     )
     body = f"BEGIN IF {there} THEN {change.statement}; END IF; END"
     return f"DO {literal(body)}"
+
+
+def check_no_rename(table: TableRef, changes: Sequence[ColumnChange]) -> None:
+    """
+    Raises:
+        PlanningError: a column is renamed, by whose old name indexes and constraints are made.
+    """
+    if renames := [each.statement for each in changes if each.kind == RENAME]:
+        raise PlanningError(
+            f"{table} is built anew, with its indexes as they are, so no column can be renamed on "
+            f"the way; do so first: {'; '.join(renames)}"
+        )
+
+
+def changing_new(plan: LoadPlan, table: TableRef, changes: Sequence[ColumnChange]) -> LoadPlan:
+    """The plan of a table that is built beside another one, with its columns changed while it is
+    empty.
+
+    Parameters:
+        table: the other one.
+
+    Raises:
+        PlanningError: see `check_no_rename`.
+    """
+    check_no_rename(table, changes)
+    found: list[Step] = []
+    for step in plan.steps:
+        found.append(step)
+        if step.id == "create":
+            altered = [replace(each, statement=statement_of(plan.table, each)) for each in changes]
+            found += scripts(plan.table, altered)
+    return replace(plan, steps=tuple(found))

@@ -41,13 +41,12 @@ def plan_load(facts: TargetFacts, request: LoadRequest) -> LoadPlan:
     if request.mode.builds_beside:
         from penstock.backends.postgresql.new_tables.swap import plan_swap  # noqa: PLC0415 - as above
 
+        plan = plan_swap(facts, request)
         if request.changes:
-            raise PlanningError(
-                f"--on-drift: --mode {request.mode} makes a table like {request.target} as it is; "
-                "use --mode recreate, or alter the table first: "
-                + "; ".join(each.statement for each in request.changes)
-            )
-        return plan_swap(facts, request)
+            from penstock.backends.postgresql.load.drift import changing_new  # noqa: PLC0415 - seldom
+
+            plan = changing_new(plan, request.target, request.changes)
+        return plan
     ref = request.target
     found = facts.check_loadable(ref, request.mode)
     with planning("target", f"table {ref}"):
