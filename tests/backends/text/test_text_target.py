@@ -219,8 +219,14 @@ def test_conditions_and_queries_of_files(full: Pair, tmp_path: Path) -> None:
 def test_a_file_that_changes_is_noticed(tmp_path: Path) -> None:
     for number in range(3):
         (tmp_path / f"{number}.csv").write_text(f"a\n{number}\n")
-    options = {"strategy": "files", "partitions": 3, "degree": 1, "on_snapshot_lost": "fail"}
-    spec = CopySpec(source=f"{tmp_path}/*.csv", target=f"{tmp_path}/out.jsonl", **options)
+    spec = CopySpec(
+        source=f"{tmp_path}/*.csv",
+        target=f"{tmp_path}/out.jsonl",
+        strategy="files",
+        partitions=3,
+        degree=1,
+        on_snapshot_lost="fail",
+    )
     events = penstock.copy(spec)
     next(event for event in events if isinstance(event, Committed))
     (tmp_path / "2.csv").write_text("a\n99\n")
