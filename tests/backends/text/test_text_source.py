@@ -260,7 +260,7 @@ def test_json_of_several_kinds_is_text(tmp_path: Path, values: list[str], texts:
 
 # What is refused: each message says where, and what to do
 
-BAD = {
+BAD: dict[str, tuple[str, str | bytes, str]] = {
     "ragged": ("a.csv", "a,b\n1,2\n3\n", r"a\.csv: row 3: expected 2 values.*found 1"),
     "too many": ("a.csv", "a,b\n1,2\n3,4,5\n", r"a\.csv: row 3: expected 2 values.*found 3"),
     "not closed": ("a.csv", 'a,b\n1,2\n3,"4\n5,6\n', r"a\.csv: .*never closed"),

@@ -25,6 +25,7 @@ _OTHER_FORMAT = re.compile(
     r"(\.(gz|bz2|xz|zip|zst|lz4|snappy))?$",
     re.IGNORECASE,
 )
+_TEXT = ("csv", "tsv", "jsonl", "ndjson")
 _PARQUET = (".parquet", ".parq", ".pq")
 _SECRET = ("secret_access_key", "session_token")
 # https://docs.aws.amazon.com/sdkref/latest/guide/settings-reference.html
@@ -193,11 +194,16 @@ def _check_format(url: str, flag: str) -> None:
     if found is None:
         return
     kind, plain = found[1].upper(), url.removesuffix(found[0])
+    if found[1].lower() in _TEXT:
+        raise UsageError(
+            f"{flag}: expected a list of files of one format, found Parquet files and {url}"
+        )
     instead = f"a folder for Parquet files, such as {plain}/"
     if "source" in flag:
         instead = f"Parquet files, such as {plain}.parquet, which DuckDB makes of a {kind} file"
     raise UsageError(
-        f"{flag}: Penstock reads and writes no {kind} files; expected {instead}; found {url} "
+        f"{flag}: Penstock reads and writes no {kind} files; expected {instead}, or text files "
+        f"(?format=csv or ?format=jsonl after the name); found {url} "
         "(write a / after the name of a folder)"
     )
 

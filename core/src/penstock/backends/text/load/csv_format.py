@@ -8,14 +8,15 @@ import pyarrow.types as is_
 from pyarrow import csv
 
 from penstock.backends.shared.values.arrow import is_bytes
-from penstock.backends.text.load.texts import is_nested, json_of, texts
+from penstock.backends.shared.values.json_texts import json_texts
+from penstock.backends.text.load.texts import is_nested, texts
 from penstock.backends.text.location import TextOptions
 
 
 def _flat(array: pa.Array) -> pa.Array:
     kind = array.type
     if is_nested(kind):
-        return json_of(array)
+        return json_texts(array)
     if isinstance(array, pa.ExtensionArray) or is_bytes(kind) or is_.is_dictionary(kind):
         return texts(array)
     return array.cast(pa.float32()) if is_.is_float16(kind) else array

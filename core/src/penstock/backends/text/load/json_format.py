@@ -12,8 +12,9 @@ import pyarrow.compute as pc
 import pyarrow.types as is_
 
 from penstock.backends.shared.values.fitting import is_number
+from penstock.backends.shared.values.json_texts import json_texts
 from penstock.backends.text.files.values import JSON
-from penstock.backends.text.load.texts import is_nested, json_of, texts
+from penstock.backends.text.load.texts import is_nested, texts
 
 _SPECIAL = r'["\\\x00-\x1f]'
 
@@ -37,7 +38,7 @@ def _constant(text: str) -> pa.Scalar:
 def _value(array: pa.Array, field: pa.Field) -> pa.Array:
     kind = array.type
     if is_nested(kind):
-        return json_of(array)
+        return json_texts(array)
     if field.metadata == JSON:
         # Between its tokens JSON may have line breaks; within texts it has none.
         return pc.replace_substring_regex(texts(array), r"[\r\n]+", " ")

@@ -8,7 +8,6 @@ import pyarrow.types as is_
 
 from penstock.backends.shared.values.arrow import is_bytes, is_list, is_text
 from penstock.backends.shared.values.hex_values import to_hex, uuid_texts
-from penstock.backends.shared.values.json_texts import json_texts
 
 
 def is_nested(kind: pa.DataType) -> bool:
@@ -34,14 +33,6 @@ def texts(array: pa.Array) -> pa.Array:
         mark, nothing = (pa.scalar(text, pa.large_string()) for text in ("\\x", ""))
         return pc.binary_join_element_wise(mark, to_hex(array), nothing)
     return array.cast(pa.string()).cast(pa.large_string())
-
-
-def json_of(array: pa.Array) -> pa.Array:
-    """Nested values as JSON; NULL of NULL."""
-    if is_.is_map(array.type):
-        rows = array.to_pylist(maps_as_pydicts="strict")
-        return json_texts(pa.array([None if row is None else row for row in rows]))
-    return json_texts(array)
 
 
 def stored_as(kind: pa.DataType) -> pa.DataType:
