@@ -285,9 +285,9 @@ def test_bad_files(tmp_path: Path, name: str) -> None:
 
 
 def test_rows_behind_many_are_named(tmp_path: Path) -> None:
-    lines = [f"{n},x" for n in range(2_000_000)]
-    lines[1_900_000] = "only"
-    with pytest.raises(PenstockError, match=r"row 1,900,002: expected 2 values"):
+    lines = [f"{n},x" for n in range(700_000)]
+    lines[600_000] = "only"
+    with pytest.raises(PenstockError, match=r"row 600,002: expected 2 values"):
         rows_of(written(tmp_path / "a.csv", "\n".join(["a,b", *lines])))
 
 
