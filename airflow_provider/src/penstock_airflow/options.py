@@ -25,7 +25,16 @@ _KINDS = {item.name: str(item.type) for item in fields(CopySpec)}
 _CHOICES = {item.name: item.metadata["choices"] for item in fields(CopySpec)}
 _TEXTS = {"table": "some.table", "target_table": "some.table", "types": "column=type"}
 # Lists of names, which a DAG may have as tuples.
-_LISTS = ("columns", "conflict_columns", "order_by", "partition_by", "types")
+_LISTS = (
+    "columns",
+    "exclude_columns",
+    "set",
+    "mask",
+    "conflict_columns",
+    "order_by",
+    "partition_by",
+    "types",
+)
 
 
 def options_of(arguments: Mapping[str, Any]) -> dict[str, Any]:

@@ -429,7 +429,7 @@ def test_no_statement_in_the_servers_log_has_the_key(
 ) -> None:
     """All of them are logged; parameters are not, as the documentation advises."""
     monkeypatch.setenv("SALT", KEY)
-    settings = {"log_statement": "all", "log_parameter_max_length": 0}
+    settings: dict[str, Any] = {"log_statement": "all", "log_parameter_max_length": 0}
     with PostgresServer(fsync=False, settings=settings) as server:
         url = server.url
         with psycopg.connect(url, autocommit=True) as source:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, get_args
@@ -21,6 +23,7 @@ from penstock.errors import (
     TransientError,
 )
 from penstock.events import Committed, Finished
+from penstock.spec.masking_keys import inner, read_key
 from penstock_testkit import PgBouncer, PoolMode, PostgresServer, pgbouncer_program
 
 if TYPE_CHECKING:
@@ -70,6 +73,30 @@ def behind(
         pair.source.run(ROWS, "ANALYZE t")
         urls = {"source": bouncer.url_for(source), "target": bouncer.url_for(target)}
         yield pair, urls
+
+
+@pytest.mark.parametrize("snapshot", ["shared", "none"])
+def test_the_key_of_a_mask_is_in_the_transaction_that_reads(
+    behind: tuple[Pair, dict[str, str]], monkeypatch: pytest.MonkeyPatch, snapshot: str
+) -> None:
+    """And in no other one: the pooler lends the session to somebody else."""
+    pair, urls = behind
+    monkeypatch.setenv("SALT", "pepper")
+    pair.copy(
+        **urls,
+        mode="recreate",
+        mask=("name=hmac:env:SALT",),
+        partitions=3,
+        key="id",
+        snapshot=snapshot,
+        verify="checksums",
+    )
+    expected = hmac.new(b"pepper", b"name 7", hashlib.sha256).hexdigest()
+    assert pair.target.value("SELECT name FROM t WHERE id = 7") == expected
+    with psycopg.connect(urls["source"], autocommit=True, prepare_threshold=None) as other:
+        proof = f"penstock.{inner(read_key('SALT'))}"
+        (found,) = other.execute("SELECT current_setting(%s, true)", [proof]).fetchone() or ("",)
+        assert not found
 
 
 def test_settings_hold_in_every_transaction(

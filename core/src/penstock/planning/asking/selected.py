@@ -40,7 +40,7 @@ def read_selected(
     if not one_of_many:
         _check_known(route, columns)
     left = [column for column in columns if not route.excludes(column.name)]
-    if not left:
+    if columns and not left:
         raise PlanningError(
             f"--exclude-columns leaves no column of {route.source_name}; it has "
             f"{', '.join(column.name for column in columns)}"
