@@ -53,7 +53,7 @@ def read_drift(
         return None
     gone = gone_changes(found.gone)
     if why := _why_not(request, target):
-        changes = _refused(found, columns, table, why)
+        changes = _refused(found, columns, why)
         return _of([*changes, *gone], table.columns, {}) if changes or gone else None
     assert isinstance(target, AltersColumns)
     wanted = _wanted(request, target, columns, found, define)
@@ -106,17 +106,11 @@ def _why_not(request: PlanRequest, target: TargetCatalog) -> str:
     return ""
 
 
-def _refused(
-    found: Parted, columns: Sequence[Column], table: TargetTable, why: str
-) -> list[ColumnChange]:
+def _refused(found: Parted, columns: Sequence[Column], why: str) -> list[ColumnChange]:
+    """Of types nothing is said: whether they fit is looked at as in every load."""
     types = {each.name: each.type for each in columns}
-    there = {each.name: each.type for each in table.columns}
     return [
         *(ColumnChange(RENAME, new, old, refused=why) for new, old in found.renamed.items()),
-        *(
-            ColumnChange(WIDEN, name, there[now], types[name], refused=why)
-            for name, now in found.compared.items()
-        ),
         *(ColumnChange(ADD, name, type=types[name], refused=why) for name in found.added),
     ]
 
