@@ -182,3 +182,39 @@ def test_columns_of_a_load_in_place_follow_the_source(items: Pair, mode: str) ->
     night(items, **load, on_drift=ALL).done()
     check_same(items)
     assert items.target.rows(COLUMNS) == items.source.rows(COLUMNS)
+
+
+@pytest.mark.parametrize("hidden", [{"mask": ("word=hash",)}, {"exclude_columns": ("word",)}])
+def test_a_masked_column_that_is_renamed_does_not_arrive_in_plain(
+    items: Pair, hidden: dict[str, Any]
+) -> None:
+    batch: dict[str, Any] = {
+        "source": items.source.url,
+        "target": items.target.url,
+        "tables": ("public.items",),
+    }
+    if "exclude_columns" in hidden:
+        items.target.run("ALTER TABLE items DROP word")
+    options = {"mode": "upsert", "incremental": "xmin", **hidden}
+    list(penstock.copy_all(penstock.BatchSpec(**batch, defaults=options)))
+    items.source.run("ALTER TABLE items RENAME word TO term")
+    options |= {"on_drift": ALL}
+    with pytest.raises(penstock.PenstockError):
+        list(penstock.copy_all(penstock.BatchSpec(**batch, defaults=options)))
+    columns = [name for name, *_ in items.target.rows(COLUMNS)]
+    assert columns == (["id"] if "exclude_columns" in hidden else ["id", "word"])
+
+
+def test_nights_by_a_column(items: Pair) -> None:
+    for side in (items.source, items.target):
+        side.run("ALTER TABLE items ADD at timestamptz NOT NULL DEFAULT now()")
+    by = {"incremental": "at", "lookback": "0"}
+    night(items, **by).done()
+    items.source.run(
+        "ALTER TABLE items RENAME word TO term", "ALTER TABLE items ADD n int DEFAULT 5"
+    )
+    drifted(items, **by)
+    found = night(items, **by, on_drift=ALL)
+    assert full(found).startswith("columns of the source have changed (rename column word to term")
+    check_same(items)
+    assert full(night(items, **by)) == ""

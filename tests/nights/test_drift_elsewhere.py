@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -168,3 +169,32 @@ def test_columns_of_another_system_are_translated(
         ("timestamp without time zone",),
         ("numeric(20,0)",),
     ]
+
+
+def test_what_a_column_has_besides_its_type_stays(
+    mysql_url: str, source_url: str, source: psycopg.Connection[Any]
+) -> None:
+    mine, target = Side(source_url, source), MariaTarget(mysql_url, "hard")
+    mine.run(
+        "CREATE TABLE things (id int PRIMARY KEY, word varchar(5) NOT NULL)",
+        "INSERT INTO things VALUES (1, 'w')",
+    )
+    target.run(
+        "CREATE TABLE things (id int NOT NULL AUTO_INCREMENT COMMENT 'number' PRIMARY KEY,"
+        " word varchar(5) COLLATE utf8mb4_bin NOT NULL DEFAULT 'none' COMMENT 'it''s NOT NULL')"
+    )
+    night(mine, target).done()
+    mine.run(
+        "ALTER TABLE things ALTER id TYPE bigint, ALTER word TYPE varchar(300)",
+        "ALTER TABLE things ALTER word DROP NOT NULL",
+        "INSERT INTO things VALUES (3000000000, NULL)",
+    )
+    night(mine, target, on_drift="widen").done()
+    check_same(mine, target, "id, word")
+    with closing(target.open()) as connection, connection.cursor() as cursor:
+        cursor.execute("SHOW CREATE TABLE things")
+        _, made = cursor.fetchone()
+    assert re.search(r"`id` bigint(\(20\))? NOT NULL AUTO_INCREMENT COMMENT 'number'", made), made
+    assert re.search(
+        r"`word` varchar\(300\) .*utf8mb4_bin DEFAULT 'none' COMMENT 'it''s NOT NULL'", made
+    ), made

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from penstock.errors import Drifted, PlanningError
 from penstock.model.drift import ADD, GONE, RENAME, WIDEN, ColumnChange, SourceColumn
@@ -28,6 +28,8 @@ class Parted:
     """Whose type may be wider than the target's: its name there."""
     loosened: Mapping[str, str]
     """That take NULL, which the target's do not: its name there."""
+    hidden: Mapping[str, str] = field(default_factory=dict)
+    """That had a name by which they were masked, or left out: that name."""
 
     def __bool__(self) -> bool:
         return bool(self.added or self.renamed or self.gone or self.compared or self.loosened)
@@ -105,6 +107,12 @@ def parted(
         ),
         compared,
         loosened,
+        {
+            each.name: old
+            for each in wanted
+            if each.identity in before and (old := before[each.identity].name) != each.name
+            if (route.excludes(old) or route.mask_of(old)) and not route.mask_of(each.name)
+        },
     )
     if not kept:
         return None  # no name is on both sides: these are not the same tables
@@ -225,19 +233,28 @@ def reading_all(night: Night, made: Sequence[ColumnChange]) -> Night:
         return night
     listed = ", ".join(map(str, made))
     why = f"columns of the source have changed ({listed})"
-    return replace(night, full=why, since=None, moment="", full_at="")
+    return replace(night, full=why, since=None, moment="", full_at="", lower="")
 
 
 def followed(
-    columns: Sequence[Column], last: Watermark | None, *, ignored: bool
+    columns: Sequence[Column],
+    selected: Sequence[Column],
+    last: Watermark | None,
+    *,
+    ignored: bool,
 ) -> tuple[SourceColumn, ...]:
     """The source's columns as the target follows them, for the next night.
 
     Parameters:
+        columns: all of them.
+        selected: as they are copied, which may be of other types.
         ignored: it does not follow what has changed since the last night.
     """
     if ignored and last is not None and last.columns:
         return last.columns
+    copied = {each.name: each for each in selected}
     return tuple(
-        SourceColumn(each.name, each.type, each.nullable, each.identity) for each in columns
+        SourceColumn(each.name, as_copied.type, as_copied.nullable, each.identity)
+        for each in columns
+        for as_copied in (copied.get(each.name, each),)
     )

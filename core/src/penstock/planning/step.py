@@ -11,6 +11,7 @@ from penstock.backends.api.optional.children import ChildRequest, PlannedChildre
 from penstock.backends.api.worker import compared_pairs
 from penstock.errors import PlanningError
 from penstock.model.drift import GONE, ColumnChange, original_names
+from penstock.model.nights import Night
 from penstock.model.plans import MERGE_STEP, LoadPlan, Partition, PartitionPlan
 from penstock.model.tables import Column, SequencePosition
 from penstock.planning.built_nights import built, within_limit
@@ -305,12 +306,19 @@ class _Planning:
         )
         if night is None:
             return night, selection, reasons
-        columns = followed(self._selected, found.last, ignored=self._loading.drift.ignores)
+        ignored = self._loading.drift.ignores
+        columns = followed(self._columns, self._selected, found.last, ignored=ignored)
         night = replace(night, columns=columns)
         if self._changes and self._mode.merges_at_end:
             night = reading_all(night, self._changes)
-            selection, reasons = "", explained(night, ())
+            selection, reasons = "", self._explained(night)
         return night, selection, reasons
+
+    def _explained(self, night: Night) -> tuple[str, ...]:
+        """What is to be said of a night that reads all rows."""
+        if night.cursor is not None:
+            return explained_cursor(night, self._loading, merges=True)
+        return explained(night, ())
 
     @part
     def _within_limit(self) -> tuple[Continued, bool]:
@@ -327,9 +335,7 @@ class _Planning:
             self._known,
         )
         if found is not night:
-            by_column = found.cursor is not None
-            said = explained_cursor(found, self._loading, merges=True) if by_column else None
-            selection, reasons = "", said or explained(found, ())
+            selection, reasons = "", self._explained(found)
         return (found, selection, reasons), may_merge
 
     @part

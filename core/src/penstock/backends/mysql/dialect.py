@@ -191,7 +191,9 @@ class MySqlDialect(CatalogDialect):
         return f"RENAME TABLE {self.table(table)} TO {self.table(replace(table, name=name))}"
 
     def column_widened(self, column: str, change: ColumnChange) -> str:
-        return f"MODIFY COLUMN {column} {change.text}"
+        # Some servers make a timestamp NOT NULL where nothing is said.
+        bare = " NULL" if change.text == change.type else ""
+        return f"MODIFY COLUMN {column} {change.text}{bare}"
 
     def exchanged(self, table: TableRef, new: TableRef) -> Sequence[str]:
         # One statement: nobody finds no table, and no kill leaves none.

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from penstock.backends.api.optional.drift import AltersColumns, Followed
-from penstock.backends.api.source import SourceCatalog
 from penstock.backends.api.target import TargetCatalog
 from penstock.backends.api.worker import are_shared
 from penstock.errors import PlanningError
@@ -23,15 +22,16 @@ _OF_KEY = "it is in the key by which rows are found"
 
 def read_drift(
     request: PlanRequest,
-    source: SourceCatalog,
     target: TargetCatalog,
     columns: Sequence[Column],
     table: TargetTable | None,
     night: NightFacts | None,
+    define: Callable[[], TableDefinition],
 ) -> Drift | None:
     """
     Parameters:
-        columns: the source's.
+        columns: the source's, as they are copied.
+        define: how the source's table is made, with these columns.
         table: the target's; what is made has not parted.
 
     Raises:
@@ -53,10 +53,10 @@ def read_drift(
         return None
     gone = gone_changes(found.gone)
     if why := _why_not(request, target):
-        changes = _refused(found, columns, table, why)
+        changes = _refused(found, columns, why)
         return _of([*changes, *gone], table.columns, {}) if changes or gone else None
     assert isinstance(target, AltersColumns)
-    wanted = _wanted(request, source, target, columns, found)
+    wanted = _wanted(request, target, columns, found, define)
     there = {each.name: each for each in table.columns}
     altered = target.column_changes(
         request.route.target_ref,
@@ -69,6 +69,12 @@ def read_drift(
     )
     if not (altered or gone):
         return None
+    altered = tuple(
+        replace(each, refused=f"it was {old}, which --mask or --exclude-columns names")
+        if (old := found.hidden.get(each.column))
+        else each
+        for each in altered
+    )
     if found.renamed:
         key = {*target.unique_key(request.route.target_ref)}
         key.update(request.loading.conflict_columns or ())
@@ -80,15 +86,14 @@ def read_drift(
 
 
 def _is_same(night: NightFacts | None) -> bool:
-    """Whether the source's table is the one that the last night has read."""
-    if night is None or night.last is None or night.versions is None:
+    """Whether the source's table may be the one that the last night has read: the identity of a
+    column names its table, but no server."""
+    if night is None or night.last is None:
         return False
     then, now = night.last.source, night.versions
-    return then is not None and (then.system, then.database, then.table) == (
-        now.system,
-        now.database,
-        now.table,
-    )
+    if then is None or now is None:
+        return then is now  # both are read by a column
+    return (then.system, then.database) == (now.system, now.database)
 
 
 def _why_not(request: PlanRequest, target: TargetCatalog) -> str:
@@ -101,27 +106,21 @@ def _why_not(request: PlanRequest, target: TargetCatalog) -> str:
     return ""
 
 
-def _refused(
-    found: Parted, columns: Sequence[Column], table: TargetTable, why: str
-) -> list[ColumnChange]:
+def _refused(found: Parted, columns: Sequence[Column], why: str) -> list[ColumnChange]:
+    """Of types nothing is said: whether they fit is looked at as in every load."""
     types = {each.name: each.type for each in columns}
-    there = {each.name: each.type for each in table.columns}
     return [
         *(ColumnChange(RENAME, new, old, refused=why) for new, old in found.renamed.items()),
-        *(
-            ColumnChange(WIDEN, name, there[now], types[name], refused=why)
-            for name, now in found.compared.items()
-        ),
         *(ColumnChange(ADD, name, type=types[name], refused=why) for name in found.added),
     ]
 
 
 def _wanted(
     request: PlanRequest,
-    source: SourceCatalog,
     target: AltersColumns,
     columns: Sequence[Column],
     found: Parted,
+    define: Callable[[], TableDefinition],
 ) -> dict[str, Column]:
     """What the columns would be made as that are new, or may be too narrow."""
     names = [*found.added, *found.compared]
@@ -130,12 +129,11 @@ def _wanted(
         return {}
     route = replace(request.route, columns=tuple(each.name for each in asked))
 
-    def define() -> TableDefinition:
-        definition = source.definition(request.route.relation, partitioning=False)
-        return wanted_table(route, request.loading, columns, definition).definition
+    def defined() -> TableDefinition:
+        return wanted_table(route, request.loading, columns, define()).definition
 
     try:
-        made = target.wanted_columns(request.route.target_ref, asked, define)
+        made = target.wanted_columns(request.route.target_ref, asked, defined)
     except PlanningError as error:
         raise PlanningError(
             f"--on-drift: {request.route.target_name} lacks {', '.join(names)}: {error.message}",

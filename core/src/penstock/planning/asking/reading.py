@@ -127,7 +127,12 @@ class TableReader:
             night=(night := self._read(self._night)),
             drift=self._read(
                 lambda: read_drift(
-                    self._request, source, target, fact(self._selected), fact(table), fact(night)
+                    self._request,
+                    target,
+                    fact(self._selected),
+                    fact(table),
+                    fact(night),
+                    self._source_definition,
                 )
             ),
             statistics=self._read(lambda: _statistics(self._request, source)),
@@ -161,7 +166,11 @@ class TableReader:
             return None
         if must_be_missing(loading) and self._is_there():
             raise is_there(route)
-        found = self._source.definition(route.relation, partitioning=loading.partitioning)
+        return self._source_definition(partitioning=loading.partitioning)
+
+    def _source_definition(self, *, partitioning: bool = False) -> TableDefinition:
+        """With the columns that are copied."""
+        found = self._source.definition(self._route.relation, partitioning=partitioning)
         return selected_definition(self._source, found, fact(self._columns), fact(self._selected))
 
     def _is_there(self) -> bool:

@@ -31,6 +31,8 @@ class Attribute:
     """Of an array, as declared."""
     number: int = 0
     """Its place among all columns that the table has ever had; 0: of no table."""
+    table: int = 0
+    """The table's object id."""
 
 
 def read_columns(connection: Connection, ref: TableRef, side: str) -> tuple[Column, ...]:
@@ -81,7 +83,7 @@ def describe_columns(
                 "all_send": all_send,
                 "dimensions": item.dimensions,
             },
-            str(item.number or ""),
+            f"{item.table}.{item.number}" if item.number else "",
         )
         for item, (kind, text) in zip(attributes, types, strict=True)
     )

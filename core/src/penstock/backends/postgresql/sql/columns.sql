@@ -8,7 +8,8 @@ SELECT
     a.attgenerated <> '',
     a.atthasdef OR a.attidentity <> '',
     greatest(a.attndims, t.typndims),
-    a.attnum
+    a.attnum,
+    c.oid::bigint
 FROM pg_catalog.pg_class AS c
 LEFT JOIN (
     pg_catalog.pg_attribute AS a JOIN pg_catalog.pg_type AS t ON t.oid = a.atttypid

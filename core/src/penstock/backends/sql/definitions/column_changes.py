@@ -79,9 +79,13 @@ def change_step(table: TableRef, change: ColumnChange) -> Step:
 def stage_script(
     dialect: CatalogDialect, stage: TableRef, changes: Sequence[ColumnChange]
 ) -> list[str]:
-    """The same changes to a table that has the columns of another one without its constraints."""
+    """The same changes to a table that has the columns of another one without its constraints,
+    defaults and numbers."""
     return [
-        dialect.column_changed(stage, replace(each, nullable=False))
+        dialect.column_changed(
+            stage,
+            replace(each, text=each.type, nullable=False) if each.kind == WIDEN else each,
+        )
         for each in changes
         if each.type or each.kind == RENAME
     ]
