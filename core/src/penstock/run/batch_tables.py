@@ -40,6 +40,8 @@ class BatchTables:
         self._source = source
         self._target = target
         self._with_schema: dict[str, tuple[str, ...]] = {}
+        self._matched: Sequence[TableRef] = ()
+        """The tables that sections match."""
 
     def requests(self, batch_id: str) -> Found:
         """One for every table, even for one that does not exist.
@@ -56,9 +58,14 @@ class BatchTables:
                 "is left out by skip, by exclude or by --tables"
             )
         tables = {spec.relation for spec in specs}
-        with describing(self._source, [spec.relation for spec in specs]):
+        checked = specs
+        if batch.sections and (batch.tables or batch.exclude):
+            # A part of a file's tables: its masks are for all of them.
+            whole = replace(batch, tables=(), exclude=())
+            checked = whole.specs(self._matched, self._with_schemas, self._searched)
+        with describing(self._source, [spec.relation for spec in checked]):
             requests = [self._request(batch_id, spec, tables) for spec in specs]
-            self._check_columns(specs)
+            self._check_columns(checked)
         return requests, self._not_copied(specs)
 
     def _request(
@@ -172,6 +179,7 @@ class BatchTables:
         for section in batch.sections:
             if not section.is_query and section.pattern not in hit:
                 raise self._no_match(section.place, section.pattern)
+        self._matched = found
         if not batch.tables and not batch.exclude:
             return found
         include, exclude = self._patterns()
