@@ -18,7 +18,12 @@ from penstock.model.table_model import (
     TableModel,
 )
 from penstock.model.tables import NotCopied, TableRef
-from penstock.planning.suggestions import KnownTable, suggestion, view_suggestion
+from penstock.planning.suggestions import (
+    KnownTable,
+    Suggestion,
+    suggestion,
+    view_suggestion,
+)
 from penstock.run.survey import Survey
 from penstock.show.tables_file_text import pattern_of, tables_file_text
 
@@ -29,6 +34,17 @@ PRIMARY = KeyModel("t_pkey", ("id",), primary=True)
 KEYED = TableModel((ID, CODE), (PRIMARY,))
 NIGHT = {"mode": "upsert", "incremental": "xmin", "deletes": "hard"}
 MERGE = {"mode": "upsert", "atomic": "table", "deletes": "hard"}
+
+
+def suggested(known: KnownTable, target: str = "", source: str = "postgresql") -> Suggestion:
+    """
+    Parameters:
+        source, target: schemes; empty: the target is not known.
+    """
+    aim = find_backend(f"{target}://x/y", "--target")[0].target_capabilities if target else None
+    return suggestion(
+        known, find_backend(f"{source}://x/y", "--source")[0].source_capabilities, aim
+    )
 
 
 def at(name: str, *, nullable: bool = False, kind: str = MOMENT) -> ColumnModel:
@@ -58,13 +74,13 @@ def with_columns(*columns: ColumnModel, indexes: tuple[str, ...] = ()) -> TableM
     ],
 )
 def test_a_key_tells_rows_apart(keys: tuple[KeyModel, ...], options: dict[str, object]) -> None:
-    found = suggestion(KnownTable(T, replace(KEYED, keys=keys), 7), None)
+    found = suggested(KnownTable(T, replace(KEYED, keys=keys), 7))
     assert found.options == options
     assert found.facts[0] == "about 7 rows"
 
 
 def test_without_versions_all_rows_are_merged() -> None:
-    found = suggestion(KnownTable(T, KEYED, 1, "X tells no versions"), None)
+    found = suggested(KnownTable(T, KEYED, 1, "X tells no versions"))
     assert (found.options, found.instead) == (MERGE, {})
     assert found.why.startswith("X tells no versions: all rows are read every time")
 
@@ -91,7 +107,7 @@ def test_a_column_that_may_tell_changes_is_left_to_a_person(
     columns: list[ColumnModel], indexes: tuple[str, ...], chosen: str, flaws: str
 ) -> None:
     model = with_columns(*columns, indexes=indexes)
-    found = suggestion(KnownTable(T, model, None, "none"), None)
+    found = suggested(KnownTable(T, model, None, "none"))
     assert found.options == MERGE
     assert found.instead == ({"incremental": chosen, "lookback": "1h"} if chosen else {})
     if chosen:
@@ -105,27 +121,33 @@ def test_what_the_target_can_do() -> None:
         ("mysql", NIGHT),
         ("clickhouse", {"mode": "truncate"}),
     ):
-        backend, _ = find_backend(f"{scheme}://x/y", "--target")
-        found = suggestion(KnownTable(T, KEYED), backend.target_capabilities)
+        found = suggested(KnownTable(T, KEYED), scheme)
         assert found.options == options, scheme
 
 
+def test_what_the_source_can_do() -> None:
+    found = suggested(KnownTable(T, KEYED), source="clickhouse")
+    assert found.options == {"mode": "truncate", "snapshot": "none"}
+    assert "ClickHouse cannot show all rows as of one moment" in found.why
+    assert suggested(KnownTable(T, TableModel()), source="clickhouse").options == found.options
+
+
 def test_a_table_that_cannot_be_read_is_left_out_with_the_reason() -> None:
-    found = suggestion(KnownTable(T, error="no right to read it"), None)
+    found = suggested(KnownTable(T, error="no right to read it"))
     assert (found.options, found.why) == ({"skip": True}, "no right to read it")
 
 
 def test_the_file_says_what_differs_from_most_tables() -> None:
     known = [KnownTable(TableRef("public", name), KEYED, 1) for name in ("a", "b")]
     known.append(KnownTable(TableRef("public", "c"), TableModel((CODE,)), 3))
-    found = tuple(suggestion(each, None) for each in known)
+    found = tuple(suggested(each) for each in known)
     view = view_suggestion(NotCopied("views", "public.v"))
     text = tables_file_text(Survey(found, (view,)), "env:A", "env:B", "")
     read = tomllib.loads(text)
     assert read["defaults"] == NIGHT
     assert read["tables"] == {"public.a": {}, "public.b": {}, "public.c": {"mode": "truncate"}}
     # Where a section could not take back what most have, each says all of it.
-    other = suggestion(KnownTable(T, KEYED, 1, "none"), None)
+    other = suggested(KnownTable(T, KEYED, 1, "none"))
     read = tomllib.loads(tables_file_text(Survey((*found, other), ()), "env:A", "env:B", ""))
     assert "defaults" not in read
     assert (read["tables"]["public.a"], read["tables"]["public.t"]) == (NIGHT, MERGE)
@@ -133,7 +155,7 @@ def test_the_file_says_what_differs_from_most_tables() -> None:
 
 def test_a_comment_cannot_end_before_its_text_does() -> None:
     name = 'evil"\n[tables."x"]\nmode = "append" # \x1b[31m'
-    found = suggestion(KnownTable(TableRef("s", name), error=f"{name} cannot be read"), None)
+    found = suggested(KnownTable(TableRef("s", name), error=f"{name} cannot be read"))
     read = tomllib.loads(tables_file_text(Survey((found,), ()), "env:A", "env:B", ""))
     (options,) = read["tables"].values()
     assert options == {"skip": True}

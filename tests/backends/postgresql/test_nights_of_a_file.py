@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from penstock import RunFailed, UsageError, batch_of_file, copy_all, plan_all
+from penstock import PlanningError, RunFailed, UsageError, batch_of_file, copy_all, plan_all
 from penstock.events import BatchFinished, Committed, Event, Merged
 
 if TYPE_CHECKING:
@@ -241,5 +241,10 @@ def test_a_mask_for_all_tables_holds_where_one_has_its_own(shop: Pair, file: str
     assert ended["customers"] == ended["contacts"] == "done"
     assert shop.target.rows("SELECT * FROM customers") == [(1, None, None)]
     assert shop.target.rows("SELECT * FROM contacts") == [(1, None)]
-    # Nor is it in the way of a table without such a column.
+    # Nor is it in the way of a table without such a column, by itself or not.
     assert ended["orders"] == "done"
+    assert statuses(night(file, tables="public.orders")[-1]) == {"orders": "done"}
+    # One that no table has is refused, whatever is copied.
+    Path(file).write_text(text.replace("*email", "*e-mail"), encoding="utf-8")
+    with pytest.raises(PlanningError, match=r"no table of the batch has a column '\*e-mail'"):
+        night(file, tables="public.orders")

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import re
 import tomllib
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import duckdb
 import pytest
+from tests.conftest import fresh_clickhouse
 
 from penstock import batch_of_file, copy_all
 from penstock.cli.main import main
 from penstock.events import BatchFinished, Merged
+from penstock_testkit import connect_clickhouse
 
 from ..mysql.mysql_pair import execute as run_mysql
 from ..mysql.mysql_pair import rows as mysql_rows
@@ -225,3 +228,44 @@ def test_nothing_to_write_about(pair: Pair, file: Path, capsys: pytest.CaptureFi
     assert main(["init", str(file), "--source", "./somewhere/"]) == 64
     assert "--source: a file of many tables needs a database" in capsys.readouterr().err
     assert not file.exists()
+
+
+def test_from_duckdb(
+    target_url: str, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop = tmp_path / "shop.duckdb"
+    with duckdb.connect(str(shop)) as source:
+        source.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY, updated_at TIMESTAMP)")
+        source.execute("INSERT INTO orders SELECT i, now()::TIMESTAMP FROM range(100) t (i)")
+        source.execute("CREATE TABLE words (word VARCHAR)")
+        source.execute("INSERT INTO words VALUES ('a'), ('a')")
+        source.execute("CREATE VIEW few AS SELECT * FROM orders WHERE id < 5")
+    text = init(file, f"duckdb:///{shop}", target_url, monkeypatch)
+    assert sections(text) == {"main.orders": {}, "main.words": {"mode": "truncate"}}
+    assert "updated_at (TIMESTAMP, may be NULL, without an index) may say" in text
+    assert '# [tables."main.few"]' in text
+    run = {"target_schema": "public"}
+    assert night(file, **run) == {"orders": (100, 0, 0)}
+    with duckdb.connect(str(shop)) as source:
+        source.execute("DELETE FROM orders WHERE id < 10")
+    assert night(file, **run) == {"orders": (0, 0, 10)}
+    assert ask(target_url, "SELECT count(*), min(id) FROM orders") == [(90, 10)]
+    assert ask(target_url, "SELECT word FROM words") == [("a",), ("a",)]
+
+
+def test_from_clickhouse(
+    clickhouse_server: str, target_url: str, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with (
+        fresh_clickhouse(clickhouse_server, "shop") as url,
+        closing(connect_clickhouse(url)) as client,
+    ):
+        client.command("CREATE TABLE visits (id Int64, page String) ORDER BY id")
+        client.command("INSERT INTO visits VALUES (1, 'a'), (1, 'a')")
+        text = init(file, url, target_url, monkeypatch)
+        # An order is no key.
+        assert [*sections(text)] == ["shop.visits"]
+        assert tomllib.loads(text)["defaults"] == {"mode": "truncate", "snapshot": "none"}
+        night(file, target_schema="public")
+        night(file, target_schema="public")
+        assert ask(target_url, "SELECT id, page FROM visits") == [(1, "a")] * 2

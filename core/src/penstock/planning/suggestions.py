@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from penstock.backends.api.capabilities import TargetCapabilities
+from penstock.backends.api.capabilities import SourceCapabilities, TargetCapabilities
 from penstock.model.table_model import MOMENT, TIMESTAMP, ColumnModel, KeyModel, TableModel
 from penstock.model.tables import NotCopied, TableRef
-from penstock.spec.modes import MERGE, MODES, TRUNCATE, UPSERT
+from penstock.spec.modes import MERGE, TRUNCATE, UPSERT
+from penstock.spec.night_kinds import COLUMN, XMIN
 
 # Names of columns that applications and frameworks set whenever a row changes.
 _CHANGED = re.compile(
@@ -52,30 +53,36 @@ class Suggestion:
     instead: Mapping[str, Any] = field(default_factory=dict)
 
 
-def suggestion(known: KnownTable, target: TargetCapabilities | None) -> Suggestion:
+def suggestion(
+    known: KnownTable, source: SourceCapabilities, target: TargetCapabilities | None
+) -> Suggestion:
     """
     Parameters:
         target: what the target can do; None where it is not known.
     """
     if known.error:
         return Suggestion(known.table, {"skip": True}, known.error)
+    reload = _reload(source, target)
     key, cursor = key_of(known.model), _cursor_of(known.model)
     facts = [] if known.rows is None else [f"about {known.rows:,} row{'s' * (known.rows != 1)}"]
     if key is None:
         facts.append("no primary key, and no unique key without NULLs")
         why = "rows cannot be told apart: all are loaded every time"
-        return Suggestion(known.table, _reload(target), why, tuple(facts))
+        return Suggestion(known.table, reload, why, tuple(facts))
     facts.append(f"{'primary' if key.primary else 'unique'} key {', '.join(key.columns)}")
     if target is not None and MERGE not in target.modes:
         why = f"{target.system} as a target cannot merge changes: all rows are loaded every time"
-        return Suggestion(known.table, _reload(target), why, tuple(facts))
+        return Suggestion(known.table, reload, why, tuple(facts))
+    if not source.shared_snapshots:
+        why = f"{source.system} cannot show all rows as of one moment: all are loaded every time"
+        return Suggestion(known.table, reload, why, tuple(facts))
     own = {} if key.primary else {"conflict_columns": list(key.columns)}
     if not known.unversioned:
         why = "row versions tell which rows have changed; those are read, and what is gone is found"
-        night = {"mode": UPSERT.name, "incremental": "xmin", "deletes": "hard"}
+        night = {"mode": UPSERT.name, "incremental": XMIN, "deletes": "hard"}
         return Suggestion(known.table, {**night, **own}, why, tuple(facts))
     instead: dict[str, Any] = {}
-    if cursor is not None:
+    if cursor is not None and COLUMN in source.nights:
         instead = {"incremental": cursor.name, "lookback": "1h"}
         what = ", ".join((cursor.native or cursor.type.kind, *_flaws(known.model, cursor)))
         facts.append(f"{cursor.name} ({what}) may say when a row has changed")
@@ -114,12 +121,11 @@ def _flaws(model: TableModel, column: ColumnModel) -> Sequence[str]:
     return flaws if (column.name,) in first else (*flaws, "without an index")
 
 
-def _reload(target: TargetCapabilities | None) -> dict[str, Any]:
+def _reload(source: SourceCapabilities, target: TargetCapabilities | None) -> dict[str, Any]:
     """A mode that loads all rows anew."""
-    modes = MODES.values() if target is None else target.modes
-    if target is None or TRUNCATE in modes:
-        return {"mode": TRUNCATE.name}
-    return {"mode": next(mode.name for mode in modes if mode.starts_empty)}
+    modes = (TRUNCATE,) if target is None else target.modes
+    mode = TRUNCATE if TRUNCATE in modes else next(mode for mode in modes if mode.starts_empty)
+    return {"mode": mode.name, **({} if source.shared_snapshots else {"snapshot": "none"})}
 
 
 def view_suggestion(view: NotCopied) -> Suggestion:

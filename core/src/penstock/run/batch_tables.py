@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from fnmatch import fnmatchcase
@@ -19,6 +19,7 @@ from penstock.run.table_requests import TableRequest
 from penstock.spec.batch_spec import BatchSpec, run_id_of
 from penstock.spec.copy_spec import CopySpec
 from penstock.spec.masks import meets
+from penstock.spec.table_sections import Matching
 
 Found = tuple[Sequence[TableRequest], tuple[NotCopied, ...]]
 """The tables of a batch, and what it leaves out besides."""
@@ -39,6 +40,8 @@ class BatchTables:
         self._source = source
         self._target = target
         self._with_schema: dict[str, tuple[str, ...]] = {}
+        self._matched: Sequence[TableRef] = ()
+        """The tables that sections match."""
 
     def requests(self, batch_id: str) -> Found:
         """One for every table, even for one that does not exist.
@@ -55,9 +58,14 @@ class BatchTables:
                 "is left out by skip, by exclude or by --tables"
             )
         tables = {spec.relation for spec in specs}
-        with describing(self._source, [spec.relation for spec in specs]):
+        checked = specs
+        if batch.sections and (batch.tables or batch.exclude):
+            # A part of a file's tables: its masks are for all of them.
+            whole = replace(batch, tables=(), exclude=())
+            checked = whole.specs(self._matched, self._with_schemas, self._searched)
+        with describing(self._source, [spec.relation for spec in checked]):
             requests = [self._request(batch_id, spec, tables) for spec in specs]
-            self._check_columns(specs)
+            self._check_columns(checked)
         return requests, self._not_copied(specs)
 
     def _request(
@@ -94,7 +102,11 @@ class BatchTables:
         if not any(spec.load_mode.recreates for spec in specs):
             return ()
         named = {spec.source_name for spec in specs}
-        others = self._source.others(*self._patterns())
+        include, exclude = self._patterns()
+        if self._batch.sections and not include:
+            patterns = (each.pattern for each in self._batch.sections if not each.is_query)
+            include = tuple(name for pattern in patterns for name in self._searched(pattern))
+        others = self._source.others(include, exclude)
         return tuple(item for item in others if item.name not in named)
 
     def _without_copied_heirs(
@@ -122,36 +134,64 @@ class BatchTables:
             UsageError: a pattern matches nothing, or every match is excluded.
         """
         batch = self._batch
-        if not batch.tables and not batch.sections:
-            return ()
-        for place, pattern in self._asked():
-            searched = self._searched(pattern)
-            if not searched or not self._source.tables(searched, ()):
-                where = ""
-                if "." not in pattern:
-                    path = ", ".join(self._source.schemas()) or "empty"
-                    where = f", whose search path is {path}"
-                raise UsageError(f"{place} matches no table of the source{where}")
-        found = self._source.tables(*self._patterns())
-        if batch.tables and batch.sections:
-            asked = self._source.tables(with_searched(batch.tables, self._source), ())
-            return [table for table in found if table in asked]
-        if not found and not batch.entries and not batch.sections:
+        for pattern in batch.tables:
+            if not self._source.tables(self._searched(pattern), ()) and not any(
+                section.is_query and fnmatchcase(section.pattern, pattern)
+                for section in batch.sections
+            ):
+                raise self._no_match(f"--tables: {pattern!r}", pattern)
+        if batch.sections:
+            return self._match_sections()
+        found = self._source.tables(*self._patterns()) if batch.tables else ()
+        if batch.tables and not found and not batch.entries:
             raise UsageError(
                 f"--exclude: {', '.join(batch.exclude)} leaves out every table that --tables "
                 f"{', '.join(batch.tables)} matches"
             )
         return found
 
-    def _asked(self) -> Iterator[tuple[str, str]]:
-        """The patterns of which each has to match a table, with where they are written."""
-        queries = [section.pattern for section in self._batch.sections if section.is_query]
-        for pattern in self._batch.tables:
-            if not any(fnmatchcase(name, pattern) for name in queries):
-                yield f"--tables: {pattern!r}", pattern
-        for section in self._batch.sections:
-            if not section.is_query:
-                yield section.place, section.pattern
+    def _match_sections(self) -> Sequence[TableRef]:
+        """The tables that sections match, as far as `tables` and `exclude` let them.
+
+        Raises:
+            UsageError: a section matches nothing.
+        """
+        batch = self._batch
+        everything = self._source.tables(("*",), ())
+        known = {
+            text for table in everything for text in (f"{table.schema}.{table.name}", str(table))
+        }
+        # A view, or a part of a table, is found by its name alone.
+        alone = [
+            name
+            for section in batch.sections
+            if section.is_table
+            for name in self._searched(section.pattern)
+            if name not in known
+        ]
+        sections = Matching(batch.sections, self._searched)
+        found: list[TableRef] = []
+        hit: set[str] = set()
+        for table in (*everything, *(self._source.tables(alone, ()) if alone else ())):
+            if matching := sections.of(table):
+                found.append(table)
+                hit.update(section.pattern for section in matching)
+        for section in batch.sections:
+            if not section.is_query and section.pattern not in hit:
+                raise self._no_match(section.place, section.pattern)
+        self._matched = found
+        if not batch.tables and not batch.exclude:
+            return found
+        include, exclude = self._patterns()
+        left = set(self._source.tables(include or ("*", *alone), exclude))
+        return [table for table in found if table in left]
+
+    def _no_match(self, place: str, pattern: str) -> UsageError:
+        where = ""
+        if "." not in pattern:
+            path = ", ".join(self._source.schemas()) or "empty"
+            where = f", whose search path is {path}"
+        return UsageError(f"{place} matches no table of the source{where}")
 
     def _searched(self, pattern: str) -> tuple[str, ...]:
         """The pattern, with a schema."""
@@ -162,13 +202,7 @@ class BatchTables:
     def _patterns(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """What to copy and what to leave out, each with a schema."""
         batch = self._batch
-        asked = [section.pattern for section in batch.sections if not section.is_query]
-        include = tuple(
-            searched
-            for pattern in (asked if batch.sections else batch.tables)
-            for searched in self._searched(pattern)
-        )
-        return include, with_any_schema(batch.exclude)
+        return with_searched(batch.tables, self._source), with_any_schema(batch.exclude)
 
     def _with_schemas(self, spec: CopySpec) -> CopySpec:
         """Unchanged if there is no such table; planning will report that."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
 
+from penstock.backends.api.capabilities import SourceCapabilities
 from penstock.backends.api.optional.described import describing, look_ahead
 from penstock.backends.api.source import SourceCatalog, VersionedSource
 from penstock.errors import PlanningError, UsageError
@@ -14,6 +15,7 @@ from penstock.planning.asking.search_path import with_any_schema, with_searched
 from penstock.planning.suggestions import KnownTable, Suggestion, suggestion, view_suggestion
 from penstock.run.connections import resolve
 from penstock.run.showing import apart
+from penstock.spec.night_kinds import XMIN
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,20 +70,20 @@ def survey(
         names = {str(table) for table in found}
         with describing(catalog, found):
             look_ahead(catalog, (False,))
-            system = backend.source_capabilities.system
-            known = [_known(catalog, table, system) for table in found]
+            source_able = backend.source_capabilities
+            known = [_known(catalog, table, source_able) for table in found]
     return Survey(
-        tuple(suggestion(each, able) for each in known),
+        tuple(suggestion(each, source_able, able) for each in known),
         tuple(view_suggestion(each) for each in others if each.name not in names),
     )
 
 
-def _known(catalog: SourceCatalog, table: TableRef, system: str) -> KnownTable:
+def _known(catalog: SourceCatalog, table: TableRef, able: SourceCapabilities) -> KnownTable:
     try:
         model = catalog.definition(table, partitioning=False).model
         rows = catalog.statistics(table, None).rows
-        unversioned = f"{system} tells no versions of rows"
-        if isinstance(catalog, VersionedSource):
+        unversioned = f"{able.system} tells no versions of rows"
+        if XMIN in able.nights and isinstance(catalog, VersionedSource):
             unversioned = ""
             try:
                 catalog.versions(table)

@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from contextlib import suppress
-from functools import partial
 from typing import Any
 
 from penstock.errors import PenstockError, UsageError
 from penstock.run.connections import holds_secret
 from penstock.spec.batch_spec import BatchSpec
-from penstock.spec.toml_file import VARIABLE, line_of, read_toml
+from penstock.spec.toml_file import VARIABLE, lines_of, read_toml
 
 
 def batch_of_file(
@@ -37,7 +36,7 @@ def batch_of_file(
         if end not in given:
             _check_url(written.get(end), f"{path}: {end}", varies=environ is not None)
     raw = written if environ is None else read_toml(path, environ)
-    return BatchSpec.from_mapping(raw, path, overrides=given, line=partial(line_of, path))
+    return BatchSpec.from_mapping(raw, path, overrides=given, line=lines_of(path))
 
 
 def _check_url(url: Any, place: str, *, varies: bool) -> None:

@@ -14,13 +14,14 @@ from penstock.spec.copy_spec import CopySpec, read_options
 from penstock.spec.degrees import AUTO
 from penstock.spec.ids import MAX_RUN_ID, check_run_id
 from penstock.spec.table_sections import (
-    LineOf,
+    Matching,
     Section,
     layered,
     options_of,
     read_option,
     read_sections,
 )
+from penstock.spec.toml_file import Line
 
 TABLES_FILE = "penstock.toml"
 """What a file of many tables is called, by default."""
@@ -98,7 +99,7 @@ class BatchSpec:
         origin: str,
         *,
         overrides: Mapping[str, Any] | None = None,
-        line: LineOf = lambda section, key: None,
+        line: Line = lambda section, key: None,
     ) -> BatchSpec:
         """Read options as a TOML file or a command line gives them.
 
@@ -201,12 +202,10 @@ class BatchSpec:
         self, tables: Sequence[TableRef], searched: Callable[[str], Sequence[str]]
     ) -> list[CopySpec]:
         """The specs of tables that sections match, but for those that are left out."""
-        patterns = [(section, searched(section.pattern)) for section in self.sections]
+        sections = Matching(self.sections, searched)
         specs = []
         for table in dict.fromkeys(tables):
-            matching = [
-                each for each, searched_for in patterns if each.matches(table, searched_for)
-            ]
+            matching = sections.of(table)
             options, skip = options_of(str(table), matching, self.defaults)
             if not skip:
                 places = " and ".join(section.place for section in matching)
@@ -290,14 +289,14 @@ def _is_any(table: TableRef, patterns: Sequence[str]) -> bool:
     return any(fnmatchcase(str(table), pattern) for pattern in patterns)
 
 
-def _sections(written: dict[str, Any], origin: str, line: LineOf) -> tuple[Section, ...]:
+def _sections(written: dict[str, Any], origin: str, line: Line) -> tuple[Section, ...]:
     """Take the sections out of what is written."""
     if not isinstance(written.get("tables"), Mapping):
         return ()
     return read_sections(written.pop("tables"), origin, (*_COMMON, *_OWN), line)
 
 
-def _add_defaults(written: dict[str, Any], origin: str, line: LineOf) -> None:
+def _add_defaults(written: dict[str, Any], origin: str, line: Line) -> None:
     """Move what `[defaults]` has to the options above the sections, which mean the same.
 
     Raises:

@@ -18,14 +18,12 @@ from penstock.errors import UsageError
 from penstock.model.tables import TableRef
 from penstock.spec.copy_spec import CopySpec, read_options
 from penstock.spec.option_values import RULES, check_one_of
+from penstock.spec.toml_file import Line
 
 SKIP = "skip"
 _WILDCARD = re.compile(r"\*|\?|\[[^]]+\]")
 _FIELDS = {item.name: item for item in fields(CopySpec)}
 _BY_COLUMN = (*RULES, "types")
-
-LineOf = Callable[[tuple[str, ...], str | None], int | None]
-"""The line of a section, or of a key in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,20 +60,41 @@ class Section:
         """The larger, the more exact."""
         return self.is_name, 0 if self.is_name else len(_WILDCARD.sub("", self.pattern))
 
-    def matches(self, table: TableRef, searched: Sequence[str]) -> bool:
-        """
-        Parameters:
-            searched: the pattern with each schema of the search path, where it has none.
-        """
-        return not self.is_query and any(
-            text == pattern or fnmatchcase(text, pattern)
-            for text in (f"{table.schema}.{table.name}", str(table))
-            for pattern in searched
-        )
+
+class Matching:
+    """Finds the sections that match a table; those that name tables without looking at each.
+
+    Parameters:
+        searched: a pattern with each schema of the search path, where it has none.
+    """
+
+    def __init__(
+        self, sections: Sequence[Section], searched: Callable[[str], Sequence[str]]
+    ) -> None:
+        self._named: dict[str, list[Section]] = {}
+        self._patterns: list[tuple[Section, Sequence[str]]] = []
+        for section in sections:
+            if section.is_table:
+                for name in searched(section.pattern):
+                    self._named.setdefault(name, []).append(section)
+            elif not section.is_query:
+                self._patterns.append((section, searched(section.pattern)))
+
+    def of(self, table: TableRef) -> list[Section]:
+        texts = {f"{table.schema}.{table.name}", str(table)}
+        found = [section for text in texts for section in self._named.get(text, ())]
+        for section, patterns in self._patterns:
+            if any(
+                text == pattern or fnmatchcase(text, pattern)
+                for text in texts
+                for pattern in patterns
+            ):
+                found.append(section)
+        return found
 
 
 def read_sections(
-    raw: Mapping[str, Any], origin: str, forbidden: Iterable[str], line: LineOf
+    raw: Mapping[str, Any], origin: str, forbidden: Iterable[str], line: Line
 ) -> tuple[Section, ...]:
     """
     Parameters:

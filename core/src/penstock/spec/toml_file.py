@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import cache
 from typing import Any
 
 from penstock.errors import UsageError
@@ -78,27 +80,33 @@ def _interpolate(value: Any, environ: Mapping[str, str], place: str) -> Any:
     return VARIABLE.sub(replace, value)
 
 
-def line_of(path: str, section: tuple[str, ...], key: str | None = None) -> int | None:
-    """The line of a section's head, or of a key in it, from 1; None where it is written in some
-    other way, such as inline.
+Line = Callable[[tuple[str, ...], str | None], int | None]
+"""Finds the line of a section, by the parts of its name, or of a key in it."""
 
-    Parameters:
-        section: the parts of its name; empty: above the sections.
-        key: None: the head.
+
+def lines_of(path: str) -> Line:
+    """The lines of a file, from 1, which is read again when the first is asked for.
+
+    Returns: a function of a section's name (empty: above the sections) and a key (None: the
+        section's head); None for what is written in some other way, such as inline.
     """
-    here: tuple[str, ...] = ()
-    try:
-        with open(path, encoding="utf-8") as file:
+
+    @cache
+    def known() -> dict[tuple[tuple[str, ...], str | None], int]:
+        found: dict[tuple[tuple[str, ...], str | None], int] = {}
+        here: tuple[str, ...] = ()
+        with suppress(OSError, UnicodeDecodeError), open(path, encoding="utf-8") as file:
             for number, line in enumerate(file, 1):
-                if line.lstrip().startswith("["):
-                    here = _path_of(line.rstrip()) or ()
-                    if key is None and here == section:
-                        return number
-                elif key is not None and here == section and _path_of(line) == (key,):
-                    return number
-    except (OSError, UnicodeDecodeError):
-        pass
-    return None
+                head = line.lstrip().startswith("[")
+                names = _path_of(line.rstrip()) if head or "=" in line else None
+                if head:
+                    here = names or ()
+                    found.setdefault((here, None), number)
+                elif names is not None and len(names) == 1:
+                    found.setdefault((here, names[0]), number)
+        return found
+
+    return lambda section, key: known().get((section, key))
 
 
 def _path_of(line: str) -> tuple[str, ...] | None:
