@@ -121,3 +121,17 @@ def test_an_orchestrator_is_told_where_the_documentation_is(package: str) -> Non
 def test_locks_name_the_public_registries_alone(lock: str) -> None:
     text = (ROOT / lock).read_text(encoding="utf-8")
     assert set(re.findall(r"https?://[^/]+", text)) == REGISTRIES[lock]
+
+
+def test_every_changelog_fragment_is_of_a_known_category() -> None:
+    known = "|".join(
+        kind["directory"] for kind in read("pyproject.toml")["tool"]["towncrier"]["type"]
+    )
+    names = [path.name for path in (ROOT / "changelog.d").iterdir() if path.name != "README.md"]
+    fragment = re.compile(rf"(?:\d+|\+[\w-]+)\.(?:{known})\.md")
+    assert [name for name in names if not fragment.fullmatch(name)] == []
+
+
+def test_towncrier_finds_where_releases_begin() -> None:
+    begin = read("pyproject.toml")["tool"]["towncrier"]["start_string"]
+    assert (ROOT / "CHANGELOG.md").read_text(encoding="utf-8").count(begin) == 1
