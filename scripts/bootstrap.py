@@ -136,7 +136,8 @@ def export(uv: Path, venv: Path, env: dict[str, str], parts: tuple[str, ...]) ->
     requirements = venv / "requirements.txt"
     try:
         run(
-            *(uv, "export", "--quiet", "--no-config", "--locked", "--offline", *parts),
+            *(uv, "export", "--quiet", "--no-config", "--locked", "--offline"),
+            *parts,
             *("--output-file", requirements),
             env=without_registry(env),
         )

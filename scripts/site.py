@@ -20,7 +20,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-import links
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from scripts import links
 
 ROOT = links.ROOT
 PAGES = ROOT / "build" / "pages"
@@ -57,7 +59,7 @@ def homes() -> dict[Path, str]:
     for path in sorted(docs.rglob("*")):
         if path.is_file():
             place = path.relative_to(docs).as_posix()
-            found[path] = re.sub(r"/README\.md$", "/index.md", place)
+            found[path] = re.sub(r"/README\.md$", ".md", place)
     return found
 
 
