@@ -157,6 +157,7 @@ def lay() -> None:
             target.write_text(text, encoding="utf-8")
         else:
             shutil.copyfile(source, target)
+    shutil.copyfile(ROOT / "scripts" / "site.css", PAGES / "site.css")
     for place, text in reference().items():
         (PAGES / place).parent.mkdir(parents=True, exist_ok=True)
         (PAGES / place).write_text(text + "\n", encoding="utf-8")

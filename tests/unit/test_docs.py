@@ -162,7 +162,7 @@ OF_DAGSTER = {"--assets", "--partition-range"}
 # Of `pg_dump`, of `chromium`, of benchmarks/run.py, of `pgcopydb` and of `sling`.
 OF_OTHERS = {
     *("--section", "--headless", "--hide-scrollbars", "--screenshot", "--window-size"),
-    *("--only", "--repeat"),
+    *("--only", "--repeat", "--scale"),
     *(
         "--filters",
         "--follow",
