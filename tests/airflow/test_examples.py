@@ -130,6 +130,21 @@ def test_whole_schema(shop: Shop) -> None:
     assert uris == set(TABLES)
 
 
+def test_nightly_file(shop: Shop) -> None:
+    tables = ("customer", "orders", "nation", "region")
+    shop.run(EXAMPLES / "nightly_file.py", "nightly_file").succeeded()
+    shop.source.execute("UPDATE orders SET o_comment = 'again' WHERE o_orderkey % 100 = 0")
+    run = shop.run(EXAMPLES / "nightly_file.py", "nightly_file").succeeded()
+    for table in tables:
+        shop.assert_same(table)
+    found = run.task("shop").value["tables"]
+    assert found["public.orders"]["night"]["updated"] > 0
+    assert found["public.customer"]["night"]["read"] == 0
+    assert found["public.nation"]["rows"] == shop.rows["nation"]
+    uris = {event.uri.rpartition("/")[2] for event in run.asset_events}
+    assert uris == set(tables)
+
+
 def test_hand_wired(shop: Shop) -> None:
     run = shop.run(EXAMPLES / "hand_wired.py", "hand_wired").succeeded()
     assert len(run.mapped("copy")) == 4

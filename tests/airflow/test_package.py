@@ -8,6 +8,7 @@ import re
 import sys
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from ..packages import ROOT, build_wheels, clean_environment, run
@@ -78,6 +79,37 @@ def test_the_example_of_the_readme_needs_nothing_else(
     said = run(clean_airflow / "python", "-W", "ignore", "example.py", cwd=tmp_path, env=env)
     tasks = [f"dw_orders.{name}" for name in ("copy", "plan", "prepare", "release", "verify")]
     assert str(tasks) in said
+
+
+COPIES = """
+import datetime
+
+from airflow.sdk import DAG
+from penstock_airflow import CopyTableOperator
+
+with DAG("copies", schedule=None, start_date=datetime.datetime(2026, 1, 1)) as dag:
+    CopyTableOperator(task_id="t", source_conn_id="a", target_conn_id="b", table="public.t")
+if __name__ == "__main__":
+    assert str(dag.test().state) == "success"
+"""
+
+
+def test_it_copies_a_table(
+    clean_airflow: Path,
+    env: dict[str, str],
+    tmp_path: Path,
+    source_url: str,
+    target_url: str,
+) -> None:
+    with psycopg.connect(source_url) as source:
+        source.execute("CREATE TABLE t AS SELECT generate_series(1, 1000) AS id")
+    env |= {"AIRFLOW_CONN_A": source_url, "AIRFLOW_CONN_B": target_url}
+    env |= {"AIRFLOW__CORE__DAGS_FOLDER": str(tmp_path), "AIRFLOW__CORE__LOAD_EXAMPLES": "False"}
+    (tmp_path / "copies.py").write_text(COPIES)
+    run(clean_airflow / "airflow", "db", "migrate", cwd=tmp_path, env=env)
+    run(clean_airflow / "python", "-W", "ignore", "copies.py", cwd=tmp_path, env=env)
+    with psycopg.connect(target_url) as target:
+        assert target.execute("SELECT count(*), sum(id) FROM t").fetchone() == (1000, 500500)
 
 
 def test_the_wheel_holds_the_package_alone(wheels: Path) -> None:

@@ -6,6 +6,7 @@ import os
 import re
 import runpy
 import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -104,7 +105,8 @@ def test_every_example_is_tested() -> None:
 @pytest.mark.parametrize("page", ["docs/dagster.md", "dagster_plugin/README.md"])
 def test_examples_of_pages(page: str) -> None:
     for body in PYTHON.findall((ROOT / page).read_text(encoding="utf-8")):
-        found: dict[str, Any] = {}
+        # Beside the examples' own file of many tables.
+        found: dict[str, Any] = {"__file__": str(EXAMPLES / "nightly_file.py")}
         exec(compile(body, page, "exec", dont_inherit=True), found)
         if "defs" in found:
             dg.Definitions.validate_loadable(found["defs"])
@@ -120,13 +122,15 @@ def test_examples_of_pages(page: str) -> None:
 @pytest.mark.filterwarnings("ignore:Class .(LocalFileCode|CodeReferences)")
 def test_yaml_of_the_page() -> None:
     page = (ROOT / "docs/dagster.md").read_text(encoding="utf-8")
-    (body,) = [body for body in YAML.findall(page) if body.startswith("type:")]
-    with create_defs_folder_sandbox() as sandbox:
-        folder = sandbox.defs_folder_path / "copies"
-        folder.mkdir()
-        (folder / "defs.yaml").write_text(body)
-        with sandbox.load_component_and_build_defs(folder) as (_, defs):
-            assert defs.resolve_asset_graph().materializable_asset_keys == {ORDERS}
+    bodies = [body for body in YAML.findall(page) if body.startswith("type:")]
+    for body, keys in zip(bodies, ({ORDERS, LINEITEM}, {ORDERS}), strict=True):
+        with create_defs_folder_sandbox() as sandbox:
+            folder = sandbox.defs_folder_path / "copies"
+            folder.mkdir()
+            (folder / "defs.yaml").write_text(body)
+            shutil.copy(EXAMPLES / "penstock.toml", folder)
+            with sandbox.load_component_and_build_defs(folder) as (_, defs):
+                assert defs.resolve_asset_graph().materializable_asset_keys == keys
 
 
 def test_daily_replace(
@@ -194,6 +198,29 @@ def test_nightly_increment(shop: str, warehouse: str, instance: dg.DagsterInstan
     updated = found[ORDERS]["penstock/rows_updated"].value
     assert isinstance(updated, int)
     assert 0 < updated == found[ORDERS]["penstock/rows_read"].value
+
+
+def test_nightly_file(shop: str, warehouse: str, instance: dg.DagsterInstance) -> None:
+    defs = definitions(EXAMPLES / "nightly_file.py")
+    with psycopg.connect(warehouse) as target:
+        target.execute("DROP TABLE dw.lineitem, dw.orders")  # these have no keys
+    first = run(defs, instance)
+    assert first.success
+    with psycopg.connect(shop) as source:
+        source.execute("UPDATE orders SET o_comment = 'again' WHERE o_orderkey % 50 = 0")
+    # One of them alone.
+    job = defs.resolve_implicit_global_asset_job_def()
+    alone = job.execute_in_process(instance=instance, asset_selection=[ORDERS])
+    assert alone.success
+    assert [e.asset_key for e in alone.get_asset_materialization_events()] == [ORDERS]
+    for table in TABLES:
+        assert_same(shop, warehouse, table)
+    assert [check.passed for check in first.get_asset_check_evaluations()] == [True, True]
+    moments = {
+        event.step_materialization_data.materialization.metadata["penstock/moment"].value
+        for event in first.get_asset_materialization_events()
+    }
+    assert len(moments) == 1
 
 
 def test_checked_graph(

@@ -8,6 +8,7 @@ import re
 import sys
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from ..packages import ROOT, build_wheels, clean_environment, run
@@ -78,6 +79,36 @@ def test_the_example_of_the_package_needs_nothing_else(
     shown = "\nprint(*[key.to_user_string() for key in orders.keys])"
     (tmp_path / "example.py").write_text(example + shown)
     assert run(clean_dagster / "python", "example.py", cwd=tmp_path, env=env) == "dw/orders\n"
+
+
+COPIES = """
+import dagster as dg
+from dagster_penstock import CopySpec, PenstockResource, penstock_assets
+
+@penstock_assets(
+    specs=[CopySpec(source=dg.EnvVar("A"), target=dg.EnvVar("B"), table="public.t")]
+)
+def copied(context: dg.AssetExecutionContext, penstock: PenstockResource):
+    yield from penstock.copy(context)
+
+assert dg.materialize([copied], resources={"penstock": PenstockResource()}).success
+"""
+
+
+def test_it_copies_a_table(
+    clean_dagster: Path,
+    env: dict[str, str],
+    tmp_path: Path,
+    source_url: str,
+    target_url: str,
+) -> None:
+    with psycopg.connect(source_url) as source:
+        source.execute("CREATE TABLE t AS SELECT generate_series(1, 1000) AS id")
+    (tmp_path / "copies.py").write_text(COPIES)
+    env |= {"A": source_url, "B": target_url}
+    run(clean_dagster / "python", "copies.py", cwd=tmp_path, env=env)
+    with psycopg.connect(target_url) as target:
+        assert target.execute("SELECT count(*), sum(id) FROM t").fetchone() == (1000, 500500)
 
 
 def test_the_wheel_holds_the_package_alone(wheels: Path) -> None:

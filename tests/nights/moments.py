@@ -53,7 +53,8 @@ class Moments:
         connection.execute(f"SET TRANSACTION SNAPSHOT '{token}'".encode())
         # A query sees what is attached by now; the snapshot, what was attached then.
         found = connection.execute(
-            f"SELECT {VALUES}, to_jsonb(items) ->> 'more' FROM items"
+            f"SELECT {VALUES},"
+            " coalesce(to_jsonb(items) ->> 'more', to_jsonb(items) ->> 'extra') FROM items"
             " WHERE tableoid = 'items'::regclass OR tableoid IN"
             " (SELECT inhrelid FROM pg_inherits WHERE inhparent = 'items'::regclass)"
         )

@@ -65,7 +65,10 @@ class Month:
         self.log: list[str] = []
         self._stack = stack
         self._serial = 0
-        self._has_more = False
+        self._more = ""
+        """What the column is called that comes and goes; empty: the source has none."""
+        self.drifts = False
+        """Columns change in the source alone, and nights follow."""
 
         def ways(url: str, pooler: Sequence[PgBouncer]) -> list[tuple[TcpProxy, str]]:
             urls = [url, *(each.url_for(url) for each in pooler)]
@@ -142,6 +145,7 @@ class Month:
             *("--table", "public.items", "--target-table", self.target.table),
             *("--mode", "upsert", "--incremental", "xmin", "--deletes", self.deletes),
             *("--max-deletes", "100%", "--degree", "2", "--partitions", "3"),
+            *(("--on-drift", "add,widen,rename") if self.drifts else ()),
         )
 
     def _ends(self) -> tuple[str, ...]:
@@ -201,7 +205,9 @@ class Month:
         if self.deletes != "soft":
             any_target += [self.recreated]
         if isinstance(self.target, PostgresTarget) and self.source.url == self.source.read_at:
-            any_target += [self.altered] * 2
+            any_target += [] if self.drifts else [self.altered] * 2
+        if self.drifts:
+            any_target += [self.drifted] * 15
         if not self.target.shared:
             return any_target
         return [
@@ -419,7 +425,7 @@ class Month:
 
     def altered(self) -> None:
         """A column comes, changes its type, and goes, on both sides."""
-        if not self._has_more:
+        if not self._more:
             default = self.chance.randrange(100)
             change = f"ADD more int DEFAULT {default}"
             self.target.run("ALTER TABLE items ADD more int")
@@ -427,17 +433,52 @@ class Month:
             change = self.chance.choice(["ALTER more TYPE bigint", "DROP more"])
             self.target.run(f"ALTER TABLE items {change}")
         self.source.alter(change)
-        self._has_more = not change.startswith("DROP")
-        if self._has_more:
+        self._more = "" if change.startswith("DROP") else "more"
+        if self._more:
             self.source.alter_rows("UPDATE items SET more = id WHERE id % 3 = 0")
         self.log.append(change)
         self.done("after it")
         self._check_more()
 
+    def drifted(self) -> None:
+        """A column comes, changes its type or name, and goes, in the source alone; the night that
+        follows may be killed first."""
+        if not self._more:
+            self._more = self.chance.choice(["more", "extra"])
+            change = f"ADD {self._more} int DEFAULT {self.chance.randrange(100)}"
+        else:
+            other = {"more": "extra", "extra": "more"}[self._more]
+            change = self.chance.choice(
+                [
+                    f"ALTER {self._more} TYPE bigint",
+                    f"RENAME {self._more} TO {other}",
+                    f"RENAME {self._more} TO {other}",
+                    f"DROP {self._more}",
+                ]
+            )
+            if change.startswith("RENAME"):
+                self._more = other
+            if change.startswith("DROP"):
+                self._more = ""
+        self.source.alter(change)
+        self.log.append(change)
+        if self._more:
+            self.source.alter_rows(f"UPDATE items SET {self._more} = id WHERE id % 3 = 0")
+        if self.chance.random() < 0.5:
+            self.killed_as_it_merges()
+        elif self.target.shared and self.chance.random() < 0.5:
+            self.killed_in_the_last_transaction()
+        self.done("after it")
+        self._check_more()
+
     def _check_more(self) -> None:
         """The column that comes and goes, of the rows that the source has."""
-        if self._has_more:
-            with closing(self.target.open()) as connection:
-                found = dict(connection.execute("SELECT id, more::text FROM items").fetchall())
+        if self._more:
+            with closing(self.target.open()) as connection, closing(connection.cursor()) as cursor:
+                cursor.execute(f"SELECT id, {self._more} FROM items")
+                found = {
+                    int(key): None if value is None else str(value)
+                    for key, value in cursor.fetchall()
+                }
             expected = {key: row[-1] for key, row in self.ledger.last().items()}
             assert {key: found[key] for key in expected} == expected

@@ -95,7 +95,12 @@ class Source:
         while True:
             try:
                 return execute(self.url, "SET lock_timeout = '1s'", statement)
-            except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected):
+            except (
+                psycopg.errors.LockNotAvailable,
+                psycopg.errors.DeadlockDetected,
+                # Of rows that move to another partition.
+                psycopg.errors.SerializationFailure,
+            ):
                 if time.monotonic() > deadline:
                     raise
 

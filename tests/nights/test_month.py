@@ -58,8 +58,16 @@ def seeds(count: int) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("seed", range(FIRST_SEED, FIRST_SEED + (SEEDS or count)))
 
 
-def a_month(source: str, target: Target, seed: int, poolers: Sequence[PgBouncer]) -> None:
+def a_month(
+    source: str,
+    target: Target,
+    seed: int,
+    poolers: Sequence[PgBouncer],
+    *,
+    drifts: bool = False,
+) -> None:
     with Month.of(source, target, seed, poolers) as month, month.at_work():
+        month.drifts = drifts
         month.well()
         for _ in range(NIGHTS):
             let_it_work(month.source, 15)
@@ -103,3 +111,28 @@ def test_into_duckdb(
     with fresh_database(servers[0]) as source:
         target = DuckTarget(f"duckdb:///{tmp_path}/t.duckdb", DELETES[seed % 3])
         a_month(source, target, seed, poolers[:1])
+
+
+@seeds(1)
+@pytest.mark.parametrize("kind", ["postgresql", "mysql", "duckdb"])
+def test_with_drift(
+    servers: tuple[PostgresServer, PostgresServer],
+    poolers: list[PgBouncer],
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    kind: str,
+    seed: int,
+) -> None:
+    """Columns come, change, are renamed and go in the source alone."""
+    with ExitStack() as stack:
+        source = stack.enter_context(fresh_database(servers[0]))
+        target: Target
+        deletes = DELETES[seed % 3]
+        if kind == "duckdb":
+            target = DuckTarget(f"duckdb:///{tmp_path}/t.duckdb", deletes)
+        elif kind == "mysql":
+            server = request.getfixturevalue("mysql_server")
+            target = MariaTarget(stack.enter_context(fresh_mysql(server)), deletes)
+        else:
+            target = PostgresTarget(stack.enter_context(fresh_database(servers[1])), deletes)
+        a_month(source, target, seed, poolers[:1], drifts=True)

@@ -51,11 +51,11 @@ def test_patterns_may_be_one_text() -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({}, ["expected tables", "--tables PATTERN", "[[table]]"]),
+        ({}, ["expected tables", "--tables PATTERN", '[tables."PATTERN"]']),
         ({"tables": [" "]}, ["tables: expected patterns such as 'public.*'", "an empty one"]),
         ({"tables": 7}, ["tables: expected patterns", "found 7"]),
         ({"tables": ["a.*"], "colour": "red"}, ["unknown option 'colour'"]),
-        ({"tables": ["a.*"], "query": "SELECT 1"}, ["query belongs in a [[table]] section"]),
+        ({"tables": ["a.*"], "query": "SELECT 1"}, ["query belongs in the section of a table"]),
         ({"table": "public.a"}, ["expected [[table]] sections", "found 'public.a'"]),
         ({"table": [{"table": "a."}]}, ["--table", "expected NAME or SCHEMA.NAME", "found 'a.'"]),
         ({"table": [{"table": "a.b", "mode": "merge"}]}, ["--mode", "found 'merge'"]),

@@ -77,12 +77,14 @@ def test_options_together() -> None:
 
 def test_an_option_of_a_source() -> None:
     found = refused(DUCK.source_capabilities, None, mode="recreate", partitioning=True)
-    assert found == ("DuckDB as a source does not support --partitioning; it supports none of them")
+    assert found == (
+        "DuckDB as a source does not support --partitioning; it supports --set and --mask"
+    )
 
 
 def test_an_option_of_a_source_that_replicates() -> None:
     assert refused(FILES.source_capabilities, None, max_lag="30s") == (
-        "Parquet as a source does not support --max-lag; it supports none of them"
+        "Parquet as a source does not support --max-lag; it supports --set and --mask"
     )
     check_supported(
         CopySpec(source="x://a", target="x://b", table="a.b", max_lag=30.0),

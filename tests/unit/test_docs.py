@@ -38,17 +38,19 @@ from penstock.backends.api.execution.roll_forward import (
     RecordDocuments,
     RollForwardHooks,
 )
+from penstock.backends.api.optional.cursors import ReadsByColumn
+from penstock.backends.api.optional.files import ReadsByFile
 from penstock.backends.api.optional.nights import FindsGone, GroupsKeys
 from penstock.backends.api.source import HeldSnapshot, SourceCatalog, VersionedSource
 from penstock.backends.api.target import TargetCatalog
 from penstock.backends.api.worker import Reader, Writer
 from penstock.cli.main import make_parser
-from penstock.cli.options import read_toml
 from penstock.model.tables import NotCopied
 from penstock.spec.batch_spec import BatchSpec
 from penstock.spec.copy_spec import ON_ERROR, ON_SNAPSHOT_LOST, SNAPSHOTS, CopySpec
 from penstock.spec.modes import MODES
 from penstock.spec.strategies import ALIASES, STRATEGIES
+from penstock.spec.toml_file import read_toml
 
 from ..types import reading
 
@@ -230,7 +232,7 @@ def test_every_command_line_parses(page: str, command: str) -> None:
 # TOML and Python
 
 
-@pytest.mark.parametrize("page", ["docs/getting-started.md", "docs/cli.md"])
+@pytest.mark.parametrize("page", ["docs/getting-started.md", "docs/cli.md", "docs/many-tables.md"])
 def test_the_toml_example_is_a_spec(page: str, tmp_path: Path) -> None:
     for number, body in enumerate(blocks(page, "toml")):
         file = tmp_path / f"{number}.toml"
@@ -466,6 +468,8 @@ def test_the_modules_are_shown_as_they_are() -> None:
         PieceStream,
         RollForwardHooks,
         VersionedSource,
+        ReadsByColumn,
+        ReadsByFile,
         GroupsKeys,
         FindsGone,
     ],

@@ -16,6 +16,7 @@ CODES = {
     "PermanentError": 65,
     "PlanningError": 65,
     "MissingTarget": 65,
+    "Drifted": 76,
     "SnapshotLost": 65,
     "Unreadable": 65,
     "LoadLost": 65,
@@ -65,7 +66,7 @@ def test_the_docstring_says_the_exit_code_of_each_branch() -> None:
     said = dict(re.findall(r"(\w+) .*\(exit (\d+)\)", errors.__doc__ or ""))
     assert said == {
         name: str(CODES[name])
-        for name in ("UsageError", "PermanentError", "TransientError", "Interrupted")
+        for name in ("UsageError", "PermanentError", "Drifted", "TransientError", "Interrupted")
     }
 
 

@@ -100,6 +100,7 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "moment": texts,
     "since": texts,
     "full": texts,
+    "unproven": texts,
     "cause": st.sampled_from(["connections", "auto", "lag"]),
     "waits": st.dictionaries(texts, numbers_from_1, max_size=3),
     "phases": st.dictionaries(texts, seconds, max_size=3),
@@ -246,12 +247,12 @@ class TestBadLines:
         optional = {"at", "already", "failures", "timings", "inserted", "updated", "error"}
         optional |= {"warnings", "not_copied", "differences", "compared", "later"}
         optional |= {"paced", "automatic", "cause", "phases"}
-        optional |= {"watermark", "epoch", "moment", "since", "full"}
+        optional |= {"watermark", "epoch", "moment", "since", "full", "unproven"}
         optional |= {"deleted"} if name == "finished" else set()
         optional -= {"error"} if name == "failed" else set()
         optional -= {"inserted", "updated"} if name == "merged" else set()
         optional |= {"message"} if name == "step" else set()
-        optional |= {"watermark", "epoch", "moment", "since", "full"} | (
+        optional |= {"watermark", "epoch", "moment", "since", "full", "unproven"} | (
             {"deleted"} if name == "finished" else set()
         )
         optional -= {"inserted", "updated"} if name == "merged" else set()

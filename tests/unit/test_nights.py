@@ -81,6 +81,7 @@ def test_leaves_that_are_new_or_were_attached_again() -> None:
     source = replace(SOURCE, leaves=leaves)
     night = plan_night(SPEC.route, SPEC.loading, (), then, source, NOW, FURTHEST, TARGET, MOMENT)
     assert night.full == ""
+    assert night.source is not None
     assert new_leaves(night.source, then) == (12, 13)
     assert has_tables_of(night, replace(source, leaves={"11": "a"}))
     assert not has_tables_of(night, replace(source, leaves={**leaves, "15": "a"}))

@@ -1,4 +1,4 @@
-"""What the packages say of themselves."""
+"""What the packages say of themselves, and the workflows that publish them."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from penstock.backends.shared.native import VERSION
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("core", "core/native", "airflow_provider", "dagster_plugin")
+REPOSITORY = "https://github.com/penstock-dev/penstock"
+PINNED = re.compile(r"(?:[\w.-]+/)+[\w.-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+|\./\.github/workflows/.*")
 NEWEST = 14
 REGISTRIES = {
     "uv.lock": {"https://pypi.org", "https://files.pythonhosted.org"},
@@ -41,6 +43,47 @@ def test_each_names_every_python_that_it_runs_on(project: dict[str, Any]) -> Non
     assert named == [
         f"Programming Language :: Python :: 3.{minor}" for minor in range(oldest, NEWEST + 1)
     ]
+
+
+def test_each_names_the_repository(project: dict[str, Any]) -> None:
+    urls = dict(project["urls"])
+    assert urls.pop("Documentation").startswith(("https://github.com/", "https://pypi.org/"))
+    assert urls == {
+        "Source": REPOSITORY,
+        "Issues": f"{REPOSITORY}/issues",
+        "Changelog": f"{REPOSITORY}/blob/main/CHANGELOG.md",
+    }
+
+
+def test_each_says_what_it_is(project: dict[str, Any]) -> None:
+    assert len(project["keywords"]) >= 3
+    assert {"Topic :: Database", "Typing :: Typed"} < set(project["classifiers"])
+    assert not any("Private" in line for line in project["classifiers"])
+
+
+def test_the_testkit_is_refused_by_an_index() -> None:
+    assert "Private :: Do Not Upload" in read("testkit/pyproject.toml")["project"]["classifiers"]
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_links_of_a_long_description_work_on_the_page_of_an_index(package: str) -> None:
+    text = (ROOT / package / "README.md").read_text(encoding="utf-8")
+    links = re.findall(r"\]\(([^)]+)\)", text)
+    assert links
+    assert [link for link in links if not link.startswith("https://")] == []
+    for page in re.findall(rf"{REPOSITORY}/(?:blob|tree)/main/([^#)]+)", text):
+        assert (ROOT / page).exists(), page
+
+
+def test_every_action_is_pinned_to_a_commit() -> None:
+    used = [
+        line.partition("uses: ")[2]
+        for path in (ROOT / ".github/workflows").glob("*.yml")
+        for line in path.read_text(encoding="utf-8").splitlines()
+        if "uses: " in line
+    ]
+    assert len(used) > 10
+    assert [action for action in used if not PINNED.fullmatch(action)] == []
 
 
 def test_penstock_and_its_native_part_are_of_one_version() -> None:

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.cli.main import make_parser
-from penstock.cli.options import read_spec, read_toml
+from penstock.cli.options import read_spec
 from penstock.errors import UsageError
 from penstock.figures.run_report import TimeSpent, WaitShare
 from penstock.model.extents import BlockRange
@@ -21,6 +21,7 @@ from penstock.model.plans import LoadPlan, Partition, PartitionPlan
 from penstock.model.tables import TableRef
 from penstock.show.tuning_html import tuning_html
 from penstock.spec.copy_spec import CopySpec
+from penstock.spec.toml_file import read_toml
 from penstock.tuning.measurements import Measured, Tuning, gathered
 from penstock.tuning.recommendation import noise_of, recommend
 from penstock.tuning.sample import choose_sample, evenly, sampled_bytes

@@ -14,7 +14,7 @@ from penstock_airflow.results import summary_of
 # Of a run's summary.
 _OF_EVENT = ("run_id", "rows", "inserted", "updated", "bytes", "partitions", "seconds", "read_at")
 # Of a night, besides these.
-_OF_NIGHT = ("watermark", "epoch", "moment", "since", "full", "deleted")
+_OF_NIGHT = ("watermark", "epoch", "moment", "since", "full", "unproven", "deleted")
 _OF_BATCH = ("run_id", "rows", "bytes", "seconds", "tables")
 
 

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal
 
-from penstock import BatchSpec, PlanningError, UsageError
+from penstock import BatchSpec, PlanningError, UsageError, batch_of_file, check_request
 from penstock_airflow.ends import End
-from penstock_airflow.options import ORIGIN, check, is_open, lists_as_lists, python_names
+from penstock_airflow.options import (
+    OPTIONS,
+    ORIGIN,
+    asked_for,
+    check,
+    is_open,
+    lists_as_lists,
+    python_names,
+)
 
 Tables = Sequence[str | Mapping[str, Any]]
 OnTableError = Literal["continue", "stop"]
+ON_TABLE_ERROR: OnTableError = "continue"
 
 
 def make_batch(
@@ -19,6 +29,8 @@ def make_batch(
     target: str,
     *,
     tables: Tables,
+    file: str | None = None,
+    environ: Mapping[str, str] | None = os.environ,
     exclude: Sequence[str] | str,
     target_schema: str | None,
     on_table_error: str,
@@ -28,25 +40,30 @@ def make_batch(
     """
     Parameters:
         source, target: URLs, with their secrets.
+        file: the tables are those of a file, of which `tables` selects some.
+        environ: where variables of the file are looked up; None: nowhere.
 
     Raises:
         UsageError: names the argument, and the table where it is one of its own.
     """
+    listed = _listed(tables) if tables or file is None else ()
     raw = {
         **lists_as_lists(options),
         "source": source,
         "target": target,
         "run_id": run_id,
-        "tables": [table for table in _listed(tables) if isinstance(table, str)],
+        "tables": [table for table in listed if isinstance(table, str)],
         "exclude": exclude if isinstance(exclude, str) else list(exclude),
         "target_schema": target_schema,
-        "on_table_error": on_table_error,
-        "table": [lists_as_lists(table) for table in tables if isinstance(table, Mapping)],
+        # What a call does not say, the file may.
+        "on_table_error": None if on_table_error == ON_TABLE_ERROR else on_table_error,
+        "table": [lists_as_lists(table) for table in listed if isinstance(table, Mapping)],
     }
+    given = {name: value for name, value in raw.items() if value not in (None, "", [])}
     with _without_sections(), python_names():
-        return BatchSpec.from_mapping(
-            {name: value for name, value in raw.items() if value not in (None, "", [])}, ORIGIN
-        )
+        if file is None:
+            return BatchSpec.from_mapping(given, ORIGIN)
+        return batch_of_file(file, given, environ)
 
 
 def check_batch(
@@ -69,6 +86,9 @@ def check_batch(
                 f"{end.side}: copying many tables needs a database; this URL leads to files, which "
                 "are one table: copy each table by itself, with its own URL"
             )
+    if others.get("file") is not None:
+        _check_file(source, target, tables=tables, options=options, **others)
+        return
     if is_open(tables):
         return
     named = [table for table in _listed(tables) if isinstance(table, Mapping)]
@@ -85,6 +105,73 @@ def check_batch(
         any(is_open(value) for table in named for value in table.values())
     ):
         make_batch(source.sample, target.sample, tables=tables, options=options, **others)
+
+
+def _check_file(
+    source: End, target: End, *, tables: Any, options: Mapping[str, Any], **others: Any
+) -> None:
+    """Without the environment: tasks have one of their own."""
+    if not is_open(tables) and any(isinstance(table, Mapping) for table in tables):
+        raise UsageError(
+            "tables: beside file, expected patterns that select among its tables; found a table's "
+            "arguments: give it a section in the file"
+        )
+    known = {name: value for name, value in options.items() if not is_open(value)}
+    fixed = {name: value for name, value in others.items() if not is_open(value)}
+    asked = {"exclude": (), "target_schema": None, **fixed}
+    batch = make_batch(
+        source.sample, target.sample, tables=(), options=known, environ=None, **asked
+    )
+    with python_names():
+        for spec in batch.named_tables():
+            try:
+                check_request(spec)
+            except (PlanningError, UsageError) as error:
+                raise type(error)(f"{spec.source_name}: {error.message}") from None
+
+
+def tables_of_file(
+    file: str, ends: Mapping[str, Any], options: Mapping[str, Any]
+) -> list[dict[str, Any]]:
+    """The arguments of `copy_tables` for each table of a file.
+
+    Parameters:
+        ends: as `ends_of_file` returns them.
+        options: override what the file says for all tables.
+
+    Raises:
+        UsageError: the file is wrong, or names no table: only the source knows what patterns match.
+    """
+    stand_ins = {"source": "env:SOURCE", "target": "env:TARGET"}
+    with python_names():
+        batch = batch_of_file(file, {**lists_as_lists(options), **stand_ins})
+        named = batch.named_tables()
+        if not named:
+            raise UsageError(
+                f"{file}: a task for each table needs sections that name tables, since only the "
+                "source knows what patterns match; CopyAllOperator takes patterns"
+            )
+    given = [{name: getattr(spec, name) for name in OPTIONS} for spec in named]
+    return [{**asked_for(each), **ends} for each in given]
+
+
+def ends_of_file(file: str, ends: Mapping[str, Any]) -> dict[str, Any]:
+    """The ends among the arguments of a call; one that it does not say is the file's.
+
+    Raises:
+        UsageError: the file cannot be read, or is wrong.
+    """
+    given = {
+        end: f"env:{end.upper()}"
+        for end in ("source", "target")
+        if ends.get(end) is not None or ends.get(f"{end}_conn_id") is not None
+    }
+    with python_names():
+        batch = batch_of_file(file, given, None)
+    return {
+        **ends,
+        **{end: getattr(batch, end) for end in ("source", "target") if end not in given},
+    }
 
 
 def _listed(tables: Any) -> Tables:

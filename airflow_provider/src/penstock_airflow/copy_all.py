@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -9,11 +10,26 @@ from typing import Any
 from airflow.providers.common.compat.sdk import AirflowException
 
 import penstock
-from penstock import BatchFinished, PenstockError, RunStatus, as_arguments, report_text
+from penstock import (
+    BatchFinished,
+    BatchSpec,
+    PenstockError,
+    RunStatus,
+    as_arguments,
+    batch_of_file,
+    report_text,
+)
 from penstock_airflow import option_kinds as kinds
 from penstock_airflow.assets import alias_of, emit_all
 from penstock_airflow.base import PenstockOperator, as_airflow
-from penstock_airflow.batch_options import OnTableError, Tables, check_batch, make_batch
+from penstock_airflow.batch_options import (
+    ON_TABLE_ERROR,
+    OnTableError,
+    Tables,
+    check_batch,
+    ends_of_file,
+    make_batch,
+)
 from penstock_airflow.ends import ARGUMENTS, ends_of
 from penstock_airflow.identity import (
     NAME_LENGTH_OF_BATCH,
@@ -38,6 +54,8 @@ from penstock_airflow.options import (
     asked_for,
     asks_for_interval,
     check_interval,
+    is_open,
+    lists_as_lists,
     options_of,
 )
 from penstock_airflow.results import batch_summary_of
@@ -53,7 +71,11 @@ class CopyAllOperator(LineageMixin, PenstockOperator):
 
     Parameters:
         tables: patterns such as `public.*`, or for a table with options of its own its arguments,
-            such as `{"table": "public.orders", "mode": "upsert"}`.
+            such as `{"table": "public.orders", "mode": "upsert"}`. With `file`, patterns that
+            select among the tables of the file; by default all.
+        file: the path of a file of many tables, `penstock.toml`, which is read when the DAG is
+            parsed and when the task runs. Its source and target hold where the call names none;
+            other arguments override what the file says for all tables, and no section.
         exclude: patterns of tables to leave out.
         target_schema: where the tables go, instead of the schema they come from.
         on_table_error: after a table has failed: `continue` with the others, or `stop`.
@@ -80,10 +102,11 @@ class CopyAllOperator(LineageMixin, PenstockOperator):
     def __init__(
         self,
         *,
-        tables: Tables | kinds.Returned,
+        tables: Tables | kinds.Returned = (),
+        file: str | os.PathLike[str] | None = None,
         exclude: Sequence[str] | str = (),
         target_schema: str | None = None,
-        on_table_error: OnTableError = "continue",
+        on_table_error: OnTableError = ON_TABLE_ERROR,
         recopy: bool | None = None,
         outlet: Any = None,
         # ends and options but table, target_table, query: scripts/option_arguments.py
@@ -96,6 +119,9 @@ class CopyAllOperator(LineageMixin, PenstockOperator):
         descendants: kinds.Descendants | kinds.Text | None = None,
         where: kinds.Text | None = None,
         columns: kinds.Names | None = None,
+        exclude_columns: kinds.Names | None = None,
+        set: kinds.Names | None = None,
+        mask: kinds.Names | None = None,
         map: kinds.Map | kinds.Text = "name",
         strategy: kinds.Strategy | kinds.Text = "auto",
         key: kinds.Text | None = None,
@@ -109,7 +135,10 @@ class CopyAllOperator(LineageMixin, PenstockOperator):
         max_lag: float | kinds.Text | None = None,
         mode: kinds.Mode | kinds.Text = "append",
         conflict_columns: kinds.Names | None = None,
-        incremental: kinds.Incremental | kinds.Text | None = None,
+        incremental: kinds.Text | None = None,
+        lookback: kinds.Text | None = None,
+        null_cursor: kinds.NullCursor | kinds.Text = "refuse",
+        max_ahead: float | kinds.Text = 86400.0,
         atomic: kinds.Atomic | kinds.Text | None = None,
         atomic_limit: kinds.Text | None = None,
         above_atomic_limit: kinds.AboveAtomicLimit | kinds.Text = "swap",
@@ -117,6 +146,7 @@ class CopyAllOperator(LineageMixin, PenstockOperator):
         max_deletes: kinds.Text = "30%,1000",
         full_every: float | kinds.Text | None = None,
         on_target_changed: kinds.OnTargetChanged | kinds.Text = "full",
+        on_drift: kinds.Text = "fail",
         watermark: kinds.Text | None = None,
         schema_only: bool | kinds.Returned = False,
         data_only: bool | kinds.Returned = False,
@@ -150,7 +180,10 @@ class CopyAllOperator(LineageMixin, PenstockOperator):
         **kwargs: Any,
     ) -> None:
         options, ends = asked_for(options_of(locals())), ends_of(locals())
+        if file is not None:
+            ends = ends_of_file(os.fspath(file), ends)
         super().__init__(**ends, control_schema=control_schema, **kwargs)
+        self.file = None if file is None else os.fspath(file)
         self.tables: Any = tables
         self.exclude = exclude
         self.target_schema = target_schema
@@ -158,6 +191,8 @@ class CopyAllOperator(LineageMixin, PenstockOperator):
         self.recopy = recopy
         self.options = options
         check_batch(self._source, self._target, **self._asked())
+        if self.file is not None:
+            self.control_schema = self._in_file().control_schema
         self._of_interval = asks_for_interval(options)
         self.outlet = alias_of(self._target, target_schema) if outlet is None else outlet
         self.outlets = [*self.outlets, self.outlet]
@@ -166,16 +201,28 @@ class CopyAllOperator(LineageMixin, PenstockOperator):
     def _asked(self) -> dict[str, Any]:
         return {
             "tables": self.tables,
+            "file": self.file,
             "exclude": self.exclude,
             "target_schema": self.target_schema,
             "on_table_error": self.on_table_error,
             "options": self.options,
         }
 
-    def _modes(self) -> set[str]:
-        usual = self.options.get("mode", "append")
+    def _in_file(self) -> BatchSpec:
+        """The tables of the file, without its variables."""
+        options = {name: value for name, value in self.options.items() if not is_open(value)}
+        ends = {"source": "env:SOURCE", "target": "env:TARGET"}
+        return batch_of_file(str(self.file), {**lists_as_lists(options), **ends}, None)
+
+    def _options_of_tables(self) -> list[Mapping[str, Any]]:
+        """The options of tables, as far as they are known before the source is asked."""
+        if self.file is not None:
+            return self._in_file().kinds_of_tables()
         named = [table for table in self.tables if isinstance(table, Mapping)]
-        return {usual, *(str(table.get("mode", usual)) for table in named)}
+        return [self.options, *({**self.options, **own} for own in named)]
+
+    def _modes(self) -> set[str]:
+        return {str(options.get("mode", "append")) for options in self._options_of_tables()}
 
     def _copies(self) -> list[CopyFacts]:
         # Which tables there are is not known before the source was asked.
@@ -204,8 +251,7 @@ class CopyAllOperator(LineageMixin, PenstockOperator):
     def _overtaken_tables(self, target: str) -> list[RunStatus]:
         """The runs that were overtaken by other nights. What else has failed is tried again with
         them: where all tables are merged together, it may have failed because of them."""
-        named = [table for table in self.tables if isinstance(table, Mapping)]
-        if not any(may_be_overtaken({**self.options, **own}) for own in ({}, *named)):
+        if not any(map(may_be_overtaken, self._options_of_tables())):
             return []
         found = [self._overtaken(run_id, target) for run_id in self._failed]
         return [status for status in found if status is not None]

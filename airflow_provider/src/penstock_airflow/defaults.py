@@ -16,7 +16,7 @@ from penstock_airflow.options import OPTIONS
 P = ParamSpec("P")
 R = TypeVar("R")
 # What only a call can say.
-_NEVER = ("group_id", "tables")
+_NEVER = ("group_id", "tables", "file")
 
 
 def takes_default_args(function: Callable[P, R]) -> Callable[P, R]:

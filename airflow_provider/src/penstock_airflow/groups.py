@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal, get_args
 
@@ -10,12 +11,13 @@ from airflow.providers.common.compat.sdk import TaskGroup
 from penstock import MODES, STRATEGIES, UsageError
 from penstock_airflow import option_kinds as kinds
 from penstock_airflow.assets import alias_of
+from penstock_airflow.batch_options import ends_of_file, tables_of_file
 from penstock_airflow.copy_partition import AWAIT_SNAPSHOT, CopyPartitionOperator
 from penstock_airflow.copy_table_operator import CopyTableOperator
 from penstock_airflow.defaults import takes_default_args
 from penstock_airflow.ends import TARGET_ARGUMENTS, End, ends_of
 from penstock_airflow.hold import HoldSnapshotOperator, ReleaseSnapshotOperator
-from penstock_airflow.options import naming_table, options_of
+from penstock_airflow.options import asked_for, naming_table, options_of
 from penstock_airflow.plan import PlanCopyOperator
 from penstock_airflow.prepare import PrepareCopyOperator
 from penstock_airflow.verify import VerifyCopyOperator
@@ -51,6 +53,9 @@ def copy_table(
     descendants: kinds.Descendants | kinds.Text | None = None,
     where: kinds.Text | None = None,
     columns: kinds.Names | None = None,
+    exclude_columns: kinds.Names | None = None,
+    set: kinds.Names | None = None,
+    mask: kinds.Names | None = None,
     map: kinds.Map | kinds.Text = "name",
     strategy: kinds.Strategy | kinds.Text = "auto",
     key: kinds.Text | None = None,
@@ -64,7 +69,10 @@ def copy_table(
     max_lag: float | kinds.Text | None = None,
     mode: kinds.Mode | kinds.Text = "append",
     conflict_columns: kinds.Names | None = None,
-    incremental: kinds.Incremental | kinds.Text | None = None,
+    incremental: kinds.Text | None = None,
+    lookback: kinds.Text | None = None,
+    null_cursor: kinds.NullCursor | kinds.Text = "refuse",
+    max_ahead: float | kinds.Text = 86400.0,
     atomic: kinds.Atomic | kinds.Text | None = None,
     atomic_limit: kinds.Text | None = None,
     above_atomic_limit: kinds.AboveAtomicLimit | kinds.Text = "swap",
@@ -72,6 +80,7 @@ def copy_table(
     max_deletes: kinds.Text = "30%,1000",
     full_every: float | kinds.Text | None = None,
     on_target_changed: kinds.OnTargetChanged | kinds.Text = "full",
+    on_drift: kinds.Text = "fail",
     watermark: kinds.Text | None = None,
     data_only: bool | kinds.Returned = False,
     indexes: kinds.Indexes | kinds.Text = "keep",
@@ -265,8 +274,9 @@ def _default_snapshot(options: Mapping[str, Any]) -> str:
 
 @takes_default_args
 def copy_tables(
-    tables: Iterable[str | Mapping[str, Any]],
+    tables: Iterable[str | Mapping[str, Any]] = (),
     *,
+    file: str | os.PathLike[str] | None = None,
     mapped: bool = False,
     partitions_per_task: int = 1,
     recopy: bool | None = None,
@@ -284,6 +294,9 @@ def copy_tables(
     descendants: kinds.Descendants | kinds.Text | None = None,
     where: kinds.Text | None = None,
     columns: kinds.Names | None = None,
+    exclude_columns: kinds.Names | None = None,
+    set: kinds.Names | None = None,
+    mask: kinds.Names | None = None,
     map: kinds.Map | kinds.Text = "name",
     strategy: kinds.Strategy | kinds.Text = "auto",
     key: kinds.Text | None = None,
@@ -297,7 +310,10 @@ def copy_tables(
     max_lag: float | kinds.Text | None = None,
     mode: kinds.Mode | kinds.Text = "append",
     conflict_columns: kinds.Names | None = None,
-    incremental: kinds.Incremental | kinds.Text | None = None,
+    incremental: kinds.Text | None = None,
+    lookback: kinds.Text | None = None,
+    null_cursor: kinds.NullCursor | kinds.Text = "refuse",
+    max_ahead: float | kinds.Text = 86400.0,
     atomic: kinds.Atomic | kinds.Text | None = None,
     atomic_limit: kinds.Text | None = None,
     above_atomic_limit: kinds.AboveAtomicLimit | kinds.Text = "swap",
@@ -305,6 +321,7 @@ def copy_tables(
     max_deletes: kinds.Text = "30%,1000",
     full_every: float | kinds.Text | None = None,
     on_target_changed: kinds.OnTargetChanged | kinds.Text = "full",
+    on_drift: kinds.Text = "fail",
     watermark: kinds.Text | None = None,
     data_only: bool | kinds.Returned = False,
     indexes: kinds.Indexes | kinds.Text = "keep",
@@ -344,6 +361,9 @@ def copy_tables(
     Parameters:
         tables: the name of each, or its arguments for `copy_table`; `group_id` names the single
             task.
+        file: instead, the path of a file of many tables, `penstock.toml`: a task for each table
+            that a section names. Its source and target hold where the call names none; options
+            of the call override what it says for all tables.
         mapped: whether tables get a group (`copy_table`); a table's own `mapped` overrides it.
         degree: of a group as in `copy_table`; of a single task its streams.
         others: as in `copy_table`, for all; a table's own override them.
@@ -351,8 +371,14 @@ def copy_tables(
     Raises:
         UsageError: arguments that are wrong, or do not go together.
     """
-    common = {**options_of(locals()), **ends_of(locals()), **of_tasks}
-    common |= {"recopy": recopy, "outlet": outlet}
+    options, ends = options_of(locals()), ends_of(locals())
+    if file is not None:
+        if tables:
+            raise UsageError("tables, file: expected one of them, found both")
+        ends = ends_of_file(os.fspath(file), ends)
+        asked = {name: value for name, value in asked_for(options).items() if name != "degree"}
+        tables = tables_of_file(os.fspath(file), ends, asked)
+    common = {**options, **ends, **of_tasks, "recopy": recopy, "outlet": outlet}
     of_groups = {
         "partitions_per_task": partitions_per_task,
         "snapshot_holder": snapshot_holder,

@@ -136,6 +136,8 @@ def _inputs(source: Place, copied: CopiedTable, of_query: QueryColumns) -> list[
     table = copied.spec.get("table")
     if table or (source.located and not copied.spec.get("query")):
         columns = [] if copied.status is None else copied.status.run.plan.columns
+        # The source has none of those.
+        columns = [each for each in columns if each.name not in _computed(copied)]
         facets: dict[str, Any] = {
             "schema": _schema((column.name, column.type) for column in columns)
         }
@@ -170,6 +172,12 @@ def _outputs(
     ]
 
 
+def _computed(copied: CopiedTable) -> Collection[str]:
+    """The columns that an expression computes."""
+    rules = copied.spec.get("set") or ()
+    return {rule.partition("=")[0].strip().strip('"') for rule in rules}
+
+
 def _dataset(place: Place, table: str | None, option: str) -> str:
     return place.dataset(TableRef.parse(table, option) if table else TableRef("", ""))
 
@@ -198,10 +206,13 @@ def _column_lineage(
     table = copied.spec.get("table")
     of_table = table or (source.located and not copied.spec.get("query"))
     found: dict[str, Any] = {}
+    computed = _computed(copied)
     for pair in status.run.plan.pairs:
+        if pair.source in computed:
+            continue  # an expression may read any
         if of_table:
             origins: Iterable[tuple[str, str]] = [(_dataset(source, table, "table"), pair.source)]
-            kind = "DIRECT" if pair.cast else "IDENTITY"
+            kind = "MASKED" if pair.expression else "DIRECT" if pair.cast else "IDENTITY"
         else:
             origins, kind = of_query.columns.get(pair.source, ()), "DIRECT"
         fields = [InputField(source.namespace, dataset, column) for dataset, column in origins]

@@ -49,7 +49,10 @@ Mode = Literal[
     "swap",
     "attach",
 ]
-Incremental = Literal["xmin"]
+NullCursor = Literal[
+    "refuse",
+    "include",
+]
 Atomic = Literal[
     "table",
     "batch",

@@ -94,6 +94,9 @@ def _night(night: NightStatus) -> dict[str, Any]:
         # Empty where all rows were read, for the reason that `full` has.
         "since": night.since,
         "full": night.full,
+        # By a column: the condition of the rows that were read, and why it may miss some.
+        "lower": night.lower,
+        "unproven": night.unproven,
         "read": left.read,
         "inserted": left.inserted,
         "updated": left.updated,

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from penstock.backends.api.connection_fields import ConnectionFields
     from penstock.backends.api.registry import connection_types, url_of_connection
     from penstock.errors import (
+        Drifted,
         Interrupted,
         MissingTarget,
         NoHolder,
@@ -81,6 +82,7 @@ if TYPE_CHECKING:
     from penstock.run.reports import report
     from penstock.run.snapshot_holder import hold, release, require_snapshot
     from penstock.run.table_requests import TableRequest
+    from penstock.run.tables_file import batch_of_file
     from penstock.run.watermarks import (
         reset_watermark,
         set_watermark,
@@ -120,6 +122,7 @@ __all__ = [
     "ConnectionFields",
     "CopySpec",
     "Crossing",
+    "Drifted",
     "Event",
     "Extent",
     "Finished",
@@ -165,6 +168,7 @@ __all__ = [
     "Watermark",
     "Whole",
     "as_arguments",
+    "batch_of_file",
     "batch_runs",
     "check_request",
     "combined_report",
@@ -271,6 +275,7 @@ _HOMES = {
     "run.batch": ("copy_all", "copy_tables", "resume_all"),
     "run.listing": ("RunEntry", "batch_runs", "runs"),
     "run.table_requests": ("TableRequest",),
+    "run.tables_file": ("batch_of_file",),
     "run.watermarks": (
         "reset_watermark",
         "set_watermark",

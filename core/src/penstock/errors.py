@@ -6,7 +6,8 @@
     |-- PermanentError      trying again cannot help (exit 65)
     |   |-- Unreadable      stored or sent data is not what Penstock wrote
     |   |-- PlanningError   the plan cannot be made: nothing was changed
-    |   |   `-- MissingTarget   the target's table is not there
+    |   |   |-- MissingTarget   the target's table is not there
+    |   |   `-- Drifted     the columns of both sides have parted (exit 76)
     |   |-- SnapshotLost    the run's view of the source is gone
     |   |-- LoadLost        a crash of the target has emptied an unlogged table
     |   |-- TargetChanged   the target's table is not the one that the run loaded
@@ -23,8 +24,8 @@
     |   `-- RunFailedTransiently
     `-- Interrupted         cancelled by a signal (exit 130)
 
-Exit codes are those of sysexits.h (64 EX_USAGE, 65 EX_DATAERR, 70 EX_SOFTWARE, 75 EX_TEMPFAIL);
-130 is the shell's 128 + SIGINT.
+Exit codes are those of sysexits.h (64 EX_USAGE, 65 EX_DATAERR, 70 EX_SOFTWARE, 75 EX_TEMPFAIL,
+76 EX_PROTOCOL); 130 is the shell's 128 + SIGINT.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ EXIT_USAGE = 64
 EXIT_PERMANENT = 65
 EXIT_BUG = 70
 EXIT_TRANSIENT = 75
+EXIT_DRIFT = 76
 EXIT_INTERRUPTED = 130
 
 
@@ -106,6 +108,13 @@ class MissingTarget(PlanningError):
 
     plan: Any = None
     """How the source would be cut, where `plan` was asked: a `PartitionPlan`."""
+
+
+class Drifted(PlanningError):
+    """The columns of the source and of the target's table have parted, and `--on-drift` does not
+    say what to do about all of it. Nothing was changed."""
+
+    exit_code = EXIT_DRIFT
 
 
 class SnapshotLost(PermanentError):

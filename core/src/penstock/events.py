@@ -224,6 +224,8 @@ class Merged(Event):
     """The moment of the night before; empty where all rows were read."""
     full: str = ""
     """Why all rows were read."""
+    unproven: str = ""
+    """By a column: why nights may miss rows; empty where they miss none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,15 +26,17 @@ from importlib.metadata import version
 
 from dagster_shared.libraries import DagsterLibraryRegistry
 
-from dagster_penstock.component import CopyTablesComponent
+from dagster_penstock.component import CopyFileComponent, CopyTablesComponent
 from dagster_penstock.decorator import penstock_assets, source_assets
 from dagster_penstock.partitions import Ranges, ranges
 from dagster_penstock.resource import PenstockResource
+from dagster_penstock.tables_file import specs_of_file
 from dagster_penstock.translator import CopiedTable, PenstockTranslator
 from penstock import CopySpec
 
 __all__ = [
     "CopiedTable",
+    "CopyFileComponent",
     "CopySpec",
     "CopyTablesComponent",
     "PenstockResource",
@@ -43,6 +45,7 @@ __all__ = [
     "penstock_assets",
     "ranges",
     "source_assets",
+    "specs_of_file",
 ]
 
 DagsterLibraryRegistry.register(

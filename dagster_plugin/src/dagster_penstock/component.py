@@ -1,4 +1,4 @@
-"""`CopyTablesComponent`: copies of tables, defined in `defs.yaml`."""
+"""Components: copies of tables, defined in `defs.yaml`, or in a file of many tables beside it."""
 
 # No `from __future__ import annotations`: Dagster inspects the types of a step's parameters.
 import re
@@ -27,7 +27,9 @@ from dagster_penstock.naming import source_ref, target_ref
 from dagster_penstock.resource import PenstockResource
 from dagster_penstock.scaffolding import CopyTablesScaffolder
 from dagster_penstock.table_copy import Copied
+from dagster_penstock.tables_file import specs_of_file
 from dagster_penstock.translator import CopiedTable, PenstockTranslator
+from penstock import CopySpec
 
 
 def _variables(table: CopiedTable) -> Mapping[str, Any]:
@@ -38,8 +40,88 @@ def _variables(table: CopiedTable) -> Mapping[str, Any]:
 _Connection = Annotated[str, pydantic.BeforeValidator(reference)]
 
 
+class _CopiesComponent(dg.Component, dg.Model, dg.Resolvable):
+    """A step that copies tables, each of which is an asset."""
+
+    # Errors leave out the rest of the input: a URL may hold a password.
+    model_config = pydantic.ConfigDict(arbitrary_types_allowed=True, hide_input_in_errors=True)
+
+    blocking: Annotated[
+        bool,
+        dg.Resolver.default(
+            description="A failed check keeps downstream assets from running.",
+        ),
+    ] = False
+    op: Annotated[
+        OpSpec | None,
+        dg.Resolver.default(
+            description="The step: its name, tags, pool and backfill policy.",
+            examples=[{"pool": "warehouse", "backfill_policy": {"type": "multi_run"}}],
+        ),
+    ] = None
+    translation: Annotated[
+        Annotated[TranslationFn[CopiedTable], TranslationFnResolver[CopiedTable](_variables)]
+        | None,
+        dg.Resolver.default(
+            description="Attributes of the assets: keys, groups, owners and so on. Templates may"
+            " use `target` and `source`, such as `{{ target.schema }}` and `{{ source.name }}`,"
+            " `table`, the argument of get_asset_spec, and `spec`, the default asset.",
+            examples=[{"key": "warehouse/{{ target.name }}", "group_name": "warehouse"}],
+        ),
+    ] = None
+
+    def get_asset_spec(self, table: CopiedTable) -> dg.AssetSpec:
+        """The asset of a table, before `translation`. Override it for what templates cannot do."""
+        return PenstockTranslator().get_asset_spec(table)
+
+    def execute(
+        self, context: dg.AssetExecutionContext, penstock: PenstockResource
+    ) -> Iterator[Copied]:
+        """The step. Override it to do more before or after the copies."""
+        yield from penstock.copy(context)
+
+    def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
+        """
+        Raises:
+            DagsterInvalidDefinitionError: a table cannot be copied as requested.
+        """
+        place = context.component_path.get_relative_key(context.defs_module_path)
+        specs, partitions_def = self._copies(context, place)
+        if self.blocking and all(spec.verify == "none" for spec in specs):
+            raise dg.DagsterInvalidDefinitionError(
+                f"{place}: blocking needs a check: set verify to counts or checksums"
+            )
+        op = self.op or OpSpec()
+
+        @penstock_assets(
+            specs=specs,
+            partitions_def=partitions_def,
+            backfill_policy=op.backfill_policy,
+            name=op.name or _step_name(place),
+            translator=_Translator(self),
+            blocking=self.blocking,
+            pool=op.pool,
+            op_tags=op.tags,
+            description=op.description,
+        )
+        def copies(context: dg.AssetExecutionContext) -> Iterator[Copied]:
+            yield from self.execute(context, PenstockResource())
+
+        return dg.Definitions(assets=[copies])
+
+    def _copies(
+        self, context: dg.ComponentLoadContext, place: str
+    ) -> tuple[Sequence[CopySpec], dg.PartitionsDefinition | None]:
+        """What is copied, and by which partitions.
+
+        Parameters:
+            place: where the component is written, for errors.
+        """
+        raise NotImplementedError
+
+
 @dg.scaffold_with(CopyTablesScaffolder)
-class CopyTablesComponent(dg.Component, dg.Model, dg.Resolvable):
+class CopyTablesComponent(_CopiesComponent):
     """Copies big tables between databases in parallel, each partition exactly once.
 
     Every table is an asset, with a check if `verify` asks for one. One step copies the tables of a
@@ -47,9 +129,6 @@ class CopyTablesComponent(dg.Component, dg.Model, dg.Resolvable):
 
     To get started: `dg scaffold defs dagster_penstock.CopyTablesComponent copies`
     """
-
-    # Errors leave out the rest of the input: a URL may hold a password.
-    model_config = pydantic.ConfigDict(arbitrary_types_allowed=True, hide_input_in_errors=True)
 
     source: Annotated[
         _Connection,
@@ -104,73 +183,67 @@ class CopyTablesComponent(dg.Component, dg.Model, dg.Resolvable):
             examples=[{"type": "daily", "start_date": "1992-01-01", "timezone": "Europe/Berlin"}],
         ),
     ] = None
-    blocking: Annotated[
-        bool,
-        dg.Resolver.default(
-            description="A failed check keeps downstream assets from running.",
-        ),
-    ] = False
-    op: Annotated[
-        OpSpec | None,
-        dg.Resolver.default(
-            description="The step: its name, tags, pool and backfill policy.",
-            examples=[{"pool": "warehouse", "backfill_policy": {"type": "multi_run"}}],
-        ),
-    ] = None
-    translation: Annotated[
-        Annotated[TranslationFn[CopiedTable], TranslationFnResolver[CopiedTable](_variables)]
-        | None,
-        dg.Resolver.default(
-            description="Attributes of the assets: keys, groups, owners and so on. Templates may"
-            " use `target` and `source`, such as `{{ target.schema }}` and `{{ source.name }}`,"
-            " `table`, the argument of get_asset_spec, and `spec`, the default asset.",
-            examples=[{"key": "warehouse/{{ target.name }}", "group_name": "warehouse"}],
-        ),
-    ] = None
 
     @classmethod
     def model(cls) -> type[pydantic.BaseModel]:
         """The schema of `attributes`, with errors that name the option and its line."""
         return _with_templates(super().model())
 
-    def get_asset_spec(self, table: CopiedTable) -> dg.AssetSpec:
-        """The asset of a table, before `translation`. Override it for what templates cannot do."""
-        return PenstockTranslator().get_asset_spec(table)
-
-    def execute(
-        self, context: dg.AssetExecutionContext, penstock: PenstockResource
-    ) -> Iterator[Copied]:
-        """The step. Override it to do more before or after the copies."""
-        yield from penstock.copy(context)
-
-    def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
-        """
-        Raises:
-            DagsterInvalidDefinitionError: a table cannot be copied as requested.
-        """
-        place = context.component_path.get_relative_key(context.defs_module_path)
+    def _copies(
+        self, context: dg.ComponentLoadContext, place: str
+    ) -> tuple[Sequence[CopySpec], dg.PartitionsDefinition | None]:
         specs = copy_specs(self.source, self.target, self.options, self.tables, place)
-        if self.blocking and all(spec.verify == "none" for spec in specs):
-            raise dg.DagsterInvalidDefinitionError(
-                f"{place}: blocking needs a check: set verify to counts or checksums"
-            )
-        op = self.op or OpSpec()
+        return specs, self.partitions
 
-        @penstock_assets(
-            specs=specs,
-            partitions_def=self.partitions,
-            backfill_policy=op.backfill_policy,
-            name=op.name or _step_name(place),
-            translator=_Translator(self),
-            blocking=self.blocking,
-            pool=op.pool,
-            op_tags=op.tags,
-            description=op.description,
-        )
-        def copies(context: dg.AssetExecutionContext) -> Iterator[Copied]:
-            yield from self.execute(context, PenstockResource())
 
-        return dg.Definitions(assets=[copies])
+class CopyFileComponent(_CopiesComponent):
+    """Copies the tables of a file, `penstock.toml`, each as its sections say.
+
+    Every table that a section names is an asset, with a check if `verify` asks for one. One step
+    copies them as of one moment.
+    """
+
+    file: Annotated[
+        str,
+        dg.Resolver.default(
+            description="The file: its path from the folder of this one.",
+            examples=["penstock.toml"],
+        ),
+    ] = "penstock.toml"
+    tables: Annotated[
+        Sequence[str],
+        dg.Resolver.default(
+            description="Names of more tables, which sections of the file match by patterns.",
+            examples=[["public.log_visits"]],
+        ),
+    ] = ()
+    source: Annotated[
+        _Connection | None,
+        dg.Resolver(
+            resolve_connection,
+            model_field_type=str | None,
+            inject_before_resolve=False,
+            description="Where rows come from, instead of what the file says.",
+            examples=["{{ env.PG_SRC }}", "env:PG_SRC"],
+        ),
+    ] = pydantic.Field(default=None, repr=False)
+    target: Annotated[
+        _Connection | None,
+        dg.Resolver(
+            resolve_connection,
+            model_field_type=str | None,
+            inject_before_resolve=False,
+            description="Where rows go, instead of what the file says.",
+            examples=["{{ env.PG_DST }}", "env:PG_DST"],
+        ),
+    ] = pydantic.Field(default=None, repr=False)
+
+    def _copies(
+        self, context: dg.ComponentLoadContext, place: str
+    ) -> tuple[Sequence[CopySpec], dg.PartitionsDefinition | None]:
+        path = context.path if context.path.is_dir() else context.path.parent
+        ends = {"source": self.source, "target": self.target}
+        return specs_of_file(path / self.file, tables=self.tables, **ends), None
 
 
 def _step_name(place: str) -> str:
@@ -193,7 +266,7 @@ def _with_templates(model: type[pydantic.BaseModel]) -> type[pydantic.BaseModel]
 
 
 class _Translator(PenstockTranslator):
-    def __init__(self, component: CopyTablesComponent) -> None:
+    def __init__(self, component: _CopiesComponent) -> None:
         self._component = component
 
     def get_asset_spec(self, table: CopiedTable) -> dg.AssetSpec:

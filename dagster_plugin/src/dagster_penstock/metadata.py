@@ -134,6 +134,8 @@ def _night(night: NightStatus, left: Watermark) -> dict[str, Any]:
         "penstock/moment": left.moment,
         **({"penstock/since": night.since} if night.since else {}),
         **({"penstock/full": night.full} if night.full else {}),
+        **({"penstock/read": night.lower} if night.lower else {}),
+        **({"penstock/not_proven": night.unproven} if night.unproven else {}),
     }
 
 

@@ -191,7 +191,7 @@ def test_a_table_that_refuses_rows(
     before = rows(mysql_url, "SELECT count(*) FROM t")
     with setting(mysql_url, "local_infile", local_infile):
         copied = Copy(source, mysql_url)
-    assert copied.code == 65
+    assert copied.code == (76 if "no such column" in said else 65)
     assert re.search(said, copied.said), copied.said
     assert rows(mysql_url, "SELECT count(*) FROM t") == before
 

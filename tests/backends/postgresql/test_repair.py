@@ -239,3 +239,14 @@ def test_one_that_is_killed_is_resumed(shop: Pair) -> None:
     assert run_id, said
     assert main(["resume", run_id, *words]) == 0
     assert shop.target.rows(CONTENT) == shop.source.rows(CONTENT)
+
+
+def test_masked_columns(shop: Pair) -> None:
+    """A range is loaded with the masks of the run, and compared by them."""
+    load(shop, mask=("note=hash",), exclude_columns=("amount",))
+    before = shop.target.rows(CONTENT)
+    shop.target.run("UPDATE public.t SET note = 'plain' WHERE id IN (3, 700)")
+    found = planned(shop)
+    assert len(found.ranges) == 2
+    list(repair_run(found))
+    assert shop.target.rows(CONTENT) == before

@@ -12,6 +12,7 @@ from penstock import BatchSpec, CopySpec, copy, copy_all
 from penstock.events import BatchFinished, Finished
 from penstock.run import journals, pulses
 from penstock.run.snapshot import handle
+from penstock.run.survey import survey
 from penstock_testkit import DistantServer
 
 if TYPE_CHECKING:
@@ -174,3 +175,19 @@ def test_of_a_night(pair: Pair) -> None:
     assert each == [NIGHT_SOURCE, NIGHT_TARGET], (first, other)
     for number in range(many):
         pair.assert_same(f"public.n{number}")
+
+
+def test_a_survey_asks_about_all_tables_at_once(pair: Pair) -> None:
+    asked = []
+    for count in (1, 20):
+        pair.source.run(
+            *(
+                f"CREATE TABLE IF NOT EXISTS t{n} (id int PRIMARY KEY, at timestamptz, v text)"
+                for n in range(count)
+            )
+        )
+        with DistantServer(pair.source.url, 0) as source:
+            found = survey(source.url, tables=["public.*"])
+            asked.append(source.round_trips)
+        assert len(found.tables) == count
+    assert asked[0] == asked[1]

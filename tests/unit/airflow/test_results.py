@@ -140,6 +140,8 @@ def test_the_summary_of_a_night() -> None:
         "moment": "2026-01-02",
         "since": "2026-01-01",
         "full": "",
+        "lower": "",
+        "unproven": "",
         "read": 7,
         "inserted": 1,
         "updated": 2,

@@ -39,6 +39,7 @@ from penstock.planning.request import PlanRequest
 from penstock.planning.step import step
 from penstock.spec.degrees import Streams
 from penstock.spec.modes import MERGE, MODES, REPLACE_AT_END
+from penstock.spec.night_kinds import COLUMN, XMIN
 from penstock.spec.strategies import STRATEGIES
 
 ALL = (*MODES.values(), MERGE, REPLACE_AT_END)
@@ -47,6 +48,7 @@ SOURCE = SourceCapabilities(
     formats=("text", "binary"),
     strategies=tuple(STRATEGIES.values()),
     options=frozenset(SOURCE_OPTIONS),
+    nights=(XMIN, COLUMN),
 )
 TARGET = TargetCapabilities(
     system="Plain",

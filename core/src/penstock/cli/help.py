@@ -38,6 +38,7 @@ exit codes:
    65  a permanent error: trying again will not help; what is committed stays
    70  a bug in Penstock
    75  a transient error: penstock resume may help
+   76  columns have parted, and --on-drift does not allow for it
   130  interrupted; penstock resume continues
 """
 
@@ -134,20 +135,26 @@ examples:
   penstock copy-all --source env:SHOP --target env:DW --tables 'public.*' --mode recreate
   penstock copy-all --source env:SHOP --target env:DW --tables 'public.*' 'sales.*' \\
       --exclude 'public.tmp_*' --target-schema shop --mode truncate --degree 8
-  penstock copy-all plan.toml
+  penstock copy-all
+  penstock copy-all shop.toml --tables public.orders
 """
 
 BATCH_FILE = """\
-FILE has the same options for all tables, and sections for single ones:
+FILE has the tables, each with the options of its sections. Without FILE and
+without --source it is penstock.toml of the current folder; penstock init writes
+a first one.
   source = "env:SHOP"
-  target = "env:DW"
-  tables = ["public.*"]
-  exclude = ["public.tmp_*"]
-  mode = "truncate"
-  [[table]]
-  table = "public.orders"
-  strategy = "range"
-  key = "id"
+  target = "env:WAREHOUSE"
+  [defaults]
+  mode = "upsert"
+  incremental = "xmin"
+  [tables."public.*"]
+  [tables."public.log_*"]
+  mode = "append"
+  [tables."public.secrets"]
+  skip = true
+  The most exact section that has an option decides it: one that names the table,
+  then the longest pattern, then [defaults].
 """
 
 MANY_PROCESSES = """\

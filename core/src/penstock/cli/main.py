@@ -9,6 +9,7 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
+from penstock.cli.completion_command import add_completion
 from penstock.cli.copy_commands import (
     add_copy,
     add_copy_all,
@@ -18,6 +19,7 @@ from penstock.cli.copy_commands import (
 )
 from penstock.cli.entry import handle_signals
 from penstock.cli.help import CONNECTIONS, DESCRIPTION, EXAMPLES, EXIT_CODES
+from penstock.cli.init_command import add_init
 from penstock.cli.output import discard, flush_output, report_end, signals
 from penstock.cli.parser import Commands, Parser
 from penstock.cli.run_commands import add_report, add_resume, add_runs, add_status, add_verify
@@ -32,12 +34,12 @@ from penstock.workers import early_fork
 
 
 class _Version(argparse.Action):
-    """Looks the version up on demand: that is slow."""
+    """Looks versions up on demand: that is slow."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
-        from importlib.metadata import version  # noqa: PLC0415
+        from penstock.cli.installed_parts import version_lines  # noqa: PLC0415 - seldom
 
-        print(f"penstock {version('penstock')}")
+        print(*version_lines(), sep="\n")
         parser.exit()
 
 
@@ -48,6 +50,7 @@ _COMMANDS = {
     "create": add_create,
     "copy": add_copy,
     "copy-all": add_copy_all,
+    "init": add_init,
     "runs": add_runs,
     "status": add_status,
     "report": add_report,
@@ -58,6 +61,7 @@ _COMMANDS = {
     "verify": add_verify,
     "watermark": add_watermark,
     "control-ddl": add_control_ddl,
+    "completion": add_completion,
 }
 
 
@@ -73,7 +77,7 @@ def make_parser(command: str = "") -> argparse.ArgumentParser:
         epilog="\n".join((EXAMPLES, CONNECTIONS, EXIT_CODES)),
     )
     parser.add_argument(
-        "--version", action=_Version, nargs=0, help="show the version number and exit"
+        "--version", action=_Version, nargs=0, help="show the version and installed parts, and exit"
     )
     commands = Commands(parser)
     for add in (_COMMANDS[command],) if command in _COMMANDS else _COMMANDS.values():

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 from collections.abc import Collection, Mapping
 from dataclasses import MISSING, Field, fields
 from typing import Any
 
 from penstock.errors import UsageError
-from penstock.spec.batch_spec import ON_TABLE_ERROR, BatchSpec
+from penstock.spec.batch_spec import ON_TABLE_ERROR, TABLES_FILE, BatchSpec
 from penstock.spec.copy_spec import ATOMIC, CopySpec, resumed_options
+from penstock.spec.option_values import RULES
 from penstock.spec.references import redact
+from penstock.spec.toml_file import read_toml
 
 _OF_BATCH = ("target_schema", "on_table_error")
 # A batch's run id comes last, and a run's is another one.
@@ -28,6 +29,9 @@ _GROUPS: Mapping[str, tuple[str, ...]] = {
         "descendants",
         "where",
         "columns",
+        "exclude_columns",
+        "set",
+        "mask",
         "map",
     ),
     "how to cut it": (
@@ -45,6 +49,9 @@ _GROUPS: Mapping[str, tuple[str, ...]] = {
         "data_only",
         "conflict_columns",
         "incremental",
+        "lookback",
+        "null_cursor",
+        "max_ahead",
         "atomic",
         "atomic_limit",
         "above_atomic_limit",
@@ -52,6 +59,7 @@ _GROUPS: Mapping[str, tuple[str, ...]] = {
         "max_deletes",
         "full_every",
         "on_target_changed",
+        "on_drift",
         "watermark",
         "indexes",
         "sequences",
@@ -86,14 +94,6 @@ _GROUPS: Mapping[str, tuple[str, ...]] = {
 
 _CONNECTION = ("source", "target")
 
-UNQUOTED = (
-    "did the shell expand a pattern? Put patterns in quotes, as in --source './orders/*', or the "
-    "shell replaces them with the names of files"
-)
-
-_VARIABLE = re.compile(r"\$\$\{|\$\{([^}]*)\}|\$\{")
-_VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-
 
 def add_copy_options(parser: argparse.ArgumentParser, without: Collection[str] = ()) -> None:
     """Add the options of `CopySpec`, in groups. Only the given ones end up in the result.
@@ -119,23 +119,7 @@ def add_batch_options(parser: argparse.ArgumentParser) -> None:
     known = {item.name: item for item in fields(CopySpec)}
     for name in _CONNECTION:
         _add(group, known.pop(name))
-    patterns: dict[str, Any] = {
-        "nargs": "+",
-        "action": "extend",
-        "metavar": "PATTERN",
-        "default": argparse.SUPPRESS,
-    }
-    group.add_argument(
-        "--tables",
-        help="tables such as 'public.*' or 'sales.order_?'; a pattern without a dot matches names "
-        "in the source's search path",
-        **patterns,
-    )
-    group.add_argument(
-        "--exclude",
-        help="tables to leave out; a pattern without a dot matches names in any schema",
-        **patterns,
-    )
+    add_patterns(group)
     group.add_argument(
         "--target-schema",
         metavar="NAME",
@@ -155,6 +139,27 @@ def add_batch_options(parser: argparse.ArgumentParser) -> None:
         for name in names:
             if name in known:
                 _add(group, known[name])
+
+
+def add_patterns(group: Any) -> None:
+    """Add ``--tables`` and ``--exclude``."""
+    patterns: dict[str, Any] = {
+        "nargs": "+",
+        "action": "extend",
+        "metavar": "PATTERN",
+        "default": argparse.SUPPRESS,
+    }
+    group.add_argument(
+        "--tables",
+        help="tables such as 'public.*' or 'sales.order_?'; a pattern without a dot matches names "
+        "in the source's search path",
+        **patterns,
+    )
+    group.add_argument(
+        "--exclude",
+        help="tables to leave out; a pattern without a dot matches names in any schema",
+        **patterns,
+    )
 
 
 def add_resume_options(parser: argparse.ArgumentParser) -> None:
@@ -224,6 +229,8 @@ def _add(
             settings |= {"nargs": "?", "const": ATOMIC[0]}
     else:
         settings["metavar"] = item.metadata["metavar"] or None
+        if item.name in RULES:
+            settings["action"] = "append"
     group.add_argument("--" + item.name.replace("_", "-"), **settings)
 
 
@@ -237,7 +244,7 @@ def read_spec(arguments: argparse.Namespace, environ: Mapping[str, str] = os.env
         UsageError: the file cannot be read, or an option is unknown, missing or wrong.
     """
     options, origin = _from_file(arguments, environ)
-    if "tables" in options or isinstance(options.get("table"), list):
+    if options.keys() & {"tables", "defaults"} or isinstance(options.get("table"), list):
         many = "plan-all" if arguments.command == "plan" else "copy-all"
         raise UsageError(f"{origin}: describes many tables: use penstock {many}")
     explicit = _explicit_options(arguments)
@@ -253,15 +260,22 @@ def read_spec(arguments: argparse.Namespace, environ: Mapping[str, str] = os.env
 def read_batch(arguments: argparse.Namespace, environ: Mapping[str, str] = os.environ) -> BatchSpec:
     """The batch from a TOML file, if one is given, and the command line.
 
+    Without both a file and a source, `TABLES_FILE` of the current folder is read.
+
     Raises:
         UsageError: the file cannot be read, or an option is unknown, missing or wrong.
     """
-    options, origin = _from_file(arguments, environ)
-    options.update(_explicit_options(arguments))
+    explicit = _explicit_options(arguments)
     for name in ("tables", "exclude", *_OF_BATCH):
         if hasattr(arguments, name):
-            options[name] = getattr(arguments, name)
-    return BatchSpec.from_mapping(options, origin)
+            explicit[name] = getattr(arguments, name)
+    if arguments.file is None and "source" not in explicit and os.path.exists(TABLES_FILE):
+        arguments.file = TABLES_FILE
+    if arguments.file is None:
+        return BatchSpec.from_mapping(explicit, f"penstock {arguments.command}")
+    from penstock.run.tables_file import batch_of_file  # noqa: PLC0415 - it needs the backends
+
+    return batch_of_file(arguments.file, explicit, environ)
 
 
 def _from_file(
@@ -302,6 +316,8 @@ def batch_words(arguments: argparse.Namespace) -> list[str]:
         flag = "--" + name.replace("_", "-")
         if name in ("source", "target"):
             words += [flag, redact(value)]
+        elif name in RULES:
+            words += [word for rule in value for word in (flag, rule)]
         elif isinstance(value, list):
             words += [flag, *value]
         elif name in _OF_BATCH or (name in _COPY_OPTIONS and not isinstance(value, bool)):
@@ -317,60 +333,3 @@ def _explicit_options(arguments: argparse.Namespace) -> dict[str, Any]:
         for item in fields(CopySpec)
         if hasattr(arguments, item.name)
     }
-
-
-def read_toml(path: str, environ: Mapping[str, str]) -> dict[str, Any]:
-    """Options from a TOML file: flat keys, with ``-`` or ``_``; ``${NAME}`` from the environment.
-
-    Raises:
-        UsageError: the file is missing or malformed, a key occurs in both spellings, or a
-            variable is not set.
-    """
-    import tomllib  # noqa: PLC0415 - seldom
-
-    try:
-        with open(path, "rb") as file:
-            raw = tomllib.load(file)
-    except OSError as error:
-        raise UsageError(
-            f"{path}: expected a TOML file with options, found: {error.strerror}{_unquoted(path)}"
-        ) from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path}: not valid TOML: {error}{_unquoted(path)}") from error
-    options: dict[str, Any] = {}
-    for written, value in raw.items():
-        name = written.replace("-", "_")
-        if name in options:
-            raise UsageError(
-                f"{path}: {name!r} appears twice, with '-' and with '_': keep one of them"
-            )
-        options[name] = _interpolate(value, environ, f"{path}: {written}")
-    return options
-
-
-def _unquoted(path: str) -> str:
-    return "" if path.endswith(".toml") else f"; {UNQUOTED}"
-
-
-def _interpolate(value: Any, environ: Mapping[str, str], place: str) -> Any:
-    if isinstance(value, dict):
-        return {name: _interpolate(item, environ, place) for name, item in value.items()}
-    if isinstance(value, list):
-        return [_interpolate(item, environ, place) for item in value]
-    if not isinstance(value, str):
-        return value
-
-    def replace(found: re.Match[str]) -> str:
-        if found[0] == "$${":
-            return "${"
-        name = found[1] or ""
-        if _VARIABLE_NAME.fullmatch(name) is None:
-            raise UsageError(
-                f"{place}: expected ${{NAME}} with the name of an environment variable ($${{ for "
-                f"a literal ${{), found {found[0]!r}"
-            )
-        if name not in environ:
-            raise UsageError(f"{place}: environment variable {name!r} is not set")
-        return environ[name]
-
-    return _VARIABLE.sub(replace, value)

@@ -8,8 +8,8 @@ from textwrap import indent
 from typing import Any, NoReturn
 
 from penstock.cli.help import CONNECTIONS, EXIT_CODES, URLS
-from penstock.cli.options import UNQUOTED
 from penstock.errors import EXIT_USAGE
+from penstock.spec.toml_file import UNQUOTED
 
 
 class Parser(argparse.ArgumentParser):

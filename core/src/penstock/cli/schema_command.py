@@ -18,7 +18,7 @@ from penstock.show.text import printable
 _EXAMPLES = """\
 examples:
   penstock schema --source env:SHOP --target env:DW --tables 'shop.*' --target-schema public
-  penstock schema plan.toml > tables.sql
+  penstock schema shop.toml > tables.sql
 then, with the statements as they are or changed:
   penstock copy-all --source env:SHOP --target env:DW --tables 'shop.*' \\
       --target-schema public --data-only --mode truncate

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from statistics import median
@@ -173,6 +173,7 @@ def of_run(
         outliers=far,
         advice=said,
         unknown=tuple(_unknown(records, journals, keeps_figures)),
+        columns=tuple(_columns(run.spec)),
         **_from_journals(journals),
     )
 
@@ -274,6 +275,12 @@ def _what(spec: Mapping[str, Any]) -> str:
     source = spec.get("table") or spec.get("query") or spec.get("source") or "?"
     target = spec.get("target_table") or spec.get("target") or "?"
     return str(source) if source == target else f"{source} to {target}"
+
+
+def _columns(spec: Mapping[str, Any]) -> Iterator[str]:
+    for what, name in (("masked", "mask"), ("set", "set"), ("left out", "exclude_columns")):
+        if spec.get(name):
+            yield f"{what}: {', '.join(spec[name])}"
 
 
 def _partition(record: CommitRecord, label: str) -> PartitionFigures:

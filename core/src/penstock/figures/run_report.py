@@ -154,6 +154,9 @@ class RunReport:
     """Of a batch: seconds by what they went into, one after the other; empty where that is not
     known."""
 
+    columns: tuple[str, ...] = ()
+    """What is not copied as the source has it, a line for each option that says so."""
+
     def as_json(self) -> dict[str, object]:
         written: dict[str, object] = to_json(self)
         return written

@@ -8,6 +8,7 @@ from datetime import datetime
 
 from penstock.errors import Diagnosis, Overtaken
 from penstock.model.codec import OMITTED, JsonForm
+from penstock.model.drift import SourceColumn
 from penstock.model.snapshots import Snapshot
 
 BY_HAND = "by-hand-"
@@ -66,6 +67,46 @@ class SourceVersions:
 
 
 @dataclass(frozen=True, slots=True)
+class Cursor:
+    """How far a source was read by the values of a column."""
+
+    json_form = JsonForm(defaults=True)
+
+    columns: tuple[str, ...]
+    """The value is that of the first one that is not NULL."""
+    type: str
+    """See `Bound`."""
+    text: str
+    """The greatest value, or an earlier one: as the source writes it, and compares it. Empty: no
+    row had a value."""
+    unproven: str
+    """Why a night that goes on from here may miss rows; empty where it misses none."""
+    source: Mapping[str, str] = field(default_factory=dict)
+    """What the source is recognised by: each fact by what it is of, for people."""
+
+    @property
+    def name(self) -> str:
+        """Its columns, for people."""
+        return ", ".join(self.columns)
+
+
+@dataclass(frozen=True, slots=True)
+class SeenFiles:
+    """The files that nights have read. Each keeps its own alone, and which one it goes on from, so
+    that a file is kept once."""
+
+    json_form = JsonForm(defaults=True)
+
+    digests: str
+    """Of those that this night has read, of their names, sizes and versions: 16 hexadecimal digits
+    each, sorted."""
+    after: int
+    """The epoch that it goes on from; 0: it has read all files."""
+    place: str
+    """Where the files are."""
+
+
+@dataclass(frozen=True, slots=True)
 class Watermark:
     """How far a source was read, and what the target held then."""
 
@@ -96,6 +137,12 @@ class Watermark:
     """The moment of the last night that has read all rows."""
     made_at: str = ""
     """When it was written, by the target's clock."""
+    cursor: Cursor | None = field(default=None, metadata=OMITTED)
+    """How far it was read by a column; None: not in that way."""
+    columns: tuple[SourceColumn, ...] = field(default=(), metadata=OMITTED)
+    """The source's, as the target follows them; empty: unknown."""
+    files: SeenFiles | None = field(default=None, metadata=OMITTED)
+    """Which files were read; None: it was not read by files."""
 
     @property
     def made_by_hand(self) -> bool:
@@ -114,7 +161,8 @@ class Night:
     """Of the watermark that it continues; 0: there is none."""
     full: str
     """Why all rows are read; empty where only those that have changed are."""
-    source: SourceVersions
+    source: SourceVersions | None
+    """None where its rows have no versions."""
     selects: str
     since: Horizon | None = None
     """The horizon of the last night; None where all rows are read."""
@@ -126,6 +174,16 @@ class Night:
     """The moment of the last night that has read all rows; empty where this one does."""
     rows: int | None = None
     """That the target's table had when the night was planned; None: they were not counted."""
+    cursor: Cursor | None = field(default=None, metadata=OMITTED)
+    """How far it reads by a column, fixed when it was planned; None: not in that way."""
+    lower: str = field(default="", metadata=OMITTED)
+    """The value of that column from which on it reads; empty where all rows are read."""
+    files: SeenFiles | None = field(default=None, metadata=OMITTED)
+    """The files that it reads; None: it does not read by files."""
+    missing: str = field(default="", metadata=OMITTED)
+    """Why rows may be missing from what it reads; empty where none are."""
+    columns: tuple[SourceColumn, ...] = field(default=(), metadata=OMITTED)
+    """See `Watermark`."""
 
     def watermark(self, run_id: str) -> Watermark:
         """What this night leaves, but for what only its end shows."""
@@ -135,10 +193,13 @@ class Night:
             run_id,
             "",
             None,
-            replace(self.source, oldest=""),
+            None if self.source is None else replace(self.source, oldest=""),
             self.selects,
             full=self.full,
             full_at=self.full_at,
+            cursor=self.cursor,
+            columns=self.columns,
+            files=self.files,
         )
 
 
@@ -163,6 +224,7 @@ def has_tables_of(night: Night, now: SourceVersions) -> bool:
     """Whether a source consists of no tables but those that a night was planned with, all of which
     give rows the same values still."""
     planned = night.source
+    assert planned is not None, "nothing is compared without versions"
     same = all(planned.leaves.get(leaf) == then for leaf, then in now.leaves.items())
     return same and planned.shape == now.shape
 
@@ -179,6 +241,11 @@ class NightStatus:
     """The moment of the night before; empty where all rows are read."""
     full: str
     """Why all rows are read; empty where only those that may have changed are."""
+    lower: str = ""
+    """By a column: the condition of the rows that it reads; by files: which ones it reads. Empty
+    where all rows are read."""
+    unproven: str = ""
+    """By a column: why nights may miss rows; empty where they miss none."""
     merged: Watermark | None = None
     """The watermark that it has left; None: it has not merged its rows."""
     overtaken_by: Watermark | None = None
@@ -186,6 +253,13 @@ class NightStatus:
     covered: bool = False
     """Whether that night has read the source as of the same moment, or a later one, so that the
     target has all that this one would have brought."""
+
+
+def _lower(night: Night) -> str:
+    """What is read, where it is told by a column or by files."""
+    if night.files is not None and not night.full:
+        return "files that were not there before"
+    return f"{night.cursor.name} >= {night.lower}" if night.cursor and night.lower else ""
 
 
 def night_status(
@@ -196,7 +270,14 @@ def night_status(
         snapshots: of the run, the newest last.
         history: of its watermark, the newest first.
     """
-    status = NightStatus(night.name, night.moment, night.full)
+    cursor = night.cursor
+    status = NightStatus(
+        night.name,
+        night.moment,
+        night.full,
+        lower=_lower(night),
+        unproven=cursor.unproven if cursor else "",
+    )
     mine = next((each for each in history if each.run_id == run_id), None)
     if mine is not None:
         return replace(status, merged=mine)
@@ -212,7 +293,7 @@ def _covers(last: Watermark, night: Night, snapshot: Snapshot) -> bool:
         return False
     theirs, mine = last.source, night.source
     horizon = Horizon.parse(snapshot.horizon)
-    if theirs is not None and last.horizon is not None and horizon is not None:
+    if theirs and mine and last.horizon is not None and horizon is not None:
         same = (theirs.system, theirs.timeline, theirs.database)
         if same == (mine.system, mine.timeline, mine.database):
             return last.horizon.xmax >= horizon.xmax

@@ -10,6 +10,7 @@ from functools import cached_property
 
 from penstock.errors import UsageError
 from penstock.model.codec import NOT_STORED, OMITTED, JsonForm, to_json
+from penstock.model.drift import ColumnChange
 from penstock.model.extents import Extent
 from penstock.model.nights import Night
 from penstock.model.table_model import FOREIGN_KEYS
@@ -74,6 +75,10 @@ class Step:
     """The schema that it makes, where there is none of that name."""
     moves_watermark: bool = field(default=False, metadata=OMITTED)
     """It ends a load of all rows: its transaction moves the watermark of the run's night."""
+    change: ColumnChange | None = field(default=None, metadata=OMITTED)
+    """What it changes of the target's columns, so that they follow the source's."""
+    with_merge: bool = field(default=False, metadata=OMITTED)
+    """It is done, and recorded, by the transaction that merges the run's rows."""
 
 
 def makes_foreign_key(step: Step) -> bool:
@@ -138,6 +143,12 @@ class LoadPlan:
             if step.moves_watermark or step.id == MERGE_STEP
         )
         return next(moving, "")
+
+
+def changes_of(load: LoadPlan) -> tuple[ColumnChange, ...]:
+    """What is changed of the target's columns, in the order in which it is done."""
+    steps = (*load.steps, *load.links)
+    return tuple(step.change for step in steps if step.change is not None)
 
 
 @dataclass(frozen=True, slots=True)

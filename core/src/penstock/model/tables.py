@@ -119,6 +119,23 @@ class Column:
     )
     """What its backend knows of the type beyond its name, only for backends. Under `arrow`: the
     `pyarrow.DataType` in which its values travel in record batches."""
+    identity: str = field(default="", compare=False, metadata=NOT_STORED)
+    """What it is known by within its table, whatever its name; empty: nothing."""
+
+
+EXPRESSION, DISTINCT, KEY = "expression", "distinct", "key"
+"""Traits of a column that the source computes: what it computes it by, whether its values differ
+where those of the column do that it stands for, and the `MaskingKey`, or None."""
+
+
+@dataclass(frozen=True, slots=True)
+class MaskingKey:
+    """The key of a mask, by reference."""
+
+    variable: str
+    """The environment variable that holds it."""
+    proof: str
+    """Differs between keys, and tells nothing of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,12 +143,17 @@ class ColumnPair:
     """A column of the source, and the target's column that it is loaded into."""
 
     source: str
+    """Its name; with an expression, the name that the values have in the source's query."""
     target: str
     cast: str = ""
     """The type that the source casts to, in the source's own notation; empty: as it is."""
     canonical: str = field(default="", metadata=OMITTED)
     """Between unlike systems: how both sides write a value to compare it, one of the forms on the
     types page. Empty: it cannot be compared, or both sides are the same system."""
+    expression: str = field(default="", metadata=OMITTED)
+    """What the source computes instead of reading the column, in its own SQL; empty: nothing."""
+    key: MaskingKey | None = field(default=None, metadata=OMITTED)
+    """What the expression finds in its session; None: it needs no key."""
 
 
 @dataclass(frozen=True, slots=True)

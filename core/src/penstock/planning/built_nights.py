@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from penstock.backends.api.facts import LoadRequest, TableStatistics
 from penstock.errors import PlanningError
 from penstock.model.nights import Night
 from penstock.model.plans import LoadPlan
 from penstock.model.tables import Column
+from penstock.planning.cursors import without_range
 from penstock.planning.known import Known
 from penstock.spec.atomic_limits import FAIL, AtomicLimit
 from penstock.spec.parts import Nightly, Route
@@ -48,7 +48,7 @@ def within_limit(
                 return night, True
             limited = f"more than --atomic-limit {nightly.atomic_limit}"
             why = f"{found:,} rows may have changed, {limited}"
-            night = replace(night, full=why, since=None, moment="", full_at="")
+            night = without_range(night, why)
     if nightly.above_atomic_limit == FAIL:
         reads = f"all rows are read, since {night.full}; " if night.full else ""
         raise PlanningError(

@@ -62,16 +62,23 @@ def choose(
     table: TableStatistics,
     streams: Streams,
     blocks: str,
+    few: TableStatistics | None = None,
 ) -> Choice:
     """Pick the strategy.
 
     Parameters:
         blocks: the name of strategy blocks in the source's system.
+        few: of the rows that are read, where an index finds those; None: a scan finds them.
 
     Raises:
         PlanningError: the requested strategy cannot be used on this table.
     """
     how = cutting.cut_strategy
+    if how.chooses and few is not None and cutting.key is None and not _is_sized(cutting):
+        size = round(few.bytes * few.selected)
+        if size < DEFAULT_PARTITION_BYTES:
+            why = f"whole: an index finds the rows that are read, about {_size(size)}"
+            return Choice(WHOLE, (why,))
     if how.chooses:
         return _choose_automatically(cutting, table, streams, blocks)
     asked = f"{cutting.strategy}: as asked"

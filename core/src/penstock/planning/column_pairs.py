@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from penstock.backends.api.facts import Fit
 from penstock.errors import PlanningError
-from penstock.model.tables import Column, ColumnPair
+from penstock.model.tables import EXPRESSION, KEY, Column, ColumnPair
 from penstock.spec.parts import Route
 
 FitColumns = Callable[[Sequence[Column], Sequence[Column]], list[Fit]]
@@ -65,7 +65,14 @@ def map_columns(
     return ColumnMapping(
         columns=tuple(source for source, _ in pairs),
         pairs=tuple(
-            ColumnPair(source.name, target.name, found.cast, found.canonical)
+            ColumnPair(
+                source.name,
+                target.name,
+                found.cast,
+                found.canonical,
+                source.traits.get(EXPRESSION, ""),
+                source.traits.get(KEY),
+            )
             for (source, target), found in zip(pairs, fits, strict=True)
         ),
         format=format_,
@@ -96,7 +103,9 @@ def chosen_columns(route: Route, mine: Sequence[Column]) -> list[Column]:
             f"--columns: {route.source_name} has no column {', '.join(map(repr, unknown))}; "
             f"it has {', '.join(known)}"
         )
-    return [known[name] for name in route.columns]
+    # One that the source does not have is asked for by its expression.
+    more = [name for name in route.expressions if name not in route.columns]
+    return [known[name] for name in (*route.columns, *more)]
 
 
 Pairs = list[tuple[Column, Column]]
@@ -120,7 +129,7 @@ def _by_name(route: Route, columns: list[Column], theirs: Sequence[Column]) -> t
         lines += [
             (column.name, "-", column.type, "the source has no such column")
             for column in theirs
-            if column.name not in names and not column.generated
+            if column.name not in names and not column.generated and not route.excludes(column.name)
         ]
     return pairs, lines
 

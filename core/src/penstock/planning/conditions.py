@@ -14,6 +14,7 @@ from penstock.planning.column_pairs import ColumnMapping
 from penstock.planning.facts import TargetTable
 from penstock.planning.known import Known
 from penstock.planning.questions import together
+from penstock.spec.masks import mentions
 from penstock.spec.parts import Route
 
 
@@ -34,6 +35,7 @@ def check_conditions(
         raise PlanningError("--mode replace: expected a key strategy and --key; found none")
     if choice.how.hashes:
         _check_hashed_alike(mapping.columns, table.columns)
+    _check_not_computed(route, mapping.pairs, [choice.key, *_crossed_keys(partitions)])
     for key in {choice.key, *_crossed_keys(partitions)}:
         _check_key_unchanged(key, mapping)
     kinds = {type(partition.extent): partition.extent for partition in partitions}
@@ -60,6 +62,18 @@ def _check_same_names(pairs: Sequence[ColumnPair]) -> None:
             "--mode replace deletes in the target by the condition that selects in the source: "
             f"expected the same column names on both sides, found {', '.join(differing)}"
         )
+
+
+def _check_not_computed(route: Route, pairs: Sequence[ColumnPair], keys: Sequence[str]) -> None:
+    """The source's condition is on its own values, and the target has others."""
+    computed = [pair.source for pair in pairs if pair.expression]
+    for flag, text in (("--where", route.where or ""), *(("--key", key) for key in keys)):
+        found = [name for name in computed if mentions(text, [name])]
+        if found:
+            raise PlanningError(
+                f"--mode replace deletes by {flag} {text}, which speaks of {found[0]}: expected "
+                "columns that are copied as they are; found one with --set or --mask"
+            )
 
 
 def _check_key_unchanged(key: str, mapping: ColumnMapping) -> None:

@@ -7,11 +7,14 @@ from dataclasses import dataclass, field
 from typing import TypeAlias, TypeVar
 
 from penstock.backends.api.facts import TableStatistics
+from penstock.backends.api.optional.cursors import CursorNow, CursorRange
+from penstock.backends.api.optional.files import FilesNow
 from penstock.errors import PenstockError
 from penstock.model.nights import Horizon, SourceVersions, Watermark
 from penstock.model.plans import Step
 from penstock.model.table_model import TableDefinition
 from penstock.model.tables import Column, SequencePosition, TableRef
+from penstock.planning.drift import Drift
 from penstock.planning.nights import TargetNow
 
 T = TypeVar("T")
@@ -68,6 +71,18 @@ class NightFacts:
     """Where rows are merged at the end."""
     changed: str = ""
     """The condition for the rows that may have changed since the last night."""
+    cursor: CursorNow | None = None
+    """What the source holds in the columns by which it is read; None: it is read by versions."""
+    range: CursorRange | None = None
+    """The rows from the last night's value on; None where that says nothing of these columns."""
+    files: FilesNow | None = None
+    """The files that the source consists of, where it is read by them."""
+    seen: frozenset[str] = frozenset()
+    """The digests of those that nights have read."""
+    row_ahead: str = ""
+    """A row that is too far ahead, by its key."""
+    selected: TableStatistics | None = None
+    """Of the rows that may have changed, where an index finds them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +92,9 @@ class Facts:
 
     columns: Fact[tuple[Column, ...]]
     """The source's; with the trait `arrow` where the systems are unlike."""
+    selected: Fact[tuple[Column, ...]] | None = None
+    """The columns that are copied, before `--columns` chooses among them: without those that are
+    left out, and with those that the source computes. None: all of the source's."""
     table: Fact[TargetTable | None] = None
     """None: there is no target."""
     heirs: Fact[tuple[TableRef, ...]] = ()
@@ -89,6 +107,8 @@ class Facts:
     """What stopped runs have left undone on the target's table, each with the run's id."""
     night: Fact[NightFacts | None] = None
     """None where the load moves no watermark."""
+    drift: Fact[Drift | None] = None
+    """None where the columns of a table that is there have not parted from the source's."""
     statistics: Fact[TableStatistics]
     heirs_columns: Fact[Mapping[TableRef, tuple[Column, ...]]] = field(default_factory=dict)
     finds_gone: bool = False

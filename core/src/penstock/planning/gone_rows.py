@@ -9,6 +9,7 @@ from penstock.model.plans import LoadPlan
 from penstock.planning.column_pairs import ColumnMapping
 from penstock.planning.facts import Facts, TargetTable
 from penstock.planning.known import Known
+from penstock.spec.masks import mentions
 from penstock.spec.parts import Route
 
 
@@ -34,6 +35,11 @@ def check_gone(
     pairs = {pair.target: pair for pair in mapping.pairs}
     for name in load.conflict_columns:
         pair = pairs[name]
+        if pair.expression:
+            raise PlanningError(
+                f"{flag}: keys are compared with the source's, and {name}, which is part of the "
+                "key, is computed by --set or --mask; expected a key that is copied as it is"
+            )
         if pair.source in mapping.changed or name in mapping.changed:
             raise PlanningError(
                 f"{flag}: keys are compared with the source's, so their values have to arrive as "
@@ -45,5 +51,11 @@ def check_gone(
                 "differently, so its rows cannot be compared; expected a key of whole numbers, "
                 "texts, dates or UUIDs"
             )
+    computed = [pair.source for pair in mapping.pairs if pair.expression]
+    if route.where is not None and mentions(route.where, computed):
+        raise PlanningError(
+            f"{flag}: --where {route.where} selects the target's rows, too, and speaks of a column "
+            "that --set or --mask computes; expected columns that are copied as they are"
+        )
     if route.where is not None and table.is_there:
         known.check_condition(route.target_ref, route.where, Whole())

@@ -5,9 +5,17 @@ from __future__ import annotations
 from datetime import datetime
 
 from penstock.backends.api.capabilities import TargetCapabilities
-from penstock.errors import TransientError
+from penstock.backends.api.optional.cursors import CursorNow
+from penstock.backends.api.optional.files import FilesNow
+from penstock.errors import PlanningError, TransientError
 from penstock.model.nights import Night, SourceVersions, Watermark
 from penstock.model.tables import ColumnPair, TableRef
+from penstock.planning.cursors import (
+    check_cursor,
+    cursor_of,
+    explained_cursor,
+    plan_cursor_night,
+)
 from penstock.planning.facts import NightFacts
 from penstock.planning.nights import (
     explained,
@@ -16,6 +24,7 @@ from penstock.planning.nights import (
     plan_full_load,
     plan_night,
 )
+from penstock.planning.seen_files import explained_files, files_of, plan_files_night
 from penstock.spec.modes import MERGE
 from penstock.spec.parts import Loading, Route
 
@@ -63,8 +72,11 @@ def continued(
         if loading.nightly.incremental is not None:
             raise TransientError(why)
         assert last is not None
-        stays = "stays as it is, so the next night reads all rows"
-        return None, "", (f"watermark {last.name}: {stays}, since {why}",)
+        return None, "", (_stays(last, why),)
+    if found.files is not None:
+        return _by_file(route, loading, pairs, found, found.files, moment)
+    if found.cursor is not None:
+        return _by_column(route, loading, pairs, found, found.cursor, moment)
     assert versions is not None
     if not loading.load_mode.merges_at_end:
         night = plan_full_load(route, loading, pairs, last, versions)
@@ -84,6 +96,69 @@ def continued(
     )
     new = new_leaves(versions, last) if night.since else ()
     return night, found.changed if night.since else "", explained(night, new)
+
+
+EVERY = "(1 = 1)"
+"""The condition of a night that reads some files, all rows of each."""
+
+
+def _by_file(
+    route: Route,
+    loading: Loading,
+    pairs: tuple[ColumnPair, ...],
+    found: NightFacts,
+    now: FilesNow,
+    moment: datetime,
+) -> Continued:
+    last = found.last
+    if not loading.load_mode.merges_at_end:
+        files = files_of(now, frozenset(), 0)
+        night = plan_full_load(route, loading, pairs, last, None, files=files)
+        return night, "", explained_files(night, now, merges=False)
+    assert found.target is not None
+    night = plan_files_night(route, loading, pairs, last, now, found.seen, found.target, moment)
+    return night, "" if night.full else EVERY, explained_files(night, now, merges=True)
+
+
+def _by_column(
+    route: Route,
+    loading: Loading,
+    pairs: tuple[ColumnPair, ...],
+    found: NightFacts,
+    cursor: CursorNow,
+    moment: datetime,
+) -> Continued:
+    last, merges = found.last, loading.load_mode.merges_at_end
+    try:
+        check_cursor(route, loading, cursor, found.row_ahead)
+    except PlanningError as error:
+        if loading.nightly.incremental is not None:
+            raise
+        assert last is not None
+        return None, "", (_stays(last, error.message),)
+    if not merges:
+        night = plan_full_load(route, loading, pairs, last, found.versions, cursor_of(cursor))
+        return night, "", explained_cursor(night, loading, merges=False)
+    assert found.target is not None
+    night = plan_cursor_night(
+        route,
+        loading,
+        pairs,
+        last,
+        cursor,
+        found.range,
+        found.versions,
+        found.now,
+        found.target,
+        moment,
+    )
+    selection = found.range.condition if found.range and not night.full else ""
+    return night, selection, explained_cursor(night, loading, merges=True)
+
+
+def _stays(last: Watermark, why: str) -> str:
+    stays = "stays as it is, so the next night reads all rows"
+    return f"watermark {last.name}: {stays}, since {why}"
 
 
 def _behind(route: Route, ahead: Watermark, versions: SourceVersions) -> str:

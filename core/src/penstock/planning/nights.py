@@ -10,7 +10,7 @@ from datetime import datetime
 
 from penstock.errors import PlanningError
 from penstock.model.codec import to_json
-from penstock.model.nights import Horizon, Night, SourceVersions, Watermark
+from penstock.model.nights import Cursor, Horizon, Night, SeenFiles, SourceVersions, Watermark
 from penstock.model.plans import SWAP_STEP, WATERMARK_STEP, LoadPlan, Step
 from penstock.model.tables import ColumnPair
 from penstock.planning.cuts import counted
@@ -53,15 +53,9 @@ def plan_night(
     Raises:
         PlanningError: the target was changed, which the spec does not allow.
     """
-    selects = _selects(route, loading, pairs)
-    changed = _target_change(last, target)
-    if changed and last and last.horizon and loading.nightly.on_target_changed == "fail":
-        raise PlanningError(
-            f"{route.target_name}: {changed}, and --on-target-changed fail allows no full load; "
-            "look at what has happened, then `penstock watermark reset`, or use "
-            "--on-target-changed full"
-        )
-    full = _why_full(last, source, now, furthest, selects, changed) or _why_due(
+    selects = selected_text(route, loading, pairs)
+    changed = check_target(route, loading, last, target)
+    full = _why_full(last, source, now, furthest, selects, changed) or why_due(
         loading.nightly, last, moment
     )
     return Night(
@@ -78,24 +72,47 @@ def plan_night(
     )
 
 
+def check_target(route: Route, loading: Loading, last: Watermark | None, target: TargetNow) -> str:
+    """How the target's table is not what the last night left; empty where it is.
+
+    Raises:
+        PlanningError: it is not, which the spec does not allow.
+    """
+    changed = _target_change(last, target)
+    known = last and (last.horizon or last.cursor or last.files)
+    if changed and known and loading.nightly.on_target_changed == "fail":
+        raise PlanningError(
+            f"{route.target_name}: {changed}, and --on-target-changed fail allows no full load; "
+            "look at what has happened, then `penstock watermark reset`, or use "
+            "--on-target-changed full"
+        )
+    return changed
+
+
 def plan_full_load(
     route: Route,
     loading: Loading,
     pairs: tuple[ColumnPair, ...],
     last: Watermark | None,
-    source: SourceVersions,
+    source: SourceVersions | None,
+    cursor: Cursor | None = None,
+    files: SeenFiles | None = None,
 ) -> Night:
     """What a load of all rows, in a mode that leaves no others, leaves to the night after it.
 
     Parameters:
         last: what the night before has left.
+        cursor: how far it reads by a column; None: by row versions, or by files.
+        files: those that it reads; None: it does not read by files.
     """
     return Night(
         watermark_name(route, loading.nightly),
         last.epoch if last else 0,
         f"--mode {loading.mode} loads the table anew",
         source,
-        _selects(route, loading, pairs),
+        selected_text(route, loading, pairs),
+        cursor=cursor,
+        files=files,
     )
 
 
@@ -138,7 +155,7 @@ def explained(night: Night, new: Sequence[int]) -> tuple[str, ...]:
         new_ones = "are new, were attached again, or altered"
     held = (
         f"; {night.source.oldest} holds the horizon back, so more rows are read again than needed"
-        if night.source.oldest
+        if night.source and night.source.oldest
         else ""
     )
     if night.full:
@@ -155,7 +172,8 @@ def new_leaves(source: SourceVersions, last: Watermark | None) -> tuple[int, ...
     )
 
 
-def _selects(route: Route, loading: Loading, pairs: tuple[ColumnPair, ...]) -> str:
+def selected_text(route: Route, loading: Loading, pairs: tuple[ColumnPair, ...]) -> str:
+    """What a night selects, as a text to compare."""
     content = {
         "where": route.where,
         "pairs": to_json(sorted(pairs, key=lambda pair: pair.target)),
@@ -181,7 +199,7 @@ def _target_change(last: Watermark | None, target: TargetNow) -> str:
     return ""
 
 
-def _why_due(nightly: Nightly, last: Watermark | None, moment: datetime) -> str:
+def why_due(nightly: Nightly, last: Watermark | None, moment: datetime) -> str:
     """Why all rows are read though they need not be; empty where they are not."""
     if nightly.full_every is None or last is None:
         return ""
@@ -208,10 +226,27 @@ def _why_full(
     if last is None:
         return "this is the first night"
     then = last.source
+    if last.files is not None:
+        return "the last night was read by files, not by row versions"
+    if last.cursor is not None:
+        return f"the last night was read by {last.cursor.name}, not by row versions"
     if last.horizon is None or then is None:
         return "the watermark was reset"
     if changed:
         return changed
+    if anew := why_not_the_same(last, then, source, selects):
+        return anew
+    if now.xmax - last.horizon.xmin >= furthest:
+        return f"{now.xmax - last.horizon.xmin:,} transactions have begun since the last night"
+    if now.xmax < last.horizon.xmax and not source.standby:
+        return "the source has gone back to an earlier state"
+    return ""
+
+
+def why_not_the_same(
+    last: Watermark, then: SourceVersions, source: SourceVersions, selects: str
+) -> str:
+    """Why the source, or what is selected of it, is not what the last night has read."""
     if then.system != source.system:
         return "the source is another server"
     if then.database != source.database:
@@ -226,8 +261,4 @@ def _why_full(
     altered = own in source.leaves and source.leaves[own] != then.leaves.get(own)
     if altered or then.shape != source.shape:
         return "columns or types of the source were changed, which gives rows no new version"
-    if now.xmax - last.horizon.xmin >= furthest:
-        return f"{now.xmax - last.horizon.xmin:,} transactions have begun since the last night"
-    if now.xmax < last.horizon.xmax and not source.standby:
-        return "the source has gone back to an earlier state"
     return ""

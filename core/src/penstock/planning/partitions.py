@@ -32,11 +32,16 @@ class PlannedPartitions:
 
 
 def plan_partitions(
-    request: PlanRequest, statistics: TableStatistics, columns: set[str], known: Known
+    request: PlanRequest,
+    statistics: TableStatistics,
+    columns: set[str],
+    known: Known,
+    few: TableStatistics | None = None,
 ) -> PlannedPartitions:
     """
     Parameters:
         columns: the names of the source's.
+        few: of the rows that are read, where an index finds those; None: a scan finds them.
 
     Raises:
         PlanningError: the table cannot be cut so.
@@ -47,7 +52,7 @@ def plan_partitions(
         resolved = resolve_partitions(route, mode, cutting.key, request.given, known, columns)
         remarks = Cut((), resolved.reasons, resolved.warnings)
         return PlannedPartitions(Choice(NAMED, (), cutting.key), remarks, resolved.partitions)
-    choice = choose(cutting, statistics, request.streams, source.block_strategy)
+    choice = choose(cutting, statistics, request.streams, source.block_strategy, few)
     key = _key(cutting, choice, columns)
     if key is not None and not choice.how.hashes:
         by_condition = deletes_by_condition(mode, request.capabilities.target)

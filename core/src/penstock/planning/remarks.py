@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from penstock.backends.api.worker import are_shared
 from penstock.model.plans import LoadPlan
 from penstock.model.tables import Column, TableRef
+from penstock.planning.column_pairs import ColumnMapping
 from penstock.planning.facts import TargetTable
 from penstock.spec.modes import Mode
 from penstock.spec.parts import Route
@@ -43,3 +44,20 @@ def lost_columns(
                 "--descendants exclude, as copy-all does"
             )
     return warnings
+
+
+def computed_columns(
+    route: Route, columns: Sequence[Column], mapping: ColumnMapping
+) -> tuple[str, ...]:
+    """What is not copied as it is.
+
+    Parameters:
+        columns: the source's.
+    """
+    copied = [pair.source for pair in mapping.pairs if pair.expression]
+    masks = {name: route.mask_of(name) for name in copied if name not in route.expressions}
+    masked = [f"{name} ({mask})" for name, mask in masks.items()]
+    by_expression = [f"{name} = {text}" for name, text in route.expressions.items()]
+    left = [column.name for column in columns if route.excludes(column.name)]
+    found = {"masked": masked, "set": by_expression, "left out": left}
+    return tuple(f"{what}: {', '.join(names)}" for what, names in found.items() if names)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -10,21 +10,42 @@ from penstock.backends.api.facts import LoadRequest, Siblings, TableStatistics
 from penstock.backends.api.optional.children import ChildRequest, PlannedChildren
 from penstock.backends.api.worker import compared_pairs
 from penstock.errors import PlanningError
+from penstock.model.drift import GONE, ColumnChange, original_names
 from penstock.model.plans import MERGE_STEP, LoadPlan, Partition, PartitionPlan
-from penstock.model.tables import Column
+from penstock.model.tables import Column, SequencePosition
 from penstock.planning.built_nights import built, within_limit
 from penstock.planning.column_pairs import ColumnMapping, chosen_columns, map_columns
 from penstock.planning.conditions import check_conditions
+from penstock.planning.cursors import explained_cursor
+from penstock.planning.drift import (
+    Drift,
+    drifted,
+    followed,
+    left_undone,
+    made_changes,
+    narrowed,
+    reading_all,
+    said_of,
+)
 from penstock.planning.facts import Facts, TargetTable, fact
 from penstock.planning.gone_rows import check_gone
 from penstock.planning.incremental import Continued, continued
 from penstock.planning.known import Known
+from penstock.planning.masked_keys import check_bounds, check_key, without_masked_key
 from penstock.planning.nights import explained, setting_watermark
 from penstock.planning.partitions import PlannedPartitions, deletes_by_condition, plan_partitions
 from penstock.planning.questions import Answers, Outdated, Questions, Wanted, part, together
-from penstock.planning.remarks import lost_columns, made_columns, made_there
+from penstock.planning.remarks import (
+    computed_columns,
+    lost_columns,
+    made_columns,
+    made_there,
+)
 from penstock.planning.request import PlanRequest
+from penstock.planning.seen_files import new_files
 from penstock.planning.steps_left import with_steps_left
+from penstock.spec.parts import Route
+from penstock.spec.strategies import FILES
 
 
 def step(request: PlanRequest, facts: Facts, answers: Answers) -> PartitionPlan | Questions:
@@ -72,6 +93,7 @@ class _Planning:
             "_planned_load",
             "_loaded",
             "_gone",
+            "_key_kept",
             "_continued",
             "_load",
             "_partitions",
@@ -86,10 +108,31 @@ class _Planning:
         return fact(self._facts.columns)
 
     @part
+    def _selected(self) -> Sequence[Column]:
+        return _selected(self._facts)
+
+    @part
     def _table(self) -> TargetTable:
+        """As it will be, once its columns have followed the source's."""
         table = fact(self._facts.table)
         assert table is not None
-        return table
+        drift = self._drift
+        return replace(table, columns=drift.columns) if drift and self._changes else table
+
+    @part
+    def _drift(self) -> Drift | None:
+        fact(self._facts.table)
+        return fact(self._facts.drift)
+
+    @part
+    def _changes(self) -> tuple[ColumnChange, ...]:
+        """What is changed of the target's columns."""
+        return made_changes(self._loading, self._drift)
+
+    def _now(self, names: Iterable[str]) -> list[str]:
+        """What columns of the target are called before anything is changed; without new ones."""
+        before = original_names(self._changes)
+        return [now for name in names if (now := before(name)) is not None]
 
     @part
     def _statistics(self) -> TableStatistics:
@@ -97,12 +140,50 @@ class _Planning:
 
     @part
     def _mapping(self) -> ColumnMapping:
+        drift = self._drift
+        if drift is None:
+            return self._mapped(self._route, self._table.columns)
+        if self._loading.drift.ignores:
+            narrow = narrowed(self._route, self._selected, self._table.columns)
+            return self._mapped(narrow, self._table.columns)
+        if left := left_undone(self._loading, drift):
+            raise self._drifted(drift, left)
+        every = replace(self._route, columns=self._route.columns or self._written(drift))
+        return self._mapped(every, drift.columns)
+
+    def _written(self, drift: Drift) -> tuple[str, ...]:
+        """The source's columns, but for those that both sides compute."""
+        computed = {each.name for each in drift.columns if each.generated}
+        return tuple(
+            each.name for each in self._selected if not (each.generated and each.name in computed)
+        )
+
+    def _drifted(self, drift: Drift, left: Sequence[ColumnChange]) -> PlanningError:
+        """The error of columns that may not follow the source's; or that of those which would not
+        fit even then."""
+        table = fact(self._facts.table)
+        assert table is not None
+
+        def tried(columns: Sequence[Column]) -> PlanningError | None:
+            try:
+                self._mapped(self._route, columns)
+            except PlanningError as error:
+                return error
+            return None
+
+        kept = [each.column for each in drift.changes if each.kind == GONE]
+        would_be = [each for each in drift.columns if each.name not in kept]
+        now, then = together(partial(tried, table.columns), partial(tried, would_be))
+        if then is not None:
+            return now or then
+        return drifted(self._route, self._loading, drift, left, now.message if now else "")
+
+    def _mapped(self, route: Route, theirs: Sequence[Column]) -> ColumnMapping:
         relation = self._route.relation
-        columns, table = self._columns, self._table
         return map_columns(
-            self._route,
-            columns,
-            table.columns,
+            route,
+            self._selected,
+            theirs,
             fit=lambda mine, theirs: self._known.fits(relation, mine, theirs),
             formats=self._request.capabilities.formats,
         )
@@ -117,7 +198,7 @@ class _Planning:
 
     def _check_writable(self) -> None:
         if self._table.is_there:
-            written = [pair.target for pair in self._mapping.pairs]
+            written = self._now(pair.target for pair in self._mapping.pairs)
             self._known.check_writable(self._route.target_ref, self._mode, written)
 
     def _check_apart(self) -> None:
@@ -130,7 +211,8 @@ class _Planning:
     def _check_compared(self) -> None:
         if self._loading.verify == "checksums":
             pairs = compared_pairs(self._mapping.pairs, self._mapping.format)
-            table = self._route.target_ref if self._table.is_there else None
+            there = self._table.is_there and not self._changes
+            table = self._route.target_ref if there else None
             self._known.check_compared(self._route.relation, table, pairs)
 
     # The load
@@ -157,8 +239,19 @@ class _Planning:
             siblings=request.siblings or Siblings(),
             deletes=loading.gone,
             merges_together=loading.atomic == "batch" and request.siblings is not None,
-            counted=fact(self._facts.positions),
+            counted=self._counted,
+            changes=self._changes,
+            followed=tuple(self._table.columns) if self._changes else (),
         )
+
+    @part
+    def _counted(self) -> Mapping[str, SequencePosition] | None:
+        """The positions of the sequences of columns whose values are copied as they are."""
+        found = fact(self._facts.positions)
+        computed = {pair.source for pair in self._mapping.pairs if pair.expression}
+        if found is None or not computed:
+            return found
+        return {name: position for name, position in found.items() if name not in computed}
 
     @part
     def _planned_load(self) -> LoadPlan:
@@ -198,13 +291,26 @@ class _Planning:
     # Nights
 
     @part
+    def _key_kept(self) -> None:
+        load, _ = self._loaded
+        check_key(self._route, self._mapping, load)
+
+    @part
     def _continued(self) -> Continued:
         found = fact(self._facts.night)
         if found is None:
             return None, "", ()
-        return continued(
+        night, selection, reasons = continued(
             self._route, self._loading, self._mapping.pairs, found, self._request.moment
         )
+        if night is None:
+            return night, selection, reasons
+        columns = followed(self._selected, found.last, ignored=self._loading.drift.ignores)
+        night = replace(night, columns=columns)
+        if self._changes and self._mode.merges_at_end:
+            night = reading_all(night, self._changes)
+            selection, reasons = "", explained(night, ())
+        return night, selection, reasons
 
     @part
     def _within_limit(self) -> tuple[Continued, bool]:
@@ -221,7 +327,9 @@ class _Planning:
             self._known,
         )
         if found is not night:
-            selection, reasons = "", explained(found, ())
+            by_column = found.cursor is not None
+            said = explained_cursor(found, self._loading, merges=True) if by_column else None
+            selection, reasons = "", said or explained(found, ())
         return (found, selection, reasons), may_merge
 
     @part
@@ -251,10 +359,37 @@ class _Planning:
 
     # Partitions
 
+    @property
+    def _cut(self) -> tuple[PlanRequest, TableStatistics]:
+        """What is cut, and how: of a night by files, those that it reads."""
+        request, statistics = self._request, self._statistics
+        found = fact(self._facts.night)
+        if found is None or found.files is None:
+            return request, statistics
+        (night, selection, _), _ = self._within_limit
+        if night is None or not selection:
+            return request, statistics
+        by_files = replace(request.cutting, strategy=FILES.name, cut_strategy=FILES)
+        files = new_files(found.files, found.seen)
+        size = sum(file.size for file in files)
+        return replace(request, cutting=by_files), replace(statistics, files=files, bytes=size)
+
+    @property
+    def _few(self) -> TableStatistics | None:
+        """Of the rows that a night reads by an index."""
+        found = fact(self._facts.night)
+        if found is None or found.selected is None:
+            return None
+        (night, _, _), _ = self._within_limit
+        return None if night is None or night.full else found.selected
+
     @part
     def _partitions(self) -> PlannedPartitions:
         names = {column.name for column in self._columns}
-        found = plan_partitions(self._request, self._statistics, names, self._known)
+        request, statistics = self._cut
+        statistics = without_masked_key(self._route, statistics)
+        found = plan_partitions(request, statistics, names, self._known, self._few)
+        check_bounds(self._route, names, found.partitions)
         return replace(found, partitions=()) if self._loading.schema_only else found
 
     @part
@@ -293,6 +428,7 @@ class _Planning:
         mapping, statistics = self._mapping, self._statistics
         load, (night, selection, night_reasons) = self._load
         _, left = self._loaded
+        drift_reasons, drift_warnings = said_of(self._loading, self._drift, self._changes)
         choice, cut, children = self._partitions.choice, self._partitions.cut, self._children
         partitions, given = children.partitions, self._request.given
         return PartitionPlan(
@@ -302,13 +438,16 @@ class _Planning:
                 *statistics.notes,
                 *cut.reasons,
                 *mapping.reasons,
+                *computed_columns(self._route, self._columns, mapping),
                 *children.reasons,
                 *made_columns(self._table.made, self._request.capabilities.formats),
                 *left,
+                *drift_reasons,
                 *night_reasons,
             ),
             warnings=(
                 *cut.warnings,
+                *drift_warnings,
                 *mapping.warnings,
                 *load.warnings,
                 *made_there(self._route, self._mode, self._table, load),
@@ -329,10 +468,13 @@ class _Planning:
 
 
 def _source_plan(request: PlanRequest, facts: Facts, known: Known) -> PartitionPlan:
-    columns = tuple(chosen_columns(request.route, fact(facts.columns)))
+    raw = fact(facts.columns)
+    columns = tuple(chosen_columns(request.route, _selected(facts)))
     statistics = fact(facts.statistics)
-    names = {column.name for column in columns}
+    names = {column.name for column in raw}
+    statistics = without_masked_key(request.route, statistics)
     found = plan_partitions(replace(request, given=()), statistics, names, known)
+    check_bounds(request.route, names, found.partitions)
     return PartitionPlan(
         strategy=found.choice.strategy,
         reasons=(*found.choice.reasons, *statistics.notes, *found.cut.reasons),
@@ -345,6 +487,10 @@ def _source_plan(request: PlanRequest, facts: Facts, known: Known) -> PartitionP
         rows=_selected_rows(statistics),
         bytes=round(statistics.bytes * statistics.selected),
     )
+
+
+def _selected(facts: Facts) -> Sequence[Column]:
+    return fact(facts.columns if facts.selected is None else facts.selected)
 
 
 def _selected_rows(statistics: TableStatistics) -> int | None:

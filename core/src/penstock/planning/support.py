@@ -16,6 +16,7 @@ from penstock.backends.api.capabilities import (
 from penstock.errors import UsageError
 from penstock.spec.copy_spec import SNAPSHOTS, CopySpec
 from penstock.spec.modes import MERGE, Mode
+from penstock.spec.night_kinds import COLUMN, FILES, XMIN
 from penstock.spec.option_values import flag_of
 
 _FIELDS = {item.name: item for item in fields(CopySpec)}
@@ -51,6 +52,11 @@ def _check_source(spec: CopySpec, source: SourceCapabilities) -> None:
     if spec.snapshot == shared and not source.shared_snapshots:
         raise _refused(source.system, "source", f"--snapshot {shared}", f"--snapshot {none}")
     _check_options(spec, SOURCE_OPTIONS, source.options, source.system, "source")
+    if spec.incremental and spec.night_by not in source.nights:
+        written = {XMIN: XMIN, FILES: FILES, COLUMN: "COLUMN"}
+        ways = [f"--incremental {written[each]}" for each in source.nights]
+        asked = f"--incremental {spec.incremental}"
+        raise _refused(source.system, "source", asked, listed(ways))
 
 
 def _check_target(spec: CopySpec, target: TargetCapabilities) -> None:

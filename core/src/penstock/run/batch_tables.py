@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from fnmatch import fnmatchcase
 
 from penstock.backends.api.facts import Siblings
 from penstock.backends.api.optional.described import describing
@@ -17,6 +18,7 @@ from penstock.run.connections import Connections
 from penstock.run.table_requests import TableRequest
 from penstock.spec.batch_spec import BatchSpec, run_id_of
 from penstock.spec.copy_spec import CopySpec
+from penstock.spec.masks import meets
 
 Found = tuple[Sequence[TableRequest], tuple[NotCopied, ...]]
 """The tables of a batch, and what it leaves out besides."""
@@ -36,17 +38,26 @@ class BatchTables:
         self._ends = ends
         self._source = source
         self._target = target
+        self._with_schema: dict[str, tuple[str, ...]] = {}
 
     def requests(self, batch_id: str) -> Found:
         """One for every table, even for one that does not exist.
 
         Raises:
             UsageError: a pattern matches nothing, or two tables go into one.
+            PlanningError: no table has a column that is masked, or left out.
         """
-        specs = self._batch.specs(self._match_patterns(), self._with_schemas)
+        batch = self._batch
+        specs = batch.specs(self._match_patterns(), self._with_schemas, self._searched)
+        if not specs:
+            raise UsageError(
+                f"{batch.origin}: the sections leave no table to copy: each one that they match "
+                "is left out by skip, by exclude or by --tables"
+            )
         tables = {spec.relation for spec in specs}
         with describing(self._source, [spec.relation for spec in specs]):
             requests = [self._request(batch_id, spec, tables) for spec in specs]
+            self._check_columns(specs)
         return requests, self._not_copied(specs)
 
     def _request(
@@ -56,6 +67,27 @@ class BatchTables:
         spec = self._without_copied_heirs(asked, tables, missing)
         error = partial_inheritance(spec, missing) if missing else None
         return TableRequest(spec=replace(spec, run_id=run_id_of(batch_id, spec)), error=error)
+
+    def _check_columns(self, specs: Sequence[CopySpec]) -> None:
+        """A column that is masked in many tables need not be in each, but in one of them: what is
+        mistyped would be copied as it is."""
+        rules: dict[tuple[str, str], bool] = {}
+        for spec in specs:
+            route = spec.route
+            asked = [("--mask", rule) for rule in route.masks]
+            asked += [("--exclude-columns", rule) for rule in route.exclude_columns or ()]
+            if not asked:
+                continue
+            try:
+                names = [column.name for column in self._source.columns(route.relation)]
+            except PlanningError:
+                return  # planning will report it, and nobody knows what that table has
+            for flag, rule in asked:
+                found = any(meets(name, rule) for name in names)
+                rules[flag, rule] = found or rules.get((flag, rule), False)
+        for (flag, rule), found in rules.items():
+            if not found:
+                raise PlanningError(f"{flag}: no table of the batch has a column {rule!r}")
 
     def _not_copied(self, specs: Sequence[CopySpec]) -> tuple[NotCopied, ...]:
         """What the patterns match besides tables, if the target's tables are recreated."""
@@ -89,29 +121,54 @@ class BatchTables:
         Raises:
             UsageError: a pattern matches nothing, or every match is excluded.
         """
-        asked, exclude = self._batch.tables, self._batch.exclude
-        if not asked:
+        batch = self._batch
+        if not batch.tables and not batch.sections:
             return ()
-        for pattern in asked:
-            searched = with_searched((pattern,), self._source)
+        for place, pattern in self._asked():
+            searched = self._searched(pattern)
             if not searched or not self._source.tables(searched, ()):
                 where = ""
                 if "." not in pattern:
                     path = ", ".join(self._source.schemas()) or "empty"
                     where = f", whose search path is {path}"
-                raise UsageError(f"--tables: {pattern!r} matches no table of the source{where}")
+                raise UsageError(f"{place} matches no table of the source{where}")
         found = self._source.tables(*self._patterns())
-        if not found and not self._batch.entries:
+        if batch.tables and batch.sections:
+            asked = self._source.tables(with_searched(batch.tables, self._source), ())
+            return [table for table in found if table in asked]
+        if not found and not batch.entries and not batch.sections:
             raise UsageError(
-                f"--exclude: {', '.join(exclude)} leaves out every table that --tables "
-                f"{', '.join(asked)} matches"
+                f"--exclude: {', '.join(batch.exclude)} leaves out every table that --tables "
+                f"{', '.join(batch.tables)} matches"
             )
         return found
+
+    def _asked(self) -> Iterator[tuple[str, str]]:
+        """The patterns of which each has to match a table, with where they are written."""
+        queries = [section.pattern for section in self._batch.sections if section.is_query]
+        for pattern in self._batch.tables:
+            if not any(fnmatchcase(name, pattern) for name in queries):
+                yield f"--tables: {pattern!r}", pattern
+        for section in self._batch.sections:
+            if not section.is_query:
+                yield section.place, section.pattern
+
+    def _searched(self, pattern: str) -> tuple[str, ...]:
+        """The pattern, with a schema."""
+        if pattern not in self._with_schema:
+            self._with_schema[pattern] = with_searched((pattern,), self._source)
+        return self._with_schema[pattern]
 
     def _patterns(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """What to copy and what to leave out, each with a schema."""
         batch = self._batch
-        return with_searched(batch.tables, self._source), with_any_schema(batch.exclude)
+        asked = [section.pattern for section in batch.sections if not section.is_query]
+        include = tuple(
+            searched
+            for pattern in (asked if batch.sections else batch.tables)
+            for searched in self._searched(pattern)
+        )
+        return include, with_any_schema(batch.exclude)
 
     def _with_schemas(self, spec: CopySpec) -> CopySpec:
         """Unchanged if there is no such table; planning will report that."""

@@ -27,7 +27,7 @@ from penstock.spec.copy_spec import CopySpec
 from penstock.spec.references import resolve_reference
 from penstock.spec.worker_spec import Patience
 from penstock.workers import early_fork
-from penstock.workers.environment import worker_environment
+from penstock.workers.environment import is_inherited, worker_environment
 from penstock.workers.process import Nursery
 
 if TYPE_CHECKING:
@@ -74,6 +74,18 @@ class Connections:
         check_supported(
             spec, self.source_backend.source_capabilities, self.target_backend.target_capabilities
         )
+        for column, mask in spec.masks.items():
+            if mask.variable and is_inherited(mask.variable, self._inherited):
+                raise UsageError(
+                    f"--mask {column}={mask}: the processes that copy inherit variables of that "
+                    "name, and others could see the key there: expected another name, such as "
+                    "MASKING_KEY"
+                )
+
+    @property
+    def _inherited(self) -> Sequence[str]:
+        """Patterns of the variables that workers have, besides those that all have."""
+        return (*self.source_backend.environment, *self.target_backend.environment)
 
     def with_schemas(
         self, spec: CopySpec, source: SourceCatalog, target: TargetCatalog
@@ -108,7 +120,7 @@ class Connections:
         """The environment of workers, and the backends that they import."""
         environment = worker_environment(
             os.environ,
-            (*self.source_backend.environment, *self.target_backend.environment),
+            self._inherited,
             self.secrets,
         )
         return environment, (self.source_reference, self.target_reference)

@@ -60,9 +60,7 @@ class Continuation:
         # Partitions to copy again are committed, but need a view all the same.
         guard = nullcontext() if recopying.wanted else unless_complete(run, control)
         with guard, closing(ends.open_source()) as source:
-            check_same_shape(
-                route, loading.load_mode, run, source, target, ends.capabilities.formats
-            )
+            check_same_shape(route, loading, run, source, target, ends.capabilities.formats)
             recopying.forget_all()
             yield from view.recover(source, control, anything_committed=bool(recopying.kept))
         recopying.forget()

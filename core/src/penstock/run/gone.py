@@ -156,7 +156,7 @@ class _Gone:
         """A table that is attached while a night reads is seen by whatever reads after that, and
         its rows may be of any age. So this comes after all of them have read, and sees what is
         there at this moment."""
-        nights = [run for run in runs if run.plan.night is not None]
+        nights = [run for run in runs if run.plan.night and run.plan.night.source]
         if not nights:
             return
         with ExitStack() as stack:

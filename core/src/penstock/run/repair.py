@@ -37,7 +37,8 @@ ROWS_PER_RANGE = 50_000
 MOST_RANGES = 1_000
 """Larger tables have larger ranges."""
 _KEPT = (
-    *("table", "query", "target_table", "descendants", "where", "columns", "map"),
+    *("table", "query", "target_table", "descendants", "where", "map"),
+    *("columns", "exclude_columns", "set", "mask"),
     *("snapshot", "accept_moving_rows", "control_schema", "show_values"),
 )
 """Options of the run that a repair of it has, too."""

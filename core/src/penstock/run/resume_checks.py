@@ -10,13 +10,14 @@ from typing import Any
 from penstock.backends.api.execution.control import ControlStore, RunRow, reading_run
 from penstock.backends.api.source import SourceCatalog
 from penstock.backends.api.target import TargetCatalog
+from penstock.backends.api.worker import are_shared
 from penstock.errors import PlanningError, SnapshotLost, SpecMismatch, UsageError
 from penstock.model.extents import Crossing, KeyRange
-from penstock.model.plans import Partition
+from penstock.model.plans import Partition, changes_of
 from penstock.planning.asking.catalogs import match_columns
+from penstock.planning.asking.selected import read_selected
 from penstock.spec.copy_spec import CopySpec, resumed_options
-from penstock.spec.modes import Mode
-from penstock.spec.parts import Route
+from penstock.spec.parts import Loading, Route
 
 
 def load_run(target: TargetCatalog, run_id: str, control_schema: str) -> RunRow:
@@ -103,7 +104,7 @@ def _some(ids: set[str]) -> str:
 
 def check_same_shape(
     route: Route,
-    mode: Mode,
+    loading: Loading,
     run: RunRow,
     source: SourceCatalog,
     target: TargetCatalog,
@@ -114,11 +115,14 @@ def check_same_shape(
     Raises:
         PlanningError: the source or the target has changed; lists the differences.
     """
-    columns = source.columns(route.relation)
+    raw = source.columns(route.relation)
+    if are_shared(formats):
+        raw = source.in_arrow(route.relation, raw)
+    columns = read_selected(route, source, raw, in_arrow=are_shared(formats), one_of_many=True)
     before = {column.name: column for column in run.plan.columns}
     now = {column.name: column for column in columns}
     lines = [f"column {name!r} is gone" for name in before if name not in now]
-    if route.columns is None:
+    if route.columns is None and not loading.drift.ignores:
         lines += [
             f"column {c.name!r} is new" for c in columns if c.name not in before and not c.generated
         ]
@@ -140,7 +144,13 @@ def check_same_shape(
             f"{route.source_name} has changed since run {run.run_id} was planned; start a new run:"
             + "".join(f"\n  {line}" for line in lines)
         )
-    made_by_run = target.makes(route.target_ref, mode) or run.plan.load.table != route.target_ref
+    made_by_run = (
+        target.makes(route.target_ref, loading.load_mode)
+        or run.plan.load.table != route.target_ref
+        or bool(changes_of(run.plan.load))
+    )
+    if route.map == "name" and (loading.drift.ignores or loading.drift.makes):
+        route = replace(route, columns=tuple(before))  # the target may have others
     if run.prepared_at is not None or not made_by_run:
         theirs = target.columns(run.plan.load.table)
         match_columns(route, columns, theirs, source, target, formats)

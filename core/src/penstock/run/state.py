@@ -48,6 +48,7 @@ from penstock.run.standing import load_records
 from penstock.run.whole_counts import WholeCounts
 from penstock.spec.copy_spec import CopySpec
 from penstock.spec.degrees import Streams
+from penstock.spec.masking_keys import session_values
 from penstock.spec.modes import SWAP
 from penstock.spec.worker_spec import WorkerSpec
 from penstock.verification.partitions import (
@@ -300,6 +301,7 @@ class RunState:
             grace=spec.grace,
             control_schema=spec.control_schema,
             show_values=values.chosen() or values.NEVER,
+            session_values=session_values(plan.pairs),
         )
 
     def add(self, event: Event) -> None:
@@ -429,6 +431,7 @@ class RunState:
             moment=mark.moment if mark else "",
             since=night.moment if night else "",
             full=night.full if night else "",
+            unproven=night.cursor.unproven if night and night.cursor else "",
         )
         self._report.add(event)
         return event

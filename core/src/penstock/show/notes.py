@@ -189,6 +189,8 @@ def _merged_line(event: Merged, tally: Tally) -> str:
     text += f"{number(event.updated)} updated, {number(event.deleted)} deleted"
     if event.moment:
         text += f"; the target is as of {event.moment} (watermark epoch {event.epoch})"
+    if event.unproven:
+        text += f"; not proven: {one_line(event.unproven)}"
     return text
 
 

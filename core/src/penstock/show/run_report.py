@@ -108,6 +108,7 @@ def facts(report: RunReport) -> list[tuple[str, str]]:
     cut = f", {report.strategy}" if report.strategy else ""
     found = [
         ("copied", f"{report.what} ({report.mode}{cut})"),
+        *(("columns", one_line(line)) for line in report.columns),
         *([("tables", _tables_done(report))] if report.runs else []),
         ("partitions", f"{report.committed:,} of {report.partitions:,} committed"),
         *_attempts(report),

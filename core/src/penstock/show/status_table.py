@@ -111,10 +111,13 @@ def print_status(console: Console, status: RunStatus) -> None:
 
 def _night_facts(night: NightStatus, *, is_load: bool) -> list[tuple[str, str | Text]]:
     read = f"what may have changed since {night.since}" if night.since else "all rows"
+    read = f"rows with {night.lower}" if night.lower else read
     facts: list[tuple[str, str | Text]] = [
         ("watermark", one_line(night.watermark)),
         ("reads", f"{read}{f', since {night.full}' if night.full else ''}"),
     ]
+    if night.unproven:
+        facts.append(("not proven", one_line(night.unproven)))
     if left := night.merged:
         changes = f"{left.inserted:,} inserted, {left.updated:,} updated, {left.deleted:,} deleted"
         moment = left.moment or "no known moment"

@@ -39,6 +39,7 @@ _NIGHT = (
     TextColumn("updated", right=True, from_width=80),
     TextColumn("deleted", right=True, from_width=80),
     TextColumn("rows", right=True, from_width=100),
+    TextColumn("read up to", from_width=100),
     TextColumn("run", from_width=70),
     TextColumn("why all rows were read", from_width=120, wide=True),
 )
@@ -53,6 +54,18 @@ def _night(mark: Watermark) -> list[RenderableType]:
         number(mark.updated),
         number(mark.deleted),
         "" if mark.rows is None else number(mark.rows),
+        _read_to(mark),
         mark.run_id,
         Text(mark.full),
     ]
+
+
+def _read_to(mark: Watermark) -> str:
+    """By versions they are all that the moment has."""
+    cursor = mark.cursor
+    if mark.files is not None:
+        return "its files"
+    if cursor is None:
+        return "its versions" if mark.horizon else ""
+    proof = " (not proven)" if cursor.unproven else ""
+    return f"{one_line(cursor.name)} {cursor.text or 'nothing'}{proof}"

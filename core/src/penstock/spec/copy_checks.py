@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 from penstock.errors import UsageError
 from penstock.spec.degrees import AUTO
 from penstock.spec.ids import check_run_id
+from penstock.spec.masks import DIGESTS
 from penstock.spec.modes import MODES, mode_names
+from penstock.spec.night_kinds import FILES, check_lookback, required_lookback
 from penstock.spec.option_values import (
     LISTS,
     MOST,
@@ -58,6 +60,7 @@ def _check_values(spec: CopySpec) -> None:
         check_duration(spec.give_way_after, "--give-way-after")
     if spec.full_every is not None:
         check_duration(spec.full_every, "--full-every", longest=_CENTURY)
+    check_duration(spec.max_ahead, "--max-ahead", longest=_CENTURY)
     if spec.max_lag is not None:
         check_duration(spec.max_lag, "--max-lag")
         if not spec.max_lag:
@@ -75,6 +78,7 @@ def _check_values(spec: CopySpec) -> None:
         value = getattr(spec, name)
         if value is not None and not value.strip():
             raise UsageError(f"{flag_of(name)}: expected {what}, found an empty string")
+    _check_columns(spec)
     for option_name in LISTS:
         names: tuple[str, ...] | None = getattr(spec, option_name)
         if names is not None and (not names or not all(names)):
@@ -84,6 +88,43 @@ def _check_values(spec: CopySpec) -> None:
             if names and names.count(name) > 1:
                 flag = flag_of(option_name)
                 raise UsageError(f"{flag}: expected each name once, found {name!r} twice")
+
+
+def _check_columns(spec: CopySpec) -> None:
+    expressions, masks = spec.expressions, spec.masks
+    if spec.columns and spec.exclude_columns:
+        raise UsageError("--columns and --exclude-columns contradict each other: pass one of them")
+    route = spec.route
+    for name in expressions:
+        if spec.exclude_columns and route.excludes(name):
+            raise UsageError(f"--set {name}: --exclude-columns leaves that column out")
+        if route.mask_of(name) is not None:
+            raise UsageError(
+                f"--set {name}: --mask has the same column: expected one of them; a mask is of the "
+                "values that the source has"
+            )
+    computed = "--set" if expressions else "--mask" if masks else ""
+    if computed and spec.map == "position":
+        raise UsageError(f"{computed}: expected --map name, found position")
+    changed = computed or ("--exclude-columns" if spec.exclude_columns else "")
+    if changed and spec.partitioning:
+        raise UsageError(
+            f"--partitioning makes the target's table as the source's is: expected no {changed}"
+        )
+    for name in spec.cursor_columns:
+        if route.mask_of(name) is not None:
+            raise UsageError(
+                f"--incremental {name}: --mask has the same column, and the watermark in the "
+                "target would show its values: expected another column"
+            )
+    if spec.conflict_columns:
+        for name in spec.conflict_columns:
+            mask = route.mask_of(name)
+            if mask is not None and mask.kind not in DIGESTS:
+                raise UsageError(
+                    f"--conflict-columns {name}: --mask {mask} gives different rows the same key: "
+                    "expected hash or hmac"
+                )
 
 
 def _check_cutting(spec: CopySpec) -> None:
@@ -137,12 +178,16 @@ def _check_loading(spec: CopySpec) -> None:
         )
     if spec.incremental and spec.query is not None:
         raise UsageError(
-            "--incremental: expected --table, since the rows of a query have no versions; found "
-            "--query"
+            "--incremental: expected --table, since the rows of a query have no versions, and "
+            "nothing tells whether it is the same table; found --query, which a view can hold"
+            if spec.cursor_columns
+            else "--incremental: expected --table, since the rows of a query have no versions; "
+            "found --query"
         )
+    _check_cursor(spec)
     if spec.incremental and spec.schema_only:
         raise UsageError("--incremental: expected rows to be copied; found --schema-only")
-    if spec.incremental and spec.snapshot == "none":
+    if spec.incremental and spec.snapshot == "none" and not spec.cursor_columns:
         raise UsageError("--incremental: expected --snapshot shared, found none")
     spec.most_deleted  # noqa: B018 - raises where malformed
     spec.most_merged  # noqa: B018
@@ -203,6 +248,35 @@ def _check_loading(spec: CopySpec) -> None:
             f"{' and '.join(needs)} with --mode {spec.mode} would alter the target's table: "
             "pass --allow-ddl to permit that"
         )
+
+
+def _cuts_files(spec: CopySpec) -> bool:
+    return spec.cut_strategy.chooses or spec.cut_strategy.cuts_files
+
+
+def _check_cursor(spec: CopySpec) -> None:
+    """Of a load by column."""
+    columns = spec.cursor_columns
+    if spec.night_by == FILES and (spec.key is not None or not _cuts_files(spec)):
+        raise UsageError(
+            "--incremental files: expected --strategy auto or files, since new files are read "
+            f"whole; found --strategy {spec.strategy}" + (" and --key" if spec.key else "")
+        )
+    if spec.night_by == FILES and spec.atomic_limit is not None:
+        raise UsageError("--atomic-limit: expected --incremental xmin or COLUMN, found files")
+    if not columns:
+        for name, default in (("lookback", None), ("null_cursor", "refuse")):
+            if getattr(spec, name) != default:
+                raise UsageError(f"{flag_of(name)} goes with --incremental COLUMN")
+        return
+    if not all(columns) or len(set(columns)) != len(columns):
+        raise UsageError(
+            f"--incremental: expected xmin, or one or more columns, each once; found "
+            f"{spec.incremental!r}"
+        )
+    if spec.lookback is None:
+        raise required_lookback(spec.incremental or "")
+    check_lookback(spec.lookback)
 
 
 def check_table_names(spec: CopySpec, *, source: bool | None, target: bool | None) -> None:

@@ -35,8 +35,12 @@ from penstock.spec.deletes import (
     parse_deletes,
     parse_most_deleted,
 )
+from penstock.spec.drift import FAIL as FAIL_ON_DRIFT
+from penstock.spec.drift import OnDrift, parse_on_drift
+from penstock.spec.masks import Mask, parse_expressions, parse_masks
 from penstock.spec.modes import MODES, Mode, mode_of
-from penstock.spec.option_values import PYTHON_TYPES, coerce, flag_of
+from penstock.spec.night_kinds import COLUMN, FILES, XMIN
+from penstock.spec.option_values import PYTHON_TYPES, coerce, flag_of, split_names
 from penstock.spec.parts import Cutting, Loading, Nightly, Route, part_of
 from penstock.spec.references import redact
 from penstock.spec.strategies import ALIASES, STRATEGIES, Strategy
@@ -52,7 +56,7 @@ DESCENDANTS = ("include", "exclude")
 SNAPSHOTS = ("shared", "none")
 ON_SNAPSHOT_LOST = ("fail", "restart", "accept")
 ON_ERROR = ("stop", "continue")
-INCREMENTALS = ("xmin",)
+NULL_CURSORS = ("refuse", "include")
 ATOMIC = ("table", "batch")
 ON_TARGET_CHANGED = ("full", "fail")
 VERIFY = ("none", "counts", "checksums")
@@ -68,6 +72,7 @@ def option(
     *,
     execution: bool = False,
     planned: bool = False,
+    of_mode: bool = False,
     metavar: str = "",
     choices: tuple[str, ...] = (),
 ) -> Any:
@@ -76,12 +81,14 @@ def option(
     Parameters:
         execution: the option says how to run, not what to copy; it may change on resume.
         planned: it has been decided by when a run is planned, so it cannot change on resume either.
+        of_mode: it goes with some modes; see `table_sections.layered`.
         choices: the allowed values; empty: any of its type.
     """
     metadata = {
         "help": text,
         "execution": execution,
         "resumed": execution and not planned,
+        "of_mode": of_mode,
         "metavar": metavar,
         "choices": choices,
     }
@@ -150,6 +157,25 @@ class CopySpec:
     columns: tuple[str, ...] | None = option(
         None, "copy only these columns, comma separated; all by default", metavar="A,B"
     )
+    exclude_columns: tuple[str, ...] | None = option(
+        None,
+        "copy all columns but these, comma separated; a name may be a pattern ('tmp_*')",
+        metavar="A,B",
+    )
+    set: tuple[str, ...] | None = option(
+        None,
+        "columns that the source computes, by expressions in its own SQL, such as "
+        "'email=lower(email)'; the source need not have a column of that name; may be repeated",
+        metavar="COLUMN=SQL",
+    )
+    mask: tuple[str, ...] | None = option(
+        None,
+        "columns whose plain values do not leave the source: hash: their SHA-256; hmac:env:NAME: "
+        "their HMAC-SHA-256 with the key in that environment variable; null; last4: all but the "
+        "last four characters as *; year: the first of January. A name may be a pattern "
+        "('*email'); may be repeated",
+        metavar="COLUMN=MASK",
+    )
     map: str = option(
         "name",
         "match columns of source and target by name or by position",
@@ -214,15 +240,44 @@ class CopySpec:
         None,
         "for upsert, the columns of a unique key, comma separated; the primary key by default",
         metavar="A,B",
+        of_mode=True,
     )
     incremental: str | None = option(
         None,
-        "with upsert: read only the rows that may have changed since the last run that ended well, "
-        "by row versions (xmin), and lose none; the first run reads all of them. The target then "
-        "equals the source as of one moment. With truncate, recreate and swap, which read all "
-        "rows: note in the target how far the source was read, so that the next upsert reads only "
-        "what has changed since; where that is noted already, they do so without this option",
-        choices=INCREMENTALS,
+        "with upsert: read only the rows that may have changed since the last run that ended well: "
+        "by row versions (xmin), which loses none, so that the target equals the source as of one "
+        "moment; or by a column that grows with each change, such as updated_at (of two, the "
+        "second counts where the first is NULL), with --lookback; or, of a source that is files, "
+        "those that were not there before (files). The first run reads all rows. "
+        "With truncate, recreate and swap, which read all rows: note in the target how far the "
+        "source was read, so that the next upsert reads only what has changed since; where that is "
+        "noted already, they do so without this option",
+        metavar="{xmin,files,COLUMN[,COLUMN]}",
+        of_mode=True,
+    )
+    lookback: str | None = option(
+        None,
+        "with --incremental COLUMN: also read rows whose column is this much less than the last "
+        "run's greatest value: a duration such as 10m or 2d, for numbers a number. Longer than any "
+        "transaction lasts that writes the table; 0 where the plan says that the column is proven",
+        metavar="DURATION",
+        of_mode=True,
+    )
+    null_cursor: str = option(
+        "refuse",
+        "with --incremental COLUMN: rows without a value are an error (refuse), or read by each "
+        "run (include)",
+        choices=NULL_CURSORS,
+        of_mode=True,
+    )
+    max_ahead: float = option(
+        86_400.0,
+        "with --incremental COLUMN: a time further ahead of the source's clock than this is an "
+        "error; 0 allows any: such rows are read by each run",
+        metavar="DURATION",
+        execution=True,
+        planned=True,
+        of_mode=True,
     )
     atomic: str | None = option(
         None,
@@ -232,6 +287,7 @@ class CopySpec:
         "table, as --incremental does in any case; or those of all tables of a batch, all or none, "
         "so that foreign keys between them hold",
         choices=ATOMIC,
+        of_mode=True,
     )
     atomic_limit: str | None = option(
         None,
@@ -240,6 +296,7 @@ class CopySpec:
         metavar="LIMIT",
         execution=True,
         planned=True,
+        of_mode=True,
     )
     above_atomic_limit: str = option(
         SWAP,
@@ -248,6 +305,7 @@ class CopySpec:
         choices=ABOVE_ATOMIC_LIMIT,
         execution=True,
         planned=True,
+        of_mode=True,
     )
     deletes: str = option(
         IGNORE,
@@ -255,6 +313,7 @@ class CopySpec:
         "deleted (hard), or get the time in a column (soft, deleted_at by default), which is "
         "cleared when they come back",
         metavar="{ignore,hard,soft[:COLUMN]}",
+        of_mode=True,
     )
     max_deletes: str = option(
         MOST_DELETED,
@@ -262,6 +321,7 @@ class CopySpec:
         "would go, and more rows than the number after the comma",
         metavar="SHARE[,ROWS]",
         execution=True,
+        of_mode=True,
     )
     full_every: float | None = option(
         None,
@@ -269,6 +329,7 @@ class CopySpec:
         metavar="DURATION",
         execution=True,
         planned=True,
+        of_mode=True,
     )
     on_target_changed: str = option(
         "full",
@@ -277,12 +338,23 @@ class CopySpec:
         choices=ON_TARGET_CHANGED,
         execution=True,
         planned=True,
+        of_mode=True,
+    )
+    on_drift: str = option(
+        FAIL_ON_DRIFT,
+        "if the columns of the source and of a target's table that is there have parted: fail; "
+        "ignore, which copies those that both have; or the changes that may be made in the target, "
+        "such as add,widen,rename",
+        metavar="fail|ignore|LIST",
+        execution=True,
+        planned=True,
     )
     watermark: str | None = option(
         None,
         "with --incremental: the name under which the target keeps how far the source was read; by "
         "default the names of both tables",
         metavar="NAME",
+        of_mode=True,
     )
     schema_only: bool = option(
         False,
@@ -300,14 +372,18 @@ class CopySpec:
         "keep: the target's indexes grow with the rows; defer: drop them before the load and build "
         "them again after it, side by side",
         choices=INDEXES,
+        of_mode=True,
     )
     unlogged: bool = option(
         False,
         "load without write-ahead log, and set the table logged at the end; a crash of the target "
         "in between empties it, and the run starts over",
+        of_mode=True,
     )
     partitioning: bool = option(
-        False, "for recreate, partition the target like the source; otherwise it is a plain table"
+        False,
+        "for recreate, partition the target like the source; otherwise it is a plain table",
+        of_mode=True,
     )
     allow_ddl: bool = option(
         False,
@@ -531,6 +607,22 @@ class CopySpec:
         return mode_of({"mode": self.mode, "atomic": self.atomic, "incremental": self.incremental})
 
     @property
+    def night_by(self) -> str:
+        """How `incremental` tells what has changed: see `penstock.spec.night_kinds`; empty: not at
+        all."""
+        if not self.incremental:
+            return ""
+        return self.incremental if self.incremental in (XMIN, FILES) else COLUMN
+
+    @property
+    def cursor_columns(self) -> tuple[str, ...]:
+        """The columns that `incremental` names."""
+        if self.night_by != COLUMN:
+            return ()
+        assert self.incremental is not None
+        return split_names(self.incremental, "--incremental")
+
+    @property
     def loss_policy(self) -> str:
         """What `on_snapshot_lost` says. By default a copy of which nothing is seen before its end
         starts over by itself."""
@@ -540,6 +632,11 @@ class CopySpec:
     def gone(self) -> Deletes:
         """What `deletes` says."""
         return parse_deletes(self.deletes)
+
+    @property
+    def drift(self) -> OnDrift:
+        """What `on_drift` says."""
+        return parse_on_drift(self.on_drift)
 
     @property
     def most_deleted(self) -> MostDeleted:
@@ -578,6 +675,16 @@ class CopySpec:
         if self.target_table is not None:
             return TableRef.parse(self.target_table, "--target-table")
         return TableRef("", UNNAMED) if self.table is None else self.table_ref
+
+    @property
+    def expressions(self) -> dict[str, str]:
+        """What `set` says, by column."""
+        return parse_expressions(self.set)
+
+    @property
+    def masks(self) -> dict[str, Mask]:
+        """What `mask` says, by column or pattern."""
+        return parse_masks(self.mask)
 
     @property
     def column_types(self) -> dict[str, str]:

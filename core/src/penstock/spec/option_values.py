@@ -8,9 +8,13 @@ from typing import Any
 
 from penstock.errors import UsageError
 from penstock.spec.degrees import parse_degree
+from penstock.spec.masks import split_rules
 from penstock.spec.units import parse_duration, parse_size
 
-LISTS = ("columns", "conflict_columns", "order_by", "partition_by")
+LISTS = ("columns", "exclude_columns", "conflict_columns", "order_by", "partition_by")
+
+RULES = ("set", "mask")
+"""Lists whose items are COLUMN=... each."""
 
 MOST = 2**31 - 1
 
@@ -50,12 +54,14 @@ def coerce(name: str, kind: str, value: Any) -> Any:
     flag = flag_of(name)
     if name in LISTS:
         if isinstance(value, str):
-            return _split_names(value, flag)
+            return split_names(value, flag)
         if not isinstance(value, list | tuple) or not all(isinstance(part, str) for part in value):
             raise UsageError(f"{flag}: expected names separated by commas, found {value!r}")
         return tuple(part.strip() for part in value)
     if name == "types":
         return _split_types(value)
+    if name in RULES:
+        return split_rules(value, flag)
     if name in SIZES:
         return parse_size(value, flag)
     if name == "degree":
@@ -80,8 +86,12 @@ def coerce(name: str, kind: str, value: Any) -> Any:
     return value
 
 
-def _split_names(text: str, flag: str) -> tuple[str, ...]:
-    """``a, "b, c", "d""e"`` at the commas outside of quotes."""
+def split_names(text: str, flag: str) -> tuple[str, ...]:
+    """``a, "b, c", "d""e"`` at the commas outside of quotes.
+
+    Raises:
+        UsageError: a quote has no end.
+    """
     if _NAMES.fullmatch(text) is None:
         raise UsageError(
             f"{flag}: expected names separated by commas, in double quotes if a name contains a "

@@ -12,6 +12,8 @@ from typing import Any, TypeVar
 from penstock.model.tables import Relation, TableRef
 from penstock.spec.atomic_limits import AtomicLimit
 from penstock.spec.deletes import Deletes
+from penstock.spec.drift import OnDrift
+from penstock.spec.masks import Mask, meets
 from penstock.spec.modes import Mode
 from penstock.spec.strategies import Strategy
 
@@ -28,7 +30,20 @@ class Route:
     target_name: str
     where: str | None
     columns: tuple[str, ...] | None
+    exclude_columns: tuple[str, ...] | None
+    expressions: Mapping[str, str]
+    masks: Mapping[str, Mask]
     map: str
+
+    def excludes(self, column: str) -> bool:
+        """Whether a column of the source is left out by its name."""
+        return any(meets(column, rule) for rule in self.exclude_columns or ())
+
+    def mask_of(self, column: str) -> Mask | None:
+        """The mask of a column: the one of its name, else the first one whose pattern it fits."""
+        if column in self.masks:
+            return self.masks[column]
+        return next((mask for rule, mask in self.masks.items() if meets(column, rule)), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +67,11 @@ class Nightly:
     """What a load that repeats continues."""
 
     incremental: str | None
+    night_by: str
+    cursor_columns: tuple[str, ...]
+    lookback: str | None
+    null_cursor: str
+    max_ahead: float
     snapshot: str
     watermark: str | None
     full_every: float | None
@@ -71,6 +91,7 @@ class Loading:
     conflict_columns: tuple[str, ...] | None
     deletes: str
     gone: Deletes
+    drift: OnDrift
     descendants: str | None
     schema_only: bool
     data_only: bool

@@ -64,7 +64,7 @@ def _path_url(path: str) -> str:
     """A path as a `file://` URL; a URL stays as it is."""
     if not _PATH.match(path):
         return path
-    return "file://" + quote(os.path.abspath(path) + "/" * path.endswith("/"), "/*?[]=")
+    return "file://" + quote(os.path.abspath(path) + "/" * path.endswith("/"), "/*?[]=&")
 
 
 def resolve_reference(reference: str, environ: Mapping[str, str], flag: str) -> str:

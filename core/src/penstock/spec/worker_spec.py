@@ -65,6 +65,8 @@ class WorkerSpec:
     """See `ControlStore`."""
     show_values: str = "never"
     """See `CopySpec`."""
+    session_values: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """What a session of the source has to hold; see `masking_keys`. Secret."""
 
     @property
     def load_mode(self) -> Mode:

@@ -126,6 +126,8 @@ class Comparison:
     def same_keys(self) -> bool:
         """Whether the partitions' conditions select the same rows on the target."""
         theirs = {column.name: column.type for column in self.target.columns(self.table)}
+        if any(pair.expression for pair in self.run.plan.pairs):
+            return False  # they are conditions on what the source has
         if any(theirs.get(column.name) != column.type for column in self.run.plan.columns):
             return False
         return self.evaluates_conditions()

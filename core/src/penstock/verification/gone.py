@@ -63,6 +63,8 @@ def find_gone(
         PermanentError: too many rows would go, or the target lacks some.
     """
     assert isinstance(target, FindsGone), "its capabilities say so"
+    # The target has all keys of the source: it was not read by what may miss some.
+    exact = exact and not (run.plan.night and run.plan.night.missing)
     with ThreadPoolExecutor(1) as beside:
         counting = beside.submit(source.checksum, spec.relation, spec.where, Whole(), ())
         theirs = target.count_after(run)
@@ -89,7 +91,7 @@ def find_gone(
     within, left = None, theirs
     if exact and isinstance(source, GroupsKeys) and isinstance(target, CountsRanges):
         within, left = _ranges(spec, run, source, target, theirs)
-    return Gone(_gone_keys(spec, run, source, target, left, within), check, within)
+    return Gone(_gone_keys(spec, run, source, target, left, within, exact=exact), check, within)
 
 
 def _key(run: RunRow) -> list[ColumnPair]:
@@ -139,11 +141,14 @@ def _gone_keys(
     target: FindsGone,
     rows: int,
     within: KeyRanges | None,
+    *,
+    exact: bool,
 ) -> list[int]:
     """The digests of the keys.
 
     Parameters:
         rows: how many keys the target has there.
+        exact: it has all keys of the source.
     """
     key = _key(run)
     if not isinstance(source, GroupsKeys):
@@ -155,7 +160,7 @@ def _gone_keys(
         reading = beside.submit(source.key_buckets, spec.relation, spec.where, key, bits, within)
         there = target.buckets_after(run, bits, within)
         here = reading.result()
-    single, several = _differing(here, there)
+    single, several = _differing(here, there, exact=exact)
     if several:
         chosen = Chosen(bits, several, within)
         mine = source.chosen_keys(spec.relation, spec.where, key, chosen)
@@ -163,14 +168,16 @@ def _gone_keys(
     return single
 
 
-def _differing(here: dict[int, Bucket], there: dict[int, Bucket]) -> tuple[list[int], list[int]]:
+def _differing(
+    here: dict[int, Bucket], there: dict[int, Bucket], *, exact: bool
+) -> tuple[list[int], list[int]]:
     """Digests of keys that are alone in being gone from their bucket, and buckets of which others
     are."""
     single: list[int] = []
     several: list[int] = []
     for number, theirs in there.items():
         mine = here.get(number, _NONE)
-        if theirs.count == mine.count + 1:
+        if exact and theirs.count == mine.count + 1:
             single.append(theirs.total - mine.total)
         elif theirs != mine:
             several.append(number)

@@ -25,9 +25,10 @@ _EXACT = frozenset(
 def is_checked(spec: CopySpec, plan: PartitionPlan) -> bool:
     """Whether a run compares its partitions with one count of all rows, as its option says.
 
-    Partitions that the caller names need not hold all rows.
+    Partitions that the caller names need not hold all rows, nor do those of files that are new.
     """
-    if plan.given or spec.check_partitions == "never":
+    some_files = plan.night is not None and plan.night.files is not None and plan.selection != ""
+    if plan.given or some_files or spec.check_partitions == "never":
         return False
     return spec.check_partitions == "always" or any(
         _is_doubtful(partition.extent) for partition in plan.partitions

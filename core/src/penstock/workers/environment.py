@@ -12,6 +12,15 @@ ENVIRONMENT = (
 )  # fmt: skip
 
 
+def is_inherited(name: str, patterns: Iterable[str]) -> bool:
+    """Whether workers have a variable of that name, unless it holds a secret.
+
+    Parameters:
+        patterns: of the backends.
+    """
+    return any(fnmatch.fnmatchcase(name, pattern) for pattern in (*ENVIRONMENT, *patterns))
+
+
 def worker_environment(
     environ: Mapping[str, str], patterns: Iterable[str], secrets: Iterable[str]
 ) -> dict[str, str]:
@@ -20,11 +29,10 @@ def worker_environment(
     Parameters:
         secrets: URLs and passwords; a variable that holds one is left out whatever its name.
     """
-    allowed = (*ENVIRONMENT, *patterns)
+    patterns = tuple(patterns)
     hidden = tuple(secret for secret in secrets if secret)
     return {
         name: value
         for name, value in environ.items()
-        if any(fnmatch.fnmatchcase(name, pattern) for pattern in allowed)
-        and not any(secret in value for secret in hidden)
+        if is_inherited(name, patterns) and not any(secret in value for secret in hidden)
     }

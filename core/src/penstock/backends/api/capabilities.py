@@ -23,8 +23,11 @@ ROLL_FORWARD = "roll-forward"
 WITHOUT_CHILDREN = tuple(mode for mode in MODES.values() if not mode.attaches)
 """The modes of a target whose tables have no child tables."""
 
-SOURCE_OPTIONS = ("descendants", "partitioning", "max_lag", "give_way_after", "incremental")
+SOURCE_OPTIONS = ("descendants", "partitioning", "max_lag", "give_way_after", "set", "mask")
 """Fields of `CopySpec` that not every source supports."""
+
+COMPUTING = frozenset(("set", "mask"))
+"""Those of a source that computes columns; see `penstock.backends.api.optional.expressions`."""
 
 TARGET_OPTIONS = (
     "conflict_columns",
@@ -56,6 +59,8 @@ class SourceCapabilities:
     """What the system calls the cut by blocks; plans show it by this name."""
     options: frozenset[str] = frozenset()
     """Of `SOURCE_OPTIONS`."""
+    nights: tuple[str, ...] = ()
+    """How it tells which rows may have changed since a night; see `penstock.spec.night_kinds`."""
     shared_snapshots: bool = True
     """All partitions can be read as of one moment."""
     shows_waits: bool = False

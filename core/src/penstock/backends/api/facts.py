@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from penstock.model.drift import ColumnChange
 from penstock.model.extents import Bound, Extent, Key
 from penstock.model.table_model import TableDefinition
 from penstock.model.tables import Column, ColumnPair, Relation, SequencePosition, TableRef
@@ -132,6 +133,11 @@ class LoadRequest:
     """The source's `SourceCatalog.positions`, by column: the sequences of the columns that these
     are loaded into go on from there, or from where they are when the rows are loaded. None: the
     target's sequences stay as they are."""
+    changes: tuple[ColumnChange, ...] = ()
+    """What is to be changed of the columns of a table that is there; the pairs are those of then.
+    Its key's columns keep their names."""
+    followed: tuple[Column, ...] = ()
+    """The columns of that table, once they are changed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,11 +1,14 @@
 """How a backend is found: by URL scheme, or by the type of a stored connection.
 
+Where files of one scheme are of several formats, an entry is called after both: ``file.csv``.
 Both are entry points, of the groups `penstock.backends` and `penstock.connections`.
 """
 
 from __future__ import annotations
 
+import re
 import sys
+from collections.abc import Iterator
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -47,7 +50,8 @@ def _own_entry_points() -> EntryPoints | tuple[()]:
 
 
 def find_backend(url: str, flag: str) -> tuple[Backend, str]:
-    """The backend of a URL's scheme, and its ``module:attribute``.
+    """The backend of a URL's scheme, or of its scheme and the format of its files; and its
+    ``module:attribute``.
 
     Raises:
         UsageError: no backend has that scheme, or its driver is not installed or cannot be loaded.
@@ -57,12 +61,30 @@ def find_backend(url: str, flag: str) -> tuple[Backend, str]:
     if scheme not in known:
         known = {entry.name: entry for entry in _entry_points()}
     if scheme not in known:
+        schemes = sorted(name for name in known if "." not in name)
         raise UsageError(
-            f"{flag}: expected a URL with one of the schemes {', '.join(sorted(known))}; "
-            f"found {scheme!r}"
+            f"{flag}: expected a URL with one of the schemes {', '.join(schemes)}; found {scheme!r}"
         )
-    entry = known[scheme]
+    formats = (f"{scheme}.{name}" for name in _formats(url))
+    entry = next((known[name] for name in formats if name in known), known[scheme])
     return cast("Backend", _loaded(entry, flag)), entry.value
+
+
+# What follows the extension of a file that is compressed as a whole.
+_COMPRESSED = ("gz", "zst", "bz2", "xz", "zip", "lz4")
+_FORMAT = re.compile(r"[?&]format=([a-z]+)", re.IGNORECASE)
+
+
+def _formats(url: str) -> Iterator[str]:
+    """Names of the format that a URL's files may be in: what it says itself, or their extension."""
+    if found := _FORMAT.search(url):
+        yield found[1].lower()
+        return
+    name = url.partition("?")[0].rpartition("/")[2].lower()
+    _, *extensions = name.split(".")
+    if extensions and extensions[-1] in _COMPRESSED:
+        extensions.pop()
+    yield from extensions[-1:]
 
 
 def _loaded(entry: EntryPoint, flag: str) -> Any:
@@ -82,7 +104,7 @@ def _loaded(entry: EntryPoint, flag: str) -> Any:
 def connection_types() -> list[str]:
     """The types of stored connections that a backend writes a URL of: those that it declares in
     the entry point group ``penstock.connections``, and the schemes of URLs."""
-    schemes = (entry.name for entry in _entry_points() if "+" not in entry.name)
+    schemes = (entry.name for entry in _entry_points() if not {"+", "."} & {*entry.name})
     return sorted({*schemes, *(entry.name for entry in _entry_points(CONNECTION_TYPES))})
 
 

@@ -162,6 +162,10 @@ class VersionedSource(Protocol):
         """
         ...
 
+    def or_in(self, condition: str, tables: Sequence[int]) -> str:
+        """A condition that holds for all rows of some tables, too, by their ids."""
+        ...
+
 
 class SourceCatalog(Schemas, Protocol):
     """Facts about a source, for planning and verification."""

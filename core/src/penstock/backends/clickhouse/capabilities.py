@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from penstock.backends.api.capabilities import (
+    COMPUTING,
     ROLL_FORWARD,
     SourceCapabilities,
     TargetCapabilities,
 )
 from penstock.backends.api.worker import ARROW
 from penstock.spec.modes import APPEND, RECREATE, SWAP, TRUNCATE
+from penstock.spec.night_kinds import COLUMN
 from penstock.spec.strategies import AUTO, HASH, NTILE, RANGE, TIME, VALUES, WHOLE
 
 SYSTEM = "ClickHouse"
@@ -20,7 +22,9 @@ SOURCE = SourceCapabilities(
     system=SYSTEM,
     formats=(ARROW,),
     strategies=(AUTO, RANGE, NTILE, HASH, VALUES, TIME, WHOLE),
+    nights=(COLUMN,),
     shared_snapshots=False,
+    options=COMPUTING,
 )
 
 TARGET = TargetCapabilities(

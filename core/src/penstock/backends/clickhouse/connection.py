@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from typing import Any
 
@@ -78,6 +78,12 @@ class Connection:
         self.side = side
         self.database = str(client.database)
         self._open: Any = None
+        self.held: Mapping[str, str] = {}
+        """See `Session.hold`: parameters of the queries that name them."""
+
+    def _parameters(self, query: str) -> dict[str, str] | None:
+        # The driver takes a query without places, but with parameters, for one of another form.
+        return {name: text for name, text in self.held.items() if f"{{{name}:" in query} or None
 
     def rows(self, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """
@@ -85,6 +91,7 @@ class Connection:
             values: texts, for the places `{p1:String}` and so on.
         """
         named = {f"p{place}": value for place, value in enumerate(values, 1)}
+        named |= self._parameters(query) or {}
         return list(map(tuple, self.client.query(query, parameters=named or None).result_rows))
 
     def change(self, statement: str, values: Sequence[Any] = (), *, query_id: str = "") -> int:
@@ -126,7 +133,9 @@ class Connection:
         Raises:
             TransientError: the stream has ended early.
         """
-        self._open = self.client.raw_stream(query, fmt="ArrowStream")
+        self._open = self.client.raw_stream(
+            query, parameters=self._parameters(query), fmt="ArrowStream"
+        )
         with closing(self._open):
             file = CompleteFile(self._open, self.side)
             with pa.ipc.open_stream(pa.PythonFile(file, mode="r")) as reader:

@@ -6,9 +6,10 @@ import re
 from collections.abc import Mapping, Sequence
 
 from penstock.backends.clickhouse.catalog.canonical import canonical, framed
+from penstock.backends.clickhouse.catalog.masking import ClickHouseMasking
 from penstock.backends.clickhouse.types import TYPES, UTC
 from penstock.backends.sql.catalog.described import TableQuery
-from penstock.backends.sql.dialect import NEW_UUID, NOW, UTC_NOW, CatalogDialect, Type
+from penstock.backends.sql.dialect import DAY, NEW_UUID, NOW, UTC_NOW, CatalogDialect, Type
 from penstock.backends.sql.rows.bounds import decimal
 from penstock.backends.sql.server.intervals import parse_interval
 from penstock.errors import PlanningError
@@ -33,6 +34,8 @@ _TYPES = {
 }
 _SECONDS = re.compile(r"((?:19[789]\d|20\d\d|210[0-5])-\d\d-\d\d \d\d:\d\d:\d\d)(?:\.0*)?")
 _ZONES = ("+00:00", "+00", "Z")
+
+_WHOLE = re.compile(r"U?Int\d+")
 
 
 class ClickHouseDialect(CatalogDialect):
@@ -66,6 +69,15 @@ class ClickHouseDialect(CatalogDialect):
 
     def table_commented(self, text: str) -> str:
         return f"COMMENT {self.literal(text)}"
+
+    def greatest(self, value: str) -> str:
+        # By itself it gives 0 of none.
+        return f"maxOrNull({value})"
+
+    def earlier(self, value: str, tag: str, seconds: int) -> str:
+        if tag == "date":
+            return f"{value} - toIntervalDay({-(-seconds // DAY)})"
+        return f"{value} - toIntervalSecond({seconds})"
 
     def key_made(self, table: TableRef, columns: Sequence[str], *, primary: bool) -> str:
         return ""  # none tells rows apart
@@ -104,6 +116,11 @@ class ClickHouseDialect(CatalogDialect):
         return (f"CREATE DATABASE IF NOT EXISTS {self.ident(name)}",)
 
     # Bounds
+
+    masking = ClickHouseMasking()
+
+    def mask_tag(self, type_: Type) -> str:
+        return "int8" if _WHOLE.fullmatch(type_.name) else self.tag_of(type_)
 
     def tag_of(self, type_: Type) -> str:
         return TYPES.tag(type_)

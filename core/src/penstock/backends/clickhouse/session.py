@@ -53,6 +53,9 @@ class ClickHouseSession(InterruptibleSession):
             table: [(name, parse(type_)) for name, type_ in rows] for table, rows in found.items()
         }
 
+    def hold(self, values: Mapping[str, str]) -> None:
+        self.connection.held = {**self.connection.held, **values}
+
     def check(self, query: str, subject: str) -> None:
         self.fetch(f"EXPLAIN {query}", subject)
 

@@ -3,7 +3,7 @@ primary keys."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from penstock.backends.api.facts import KeyStatistics, TableStatistics
@@ -91,6 +91,10 @@ class ClickHouseSource(ServerSource[ClickHouseSession]):
 
     def layout(self, table: TableRef) -> tuple[str, str]:
         return "", ""
+
+    def identity(self, relation: Relation) -> Mapping[str, str]:
+        assert isinstance(relation, TableRef), "checked with the options"
+        return {"table": self._facts(relation)[4]}
 
     def state(self, relation: Relation) -> SourceState:
         found = super().state(relation)

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from penstock.backends.duckdb.catalog.canonical import canonical, framed
+from penstock.backends.duckdb.catalog.masking import DuckMasking
 from penstock.backends.sql.dialect import (
     CHARACTERS,
     LOWER,
@@ -22,6 +23,7 @@ from penstock.backends.sql.dialect import (
 from penstock.backends.sql.rows import conditions
 from penstock.backends.sql.rows.bounds import TEXTS, TIMES, decimal
 from penstock.errors import PlanningError
+from penstock.model.drift import WIDEN, ColumnChange
 from penstock.model.extents import Bound, Extent
 from penstock.model.table_model import Identity
 from penstock.model.tables import TableRef
@@ -55,6 +57,9 @@ _TAGS = {
     "timestamp with time zone": "timestamptz",
     "blob": "bytea",
 }
+
+_WIDE = ("ubigint", "hugeint", "uhugeint")
+"""Whole numbers that do not fit into eight bytes."""
 
 _TYPES = {
     "bool": "BOOLEAN",
@@ -99,6 +104,18 @@ class DuckDialect(CatalogDialect):
         "timestamp_ns", "uuid", "text",
     )  # fmt: skip
 
+    def column_changed(self, table: TableRef, change: ColumnChange) -> str:
+        changed = []
+        if change.kind != WIDEN or change.text:
+            changed.append(super().column_changed(table, change))
+        if change.kind == WIDEN and change.nullable:
+            column = f"ALTER COLUMN {self.ident(change.column)}"
+            changed.append(f"ALTER TABLE {self.table(table)} {column} DROP NOT NULL")
+        return ";\n".join(changed)
+
+    def column_widened(self, column: str, change: ColumnChange) -> str:
+        return f"ALTER COLUMN {column} TYPE {change.text}"
+
     def comment_made(self, table: TableRef, column: str, text: str) -> str:
         of = self.table(table)
         what = f"COLUMN {of}.{self.ident(column)}" if column else f"TABLE {of}"
@@ -132,6 +149,11 @@ class DuckDialect(CatalogDialect):
         if tag not in self.types and _OWN.fullmatch(tag):
             return tag.upper()
         return super().type_of(tag)
+
+    masking = DuckMasking()
+
+    def mask_tag(self, type_: Type) -> str:
+        return "int8" if type_.id in _WIDE else self.tag_of(type_)
 
     def tag_of(self, type_: Type) -> str:
         return _TAGS.get(type_.id, str(type_).lower())

@@ -8,13 +8,14 @@ import pyarrow as pa
 
 from penstock.backends.duckdb.catalog.values import travelling
 from penstock.backends.duckdb.connection import connect_to_read
-from penstock.backends.duckdb.dialect import condition, ident
+from penstock.backends.duckdb.dialect import DUCKDB, condition, ident
 from penstock.backends.duckdb.errors import translated
 from penstock.backends.duckdb.load.infinite import first_infinite
 from penstock.backends.duckdb.session import DuckSession
 from penstock.backends.duckdb.snapshot import check
 from penstock.backends.sql.dialect import Type
 from penstock.backends.sql.one_file.reader import FileReader
+from penstock.backends.sql.rows.computed import computed_rows
 from penstock.errors import Diagnosis, PermanentError
 from penstock.model.plans import Partition
 from penstock.model.tables import ColumnPair
@@ -46,13 +47,15 @@ class DuckReader(FileReader[DuckSession]):
     def _query(self, session: DuckSession, partition: Partition) -> tuple[str, list[Type]]:
         """The statement that reads the run's columns, and their types."""
         spec, rows = self.spec, session.rows_of(self.spec.relation)
+        session.hold(spec.session_values)
+        chosen = condition(spec.where, partition.extent)
+        rows, chosen = computed_rows(DUCKDB, rows, chosen, spec.pairs)
         known = dict(session.describe(f"SELECT * FROM {rows}", f"partition {partition.id}"))
         types = [known[pair.source] for pair in spec.pairs]
         listed = ", ".join(
             f"{travelling(ident(pair.source), type_)} AS {ident(pair.target)}"
             for pair, type_ in zip(spec.pairs, types, strict=True)
         )
-        chosen = condition(spec.where, partition.extent)
         return f"SELECT {listed or '1'} FROM {rows} WHERE {chosen}", types
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from functools import cached_property
+from types import MappingProxyType
 
 import duckdb
 from duckdb import DuckDBPyConnection
@@ -31,6 +32,7 @@ class DuckSession(DriverSession):
     dialect = DUCKDB
 
     connection: DuckDBPyConnection
+    _held: Mapping[str, str] = MappingProxyType({})
 
     def planning(self, subject: str) -> AbstractContextManager[None]:
         return planning(self.side, subject)
@@ -55,6 +57,11 @@ class DuckSession(DriverSession):
         ((names,),) = self.fetch("SELECT current_schemas(true)", "search path")
         return tuple(name for name in dict.fromkeys(names) if name != "pg_catalog")
 
+    def hold(self, values: Mapping[str, str]) -> None:
+        self._held = {**self._held, **values}
+        with self.in_use:
+            hold(self.connection, values)
+
     def _free(self) -> None:
         # It refuses beside a call, and is closed with the last reference to it then.
         with suppress(duckdb.Error):
@@ -66,7 +73,7 @@ class DuckSession(DriverSession):
         return int(found[0][0]) if found else 0
 
     def stream(self, query: str, subject: str) -> Iterator[Row]:
-        return streamed(self.connection.cursor(), query, self.side, subject)
+        return streamed(self.connection.cursor(), query, self.side, subject, self._held)
 
     def describe_all(
         self, tables: Sequence[TableRef]
@@ -92,17 +99,31 @@ class DuckSession(DriverSession):
             return list(zip(found.columns, found.types, strict=True))
 
 
-def streamed(connection: DuckDBPyConnection, query: str, side: str, subject: str) -> Iterator[Row]:
+def streamed(
+    connection: DuckDBPyConnection,
+    query: str,
+    side: str,
+    subject: str,
+    held: Mapping[str, str] = MappingProxyType({}),
+) -> Iterator[Row]:
     """The rows of a query.
 
     Parameters:
         connection: for this alone; it is closed at the end.
+        held: see `Session.hold`.
     """
     try:
         with planning(side, subject):
             connection.execute("SET TimeZone = 'UTC'")
+            hold(connection, held)
             connection.execute(query)
             while found := connection.fetchmany(BATCH):
                 yield from found
     finally:
         connection.close()
+
+
+def hold(connection: DuckDBPyConnection, values: Mapping[str, str]) -> None:
+    """Keep secret texts by name; see `Session.hold`."""
+    for name, digits in values.items():
+        connection.execute(f"SET VARIABLE penstock_{name} = {DUCKDB.literal(digits)}")

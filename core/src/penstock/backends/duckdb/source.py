@@ -82,6 +82,9 @@ class DuckSource(DuckCatalog):
         seen = VERSIONS.version(self._path)
         return SourceState(VERSIONS.identity(self._path), seen, seen, seen)
 
+    def identity(self, relation: Relation) -> Mapping[str, str]:
+        return {"file": VERSIONS.identity(self._path) if self._path else "in memory"}
+
     def _reads_elsewhere(self, relation: Relation) -> bool:
         if self.is_table(relation):
             return False

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import cast
 
 from penstock.backends.api.facts import Fit, LoadRequest
+from penstock.backends.api.optional.drift import Followed
 from penstock.backends.duckdb.capabilities import TARGET
 from penstock.backends.duckdb.catalog.definition import DIALECT, read_type
 from penstock.backends.duckdb.catalog.values import with_arrow
@@ -16,6 +17,7 @@ from penstock.backends.duckdb.connection import instance
 from penstock.backends.duckdb.database import Database, check_folder
 from penstock.backends.duckdb.dialect import ident, literal
 from penstock.backends.duckdb.errors import planning
+from penstock.backends.duckdb.load.drift import column_changes
 from penstock.backends.duckdb.load.fitting import TEXT, column_type, fit_columns
 from penstock.backends.duckdb.load.load_plan import DuckTables
 from penstock.backends.duckdb.runs import DuckRuns
@@ -25,6 +27,7 @@ from penstock.backends.sql.catalog.relations import TYPE
 from penstock.backends.sql.one_file.target import FileTarget
 from penstock.backends.sql.session import Session
 from penstock.errors import PlanningError
+from penstock.model.drift import ColumnChange
 from penstock.model.plans import LoadPlan
 from penstock.model.table_model import ENUM, JSON, ColumnType, TableDefinition
 from penstock.model.tables import Column, Relation, TableRef
@@ -104,6 +107,18 @@ class DuckTarget(FileTarget):
         for name in (path, os.path.dirname(path)):
             if os.path.exists(name) and not os.access(name, os.W_OK):
                 raise PlanningError(f"target: no permission to write to {name}")
+
+    def wanted_columns(
+        self,
+        table: TableRef,
+        columns: Sequence[Column],
+        define: Callable[[], TableDefinition],
+    ) -> tuple[Column, ...]:
+        return self.defined_columns(table, define(), columns, {})
+
+    def column_changes(self, table: TableRef, followed: Followed) -> tuple[ColumnChange, ...]:
+        with self._reading() as session:
+            return column_changes(session, table, followed)
 
     def plan_load(self, request: LoadRequest) -> LoadPlan:
         self._check_file()

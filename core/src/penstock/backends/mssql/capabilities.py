@@ -10,6 +10,7 @@ from penstock.backends.api.capabilities import (
 )
 from penstock.backends.api.worker import ARROW
 from penstock.spec.modes import APPEND, RECREATE, REPLACE, SWAP, TRUNCATE, UPSERT
+from penstock.spec.night_kinds import COLUMN
 from penstock.spec.strategies import (
     AUTO,
     BLOCKS,
@@ -30,6 +31,7 @@ SOURCE = SourceCapabilities(
     system=SYSTEM,
     formats=(ARROW,),
     strategies=(AUTO, BLOCKS, RANGE, NTILE, HASH, VALUES, TIME, CHILDREN, WHOLE),
+    nights=(COLUMN,),
     block_strategy="physloc",
 )
 

@@ -7,7 +7,16 @@ from collections.abc import Collection, Mapping, Sequence
 
 from penstock.backends.mssql.catalog.canonical import TEXT, UTF8, canonical
 from penstock.backends.mssql.types import TYPES
-from penstock.backends.sql.dialect import BYTES, NEW_UUID, NOW, TODAY, UTC_NOW, CatalogDialect, Type
+from penstock.backends.sql.dialect import (
+    BYTES,
+    DAY,
+    NEW_UUID,
+    NOW,
+    TODAY,
+    UTC_NOW,
+    CatalogDialect,
+    Type,
+)
 from penstock.backends.sql.rows.bounds import TEXTS, decimal
 from penstock.backends.sql.server.intervals import parse_interval
 from penstock.errors import PlanningError
@@ -238,6 +247,11 @@ class MssqlDialect(CatalogDialect):
     def number(self, bound: Bound) -> str:
         plain, digits, scale = decimal(bound)
         return f"CAST({self.literal(plain)} AS decimal({min(38, max(1, digits))},{min(38, scale)}))"
+
+    def earlier(self, value: str, tag: str, seconds: int) -> str:
+        if tag == "date":
+            return f"DATEADD(day, -{-(-seconds // DAY)}, {value})"
+        return f"DATEADD(second, -{seconds}, {value})"
 
     def binary(self, digits: str) -> str:
         return f"0x{digits}"

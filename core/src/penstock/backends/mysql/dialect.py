@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from penstock.backends.mysql.catalog.canonical import canonical
+from penstock.backends.mysql.catalog.masking import MySqlMasking
 from penstock.backends.mysql.types import TYPES
 from penstock.backends.sql.dialect import (
     BYTES,
@@ -25,6 +26,7 @@ from penstock.backends.sql.dialect import (
 from penstock.backends.sql.rows.bounds import TEXTS
 from penstock.backends.sql.server.intervals import parse_interval
 from penstock.errors import PlanningError
+from penstock.model.drift import ColumnChange
 from penstock.model.extents import Bound, Key
 from penstock.model.table_model import Identity
 from penstock.model.tables import TableRef
@@ -188,6 +190,9 @@ class MySqlDialect(CatalogDialect):
     def renamed(self, table: TableRef, name: str) -> str:
         return f"RENAME TABLE {self.table(table)} TO {self.table(replace(table, name=name))}"
 
+    def column_widened(self, column: str, change: ColumnChange) -> str:
+        return f"MODIFY COLUMN {column} {change.text}"
+
     def exchanged(self, table: TableRef, new: TableRef) -> Sequence[str]:
         # One statement: nobody finds no table, and no kill leaves none.
         old = self.table(replaced(new))
@@ -264,6 +269,11 @@ class MySqlDialect(CatalogDialect):
         return f"UPDATE {self._beside(table, keys, key)} SET {change} WHERE {tested}"
 
     # Bounds
+
+    masking = MySqlMasking()
+
+    def mask_tag(self, type_: Type) -> str:
+        return "int8" if type_.name == "bigint" else self.tag_of(type_)
 
     def tag_of(self, type_: Type) -> str:
         return TYPES.tag(type_)

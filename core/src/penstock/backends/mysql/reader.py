@@ -17,6 +17,7 @@ from penstock.backends.mysql.snapshot import take
 from penstock.backends.mysql.stream.decoding import RowDecoder
 from penstock.backends.mysql.stream.rows import NO_ROWS, read_rows
 from penstock.backends.mysql.types import TYPES, MyType
+from penstock.backends.sql.rows.computed import computed_rows
 from penstock.backends.sql.rows.conditions import condition
 from penstock.errors import PenstockError
 from penstock.model.plans import Partition
@@ -49,7 +50,10 @@ class MySqlReader:
         spec, subject = self._spec, f"partition {partition.id}"
         with wait.answering("source"), translated("source"):
             session = self._connected()
+            session.hold(spec.session_values)
             table = within(session.rows_of(spec.relation), partition.extent)
+            tested = condition(MYSQL, spec.where, partition.extent)
+            table, tested = computed_rows(MYSQL, table, tested, spec.pairs)
             names = [MYSQL.ident(pair.source) for pair in spec.pairs]
             if not self._columns:
                 query = f"SELECT {', '.join(names)} FROM {table}"
@@ -63,7 +67,7 @@ class MySqlReader:
         types = [type_ for _, type_ in self._columns]
         query = (
             f"/* {self._label} */ SELECT {', '.join(map(TYPES.travelling, names, types))}"
-            f" FROM {table} WHERE {condition(MYSQL, spec.where, partition.extent)}"
+            f" FROM {table} WHERE {tested}"
         )
         self.rows, self._busy = 0, True
         with translated("source"):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from penstock.backends.api.execution.control import RunningAttempt, RunRow
 from penstock.backends.api.execution.records import Kind, Row
 from penstock.backends.mysql.catalog.indexes import read_indexes
-from penstock.backends.mysql.catalog.tables import finding, made_at, made_of_all
+from penstock.backends.mysql.catalog.tables import finding, made_at, made_of_all, table_columns
 from penstock.backends.mysql.dialect import MySqlDialect, replaced
 from penstock.backends.mysql.errors import translated
 from penstock.backends.mysql.load.joined_steps import (
@@ -20,6 +20,7 @@ from penstock.backends.mysql.load.joined_steps import (
 from penstock.backends.mysql.load.loaded_table import check_loaded
 from penstock.backends.mysql.load.presence import MySqlPresence
 from penstock.backends.mysql.records import MySqlRecords
+from penstock.backends.sql.definitions.column_changes import is_made
 from penstock.backends.sql.definitions.definition import SCHEMA
 from penstock.backends.sql.definitions.foreign_keys import RELINK, UNLINK, ForeignKeyChange
 from penstock.backends.sql.definitions.index_changes import IndexChange
@@ -28,8 +29,10 @@ from penstock.backends.sql.loads.loaded_table import LoadedTable
 from penstock.backends.sql.loads.night import DROP
 from penstock.backends.sql.server.runs import EXECUTIONS, ServerRuns
 from penstock.errors import Interrupted, PenstockError, PermanentError
+from penstock.model.drift import ColumnChange
 from penstock.model.plans import LoadPlan, Step
 from penstock.model.tables import TableRef
+from penstock.spec.copy_spec import CopySpec
 from penstock.spec.modes import mode_of
 
 
@@ -140,6 +143,21 @@ class MySqlRuns(ServerRuns):
         self._note_altered(load.table)
         return super().after_preparing(run, load)
 
+    def do(self, run: RunRow, step: Step) -> None:
+        if step.change is None:
+            super().do(run, step)
+            return
+        target = CopySpec.from_stored(run.spec, "", "").target_ref
+        if step.after:
+            self.check_rows(run)
+        # Whoever reads the table goes on, and nobody queues behind this for long.
+        with self._tables.session.hurried():
+            self._alter(target, step.statement)
+
+    def is_changed(self, change: ColumnChange, table: TableRef) -> bool:
+        columns = table_columns(self._tables.session, table)
+        return is_made(change, {column.name: column for column in columns})
+
     def perform(self, step: Step, table: TableRef) -> None:
         session = self._tables.session
         if (indexes := IndexChange.of(step, table)) is not None:
@@ -173,6 +191,9 @@ class MySqlRuns(ServerRuns):
         self._note_altered(run.plan.load.table)
 
     def is_done(self, run: RunRow, step: Step) -> bool:
+        if step.change is not None:
+            target = CopySpec.from_stored(run.spec, "", "").target_ref
+            return self.is_changed(step.change, target)
         if step.id == DROP:
             return made_at(self._tables.session, run.plan.load.table) is None
         if step.id == SCHEMA:

@@ -155,6 +155,13 @@ class MySqlSession(KnownServer):
             cursor.execute(f"EXPLAIN {table}{query}")
             return list(cursor.fetchall())
 
+    def hold(self, values: Mapping[str, str]) -> None:
+        if values:
+            listed = (
+                f"@penstock_{name} = {self.dialect.literal(text)}" for name, text in values.items()
+            )
+            self.connection.change(f"SET {', '.join(listed)}")
+
     def check(self, query: str, subject: str) -> None:
         with planning(self.side, subject):
             self.connection.change(f"PREPARE penstock_check FROM {self.dialect.literal(query)}")

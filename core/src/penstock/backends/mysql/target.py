@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 
 from penstock.backends.api.facts import Fit, LoadRequest
+from penstock.backends.api.optional.drift import Followed
 from penstock.backends.mysql.capabilities import TARGET
 from penstock.backends.mysql.catalog.tables import (
     COLLATION,
@@ -22,6 +23,7 @@ from penstock.backends.mysql.connection import connect
 from penstock.backends.mysql.dialect import BY_BYTES, order_name, own_name
 from penstock.backends.mysql.errors import planning
 from penstock.backends.mysql.load.besides import expect_alike
+from penstock.backends.mysql.load.drift import column_changes
 from penstock.backends.mysql.load.loading import read_settings
 from penstock.backends.mysql.load.rehearsal import made_for_now, without_numbers
 from penstock.backends.mysql.load.tables import MySqlTables, made_types
@@ -37,6 +39,7 @@ from penstock.backends.sql.catalog.relations import TYPE, read_relations
 from penstock.backends.sql.definitions.definition import listed_columns
 from penstock.backends.sql.server.target import ServerTarget
 from penstock.errors import PlanningError
+from penstock.model.drift import ColumnChange
 from penstock.model.extents import Bound, Key, KeyRange
 from penstock.model.plans import LoadPlan
 from penstock.model.table_model import TableDefinition
@@ -210,6 +213,17 @@ class MySqlTarget(ServerTarget[MySqlSession]):
                 f"target: expected {table} to be of the engine InnoDB, found {engine}, in which "
                 "nothing is undone when a copy fails; ALTER TABLE ... ENGINE = InnoDB"
             )
+
+    def wanted_columns(
+        self,
+        table: TableRef,
+        columns: Sequence[Column],
+        define: Callable[[], TableDefinition],
+    ) -> tuple[Column, ...]:
+        return self.defined_columns(table, define(), columns, {})
+
+    def column_changes(self, table: TableRef, followed: Followed) -> tuple[ColumnChange, ...]:
+        return column_changes(self._session, table, followed)
 
     def plan_load(self, request: LoadRequest) -> LoadPlan:
         self._session.kept("writes", lambda: self._check_takes_writes(request.target))

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from penstock.backends.api.capabilities import (
+    COMPUTING,
     ROLL_FORWARD,
     SourceCapabilities,
     TargetCapabilities,
 )
 from penstock.backends.api.worker import ARROW
 from penstock.spec.modes import APPEND, RECREATE, REPLACE, SWAP, TRUNCATE
+from penstock.spec.night_kinds import COLUMN
+from penstock.spec.night_kinds import FILES as BY_FILES
 from penstock.spec.strategies import AUTO, FILES, HASH, NTILE, RANGE, TIME, VALUES, WHOLE
 
 SYSTEM = "Parquet"
@@ -19,6 +22,8 @@ SOURCE = SourceCapabilities(
     system=SYSTEM,
     formats=(ARROW,),
     strategies=(AUTO, RANGE, NTILE, HASH, VALUES, TIME, FILES, WHOLE),
+    nights=(BY_FILES, COLUMN),
+    options=COMPUTING,
 )
 
 TARGET = TargetCapabilities(

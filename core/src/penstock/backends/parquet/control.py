@@ -85,7 +85,10 @@ class ControlDocuments(RecordedRuns):
             self._fence.check_open(run.run_id, found)
 
     def do(self, run: RunRow, step: Step) -> None:
-        Steps(self._storage, self.runs, run).do(step)
+        self.steps(run).do(step)
+
+    def steps(self, run: RunRow) -> Steps:
+        return Steps(self._storage, self.runs, run)
 
     def finish(self, run_id: str, step: Step) -> bool:
         recorded = super().finish(run_id, step)

@@ -25,6 +25,7 @@ _OTHER_FORMAT = re.compile(
     r"(\.(gz|bz2|xz|zip|zst|lz4|snappy))?$",
     re.IGNORECASE,
 )
+_TEXT = ("csv", "tsv", "jsonl", "ndjson")
 _PARQUET = (".parquet", ".parq", ".pq")
 _SECRET = ("secret_access_key", "session_token")
 # https://docs.aws.amazon.com/sdkref/latest/guide/settings-reference.html
@@ -103,8 +104,11 @@ _PARAMETERS = tuple(
 )
 
 
-def parse(url: str, flag: str) -> FilesLocation:
+def parse(url: str, flag: str, *, any_format: bool = False) -> FilesLocation:
     """Read a URL, or several that commas separate.
+
+    Parameters:
+        any_format: the names of files may end as those of other formats do.
 
     Raises:
         UsageError: malformed; the message shows no secret.
@@ -117,6 +121,8 @@ def parse(url: str, flag: str) -> FilesLocation:
         scheme, _, path = written.partition("://")
         schemes.add(scheme.lower())
         patterns.append(_pattern(scheme.lower(), path, flag))
+        if not any_format:
+            _check_format(f"{scheme}://{path}", flag)
         for name, value in parse_qsl(parameters, keep_blank_values=True):
             if given.setdefault(name, value) != value:
                 raise UsageError(
@@ -158,7 +164,6 @@ def _pattern(scheme: str, path: str, flag: str) -> str:
             f"{flag}: a {scheme}:// URL has no user and password; expected {scheme}://"
             + ("bucket/path?access_key_id=...&secret_access_key=..." if scheme == S3 else "/path")
         )
-    _check_format(f"{scheme}://{path}", flag)
     if scheme == S3:
         if not path.partition("/")[0]:
             raise UsageError(f"{flag}: expected s3://bucket/path, found no bucket")
@@ -189,11 +194,16 @@ def _check_format(url: str, flag: str) -> None:
     if found is None:
         return
     kind, plain = found[1].upper(), url.removesuffix(found[0])
+    if found[1].lower() in _TEXT:
+        raise UsageError(
+            f"{flag}: expected a list of files of one format, found Parquet files and {url}"
+        )
     instead = f"a folder for Parquet files, such as {plain}/"
     if "source" in flag:
         instead = f"Parquet files, such as {plain}.parquet, which DuckDB makes of a {kind} file"
     raise UsageError(
-        f"{flag}: Penstock reads and writes no {kind} files; expected {instead}; found {url} "
+        f"{flag}: Penstock reads and writes no {kind} files; expected {instead}, or text files "
+        f"(?format=csv or ?format=jsonl after the name); found {url} "
         "(write a / after the name of a folder)"
     )
 
@@ -232,7 +242,7 @@ def _check_endpoint(endpoint: str, flag: str) -> None:
         )
 
 
-def resolve(url: str, environ: Mapping[str, str], flag: str) -> str:
+def resolve(url: str, environ: Mapping[str, str], flag: str, *, any_format: bool = False) -> str:
     """Check a URL and fold settings and secrets from the environment into it.
 
     Credentials in files, and those that a machine or container has, are left to the SDK, where the
@@ -241,7 +251,7 @@ def resolve(url: str, environ: Mapping[str, str], flag: str) -> str:
     Raises:
         UsageError: malformed, or half of the credentials is missing; shows no secret.
     """
-    found = parse(url, flag)
+    found = parse(url, flag, any_format=any_format)
     if found.scheme == FILE:
         return found.url()
     settings = {name: getattr(found, name) for name in _PARAMETERS}
@@ -266,13 +276,19 @@ def resolve(url: str, environ: Mapping[str, str], flag: str) -> str:
 
 def secrets(url: str) -> tuple[str, ...]:
     """The passwords in a URL that `resolve` returned."""
-    found = parse(url, "connection")
+    return secrets_of(parse(url, "connection"))
+
+
+def secrets_of(found: FilesLocation) -> tuple[str, ...]:
     return tuple(getattr(found, name) for name in _SECRET if getattr(found, name))
 
 
 def place_of(url: str) -> Place:
     """The bucket, and the path up to what is a pattern; of a list, of the first."""
-    found = parse(url, "connection")
+    return place_at(parse(url, "connection"))
+
+
+def place_at(found: FilesLocation) -> Place:
     plain = _WILD.split(found.patterns[0])[0]
     if plain != found.patterns[0]:
         plain = plain.rpartition("/")[0]

@@ -14,15 +14,17 @@ import pyarrow as pa
 from pyarrow import fs
 
 from penstock.backends.duckdb.catalog.values import travelling
-from penstock.backends.duckdb.dialect import condition, ident
+from penstock.backends.duckdb.dialect import DUCKDB, condition, ident
+from penstock.backends.duckdb.session import hold
 from penstock.backends.parquet.files import engine as reading
 from penstock.backends.parquet.files.listing import ListedFile, list_files
 from penstock.backends.parquet.files.scan import FileScan, whole_file
 from penstock.backends.parquet.files.scanned import ScannedFiles
 from penstock.backends.parquet.files.types import converted
-from penstock.backends.parquet.location import parse
+from penstock.backends.parquet.location import FilesLocation, parse
 from penstock.backends.parquet.storage.filesystems import file_system
 from penstock.backends.shared.values.batch_reader import BatchReader
+from penstock.backends.sql.rows.computed import computed_rows
 from penstock.model.extents import FilePart, Files, Whole
 from penstock.model.plans import Partition
 from penstock.model.tables import Located
@@ -32,10 +34,13 @@ from penstock.spec.worker_spec import WorkerSpec
 class ParquetReader(BatchReader):
     def __init__(self, spec: WorkerSpec) -> None:
         super().__init__(spec)
-        self._location = parse(spec.source, "--source")
+        self._location = self._located(spec.source)
         self._listed: tuple[ListedFile, ...] | None = None
         self._schema: pa.Schema | None = None
         self._connection: duckdb.DuckDBPyConnection | None = None
+
+    def _located(self, url: str) -> FilesLocation:
+        return parse(url, "--source")
 
     def switch_run(self, spec: WorkerSpec) -> None:
         self._spec = spec
@@ -48,13 +53,14 @@ class ParquetReader(BatchReader):
         # Made anew each time: its credentials may have a short life.
         filesystem = file_system(self._location, "source")
         parts = self._parts(partition)
-        scan = FileScan(filesystem, self._fields(filesystem, parts), stopped=stopped)
+        scan = self._scan(filesystem, parts, stopped)
         names = [pair.target for pair in spec.pairs]
         batches: Iterator[pa.RecordBatch]
         whole_rows = isinstance(partition.extent, Files) or (
             isinstance(partition.extent, Whole) and isinstance(spec.relation, Located)
         )
-        if whole_rows and spec.where is None:
+        computes = any(pair.expression for pair in spec.pairs)
+        if whole_rows and spec.where is None and not computes:
             types = [scan.schema.field(pair.source).type for pair in spec.pairs]
             found = scan.batches(parts, [pair.source for pair in spec.pairs])
             schema = pa.schema(list(zip(names, types, strict=True)))
@@ -68,12 +74,20 @@ class ParquetReader(BatchReader):
         if first:
             yield pa.RecordBatch.from_pylist([], schema=schema)
 
+    def _scan(
+        self, filesystem: fs.FileSystem, parts: Sequence[FilePart], stopped: Callable[[], bool]
+    ) -> FileScan:
+        return FileScan(filesystem, self._fields(filesystem, parts), stopped=stopped)
+
     def _parts(self, partition: Partition) -> Sequence[FilePart]:
         if isinstance(partition.extent, Files):
             return partition.extent.parts
         if self._listed is None or self._spec.snapshot is None:
-            self._listed = reading.listed_as(self._location, self._spec.snapshot)
+            self._listed = self._listing()
         return [whole_file(file) for file in self._listed]
+
+    def _listing(self) -> tuple[ListedFile, ...]:
+        return reading.listed_as(self._location, self._spec.snapshot)
 
     def _fields(self, filesystem: fs.FileSystem, parts: Sequence[FilePart]) -> pa.Schema:
         if self._schema is None:
@@ -97,18 +111,21 @@ class ParquetReader(BatchReader):
         # Which files is no condition.
         extent = Whole() if isinstance(partition.extent, Files) else partition.extent
         connection = self._connection = reading.session(files, worker=True)
+        chosen = condition(spec.where, extent)
         with reading.translated(files, str(spec.relation)):
+            hold(connection, spec.session_values)
+            rows, chosen = computed_rows(DUCKDB, rows, chosen, spec.pairs)
             described = connection.sql(f"SELECT * FROM {rows}")
             kinds = dict(zip(described.columns, described.types, strict=True))
             listed = ", ".join(
                 f"{travelling(ident(pair.source), kinds[pair.source])} AS {ident(f'c{place}')}"
                 for place, pair in enumerate(spec.pairs)
             )
-            query = f"SELECT {listed} FROM {rows} WHERE {condition(spec.where, extent)}"
+            query = f"SELECT {listed} FROM {rows} WHERE {chosen}"
             reader = connection.sql(query).to_arrow_reader(self._batch_rows(files))
         types = [
             files.scan.schema.field(pair.source).type
-            if located
+            if located and not pair.expression
             else pa.uuid()
             if kinds[pair.source].id == "uuid"
             else part.type
@@ -132,7 +149,7 @@ class ParquetReader(BatchReader):
 
     def _batch_rows(self, files: ScannedFiles) -> int:
         """As large as those of the files, of the columns that are read in any case."""
-        named = {pair.source for pair in self._spec.pairs}
+        named = {pair.source for pair in self._spec.pairs if not pair.expression}
         if not isinstance(self._spec.relation, Located):
             named = set(files.schema.names)
         columns = [name for name in files.schema.names if name in named]

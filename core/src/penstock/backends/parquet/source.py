@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import pyarrow.dataset as ds
 
 from penstock.backends.api.facts import Checksum, SourceFile, TableStatistics
+from penstock.backends.api.optional.files import FilesNow
 from penstock.backends.duckdb.catalog.facts import DuckCatalog
 from penstock.backends.duckdb.dialect import condition
 from penstock.backends.parquet.files import engine
@@ -19,11 +20,13 @@ from penstock.backends.parquet.location import identity, parse
 from penstock.backends.parquet.storage.filesystems import file_system
 from penstock.backends.shared.values.arrow import TRAIT
 from penstock.backends.sql.rows.checksums import canonical_texts, read_digests
-from penstock.errors import SnapshotLost
+from penstock.backends.sql.rows.computed import computed_rows
+from penstock.errors import PlanningError, SnapshotLost
 from penstock.model.extents import Extent, FilePart, Files, Key, Whole
 from penstock.model.snapshots import Snapshot, SourceState
 from penstock.model.table_model import TableDefinition
 from penstock.model.tables import Column, ColumnPair, Located, NotCopied, Relation, TableRef
+from penstock.spec.masking_keys import session_values
 
 DIALECT = "arrow"
 PART, SAMPLE = "source_part", "source_sample"
@@ -41,13 +44,18 @@ class ParquetSource(DuckCatalog):
         self._load(list_files(self._location))
 
     def _load(self, files: Sequence[ListedFile]) -> None:
+        """Learn what the files hold."""
         self._listed = files
         self._footers = {
             footer.file.path: footer for footer in read_footers(self._filesystem, files, "source")
         }
         self._schema = common_schema(list(self._footers.values()), "source")
         self._scan = FileScan(self._filesystem, self._schema)
-        self._files = ScannedFiles.of(self._scan, [whole_file(file) for file in files])
+        self._begin()
+
+    def _begin(self) -> None:
+        """Have DuckDB see what the scan reads."""
+        self._files = ScannedFiles.of(self._scan, [whole_file(file) for file in self._listed])
         self._part, self._sample = ScannedFiles.of(self._scan, []), ScannedFiles.of(self._scan, [])
         session = engine.FileSession(self._files, "source")
         # Registered once: later the connection may be busy.
@@ -102,6 +110,15 @@ class ParquetSource(DuckCatalog):
     def state(self, relation: Relation) -> SourceState:
         now = fingerprint(list_files(self._location))
         return SourceState(identity(self._location), now, now, now)
+
+    def identity(self, relation: Relation) -> Mapping[str, str]:
+        return {"files": identity(self._location)}
+
+    def files_now(self, relation: Relation) -> FilesNow:
+        if not isinstance(relation, Located):
+            raise PlanningError("--incremental files: expected files, found a query over them")
+        found = [footer.as_source_file() for footer in self._footers.values()]
+        return FilesNow(identity(self._location), found)
 
     # Sizes
 
@@ -223,6 +240,8 @@ class ParquetSource(DuckCatalog):
             files = ScannedFiles.of(self._scan, extent.parts)
         chosen = self.condition_of(relation, where, extent)
         session = engine.FileSession(files, "source")
+        session.hold(session_values(pairs))
+        rows, chosen = computed_rows(session.dialect, rows, chosen, pairs)
         return read_digests(session, rows, chosen, texts, key, only)
 
     def _counted(self, extent: Whole | Files) -> int:

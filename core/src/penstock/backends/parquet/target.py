@@ -12,7 +12,7 @@ from penstock.backends.parquet.load.fence import MANIFEST, replaces_files
 from penstock.backends.parquet.load.fitting import fit_columns
 from penstock.backends.parquet.load.manifest import EVERYTHING, Manifest, selections
 from penstock.backends.parquet.location import identity
-from penstock.backends.parquet.storage.storage import open_storage
+from penstock.backends.parquet.storage.storage import Storage, open_storage
 from penstock.backends.shared.values.arrow import schema_from_text
 from penstock.errors import PlanningError
 from penstock.model.extents import Extent, Key, Whole
@@ -30,8 +30,14 @@ class ParquetTarget:
     """
 
     def __init__(self, url: str, control_schema: str) -> None:
-        self._storage = open_storage(url, control_schema)
-        self.control = ControlDocuments(self._storage)
+        self._storage = self._opened(url, control_schema)
+        self.control = self._controlled()
+
+    def _opened(self, url: str, control_schema: str) -> Storage:
+        return open_storage(url, control_schema)
+
+    def _controlled(self) -> ControlDocuments:
+        return ControlDocuments(self._storage)
 
     def close(self) -> None:
         self.control.leave()
@@ -68,7 +74,7 @@ class ParquetTarget:
         columns: Sequence[Column],
         types: Mapping[str, str],
     ) -> tuple[Column, ...]:
-        return load_plan.defined_columns(columns, types)
+        return load_plan.defined_columns(columns, types, self._storage.format)
 
     def fit(self, source: Sequence[Column], target: Sequence[Column]) -> list[Fit]:
         return fit_columns(source, target)

@@ -8,6 +8,7 @@ from penstock.backends.api.execution.attempt import Attempt, Standing
 from penstock.backends.api.execution.roll_forward import Piece
 from penstock.backends.api.worker import Block, Wait
 from penstock.backends.parquet.load.fence import Fence
+from penstock.backends.parquet.load.file_format import FileFormat
 from penstock.backends.parquet.load.names import new_nonce
 from penstock.backends.parquet.load.output import Naming, Output
 from penstock.backends.parquet.storage.documents import CachedDocuments
@@ -32,7 +33,10 @@ class ParquetHooks:
 
     def connect(self, spec: WorkerSpec) -> None:
         if self._storage is None:
-            self._storage = open_storage(spec.target, spec.control_schema)
+            self._storage = self.storage(spec)
+
+    def storage(self, spec: WorkerSpec) -> Storage:
+        return open_storage(spec.target, spec.control_schema)
 
     def disconnect(self) -> None:
         self._storage = None
@@ -57,19 +61,21 @@ class ParquetHooks:
         return Standing(run.generation, committed=False)
 
     def open_stream(self, attempt: Attempt, wait: Wait) -> FilesStream:
-        return FilesStream(self._open.uploads, attempt)
+        return FilesStream(self._open.uploads, attempt, self._open.format)
 
 
 class FilesStream:
     """See `PieceStream`."""
 
-    def __init__(self, uploads: Uploads, attempt: Attempt) -> None:
+    def __init__(self, uploads: Uploads, attempt: Attempt, format: FileFormat) -> None:
         spec, partition_id = attempt.spec, attempt.partition.id
         self._schema = schema_from_text(spec.schema)
         self._caster = Caster(self._schema, f"partition {partition_id}")
         self._transfer = Transfer()
-        naming = Naming(spec.run_id, partition_id, attempt.number, new_nonce(spec.run_id))
-        self._output = Output(uploads, self._transfer, self._schema, spec.writing, naming)
+        naming = Naming(
+            spec.run_id, partition_id, attempt.number, new_nonce(spec.run_id), format.suffix
+        )
+        self._output = Output(uploads, self._transfer, self._schema, spec.writing, naming, format)
         self.fileno = self._transfer.fileno
         self.check = self._transfer.check
         self.close = self._transfer.close

@@ -21,6 +21,7 @@ from penstock.spec.modes import (
     TRUNCATE,
     UPSERT,
 )
+from penstock.spec.night_kinds import COLUMN, XMIN
 from penstock.spec.strategies import (
     AUTO,
     BLOCKS,
@@ -42,6 +43,7 @@ SOURCE = SourceCapabilities(
     formats=(*FORMATS, LINES, ARROW),
     strategies=(AUTO, BLOCKS, RANGE, NTILE, HASH, VALUES, TIME, CHILDREN, WHOLE),
     block_strategy="ctid",
+    nights=(XMIN, COLUMN),
     options=frozenset(SOURCE_OPTIONS),
     shows_waits=True,
 )

@@ -10,11 +10,12 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from psycopg import sql
 from psycopg.pq import ExecStatus
 
 from penstock.backends.api.worker import ARROW, LINES, SHARED_FORMATS, Block, Wait
 from penstock.backends.postgresql.catalog.columns import planned_columns, read_columns
-from penstock.backends.postgresql.catalog.queries import described_query
+from penstock.backends.postgresql.catalog.queries import described_columns, described_query
 from penstock.backends.postgresql.compare.conditions import select, tables_of
 from penstock.backends.postgresql.connection import Connection, abandon, connect
 from penstock.backends.postgresql.errors import translated
@@ -27,7 +28,13 @@ from penstock.backends.postgresql.native import (
     pump,
 )
 from penstock.backends.postgresql.session.cancellable import await_copy, end_copy, send
-from penstock.backends.postgresql.session.statements import copy_format, selected, statement
+from penstock.backends.postgresql.session.masking import holding
+from penstock.backends.postgresql.session.statements import (
+    copy_format,
+    named_columns,
+    selected,
+    statement,
+)
 from penstock.backends.postgresql.snapshot.importing import import_locked, import_snapshot
 from penstock.backends.postgresql.snapshot.locks import join_locks
 from penstock.backends.shared.opening import ConnectionOpening
@@ -57,6 +64,8 @@ class PostgresReader:
         self._application_name = f"penstock:{spec.run_id}"
         self._labelled = ""
         """What the server's monitoring shows."""
+        self._held: set[str] = set()
+        """Names of secret texts that the session has."""
         self._commits = False
         self._columns: list[Column] = []
         self.rows = 0
@@ -174,12 +183,7 @@ class PostgresReader:
         Returns: whether the server's answer is left to what reads the stream.
         """
         query = statement("copy_out").format(
-            rows=select(
-                self._spec.relation,
-                partition.extent,
-                self._spec.where,
-                form.selected if form else selected(self._spec.pairs),
-            ),
+            rows=self._rows(partition, form.selected if form else selected(self._spec.pairs)),
             format=copy_format(form.copied_as if form else self._spec.format),
         )
         with translated("source"):
@@ -188,6 +192,20 @@ class PostgresReader:
                 return True
             await_copy(connection, "source", wait, ExecStatus.COPY_OUT)
         return False
+
+    def _rows(self, partition: Partition, listed: sql.Composable) -> sql.Composable:
+        """The rows of a partition.
+
+        Parameters:
+            listed: a select list of the columns of the pairs.
+        """
+        spec = self._spec
+        computes = any(pair.expression for pair in spec.pairs)
+        columns = named_columns(spec.pairs) if computes else listed
+        rows = select(spec.relation, partition.extent, spec.where, columns)
+        if not computes:
+            return rows
+        return sql.SQL("SELECT {} FROM ({}) AS computed").format(listed, rows)
 
     def _finish(self, connection: Connection, wait: Wait) -> None:
         """Take what the server says at the end of a stream."""
@@ -254,7 +272,9 @@ class PostgresReader:
     def _read_columns(self, connection: Connection) -> list[Column]:
         relation, pairs = self._spec.relation, self._spec.pairs
         with translated("source"):
-            if isinstance(relation, Query):
+            if any(pair.expression for pair in pairs):
+                found = described_columns(connection, relation, pairs)
+            elif isinstance(relation, Query):
                 found = described_query(connection, relation)
             else:
                 assert isinstance(relation, TableRef)
@@ -293,13 +313,17 @@ class PostgresReader:
         return [table for table in found if table not in self._locked]
 
     def _naming(self) -> Sequence[Question]:
-        """What gives the session its name; empty where it has it."""
-        has_transaction = self._spec.snapshot is not None
+        """What gives the session its name, and what it has to hold; empty where it has that."""
+        local = self._commits or self._spec.snapshot is not None
+        values = self._spec.session_values
+        new = {name: values[name] for name in values if name not in self._held or self._commits}
+        self._held.update(new)
+        held = holding(new, local=local) if new else []
         if self._labelled == self._application_name and not self._commits:
-            return ()
+            return held
         self._labelled = self._application_name
         query = "SELECT pg_catalog.set_config('application_name', %s, %s)"
-        return [(query, [self._labelled, self._commits or has_transaction])]
+        return [(query, [self._labelled, local]), *held]
 
     def _ready(self, partition: Partition) -> Connection:
         """Connected, labelled, and in the transaction in which the partition is read.
@@ -327,6 +351,7 @@ class PostgresReader:
         if self._connection is not None:
             connection, self._connection = self._connection, None
             self._locked = set()
+            self._held = set()
             abandon(connection)
 
 

@@ -13,12 +13,21 @@ from psycopg import sql
 from psycopg.pq import TransactionStatus
 
 from penstock.backends.api.facts import Checksum, KeyStatistics, RankedBound, TableStatistics
+from penstock.backends.api.optional.cursors import CursorNow, CursorRange
 from penstock.backends.api.optional.nights import Bucket, Chosen, KeyDigest, KeyRanges
 from penstock.backends.postgresql.attempt.older_sessions import Guard
 from penstock.backends.postgresql.catalog.casting import castable
 from penstock.backends.postgresql.catalog.columns import columns_of
+from penstock.backends.postgresql.catalog.cursors import (
+    OpenSince,
+    cursor_sql,
+    identity_of,
+    least_open,
+    open_since,
+    why_unproven,
+)
 from penstock.backends.postgresql.catalog.described import Described
-from penstock.backends.postgresql.catalog.queries import query_columns
+from penstock.backends.postgresql.catalog.queries import described_columns, query_columns
 from penstock.backends.postgresql.catalog.relations import (
     check_readable,
     find_by_name,
@@ -43,6 +52,7 @@ from penstock.backends.postgresql.catalog.versions import (
     changed_since,
     check_fixed,
     check_versioned,
+    or_in,
     versions_of,
     who_holds_back,
 )
@@ -65,24 +75,35 @@ from penstock.backends.postgresql.compare.gone import (
 from penstock.backends.postgresql.connection import PLAN, Connection, abandon, connect
 from penstock.backends.postgresql.errors import planning, translated
 from penstock.backends.postgresql.keys.keys import SourceKey, column_facts
-from penstock.backends.postgresql.session.statements import column_list
+from penstock.backends.postgresql.session.masking import (
+    MASKING,
+    holding,
+    mask_tag,
+    mask_type,
+)
+from penstock.backends.postgresql.session.statements import column_list, ident, named_columns
+from penstock.backends.postgresql.session.statements import relation as read_from
 from penstock.backends.postgresql.session.waiting import watcher
 from penstock.backends.postgresql.snapshot.importing import REACHED, import_locked, import_snapshot
 from penstock.backends.postgresql.snapshot.locks import AT_ONCE, join_locks
+from penstock.backends.sql.rows.cursors import tag_of_cursor
 from penstock.errors import PenstockError
 from penstock.model.extents import Bound, Extent, Key, Whole
-from penstock.model.nights import Horizon, SourceVersions
+from penstock.model.nights import Cursor, Horizon, SourceVersions
 from penstock.model.snapshots import Snapshot, SourceState
 from penstock.model.table_model import TableDefinition
 from penstock.model.tables import (
     Column,
     ColumnPair,
+    MaskingKey,
     NotCopied,
     Query,
     Relation,
     SequencePosition,
     TableRef,
 )
+from penstock.spec.masking_keys import session_values
+from penstock.spec.masks import Mask
 from penstock.spec.worker_spec import Patience
 
 T = TypeVar("T")
@@ -109,11 +130,14 @@ class PostgresSource:
         self._connection = connection
         self._connection.guard = guard
         self._adopted = ""
+        self._open_since: OpenSince | None = None
         self._horizon: Horizon | None = None
         self._locked: Sequence[Relation] = ()
         self._oids: Mapping[TableRef, int] = {}
         """Of tables that are locked."""
         self._queries: dict[Query, tuple[Column, ...]] = {}
+        self._computed: dict[Relation, tuple[Column, ...]] = {}
+        """Those that were asked for last."""
         self._sets: list[Described] = []
 
     def close(self) -> None:
@@ -194,7 +218,8 @@ class PostgresSource:
 
     def castable(self, relation: Relation, wanted: Sequence[tuple[str, str]]) -> list[bool]:
         types = self._about(relation).types
-        return castable(self._connection, self.columns(relation), wanted, types)
+        columns = (*self.columns(relation), *self._computed.get(relation, ()))
+        return castable(self._connection, columns, wanted, types)
 
     def definition(self, relation: Relation, *, partitioning: bool) -> TableDefinition:
         from penstock.backends.postgresql.ddl.definition import (  # noqa: PLC0415 - seldom
@@ -348,6 +373,73 @@ class PostgresSource:
     def changed_since(self, since: Horizon, new: Sequence[int]) -> str:
         return changed_since(since, new)
 
+    def or_in(self, condition: str, tables: Sequence[int]) -> str:
+        return or_in(condition, tables)
+
+    # See `ReadsByColumn`
+
+    def note_open(self) -> None:
+        # What was seen before an earlier snapshot was seen before this one, too.
+        if self._open_since is None and not self._adopted:
+            self._open_since = open_since(self._connection)
+
+    def cursor(
+        self, relation: Relation, where: str | None, columns: Sequence[str], max_ahead: float
+    ) -> CursorNow:
+        assert isinstance(relation, TableRef), "checked with the options"
+        tags = self._cursor_tags(relation, columns)
+        tag = tag_of_cursor(tags, columns, str(relation))
+        facts = [self.key_facts(relation, Key(each)) for each in columns]
+        self.note_open()
+        before = self._open_since
+        unproven = why_unproven(self._connection, relation, columns, before)
+        text, nulls, ahead = cursor_sql(self._connection, relation).now(
+            where,
+            columns,
+            tag,
+            max_ahead,
+            nullable=all(nullable for nullable, _ in facts),
+            most="" if unproven or before is None else least_open(before),
+        )
+        versions = self._about(relation).get(
+            ("versions", not relation.only),
+            relation,
+            partial(versions_of, self._connection, children=not relation.only),
+        )
+        return CursorNow(
+            columns=tuple(columns),
+            type=tag,
+            text=text,
+            nulls=nulls,
+            ahead=ahead,
+            unproven=unproven,
+            indexed=all(indexed for _, indexed in facts),
+            source=identity_of(self._connection, relation) if versions[1] else {},
+        )
+
+    def _cursor_tags(self, relation: TableRef, columns: Sequence[str]) -> dict[str, str]:
+        """Of all columns; those that are not asked for with any tag."""
+        known = {column.name: "" for column in self.columns(relation)}
+        asked = [each for each in columns if each in known]
+        return known | {each: self._key(relation, Key(each)).type for each in asked}
+
+    def cursor_range(
+        self, relation: Relation, since: Cursor, now: CursorNow, lookback: str, *, nulls: bool
+    ) -> CursorRange:
+        assert isinstance(relation, TableRef), "checked with the options"
+        return cursor_sql(self._connection, relation).range(since, now, lookback, nulls=nulls)
+
+    def keys_at(
+        self,
+        relation: Relation,
+        where: str | None,
+        columns: Sequence[str],
+        value: Bound,
+        key: Sequence[str],
+    ) -> str:
+        assert isinstance(relation, TableRef), "checked with the options"
+        return cursor_sql(self._connection, relation).keys_at(where, columns, value, key)
+
     def may_have_moved(
         self,
         relation: Relation,
@@ -419,13 +511,62 @@ class PostgresSource:
         extent: Extent,
         pairs: Sequence[ColumnPair],
     ) -> Checksum:
-        return read_checksum(
-            self._connection,
-            "source",
-            _rows(relation, extent, where, pairs),
-            sql.SQL("true"),
-            source_values(pairs, lambda: self.columns(relation)),
-        )
+        with self._holding(pairs):
+            return read_checksum(
+                self._connection,
+                "source",
+                _rows(relation, extent, where, pairs),
+                sql.SQL("true"),
+                source_values(pairs, lambda: self._columns_of(relation, pairs)),
+            )
+
+    # See `ComputesColumns`
+
+    def check_expression(self, relation: Relation, text: str, subject: str) -> None:
+        # A condition takes no aggregate, no window and no set; CASE no bracket that is closed
+        # without having been opened.
+        query = sql.SQL("EXPLAIN SELECT 1 FROM {} WHERE CASE WHEN true THEN\n{}\nEND IS NULL")
+        with planning("source", subject):
+            self._connection.execute(query.format(read_from(relation), sql.SQL(text)))
+
+    def masked(self, relation: Relation, column: Column, mask: Mask, key: MaskingKey | None) -> str:
+        name, type_ = ident(column.name), mask_type(column)
+        return MASKING.expression(mask, column.name, name, type_, mask_tag(column), key)
+
+    def computed(
+        self, relation: Relation, pairs: Sequence[ColumnPair], *, in_arrow: bool
+    ) -> tuple[Column, ...]:
+        with planning("source", "computed columns"):
+            found = described_columns(self._connection, relation, pairs)
+        self._computed[relation] = found
+        return self.in_arrow(relation, found) if in_arrow else found
+
+    def with_columns(
+        self, definition: TableDefinition, columns: tuple[Column, ...]
+    ) -> TableDefinition:
+        from penstock.backends.postgresql.ddl.computed import with_columns  # noqa: PLC0415 - seldom
+
+        return with_columns(self._connection, definition, columns)
+
+    def _columns_of(self, relation: Relation, pairs: Sequence[ColumnPair]) -> tuple[Column, ...]:
+        """The columns that pairs read."""
+        if not any(pair.expression for pair in pairs):
+            return self.columns(relation)
+        with planning("source", "computed columns"):
+            return described_columns(self._connection, relation, pairs)
+
+    @contextlib.contextmanager
+    def _holding(self, pairs: Sequence[ColumnPair]) -> Iterator[None]:
+        """A transaction in which the session has what the expressions need."""
+        values = session_values(pairs)
+        if not values:
+            yield
+            return
+        with self._connection.transaction():
+            with planning("source", "--mask"):
+                for question in holding(values, local=True):
+                    self._connection.execute(*question)
+            yield
 
     # See `GroupsKeys`
 
@@ -486,15 +627,16 @@ class PostgresSource:
         key: Sequence[str],
         only: Sequence[str] = (),
     ) -> Iterator[tuple[str, str]]:
-        return read_rows(
-            self._connection,
-            "source",
-            _rows(relation, extent, where, pairs),
-            sql.SQL("true"),
-            source_values(pairs, lambda: self.columns(relation)),
-            key,
-            only,
-        )
+        with self._holding(pairs):
+            yield from read_rows(
+                self._connection,
+                "source",
+                _rows(relation, extent, where, pairs),
+                sql.SQL("true"),
+                source_values(pairs, lambda: self._columns_of(relation, pairs)),
+                key,
+                only,
+            )
 
 
 class HolderSource(PostgresSource):
@@ -522,5 +664,5 @@ def _rows(
     relation: Relation, extent: Extent, where: str | None, pairs: Sequence[ColumnPair]
 ) -> sql.Composable:
     """What a partition is read from, as one relation, whatever tables it consists of."""
-    columns = column_list(pair.source for pair in pairs)
+    columns = named_columns(pairs)
     return sql.SQL("({}) AS rows").format(select(relation, extent, where, columns))

@@ -11,6 +11,7 @@ from psycopg import sql
 from penstock.backends.api.execution.control import RunRow
 from penstock.backends.api.facts import Checksum, Fit, LoadRequest
 from penstock.backends.api.optional.children import ChildRequest, PlannedChildren
+from penstock.backends.api.optional.drift import Followed
 from penstock.backends.api.optional.nights import Bucket, Chosen, KeyDigest, KeyRanges
 from penstock.backends.api.worker import ARROW
 from penstock.backends.postgresql.attempt.older_sessions import Guard
@@ -53,6 +54,7 @@ from penstock.backends.postgresql.load.target_facts import TargetFacts
 from penstock.backends.postgresql.new_tables.night import gone_table, open_stage
 from penstock.backends.postgresql.session.statements import DIALECT, ident, name, rows_of
 from penstock.backends.sql.rows.checksums import as_loaded
+from penstock.model.drift import ColumnChange
 from penstock.model.extents import Extent, Key
 from penstock.model.plans import LoadPlan
 from penstock.model.records import CommitRecord
@@ -219,6 +221,23 @@ class PostgresTarget:
             wanted = ", ".join(sorted(grants))
             refused = f"may not {wanted} on {table} (owner {rights.owner!r})"
             raise missing_grant(self._connection, refused, needed_by, f"{wanted} ON {name(table)}")
+
+    def wanted_columns(
+        self,
+        table: TableRef,
+        columns: Sequence[Column],
+        define: Callable[[], TableDefinition],
+    ) -> tuple[Column, ...]:
+        if any(ARROW in column.traits for column in columns):
+            return self.defined_columns(table, define(), columns, {})
+        from penstock.backends.postgresql.load.drift import described  # noqa: PLC0415 - seldom
+
+        return described(self._connection, columns)
+
+    def column_changes(self, table: TableRef, followed: Followed) -> tuple[ColumnChange, ...]:
+        from penstock.backends.postgresql.load.drift import column_changes  # noqa: PLC0415 - seldom
+
+        return column_changes(self._facts(table), table, followed)
 
     def plan_load(self, request: LoadRequest) -> LoadPlan:
         return plan_load(self._facts(request.target), request)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from penstock.backends.api.capabilities import (
+    COMPUTING,
     STAGED,
     WITHOUT_CHILDREN,
     SourceCapabilities,
@@ -10,6 +11,7 @@ from penstock.backends.api.capabilities import (
 )
 from penstock.backends.api.worker import ARROW
 from penstock.spec.modes import APPEND, RECREATE, REPLACE, TRUNCATE, UPSERT
+from penstock.spec.night_kinds import COLUMN
 from penstock.spec.strategies import AUTO, HASH, NTILE, RANGE, VALUES, WHOLE
 
 SYSTEM = "Snowflake"
@@ -20,6 +22,8 @@ SOURCE = SourceCapabilities(
     system=SYSTEM,
     formats=(ARROW,),
     strategies=(AUTO, RANGE, NTILE, HASH, VALUES, WHOLE),
+    nights=(COLUMN,),
+    options=COMPUTING,
 )
 
 TARGET = TargetCapabilities(

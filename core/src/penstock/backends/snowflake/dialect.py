@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from penstock.backends.snowflake.catalog.canonical import canonical
+from penstock.backends.snowflake.catalog.masking import SnowflakeMasking
 from penstock.backends.snowflake.catalog.names import shown, swapped
 from penstock.backends.snowflake.types import TYPES
 from penstock.backends.sql.catalog.described import TableQuery
-from penstock.backends.sql.dialect import NEW_UUID, NOW, UTC_NOW, CatalogDialect, Type
+from penstock.backends.sql.dialect import DAY, NEW_UUID, NOW, UTC_NOW, CatalogDialect, Type
 from penstock.backends.sql.rows.bounds import TEXTS
 from penstock.errors import PlanningError
 from penstock.model.extents import Bound
@@ -100,6 +101,8 @@ class SnowflakeDialect(CatalogDialect):
 
     # Bounds
 
+    masking = SnowflakeMasking()
+
     def tag_of(self, type_: Type) -> str:
         return TYPES.tag(type_)
 
@@ -110,6 +113,11 @@ class SnowflakeDialect(CatalogDialect):
             # The session's zone is UTC.
             bound = replace(bound, text=_ZONE.sub("", bound.text))
         return super().bound(bound)
+
+    def earlier(self, value: str, tag: str, seconds: int) -> str:
+        if tag == "date":
+            return f"DATEADD(day, -{-(-seconds // DAY)}, {value})"
+        return f"DATEADD(second, -{seconds}, {value})"
 
     def binary(self, digits: str) -> str:
         return f"TO_BINARY('{digits}', 'HEX')"

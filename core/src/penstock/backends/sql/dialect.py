@@ -8,9 +8,11 @@ from string import whitespace
 from typing import Any
 
 from penstock.backends.sql.catalog.described import TableQuery
+from penstock.backends.sql.masking import Masking
 from penstock.backends.sql.rows.bounds import WHOLE_NUMBERS, check_whole, decimal, hexadecimal
 from penstock.errors import PlanningError
 from penstock.model import values
+from penstock.model.drift import ADD, RENAME, ColumnChange
 from penstock.model.extents import Bound, Key
 from penstock.model.table_model import Identity
 from penstock.model.tables import TableRef
@@ -34,6 +36,7 @@ NOW, UTC_NOW, TODAY, NEW_UUID = "now", "now in UTC", "today", "new uuid"
 CHARACTERS, OCTETS, LOWER, UPPER = "characters", "octets", "lower", "upper"
 """Functions of a text; its octets are those of UTF-8."""
 NEVER = "1 = 0"
+DAY = 86_400
 """A condition that no row meets."""
 
 
@@ -220,6 +223,16 @@ class Dialect(ABC):
             PlanningError: the text is no value of the type.
         """
 
+    def greatest(self, value: str) -> str:
+        """The greatest value of many rows; NULL of none."""
+        return f"max({value})"
+
+    def earlier(self, value: str, tag: str, seconds: int) -> str:
+        """A date or a timestamp that is earlier, of the same type; of a date by whole days."""
+        if tag == "date":
+            return f"CAST({value} - INTERVAL '{-(-seconds // DAY)}' DAY AS date)"
+        return f"{value} - INTERVAL '{seconds}' SECOND"
+
     def comparable(self, tag: str, value: str) -> str:
         """A value of a key as partitions compare it, if the key names no collation."""
         return value
@@ -346,6 +359,22 @@ class CatalogDialect(Dialect):
         """The statement that gives a table another name in its schema."""
         return f"ALTER TABLE {self.table(table)} RENAME TO {self.ident(name)}"
 
+    def column_changed(self, table: TableRef, change: ColumnChange) -> str:
+        """The statement that makes a change of a column."""
+        column = self.ident(change.column)
+        if change.kind == ADD:
+            action = f"ADD COLUMN {column} {change.text}"
+        elif change.kind == RENAME:
+            action = f"RENAME COLUMN {self.ident(change.was)} TO {column}"
+        else:
+            action = self.column_widened(column, change)
+        return f"ALTER TABLE {self.table(table)} {action}"
+
+    def column_widened(self, column: str, change: ColumnChange) -> str:
+        """What of `ALTER TABLE` gives a column another type, or has it take NULL; for databases
+        that widen columns."""
+        raise NotImplementedError
+
     def exchanged(self, table: TableRef, new: TableRef) -> Sequence[str]:
         """The statements that put a table in another one's place, which goes."""
         return (f"DROP TABLE {self.table(table)}", self.renamed(new, table.name))
@@ -459,6 +488,15 @@ class CatalogDialect(Dialect):
     def bound_text(self, tag: str, value: str) -> str:
         """A value as the text of a bound, the same in every database."""
         return self.text(value)
+
+    # Masks
+
+    masking: Masking | None = None
+    """What masks are computed with; None where none are."""
+
+    def mask_tag(self, type_: Type) -> str:
+        """The tag of a type, as masks tell types apart."""
+        return self.tag_of(type_)
 
     # Checksums
 

@@ -99,6 +99,10 @@ class Session(Protocol):
         """Have the database parse a query and resolve its names, but not run it."""
         ...
 
+    def hold(self, values: Mapping[str, str]) -> None:
+        """Keep secret texts by name, for the expressions of masks; see `Masking.held`."""
+        ...
+
 
 class NamedRelations:
     """The part of a `Session` that names what it reads."""
@@ -171,6 +175,9 @@ class NamedRelations:
 
     @abstractmethod
     def describe(self, query: str, subject: str) -> list[tuple[str, Type]]: ...
+
+    def hold(self, values: Mapping[str, str]) -> None:
+        assert not values, "planning refuses masks with a key where a session can hold none"
 
 
 @contextmanager

@@ -6,8 +6,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 
 from penstock.backends.api.facts import Checksum, KeyStatistics, RankedBound, WeightedBound
+from penstock.backends.api.optional.cursors import CursorNow, CursorRange
 from penstock.backends.sql.catalog import keys
 from penstock.backends.sql.catalog.relations import (
+    TYPE,
     find_relation,
     matching,
     read_columns,
@@ -17,19 +19,30 @@ from penstock.backends.sql.definitions.definition import definition_of, plain_mo
 from penstock.backends.sql.dialect import BYTES, Type
 from penstock.backends.sql.rows.bounds import check_ranged
 from penstock.backends.sql.rows.checksums import canonical_texts, read_checksum, read_digests
+from penstock.backends.sql.rows.computed import ALL, computed_rows
 from penstock.backends.sql.rows.conditions import condition
+from penstock.backends.sql.rows.cursors import CursorSql, tag_of_cursor
 from penstock.backends.sql.session import Session, closed, keeping
 from penstock.model.extents import Bound, Extent, Key, Whole
+from penstock.model.nights import Cursor
 from penstock.model.snapshots import SourceState
 from penstock.model.table_model import TableDefinition
 from penstock.model.tables import (
     Column,
     ColumnPair,
+    MaskingKey,
     NotCopied,
     Query,
     Relation,
     SequencePosition,
     TableRef,
+)
+from penstock.spec.masking_keys import session_values
+from penstock.spec.masks import Mask
+
+UNPROVEN = (
+    "{system} does not say when the transactions began that write rows: one that lasts longer than "
+    "--lookback may leave rows below what was read"
 )
 
 
@@ -240,13 +253,115 @@ class SqlSource:
     def misplaced(self, relation: Relation, key: Key, bounds: Sequence[Bound]) -> int | None:
         return keys.misplaced(self._session, key, bounds)
 
+    # See `ReadsByColumn`
+
+    def note_open(self) -> None:
+        """What is under way does not show."""
+
+    def cursor(
+        self, relation: Relation, where: str | None, columns: Sequence[str], max_ahead: float
+    ) -> CursorNow:
+        self.check_where(relation, where)
+        types = self.described(relation)
+        tags = {
+            name: self._session.dialect.tag_of(type_) if name in columns else ""
+            for name, type_ in types.items()
+        }
+        tag = tag_of_cursor(tags, columns, str(relation))
+        facts = [self.key_facts(relation, Key(each)) for each in columns]
+        nullable = all(nullable for nullable, _ in facts)
+        text, nulls, ahead = self._cursor_sql(relation).now(
+            where, columns, tag, max_ahead, nullable=nullable
+        )
+        return CursorNow(
+            columns=tuple(columns),
+            type=tag,
+            text=text,
+            nulls=nulls,
+            ahead=ahead,
+            unproven=UNPROVEN.format(system=self._session.dialect.name),
+            indexed=all(indexed for _, indexed in facts),
+            source=self.identity(relation),
+        )
+
+    def cursor_range(
+        self, relation: Relation, since: Cursor, now: CursorNow, lookback: str, *, nulls: bool
+    ) -> CursorRange:
+        return self._cursor_sql(relation).range(since, now, lookback, nulls=nulls)
+
+    def keys_at(
+        self,
+        relation: Relation,
+        where: str | None,
+        columns: Sequence[str],
+        value: Bound,
+        key: Sequence[str],
+    ) -> str:
+        return self._cursor_sql(relation).keys_at(where, columns, value, key)
+
+    def identity(self, relation: Relation) -> Mapping[str, str]:
+        """By what a later night recognises it; see `Cursor.source`."""
+        raise NotImplementedError
+
+    @property
+    def clock(self) -> str:
+        """A query for the time now, as a text; without a zone it is UTC."""
+        dialect = self._session.dialect
+        return f"SELECT {dialect.text(dialect.now)}"
+
+    def _cursor_sql(self, relation: Relation) -> CursorSql:
+        session = self._session
+        return CursorSql(
+            session.dialect,
+            self._rows(relation),
+            session.fetch,
+            as_text=session.dialect.bound_text,
+            clock=self.clock,
+            first=lambda query: session.dialect.limited(query, 1),
+        )
+
+    # Columns that are computed
+
+    def check_expression(self, relation: Relation, text: str, subject: str) -> None:
+        rows = self._rows(relation)
+        # A condition takes no aggregate, no window and no set.
+        tested = f"CASE WHEN 1 = 1 THEN\n{text}\nEND IS NULL"
+        self._session.check(f"SELECT 1 FROM {rows} WHERE {tested}", subject)
+
+    def masked(self, relation: Relation, column: Column, mask: Mask, key: MaskingKey | None) -> str:
+        dialect = self._session.dialect
+        assert dialect.masking is not None
+        type_ = self.described(relation)[column.name]
+        value, tag = dialect.ident(column.name), dialect.mask_tag(type_)
+        return dialect.masking.expression(mask, column.name, value, type_, tag, key)
+
+    def computed(
+        self, relation: Relation, pairs: Sequence[ColumnPair], *, in_arrow: bool
+    ) -> tuple[Column, ...]:
+        self._session.hold(session_values(pairs))
+        rows, _ = computed_rows(self._session.dialect, self._rows(relation), ALL, pairs)
+        found = self._session.describe(f"SELECT * FROM {rows}", "computed columns")
+        columns = tuple(Column(name, str(type_), traits={TYPE: type_}) for name, type_ in found)
+        return self.computed_in_arrow(rows, columns) if in_arrow else columns
+
+    def computed_in_arrow(self, rows: str, columns: Sequence[Column]) -> tuple[Column, ...]:
+        """Columns of an item of FROM, with the trait `arrow`; they have the trait `TYPE`."""
+        raise NotImplementedError
+
+    def _selected_rows(
+        self, relation: Relation, where: str | None, extent: Extent, pairs: Sequence[ColumnPair]
+    ) -> tuple[str, str]:
+        rows, chosen = self.rows_of(relation, extent), self.condition_of(relation, where, extent)
+        return computed_rows(self._session.dialect, rows, chosen, pairs)
+
     # Checksums
 
     def checksum(
         self, relation: Relation, where: str | None, extent: Extent, pairs: Sequence[ColumnPair]
     ) -> Checksum:
+        self._session.hold(session_values(pairs))
         texts = canonical_texts(self._session, self._rows(relation), pairs)
-        rows, chosen = self.rows_of(relation, extent), self.condition_of(relation, where, extent)
+        rows, chosen = self._selected_rows(relation, where, extent, pairs)
         return read_checksum(self._session, rows, chosen, texts)
 
     def row_digests(
@@ -258,6 +373,7 @@ class SqlSource:
         key: Sequence[str],
         only: Sequence[str] = (),
     ) -> Iterator[tuple[str, str]]:
+        self._session.hold(session_values(pairs))
         texts = canonical_texts(self._session, self._rows(relation), pairs)
-        rows, chosen = self.rows_of(relation, extent), self.condition_of(relation, where, extent)
+        rows, chosen = self._selected_rows(relation, where, extent, pairs)
         return read_digests(self._session, rows, chosen, texts, key, only)

@@ -11,7 +11,6 @@ from penstock.backends.api.optional.children import AttachesChildren, ChildReque
 from penstock.backends.api.optional.nights import BuildsNights
 from penstock.backends.api.source import CutsFiner, SourceCatalog
 from penstock.backends.api.target import TargetCatalog
-from penstock.backends.api.worker import are_shared
 from penstock.errors import PlanningError
 from penstock.model.extents import Extent, Key, Whole
 from penstock.model.plans import LoadPlan
@@ -203,12 +202,13 @@ def match_columns(
 ) -> ColumnMapping:
     """Pair the columns, with what both catalogs know.
 
+    Parameters:
+        mine: with the trait `arrow` where the formats are shared.
+
     Raises:
         PlanningError: see `map_columns`.
     """
     relation, catalogs = route.relation, Catalogs(source, target)
-    if are_shared(formats):
-        mine = source.in_arrow(relation, mine)
     return map_columns(
         route,
         mine,

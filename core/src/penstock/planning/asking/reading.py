@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TypeVar
 
 from penstock.backends.api.facts import TableStatistics
+from penstock.backends.api.optional.cursors import ReadsByColumn
+from penstock.backends.api.optional.files import ReadsByFile
 from penstock.backends.api.optional.nights import BuildsNights, FindsGone
 from penstock.backends.api.source import SourceCatalog, VersionedSource
 from penstock.backends.api.target import TargetCatalog
@@ -17,16 +20,21 @@ from penstock.errors import (
     PermanentError,
     PlanningError,
 )
+from penstock.model.extents import Bound
 from penstock.model.nights import Horizon, SourceVersions, Watermark, is_behind
 from penstock.model.table_model import TableDefinition
 from penstock.model.tables import Column, TableRef
+from penstock.planning.asking.drift import read_drift
 from penstock.planning.asking.nights_before import NightsBefore
+from penstock.planning.asking.selected import read_selected, selected_definition
 from penstock.planning.asking.steps_left import StepsLeft
+from penstock.planning.cursors import goes_on
 from penstock.planning.facts import Fact, Facts, NightFacts, TargetTable, fact
 from penstock.planning.incremental import may_move_watermark
 from penstock.planning.nights import new_leaves
 from penstock.planning.one_statement import expecting_one_statement
 from penstock.planning.request import PlanRequest
+from penstock.planning.seen_files import seen
 from penstock.planning.steps_left import takes_steps_left
 from penstock.planning.target_table import (
     check_taken_as_is,
@@ -36,6 +44,7 @@ from penstock.planning.target_table import (
     without_mark,
 )
 from penstock.planning.where_words import of_where
+from penstock.spec.night_kinds import FILES
 
 T = TypeVar("T")
 
@@ -65,6 +74,7 @@ class TableReader:
         self._nights = nights
         self._error: PenstockError | None = None
         self._columns: Fact[tuple[Column, ...]] = ()
+        self._selected: Fact[tuple[Column, ...]] = ()
         self._definition: Fact[TableDefinition | None] = None
 
     def _read(self, read: Callable[[], T]) -> Fact[T]:
@@ -82,6 +92,7 @@ class TableReader:
         Returns: how the source's table is defined, where the target's is made like it.
         """
         self._columns = self._read(self._source_columns)
+        self._selected = self._read(self._selected_columns)
         self._definition = self._read(self._wanted_definition)
         return None if isinstance(self._definition, PenstockError) else self._definition
 
@@ -95,6 +106,7 @@ class TableReader:
         )
         return Facts(
             columns=self._columns,
+            selected=self._selected,
             table=table,
             heirs=heirs,
             positions=self._read(
@@ -112,7 +124,12 @@ class TableReader:
                     else ()
                 )
             ),
-            night=self._read(self._night),
+            night=(night := self._read(self._night)),
+            drift=self._read(
+                lambda: read_drift(
+                    self._request, source, target, fact(self._selected), fact(table), fact(night)
+                )
+            ),
             statistics=self._read(lambda: _statistics(self._request, source)),
             heirs_columns=self._read(lambda: {heir: source.columns(heir) for heir in fact(heirs)}),
             finds_gone=isinstance(target, FindsGone),
@@ -129,13 +146,23 @@ class TableReader:
             columns = self._source.in_arrow(relation, columns)
         return columns
 
+    def _selected_columns(self) -> tuple[Column, ...]:
+        return read_selected(
+            self._route,
+            self._source,
+            fact(self._columns),
+            in_arrow=are_shared(self._request.capabilities.formats),
+            one_of_many=self._request.siblings is not None,
+        )
+
     def _wanted_definition(self) -> TableDefinition | None:
         route, loading, target = self._route, self._loading, self._target
         if loading.data_only or not target.makes(route.target_ref, loading.load_mode):
             return None
         if must_be_missing(loading) and self._is_there():
             raise is_there(route)
-        return self._source.definition(route.relation, partitioning=loading.partitioning)
+        found = self._source.definition(route.relation, partitioning=loading.partitioning)
+        return selected_definition(self._source, found, fact(self._columns), fact(self._selected))
 
     def _is_there(self) -> bool:
         try:
@@ -155,7 +182,7 @@ class TableReader:
                 if target.identity(route.target_ref):
                     raise
                 raise MissingTarget(error.message, error.diagnosis) from error
-        wanted = wanted_table(route, loading, fact(self._columns), definition)
+        wanted = wanted_table(route, loading, fact(self._selected), definition)
         made = target.defined_columns(
             route.target_ref, wanted.definition, wanted.columns, wanted.types
         )
@@ -172,6 +199,18 @@ class TableReader:
         asked = self._loading.nightly.incremental is not None
         if not asked and not may_move_watermark(self._route, self._loading, able):
             return None
+        if self._loading.nightly.night_by == FILES:
+            return self._by_file()
+        if self._loading.nightly.cursor_columns:
+            return self._by_column(self._loading.nightly.cursor_columns)
+        last = None if asked else self._nights.last(self._request)
+        if last is not None and (last.cursor or last.files):
+            try:
+                if last.cursor is None:
+                    return self._by_file()
+                return self._by_column(last.cursor.columns)
+            except PermanentError as error:
+                return NightFacts(last=last, refused=error.message)
         if not isinstance(source, VersionedSource):
             assert not asked, "its capabilities say so"
             return None
@@ -212,6 +251,78 @@ class TableReader:
             else "",
         )
 
+    def _by_file(self) -> NightFacts:
+        """
+        Raises:
+            PlanningError: the source is no files.
+        """
+        source, request = self._source, self._request
+        if not isinstance(source, ReadsByFile):
+            raise PlanningError(f"{self._route.source_name} does not consist of files")
+        last = self._nights.last(request)
+        history = self._target.control.watermark_history(last.name) if last is not None else ()
+        merges = self._loading.load_mode.merges_at_end
+        return NightFacts(
+            last=last,
+            target=self._nights.target_now(request) if merges else None,
+            files=source.files_now(self._route.relation),
+            seen=seen(history),
+        )
+
+    def _by_column(self, columns: Sequence[str]) -> NightFacts:
+        """
+        Raises:
+            PlanningError: the source has no such columns, or their values cannot be compared.
+        """
+        source, request, nightly = self._source, self._request, self._loading.nightly
+        relation, where = self._route.relation, self._route.where
+        if not isinstance(source, ReadsByColumn):
+            raise PlanningError(f"{self._route.source_name} is not read by columns")
+        last = self._nights.last(request)
+        now = source.cursor(relation, where, columns, nightly.max_ahead)
+        row = ""
+        if now.ahead:
+            key = self._loading.conflict_columns or self._default_key()
+            key = key if not any(map(self._route.mask_of, key)) else ()
+            value = Bound(now.type, now.ahead)
+            row = source.keys_at(relation, where, columns, value, key) if key else ""
+        versions = horizon = ahead = None
+        if isinstance(source, VersionedSource) and not now.source:
+            assert isinstance(relation, TableRef), "checked with the options"
+            horizon, versions = source.horizon(), source.versions(relation)
+            ahead = self._ahead(source, last, versions, horizon)
+        merges = self._loading.load_mode.merges_at_end and ahead is None
+        found = range_of = selected = None
+        since = last.cursor if last is not None else None
+        if merges and since is not None and since.text and goes_on(since, now):
+            nulls = nightly.null_cursor == "include"
+            assert nightly.lookback is not None, "checked with the options"
+            found = source.cursor_range(relation, since, now, nightly.lookback, nulls=nulls)
+            new = () if versions is None else new_leaves(versions, last)
+            condition = found.condition
+            if new and isinstance(source, VersionedSource):
+                condition = source.or_in(condition, new)
+            range_of = replace(found, condition=condition)
+            if now.indexed:
+                both = condition if where is None else f"({where}\n) AND {condition}"
+                selected = source.statistics(relation, both)
+        return NightFacts(
+            last=last,
+            now=horizon,
+            versions=versions,
+            ahead=ahead,
+            target=self._nights.target_now(request) if merges else None,
+            cursor=now,
+            range=range_of,
+            row_ahead=row,
+            selected=selected,
+        )
+
+    def _default_key(self) -> tuple[str, ...]:
+        """By which a row is named; empty: the source does not tell."""
+        found = self._source.statistics(self._route.relation, self._route.where).default_key
+        return () if found is None else (found,)
+
     def _ahead(
         self,
         source: VersionedSource,
@@ -241,6 +352,15 @@ def read_source(request: PlanRequest, source: SourceCatalog) -> Facts:
     Raises:
         PenstockError: they cannot be read.
     """
+    columns = source.columns(request.route.relation)
     return Facts(
-        columns=source.columns(request.route.relation), statistics=_statistics(request, source)
+        columns=columns,
+        selected=read_selected(
+            request.route,
+            source,
+            columns,
+            in_arrow=False,
+            one_of_many=request.siblings is not None,
+        ),
+        statistics=_statistics(request, source),
     )

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from penstock.backends.api.backend import Backend
 from penstock.backends.api.execution.control import ControlStore, RunRow
+from penstock.backends.api.optional.cursors import ReadsByColumn
 from penstock.backends.api.source import HeldSnapshot, LockingSource, SourceCatalog
 from penstock.errors import Blocked, PlanningError
 from penstock.events import Event, SnapshotChanged, Warned
@@ -161,6 +162,8 @@ class SourceView:
         source.columns(self.spec.relation)  # raises if there is no such table
         # Read before the snapshot is taken: a write in between counts as a later one.
         self._state = source.state(self.spec.relation)
+        if self.spec.cursor_columns and isinstance(source, ReadsByColumn):
+            source.note_open()
 
     def take(self, source: SourceCatalog) -> Sequence[Event]:
         """Take the run's first snapshot, and have planning read with it."""

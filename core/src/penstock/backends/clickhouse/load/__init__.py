@@ -1,1 +1,1 @@
-"""Where partitions are loaded, and the steps around the load."""
+"""Files and stages that become partitions of a table, and the steps around them."""

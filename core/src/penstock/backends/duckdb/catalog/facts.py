@@ -33,6 +33,9 @@ class DuckCatalog(SqlSource):
     def in_arrow(self, relation: Relation, columns: Sequence[Column]) -> tuple[Column, ...]:
         return with_arrow(self._session, self._rows(relation), columns)
 
+    def computed_in_arrow(self, rows: str, columns: Sequence[Column]) -> tuple[Column, ...]:
+        return with_arrow(self._session, rows, columns)
+
     def estimated(self, relation: Relation, where: str | None) -> int | None:
         """How many rows DuckDB's planner expects; None where it does not say."""
         for operator in self._operators(relation, where):

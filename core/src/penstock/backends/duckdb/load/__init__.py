@@ -1,1 +1,1 @@
-"""Where partitions are loaded, and the steps around the load."""
+"""Partitions written into a DuckDB file, and the steps before and after."""

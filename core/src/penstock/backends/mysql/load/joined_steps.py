@@ -84,7 +84,12 @@ def _refused(runs: JoinedRuns, due: Mapping[str, RunRow], steps: Mapping[str, St
     refused, together = [], {}
     for run_id, step in steps.items():
         table = due[run_id].plan.load.table
-        if step.id == MAKE or IndexChange.of(step, table) or ForeignKeyChange.of(step):
+        if (
+            step.change
+            or step.id == MAKE
+            or IndexChange.of(step, table)
+            or ForeignKeyChange.of(step)
+        ):
             # What is there decides what is done.
             run = due[run_id]
             if not _tried(lambda run=run, step=step: _do(runs, run, step)):  # type: ignore[misc]

@@ -61,12 +61,15 @@ class Comparing:
             paths: of files that are there.
         """
         if not pairs and where is None and isinstance(extent, Whole):
-            footers = read_footers(self._file_system, self._files(paths), "target")
-            return Checksum(sum(footer.rows for footer in footers), "0")
+            return Checksum(self._count(paths), "0")
         session = self._session(paths)
         with closing(session.connection):
             texts = canonical_texts(session, engine.SOURCE, as_loaded(pairs))
             return read_checksum(session, engine.SOURCE, condition(where, extent), texts)
+
+    def _count(self, paths: Sequence[str]) -> int:
+        footers = read_footers(self._file_system, self._files(paths), "target")
+        return sum(footer.rows for footer in footers)
 
     def row_digests(
         self,
@@ -84,9 +87,11 @@ class Comparing:
 
     def _session(self, paths: Sequence[str]) -> engine.FileSession:
         engine.check_names(self._schema, "target")
-        scan = FileScan(self._file_system, self._schema, "target")
         parts = [whole_file(file) for file in self._files(paths)]
-        return engine.FileSession(ScannedFiles.of(scan, parts), "target")
+        return engine.FileSession(ScannedFiles.of(self._scan(), parts), "target")
+
+    def _scan(self) -> FileScan:
+        return FileScan(self._file_system, self._schema, "target")
 
     def check_condition(self, where: str | None, extent: Extent) -> None:
         """

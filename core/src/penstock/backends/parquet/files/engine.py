@@ -72,7 +72,7 @@ class FileSession(DuckSession):
         super().__init__(session(files, worker=False), side)
 
     def stream(self, query: str, subject: str) -> Iterator[Row]:
-        return streamed(self.connection, query, self.side, subject)
+        return streamed(self.connection, query, self.side, subject, self._held)
 
 
 @contextmanager

@@ -13,10 +13,10 @@ from penstock.backends.parquet.files.column_types import (
     NOTATION,
     parse_type,
     shown,
-    stored_as,
 )
 from penstock.backends.parquet.load import manifest
 from penstock.backends.parquet.load.fence import replaces_files
+from penstock.backends.parquet.load.file_format import PARQUET, FileFormat
 from penstock.backends.parquet.load.manifest import EVERYTHING, Manifest
 from penstock.backends.parquet.load.names import run_of
 from penstock.backends.parquet.load.steps import plan_steps
@@ -42,11 +42,13 @@ def columns_of(schema: pa.Schema) -> tuple[Column, ...]:
     )
 
 
-def defined_columns(columns: Sequence[Column], types: Mapping[str, str]) -> tuple[Column, ...]:
+def defined_columns(
+    columns: Sequence[Column], types: Mapping[str, str], format: FileFormat = PARQUET
+) -> tuple[Column, ...]:
     """See `TargetCatalog.defined_columns`.
 
     Raises:
-        PlanningError: types that there are not, or that Parquet does not have: all of them.
+        PlanningError: types that there are not, or that the format does not have: all of them.
     """
     fields = []
     wrong = []
@@ -58,7 +60,7 @@ def defined_columns(columns: Sequence[Column], types: Mapping[str, str]) -> tupl
             wrong.append(f"{column.name}: expected a type such as {NOTATION}; found {wanted!r}")
             continue
         try:
-            fields.append(pa.field(column.name, stored_as(kind), column.nullable))
+            fields.append(pa.field(column.name, format.stored_as(kind), column.nullable))
         except ValueError as error:
             wrong.append(f"{column.name} ({column.type}): {error}")
     if wrong:
@@ -205,15 +207,15 @@ def _check_content(
     foreign = [path for path in unknown if not run_of(path)]
     everything = request.where is None and not request.given
     if request.mode.empties_before or (replaces_files(request.mode) and everything):
-        return _files(len(visible)), [
-            f"{_files(len(foreign))} that no run of Penstock has written will be removed, such as "
-            f"{path}"
+        return _files(storage, len(visible)), [
+            f"{_files(storage, len(foreign))} that no run of Penstock has written will be removed, "
+            f"such as {path}"
             for path in foreign[:1]
         ]
     if foreign:
         raise PlanningError(
-            f"--mode {request.mode}: {storage} holds {_files(len(foreign))} that no run of "
-            f"Penstock has written, such as {foreign[0]}, and it cannot tell which rows they "
+            f"--mode {request.mode}: {storage} holds {_files(storage, len(foreign))} that no run "
+            f"of Penstock has written, such as {foreign[0]}, and it cannot tell which rows they "
             "hold; use another folder, or --mode truncate, recreate or replace "
             "without a condition, which remove them"
         )
@@ -229,7 +231,7 @@ def _check_content(
     leaving = "those of the same partitions"
     if not request.given:
         mine = {**EVERYTHING, "where": request.where}
-        leaving = _files(sum(entry.selection == mine for entry in found.files))
+        leaving = _files(storage, sum(entry.selection == mine for entry in found.files))
     stay = {str(entry.selection["where"]) for entry in found.files if entry.partition}
     stay.discard(str(request.where))
     if stay and not request.given:
@@ -241,8 +243,8 @@ def _check_content(
     return leaving, []
 
 
-def _files(count: int) -> str:
-    return f"{count:,} Parquet file{'' if count == 1 else 's'}"
+def _files(storage: Storage, count: int) -> str:
+    return f"{count:,} {storage.format.noun} file{'' if count == 1 else 's'}"
 
 
 def _check_unfinished(storage: Storage, unknown: Sequence[str], request: LoadRequest) -> None:

@@ -9,7 +9,7 @@ from secrets import token_hex
 from urllib.parse import quote
 
 _DATA = re.compile(
-    r"(?P<owner>.+)-(?P<attempt>\d+)-(?P<nonce>[0-9a-f]{12})-(?P<number>\d+)\.parquet"
+    r"(?P<owner>.+)-(?P<attempt>\d+)-(?P<nonce>[0-9a-f]{12})-(?P<number>\d+)(?P<suffix>\.[a-z.]+)"
 )
 SUFFIXES = (".parquet", ".parq")
 # As Hive writes NULL: https://hive.apache.org/docs/latest/language/languagemanual-ddl/
@@ -25,19 +25,22 @@ def _mark(run_id: str) -> str:
     return hashlib.sha256(run_id.encode()).hexdigest()[:6]
 
 
-def data_name(run_id: str, partition_id: str, attempt: int, nonce: str, number: int) -> str:
-    return f"{run_id}-{partition_id}-{attempt}-{nonce}-{number}.parquet"
+def data_name(
+    run_id: str, partition_id: str, attempt: int, nonce: str, number: int, suffix: str = ".parquet"
+) -> str:
+    return f"{run_id}-{partition_id}-{attempt}-{nonce}-{number}{suffix}"
 
 
-def empty_name(run_id: str) -> str:
+def empty_name(run_id: str, suffix: str = ".parquet") -> str:
     """Of the file that only tells the columns, where a run has no rows."""
-    return data_name(run_id, "empty", 0, _mark(run_id) + "000000", 0)
+    return data_name(run_id, "empty", 0, _mark(run_id) + "000000", 0, suffix)
 
 
 def is_empty(path: str) -> bool:
     """Whether a file is one of those that only tell the columns."""
     run_id = run_of(path)
-    return bool(run_id) and path.endswith(empty_name(run_id))
+    name = path.rpartition("/")[2]
+    return bool(run_id) and name.startswith(empty_name(run_id, "."))
 
 
 def run_of(path: str) -> str:
@@ -55,9 +58,9 @@ def partition_of(path: str, run_id: str) -> str:
     return path.rpartition("/")[2].removeprefix(f"{run_id}-").rsplit("-", 3)[0]
 
 
-def is_data(path: str) -> bool:
+def is_data(path: str, suffixes: tuple[str, ...] = SUFFIXES) -> bool:
     """Whether a dataset's readers take a file for data, by its path within the dataset."""
-    return path.lower().endswith(SUFFIXES) and not any(
+    return path.lower().endswith(suffixes) and not any(
         part.startswith(("_", ".")) for part in path.split("/")
     )
 

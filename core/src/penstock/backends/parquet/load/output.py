@@ -11,15 +11,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from penstock.backends.api.execution.roll_forward import Piece
 from penstock.backends.api.worker import Wait
+from penstock.backends.parquet.load.file_format import FileFormat, RowsWriter
 from penstock.backends.parquet.load.names import NULL_FOLDER, data_name, folder_of
 from penstock.backends.parquet.load.steps import stored_schema
 from penstock.backends.parquet.storage.uploads import MOST_IN_MEMORY, Sink, Uploads
 from penstock.backends.shared.attempts.transfer import Transfer
-from penstock.backends.shared.values.row_groups import COMPRESSION, ROW_GROUP_ROWS, RowGroups
+from penstock.backends.shared.values.row_groups import ROW_GROUP_ROWS, RowGroups
 from penstock.errors import Diagnosis, PermanentError
 
 # Of rows that wait to be told apart by their folders.
@@ -36,16 +36,19 @@ class Naming:
     partition_id: str
     attempt: int
     nonce: str
+    suffix: str
 
     def name(self, number: int) -> str:
-        return data_name(self.run_id, self.partition_id, self.attempt, self.nonce, number)
+        return data_name(
+            self.run_id, self.partition_id, self.attempt, self.nonce, number, self.suffix
+        )
 
 
 @dataclass(slots=True)
 class _File:
     path: str
     sink: Sink
-    writer: Any
+    writer: RowsWriter | None
     rows: int = 0
     size: int = 0
     """In bytes, once it is ended."""
@@ -65,6 +68,7 @@ class Output:
         schema: pa.Schema,
         writing: Mapping[str, Any],
         naming: Naming,
+        format: FileFormat,
     ) -> None:
         self._uploads = uploads
         self._transfer = transfer
@@ -72,8 +76,9 @@ class Output:
         self._schema = stored_schema(schema, self._partition_by)
         self._group_rows = writing.get("row_group_size") or ROW_GROUP_ROWS
         self._file_size = writing.get("file_size") or FILE_BYTES
-        self._compression = writing.get("compression") or COMPRESSION
+        self._compression = writing.get("compression")
         self._naming = naming
+        self._format = format
         self._open: dict[str, _File] = {}
         """By folder."""
         self._files: list[_File] = []
@@ -154,6 +159,7 @@ class Output:
 
     def _write_group(self, folder: str, group: pa.Table, wait: Wait) -> None:
         file = self._open.get(folder) or self._begin_file(folder)
+        assert file.writer is not None
         file.writer.write_table(group, row_group_size=group.num_rows)
         file.rows += group.num_rows
         file.sink.drain(wait, crowded=len(self._open) > MOST_IN_MEMORY)
@@ -171,13 +177,14 @@ class Output:
             )
         path = folder + self._naming.name(len(self._files))
         sink = self._uploads.begin(path, self._naming.run_id, self._transfer, self._file_size)
-        writer = pq.ParquetWriter(sink, self._schema, compression=self._compression)
+        writer = self._format.writer(sink, self._schema, self._compression)
         self._open[folder] = file = _File(path, sink, writer)
         self._files.append(file)
         return file
 
     def _end_file(self, folder: str, wait: Wait) -> None:
         file = self._open.pop(folder)
+        assert file.writer is not None
         file.writer.close()
         file.writer = None  # its metadata is as large as the file has row groups
         file.sink.end(wait)

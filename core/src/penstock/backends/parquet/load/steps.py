@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from penstock.backends.api.execution.control import RunRow
 from penstock.backends.parquet.load import manifest
@@ -262,13 +260,18 @@ class Steps:
     def _empty_entry(self) -> Entry:
         folder = folder_of(self._partition_by, [None] * len(self._partition_by))
         selection = {**EVERYTHING, "where": self._run.spec["where"]}
-        return Entry(folder + empty_name(self._run_id), 0, 0, self._run_id, "", selection)
+        return Entry(
+            folder + empty_name(self._run_id, self._storage.format.suffix),
+            0,
+            0,
+            self._run_id,
+            "",
+            selection,
+        )
 
     def _empty_file(self) -> bytes:
         schema = stored_schema(schema_from_text(self._schema), self._partition_by)
-        written = io.BytesIO()
-        pq.write_table(schema.empty_table(), written)
-        return written.getvalue()
+        return self._storage.format.empty(schema)
 
     def _clean(self) -> None:
         self._fence.bury(self._run_id)

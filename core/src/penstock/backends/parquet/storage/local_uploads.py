@@ -10,7 +10,7 @@ from secrets import token_hex
 from penstock.backends.api.execution.roll_forward import Piece
 from penstock.backends.api.worker import Wait
 from penstock.backends.parquet.errors import translated
-from penstock.backends.parquet.load.names import is_data
+from penstock.backends.parquet.load.names import SUFFIXES, is_data
 from penstock.backends.parquet.storage.documents import sync_folder, write_synced
 from penstock.backends.parquet.storage.uploads import Gathering, Sink, Upload
 from penstock.backends.shared.attempts.transfer import Transfer
@@ -72,11 +72,13 @@ class LocalUploads:
     Parameters:
         root: the dataset's folder.
         hidden: the folder of its documents.
+        suffixes: see `FileFormat`.
     """
 
-    def __init__(self, root: str, hidden: str) -> None:
+    def __init__(self, root: str, hidden: str, suffixes: tuple[str, ...] = SUFFIXES) -> None:
         self._root = root
         self._hidden = hidden
+        self._suffixes = suffixes
 
     def begin(self, path: str, run_id: str, transfer: Transfer, file_size: int) -> Sink:
         # No reader takes it for data, not even one that looks into hidden folders.
@@ -142,7 +144,7 @@ class LocalUploads:
             if entry.is_dir():
                 if not entry.name.startswith(("_", ".")):
                     yield from self._walk(path + "/")
-            elif is_data(path):
+            elif is_data(path, self._suffixes):
                 with suppress(FileNotFoundError):
                     yield path, os.stat(entry.path).st_size
 

@@ -12,7 +12,7 @@ from botocore.exceptions import ClientError
 from penstock.backends.api.execution.roll_forward import Piece
 from penstock.backends.api.worker import Wait
 from penstock.backends.parquet.errors import translated
-from penstock.backends.parquet.load.names import is_data, run_of
+from penstock.backends.parquet.load.names import SUFFIXES, is_data, run_of
 from penstock.backends.parquet.storage.documents import delete_keys, list_objects
 from penstock.backends.parquet.storage.uploads import Gathering, Sink, Upload
 from penstock.backends.shared.attempts.transfer import Transfer
@@ -123,12 +123,16 @@ class S3Uploads:
     """
     Parameters:
         prefix: of the dataset's keys; empty or with ``/`` at its end.
+        suffixes: see `FileFormat`.
     """
 
-    def __init__(self, client: S3Client, bucket: str, prefix: str) -> None:
+    def __init__(
+        self, client: S3Client, bucket: str, prefix: str, suffixes: tuple[str, ...] = SUFFIXES
+    ) -> None:
         self._client = client
         self._bucket = bucket
         self._prefix = prefix
+        self._suffixes = suffixes
 
     def begin(self, path: str, run_id: str, transfer: Transfer, file_size: int) -> Sink:
         # The last row group may reach beyond the size.
@@ -192,7 +196,7 @@ class S3Uploads:
         with translated("target", f"s3://{self._bucket}/{self._prefix}"):
             listed = list_objects(self._client, self._bucket, self._prefix)
             sizes = {item["Key"].removeprefix(self._prefix): item["Size"] for item in listed}
-        return {path: size for path, size in sizes.items() if is_data(path)}
+        return {path: size for path, size in sizes.items() if is_data(path, self._suffixes)}
 
     def pending(self, run_id: str) -> Sequence[tuple[str, Upload]]:
         return [found for found in self._uploads("") if run_of(found[0]) == run_id]

@@ -6,6 +6,7 @@ import os
 from dataclasses import dataclass
 from urllib.parse import quote
 
+from penstock.backends.parquet.load.file_format import PARQUET, FileFormat
 from penstock.backends.parquet.location import S3, FilesLocation, check_folder, parse
 from penstock.backends.parquet.storage.documents import (
     CachedDocuments,
@@ -26,6 +27,7 @@ class Storage:
     uploads: Uploads
     hidden: str = ""
     """The folder of the documents, where that is local."""
+    format: FileFormat = PARQUET
 
     def __str__(self) -> str:
         return str(self.location)
@@ -47,6 +49,11 @@ def open_storage(url: str, control_schema: str) -> Storage:
     """
     location = parse(url, "--target")
     check_folder(location, "--target")
+    return storage_at(location, control_schema, PARQUET)
+
+
+def storage_at(location: FilesLocation, control_schema: str, format: FileFormat) -> Storage:
+    """As `open_storage`, of a folder that was found to be one."""
     hidden = "_" + quote(control_schema, safe="")
     if location.scheme == S3:
         client = s3_client(location, "target")
@@ -54,12 +61,14 @@ def open_storage(url: str, control_schema: str) -> Storage:
         return Storage(
             location,
             CachedDocuments(S3Documents(client, location.bucket, f"{prefix}{hidden}/")),
-            S3Uploads(client, location.bucket, prefix),
+            S3Uploads(client, location.bucket, prefix, format.suffixes),
+            format=format,
         )
     root = location.path
     return Storage(
         location,
         CachedDocuments(LocalDocuments(f"{root}/{hidden}")),
-        LocalUploads(root, f"{root}/{hidden}"),
+        LocalUploads(root, f"{root}/{hidden}", format.suffixes),
         f"{root}/{hidden}",
+        format,
     )

@@ -29,6 +29,8 @@ class Attribute:
     has_default: bool = False
     dimensions: int = 0
     """Of an array, as declared."""
+    number: int = 0
+    """Its place among all columns that the table has ever had; 0: of no table."""
 
 
 def read_columns(connection: Connection, ref: TableRef, side: str) -> tuple[Column, ...]:
@@ -79,6 +81,7 @@ def describe_columns(
                 "all_send": all_send,
                 "dimensions": item.dimensions,
             },
+            str(item.number or ""),
         )
         for item, (kind, text) in zip(attributes, types, strict=True)
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import psycopg
 from psycopg import sql
 
@@ -9,9 +11,9 @@ from penstock.backends.postgresql.catalog.columns import Attribute, describe_col
 from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.errors import planning
 from penstock.backends.postgresql.session.query_text import without_end
-from penstock.backends.postgresql.session.statements import relation
+from penstock.backends.postgresql.session.statements import named_columns, relation
 from penstock.errors import PlanningError, UsageError
-from penstock.model.tables import Column, Query
+from penstock.model.tables import Column, ColumnPair, Query, Relation
 
 # Long enough to meet most writes, short enough for a query that computes for hours.
 TRIAL_MS = 2000
@@ -83,6 +85,16 @@ def described_query(connection: Connection, query: Query) -> tuple[Column, ...]:
     except psycopg.errors.FeatureNotSupported as error:
         raise _writes(error) from error
     result = cursor.pgresult
+    assert result is not None
+    return result_columns(connection, result)
+
+
+def described_columns(
+    connection: Connection, read: Relation, pairs: Iterable[ColumnPair]
+) -> tuple[Column, ...]:
+    """The columns of pairs, those that are computed, too. None of these is known to be NOT NULL."""
+    query = sql.SQL("SELECT {} FROM {} LIMIT 0").format(named_columns(pairs), relation(read))
+    result = connection.execute(query).pgresult
     assert result is not None
     return result_columns(connection, result)
 

@@ -122,7 +122,15 @@ def changed_since(since: Horizon, new: Sequence[int]) -> str:
     """
     oldest = max(since.xmin % 2**32, FIRST_NORMAL)
     changed = f"pg_catalog.age(xmin) BETWEEN 0 AND pg_catalog.age('{oldest}'::pg_catalog.xid)"
-    if not new:
-        return f"({changed})"
-    listed = ", ".join(map(str, sorted(new)))
-    return f"({changed} OR tableoid IN ({listed}))"
+    return or_in(changed, new)
+
+
+def or_in(condition: str, tables: Sequence[int]) -> str:
+    """
+    Parameters:
+        tables: object ids of tables all of whose rows are read.
+    """
+    if not tables:
+        return f"({condition})"
+    listed = ", ".join(map(str, sorted(tables)))
+    return f"({condition} OR tableoid IN ({listed}))"

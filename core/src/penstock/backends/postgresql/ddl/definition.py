@@ -43,7 +43,7 @@ OWN = "of partitions"
 Json = dict[str, Any]
 
 # A column that is a name and a type, and a table that is its columns.
-_PLAIN_COLUMN: Json = {
+PLAIN_COLUMN: Json = {
     "not_null": False, "default": None, "generated": "", "identity": "", "storage": None,
     "compression": None, "statistics": None, "options": [],
 }  # fmt: skip
@@ -131,6 +131,22 @@ def definitions_of(
     }
 
 
+def definition_with(
+    table: Json,
+    types: Sequence[Any],
+    partition_key: str,
+    own: Sequence[tuple[str, str]],
+) -> TableDefinition:
+    """Of one table.
+
+    Parameters:
+        types: those that do not come with the server.
+        partition_key: by which the source cuts it.
+        own: kinds and names of what it has, and is not made with.
+    """
+    return _definition([table], types, partition_key, own)
+
+
 def _definition(
     tables: Sequence[Json],
     types: Sequence[Any],
@@ -169,7 +185,7 @@ def plain_table(
         "columns": [
             {
                 "name": column, "type": type_, "type_oid": oid, "collation": None, "comment": None,
-                **_PLAIN_COLUMN, "not_null": not nullable,
+                **PLAIN_COLUMN, "not_null": not nullable,
             }
             for column, type_, oid, nullable in columns
         ],
@@ -250,7 +266,7 @@ def read_many(connection: Connection, oids: Sequence[int]) -> dict[int, Json]:
             table.update({part: found[part].get(oid, []) for part in _PARTS})
         else:
             table.update(_PLAIN_TABLE)
-            table["columns"] = [column | _PLAIN_COLUMN for column in table["columns"]]
+            table["columns"] = [column | PLAIN_COLUMN for column in table["columns"]]
     sequences = [
         (TableRef(sequence["schema"], sequence["name"]), sequence)
         for oid in whole

@@ -1,1 +1,1 @@
-"""Where partitions are loaded, and the steps around the load."""
+"""Partitions loaded through COPY, and the steps before and after."""

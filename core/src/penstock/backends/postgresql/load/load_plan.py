@@ -33,7 +33,7 @@ def plan_load(facts: TargetFacts, request: LoadRequest) -> LoadPlan:
         from penstock.backends.postgresql.new_tables.night import staged  # noqa: PLC0415 - as above
 
         mode = REPLACE if request.mode.deletes_by_partition else UPSERT
-        plan = plan_load(facts, replace(request, mode=mode))
+        plan = plan_load(facts, replace(request, mode=mode, changes=()))
         _check_staging(facts, request)
         return staged(plan, request)
     if request.definition is not None:
@@ -41,7 +41,12 @@ def plan_load(facts: TargetFacts, request: LoadRequest) -> LoadPlan:
     if request.mode.builds_beside:
         from penstock.backends.postgresql.new_tables.swap import plan_swap  # noqa: PLC0415 - as above
 
-        return plan_swap(facts, request)
+        plan = plan_swap(facts, request)
+        if request.changes:
+            from penstock.backends.postgresql.load.drift import changing_new  # noqa: PLC0415 - seldom
+
+            plan = changing_new(plan, request.target, request.changes)
+        return plan
     ref = request.target
     found = facts.check_loadable(ref, request.mode)
     with planning("target", f"table {ref}"):
@@ -50,6 +55,10 @@ def plan_load(facts: TargetFacts, request: LoadRequest) -> LoadPlan:
         only = tree[0].kind == "r" and tree[0].inherits
         _check_heirs(facts, request)
         before: list[Step] = []
+        if request.changes:
+            from penstock.backends.postgresql.load.drift import scripts  # noqa: PLC0415 - seldom
+
+            before += scripts(ref, request.changes)
         after: list[Step] = []
         warnings: list[str] = []
         linked = _undone(facts, request)

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from penstock.backends.api.facts import LoadRequest
 from penstock.backends.postgresql.errors import planning
+from penstock.backends.postgresql.load.drift import changing_new, check_no_rename
 from penstock.backends.postgresql.load.target_facts import TargetFacts
 from penstock.backends.postgresql.new_tables.missing import plan_missing_beside
 from penstock.backends.postgresql.new_tables.night import finding_gone
@@ -32,10 +33,13 @@ def plan_built(
         plan = plan_missing_beside(facts, request, request.definition.content)
         return replace(plan, conflict_columns=key)
     ref = request.target
+    check_no_rename(ref, request.changes)
     if replaces:
         _check_replaced(facts, request)
     asked = replace(request, mode=SWAP, conflict_columns=None, deletes=Deletes(IGNORE))
     plan = plan_swap(facts, asked)
+    if request.changes:
+        plan = changing_new(plan, ref, request.changes)
     _check_rows(facts, request)
     if replaces:
         steps = (*plan.steps, *finding_gone(ref, plan.table, key))

@@ -16,6 +16,7 @@ from penstock.backends.postgresql.attempt.stage import ANY_WAY, BY_INDEX, Postgr
 from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.ddl import steps
 from penstock.backends.postgresql.ddl.text import beside, shortened
+from penstock.backends.postgresql.load.drift import alterations, check_followed, follow, step_of
 from penstock.backends.postgresql.load.ranges import Ranges
 from penstock.backends.postgresql.session.statements import (
     column_list,
@@ -26,7 +27,15 @@ from penstock.backends.postgresql.session.statements import (
 )
 from penstock.backends.shared.records.step_records import MergeCounts
 from penstock.errors import PermanentError
-from penstock.model.plans import GONE_STEP, MERGE_STEP, LoadPlan, PartitionPlan, Step
+from penstock.model.drift import original_names
+from penstock.model.plans import (
+    GONE_STEP,
+    MERGE_STEP,
+    LoadPlan,
+    PartitionPlan,
+    Step,
+    changes_of,
+)
 from penstock.model.tables import TableRef
 from penstock.spec.copy_spec import CopySpec
 
@@ -40,23 +49,28 @@ def staged(plan: LoadPlan, request: LoadRequest) -> LoadPlan:
     """The plan of an upsert, with a stage beside the target that all partitions are loaded into."""
     ref = plan.table
     stage = TableRef(ref.schema, beside(request.run_id, ref.name))
-    columns = column_list(pair.target for pair in request.pairs).as_string(None)
+    before_changes = original_names(request.changes)
+    now = (before_changes(pair.target) for pair in request.pairs)
+    columns = column_list(each for each in now if each is not None).as_string(None)
     made = (
         # With the target's types, and none of its constraints.
         f"CREATE TABLE {name(stage)} AS SELECT {columns} FROM {rows_of(ref).as_string(None)}"
         " WITH NO DATA"
     )
+    altered = alterations(stage, request.changes) if request.changes else ()
     before: tuple[Step, ...] = (
         steps.before(
             "drop", f"drop what is left of {stage}", f"DROP TABLE IF EXISTS {name(stage)}"
         ),
-        steps.before("stage", f"create {stage}, in which rows are gathered", made),
+        steps.before("stage", f"create {stage}, in which rows are gathered", made, *altered),
     )
-    after = [
-        Step(
-            MERGE_STEP, f"merge all rows into {ref}, in one transaction", "", after=True, rank=FIRST
-        )
-    ]
+    what = f"merge all rows into {ref}, in one transaction"
+    if request.changes:
+        what = f"alter columns of {ref}, and {what}"
+    # It waits for whoever reads the table, and others for it.
+    urgent = bool(request.changes)
+    after = [Step(MERGE_STEP, what, "", after=True, rank=FIRST, urgent=urgent)]
+    changing = [step_of(each, ref) for each in request.changes]
     if request.deletes.found:
         if request.definition is not None and request.deletes.column:
             column = ident(request.deletes.column)
@@ -67,7 +81,7 @@ def staged(plan: LoadPlan, request: LoadRequest) -> LoadPlan:
         before = (*before, making)
         after.insert(0, finding_step)
     *finding, merging = after
-    late, table = (merging, *plan.after), replace(stage, only=ref.only)
+    late, table = (merging, *changing, *plan.after), replace(stage, only=ref.only)
     steps_ = (*plan.before, *before, *finding)
     if request.merges_together:
         return replace(plan, table=table, steps=steps_, links=(*late, *plan.links))
@@ -121,6 +135,12 @@ def merge_all(connection: Connection, nights: Sequence[NightLoad]) -> list[Merge
     tables = [night.spec.target_ref for night in nights]
     # Those of parts of one table take turns, in an order in which none waits for another's.
     connection.execute(statement("merging"), {"tables": list(map(name, tables))})
+    for night in nights:
+        if changes := changes_of(night.plan.load):
+            follow(connection, night.spec.target_ref, changes)
+            check_followed(
+                connection, night.spec.target_ref, night.plan.load.table, night.plan.pairs
+            )
     order = _referenced_first(connection, tables)
     stages = _open_stages(connection, nights)
     deleted = dict.fromkeys(order, 0)

@@ -133,6 +133,16 @@ def column_list(names: Iterable[str]) -> sql.Composed:
     return sql.SQL(", ").join(sql.Identifier(name) for name in names)
 
 
+def named_columns(pairs: Iterable[ColumnPair]) -> sql.Composed:
+    """A select list in which the columns of all pairs have their names."""
+    return sql.SQL(", ").join(
+        sql.SQL("{} AS {}").format(raw(pair.expression), sql.Identifier(pair.source))
+        if pair.expression
+        else sql.Identifier(pair.source)
+        for pair in pairs
+    )
+
+
 def selected(pairs: Iterable[ColumnPair]) -> sql.Composed:
     """The select list of a stream: the source's columns, cast where the target differs."""
     return sql.SQL(", ").join(map(selected_column, pairs))

@@ -7,7 +7,8 @@ SELECT
     NOT a.attnotnull,
     a.attgenerated <> '',
     a.atthasdef OR a.attidentity <> '',
-    greatest(a.attndims, t.typndims)
+    greatest(a.attndims, t.typndims),
+    a.attnum
 FROM pg_catalog.pg_class AS c
 LEFT JOIN (
     pg_catalog.pg_attribute AS a JOIN pg_catalog.pg_type AS t ON t.oid = a.atttypid

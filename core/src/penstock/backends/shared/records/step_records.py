@@ -385,7 +385,9 @@ class StepRecords(RunRecords, ABC):
         if merging := [run for run, step in asked if step.id == MERGE_STEP]:
             self._merge(merging)
         apart = (MERGE_STEP, WATERMARK_STEP)
-        self.do_all([(run, step) for run, step in asked if step.id not in apart])
+        self.do_all(
+            [(run, step) for run, step in asked if step.id not in apart and not step.with_merge]
+        )
         for run, step in asked:
             if step.id == WATERMARK_STEP:
                 self._set_watermark(run)
@@ -400,6 +402,8 @@ class StepRecords(RunRecords, ABC):
             # First: a second call waits for the first one's record, and then finds it.
             if not self._records.add(Kind.STEP, [row]):
                 return False
+            if step.with_merge:
+                raise not_committed(run_id)  # the merge comes first, and records it
             if step.id == GONE_STEP:
                 raise PermanentError(
                     f"run {run_id}: rows that are gone were not looked for; resume it"
@@ -468,6 +472,7 @@ class StepRecords(RunRecords, ABC):
         mine = [(run, run.plan.night, records) for run, records in nights if run.plan.night]
         marks = {mark.run_id: mark for mark in self.take_epochs(mine)}
         merged = self.merge(nights)
+        self._note_merged(runs)
         self._records.change(Kind.COMMIT, {"run_id": tuple(run_ids)}, {"inserted": 0, "updated": 0})
         for (run, records), found in zip(nights, merged, strict=True):
             # Of a merge that all partitions share: told of the first, so that sums are right.
@@ -487,6 +492,17 @@ class StepRecords(RunRecords, ABC):
                         deleted=found.deleted,
                     )
                 )
+
+    def _note_merged(self, runs: Sequence[RunRow]) -> None:
+        """Record the steps that were done with the merge."""
+        rows = [
+            {"run_id": run.run_id, "step_id": step.id}
+            for run in runs
+            for step in (*run.plan.load.steps, *run.plan.load.links)
+            if step.with_merge
+        ]
+        if rows:
+            self._records.add(Kind.STEP, rows)
 
     def _set_watermark(self, run: RunRow, swap: Step | None = None) -> None:
         """What a load of all rows ends with; in the transaction that records it.

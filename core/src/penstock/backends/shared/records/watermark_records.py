@@ -116,6 +116,9 @@ def _read_as_of(run: RunRow, records: Sequence[CommitRecord], night: Night) -> W
     exact = [each for each in horizons if each is not None]
     oldest = min(used, key=lambda each: each.taken_at, default=None)
     moment = oldest.taken_at if oldest else ""
+    if not run.snapshots and night.cursor is not None:
+        # Of no one moment: not before its first partition.
+        moment = min((record.started_at for record in records), default="")
     known = moments <= {snapshot.taken_at for snapshot in used}
     all_known = known and exact and len(exact) == len(horizons)
     return replace(

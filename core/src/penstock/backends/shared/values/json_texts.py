@@ -14,10 +14,13 @@ def json_texts(array: pa.Array) -> pa.Array:
     """The texts of an array's values; NULL of NULL.
 
     Parameters:
-        array: of lists.
+        array: of lists, structs or maps; a map becomes an object.
     """
     return pa.array(
-        [None if value is None else _written(value) for value in array.to_pylist()],
+        [
+            None if value is None else _written(value)
+            for value in array.to_pylist(maps_as_pydicts="strict")
+        ],
         pa.large_string(),
     )
 

@@ -26,6 +26,7 @@ from penstock.backends.sql.definitions.rendering import (
     steps_of,
 )
 from penstock.backends.sql.session import Session
+from penstock.errors import PlanningError
 from penstock.model.plans import SWAP_STEP, LoadPlan, Step
 from penstock.model.table_model import KeyModel, TableDefinition
 from penstock.model.tables import Column, TableRef
@@ -254,7 +255,8 @@ def plan_load(
         from penstock.backends.sql.loads.night import staged  # noqa: PLC0415 - seldom
 
         mode = REPLACE if request.mode.deletes_by_partition else UPSERT
-        plan = plan_load(session, tables, replace(request, mode=mode), columns, schema)
+        plain = replace(request, mode=mode, changes=())
+        plan = plan_load(session, tables, plain, columns, schema)
         return staged(dialect, plan, request)
     there = request.target in read_relations(session)
     besides = Besides()
@@ -286,6 +288,8 @@ def plan_load(
         )
         steps += besides.after
     else:
+        if request.changes:
+            steps += changed_columns(request)
         steps += tables.advanced(session, request)
     if request.siblings.filled:
         unlinked, links = tables.unlinked(
@@ -314,6 +318,23 @@ def plan_load(
         links=(*besides.links, *links),
         schema=schema,
     )
+
+
+def changed_columns(request: LoadRequest) -> list[Step]:
+    """The steps that alter columns before rows are loaded.
+
+    Raises:
+        PlanningError: the table is one beside the target.
+    """
+    from penstock.backends.sql.definitions.column_changes import change_step  # noqa: PLC0415 - seldom
+
+    if request.mode.builds_beside:
+        raise PlanningError(
+            f"--on-drift: --mode {request.mode} makes a table like {request.target} as it is; use "
+            "--mode recreate, or alter the table first: "
+            + "; ".join(each.statement for each in request.changes)
+        )
+    return [change_step(request.target, each) for each in request.changes]
 
 
 def _defer(

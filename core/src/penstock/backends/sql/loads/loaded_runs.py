@@ -10,16 +10,18 @@ from penstock.backends.api.execution.control import RunRow
 from penstock.backends.api.execution.records import Row
 from penstock.backends.shared.records.control_store import RecordedRuns
 from penstock.backends.shared.records.step_records import MergeCounts
-from penstock.backends.sql.catalog.relations import read_relations
+from penstock.backends.sql.catalog.relations import read_columns, read_relations
+from penstock.backends.sql.definitions.column_changes import is_made
 from penstock.backends.sql.definitions.definition import SCHEMA
 from penstock.backends.sql.definitions.making import MAKE, make
 from penstock.backends.sql.dialect import CatalogDialect
 from penstock.backends.sql.loads.gone import TargetKeys
 from penstock.backends.sql.loads.load_plan import SWAP
 from penstock.backends.sql.loads.loaded_table import LoadedTable, LoadRecords
-from penstock.backends.sql.loads.night import merge, stage_tables
+from penstock.backends.sql.loads.night import follow, merge, stage_tables
 from penstock.backends.sql.rows.conditions import condition
 from penstock.errors import PenstockError, UsageError
+from penstock.model.drift import ColumnChange
 from penstock.model.plans import MERGE_STEP, LoadPlan, Step
 from penstock.model.records import CommitRecord
 from penstock.model.tables import TableRef
@@ -72,10 +74,17 @@ class LoadedRuns(RecordedRuns):
         if step.after:
             self.check_rows(run)
             LoadedTable(self._tables, target).check_loaded_since(run.run_id)
+        if step.change is not None and self.is_changed(step.change, target):
+            return  # another run has changed it
         if step.id == MAKE:
             make(self._tables.session, step, target)
         else:
             self._tables.session.run(step.statement)
+
+    def is_changed(self, change: ColumnChange, table: TableRef) -> bool:
+        """Whether a change of a table's columns is made."""
+        columns = read_columns(self._tables.session, table)
+        return is_made(change, {column.name: column for column in columns})
 
     def do_all(self, steps: Sequence[tuple[RunRow, Step]]) -> None:
         made: set[str] = set()
@@ -112,6 +121,7 @@ class LoadedRuns(RecordedRuns):
         target = LoadedTable(self._tables, ref)
         if self.counts_rows:
             target.begin(run.run_id)
+        follow(self._tables.session, self._tables.session.dialect, run)
         dialect = self.dialect(ref, run.plan.load.conflict_columns)
         rows = sum(record.rows for record in records)
         if mode_of(run.spec).deletes_by_partition:

@@ -9,12 +9,19 @@ from penstock.backends.api.execution.control import RunRow
 from penstock.backends.api.facts import LoadRequest
 from penstock.backends.shared.attempts.refusals import OF_ANOTHER_ROW
 from penstock.backends.shared.records.step_records import MergeCounts
-from penstock.backends.sql.catalog.relations import beside
+from penstock.backends.sql.catalog.relations import beside, read_columns
+from penstock.backends.sql.definitions.column_changes import (
+    change_step,
+    check_followed,
+    is_made,
+    stage_script,
+)
 from penstock.backends.sql.dialect import CatalogDialect
 from penstock.backends.sql.loads.merging import Merging
 from penstock.backends.sql.session import Session
 from penstock.errors import PlanningError
-from penstock.model.plans import GONE_STEP, MERGE_STEP, LoadPlan, Step
+from penstock.model.drift import ColumnChange, original_names
+from penstock.model.plans import GONE_STEP, MERGE_STEP, LoadPlan, Step, changes_of
 from penstock.model.tables import TableRef
 from penstock.spec.copy_spec import CopySpec
 
@@ -39,26 +46,59 @@ def staged(dialect: CatalogDialect, plan: LoadPlan, request: LoadRequest) -> Loa
         )
     ref = plan.table
     stage = beside(request.run_id, ref)
-    gathered = [pair.target for pair in request.pairs]
-    before = [
-        Step(
-            "stage",
-            f"create {stage}, in which rows are gathered",
-            _made(dialect, stage, ref, gathered),
-        )
-    ]
+    now = map(original_names(request.changes), [pair.target for pair in request.pairs])
+    made = _made(dialect, stage, ref, [each for each in now if each is not None])
+    altered = stage_script(dialect, stage, request.changes)
+    what = f"create {stage}, in which rows are gathered"
+    before = [Step("stage", what, ";\n".join([made, *altered]))]
     merged = f"merge all rows into {ref}, in one transaction"
-    after = [Step(MERGE_STEP, merged, "", after=True, rank=FIRST)]
+    changing, with_merge = _changing(dialect, ref, request.changes)
+    if with_merge:
+        merged = f"alter columns of {ref}, and {merged}"
+    merging = Step(MERGE_STEP, merged, "", after=True, rank=FIRST, urgent=bool(with_merge))
+    after = [*changing, merging, *with_merge]
     if request.deletes.found:
         gone = gone_table(stage)
         made = _made(dialect, gone, ref, plan.conflict_columns)
         before.append(Step("gone keys", f"create {gone}, for keys that are gone", made))
         found = f"find rows of {ref} that the source has no more"
-        after.insert(0, Step(GONE_STEP, found, "", after=True, rank=FIRST - 1))
+        rank = FIRST - 1 - len(changing)
+        after.insert(0, Step(GONE_STEP, found, "", after=True, rank=rank))
     if dialect.ddl_commits:
         dropped = ";\n".join(map(dialect.dropped, stage_tables(stage)))
         after.append(Step(DROP, f"drop {stage}", dropped, after=True, rank=1))
     return replace(plan, table=stage, steps=(*plan.before, *before, *after, *plan.after))
+
+
+def _changing(
+    dialect: CatalogDialect, ref: TableRef, changes: Sequence[ColumnChange]
+) -> tuple[list[Step], list[Step]]:
+    """The steps that alter columns one after the other before rows are merged; and those that the
+    merge makes in its transaction."""
+    steps = [
+        replace(change_step(ref, each), after=True, rank=FIRST - len(changes) + place)
+        for place, each in enumerate(changes)
+    ]
+    if dialect.ddl_commits:
+        return [replace(step, urgent=True) for step in steps], []
+    return [], [replace(step, rank=0, with_merge=True) for step in steps]
+
+
+def follow(session: Session, dialect: CatalogDialect, run: RunRow) -> None:
+    """Within the transaction that merges, where that can be.
+
+    Raises:
+        TargetChanged: the table's columns are not those that the run was planned with.
+    """
+    changes, load = changes_of(run.plan.load), run.plan.load
+    if not changes:
+        return
+    ref = CopySpec.from_stored(run.spec, "", "").target_ref
+    if not dialect.ddl_commits:
+        for each in changes:
+            if not is_made(each, {column.name: column for column in read_columns(session, ref)}):
+                session.run(each.statement)
+    check_followed(session, ref, load.table, run.plan.pairs)
 
 
 def _made(dialect: CatalogDialect, made: TableRef, like: TableRef, columns: Sequence[str]) -> str:

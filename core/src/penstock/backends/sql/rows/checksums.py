@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from penstock.backends.api.facts import Checksum
 from penstock.backends.sql.dialect import BYTES, CatalogDialect
+from penstock.backends.sql.rows.computed import ALL, computed_rows
 from penstock.backends.sql.session import Row, Session
 from penstock.model.extents import Key
 from penstock.model.tables import ColumnPair
@@ -29,6 +30,7 @@ def canonical_texts(session: Session, rows: str, pairs: Sequence[ColumnPair]) ->
     if not pairs:
         return {}
     dialect = session.dialect
+    rows, _ = computed_rows(dialect, rows, ALL, pairs)
     # By name: some columns are not among all that a table shows.
     names = ", ".join(dialect.ident(name) for name in {pair.source: None for pair in pairs})
     types = dict(session.describe(f"SELECT {names} FROM {rows}", "checksum"))

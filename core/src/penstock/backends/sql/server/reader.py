@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 from penstock.backends.shared.values.batch_reader import BatchReader
 from penstock.backends.shared.values.promised_types import PromisedTypes
 from penstock.backends.shared.values.type_table import TypeTable
+from penstock.backends.sql.rows.computed import computed_rows
 from penstock.backends.sql.rows.conditions import condition
 from penstock.backends.sql.server.session import InterruptibleSession
 from penstock.model.plans import Partition
@@ -62,7 +63,9 @@ class BatchQueryReader(BatchReader, Generic[S]):
             self._session = self.connect()
         session = self._session
         with session.translated(subject):
+            session.hold(spec.session_values)
             rows, tested = self.selection(session, partition)
+            rows, tested = computed_rows(session.dialect, rows, tested, spec.pairs)
             names = [session.dialect.ident(pair.source) for pair in spec.pairs]
             if not self._found:
                 query = f"SELECT {', '.join(names)} FROM {rows}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -103,6 +103,9 @@ class ServerSource(SqlSource, Generic[S]):
     def in_arrow(self, relation: Relation, columns: Sequence[Column]) -> tuple[Column, ...]:
         return tuple(self.types.in_arrow(column, column.traits[TYPE]) for column in columns)
 
+    def computed_in_arrow(self, rows: str, columns: Sequence[Column]) -> tuple[Column, ...]:
+        return tuple(self.types.in_arrow(column, column.traits[TYPE]) for column in columns)
+
     def definition(self, relation: Relation, *, partitioning: bool) -> TableDefinition:
         if not self.is_table(relation):
             return super().definition(relation, partitioning=partitioning)
@@ -128,6 +131,16 @@ class ServerSource(SqlSource, Generic[S]):
         since: SourceState,
     ) -> bool:
         return True  # nothing tells
+
+    @property
+    def clock(self) -> str:
+        return self.moment
+
+    def identity(self, relation: Relation) -> Mapping[str, str]:
+        server = {"server": self._session.server}
+        if not (isinstance(relation, TableRef) and self.is_table(relation)):
+            return server
+        return {**server, "table": self.layout(relation)[0]}
 
     # Sizes
 

@@ -1,0 +1,55 @@
+"""A target whose tables can follow columns that have changed in the source."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+from penstock.model.drift import ColumnChange
+from penstock.model.table_model import TableDefinition
+from penstock.model.tables import Column, TableRef
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """What of a table's columns is to follow the source's."""
+
+    added: Sequence[Column] = ()
+    """As they would be made."""
+    renamed: Sequence[tuple[str, str]] = ()
+    """From a name that is not its key's, to another one."""
+    compared: Sequence[tuple[Column, Column]] = ()
+    """A column, by the name that it has now, and what it would be made as."""
+    loosened: Sequence[Column] = ()
+    """Columns that are to take NULL."""
+
+
+@runtime_checkable
+class AltersColumns(Protocol):
+    """A `TargetCatalog` that alters columns of a table which is there."""
+
+    def wanted_columns(
+        self,
+        table: TableRef,
+        columns: Sequence[Column],
+        define: Callable[[], TableDefinition],
+    ) -> tuple[Column, ...]:
+        """What columns of the source would be made as; see `TargetCatalog.defined_columns`.
+
+        Parameters:
+            define: how the source's table is made, if that has to be known.
+
+        Raises:
+            PlanningError: the target has no such type.
+        """
+        ...
+
+    def column_changes(self, table: TableRef, followed: Followed) -> tuple[ColumnChange, ...]:
+        """The changes that are needed, in the order in which they are made, with their statements
+        and costs. A column that holds all values of the wanted type stays as it is.
+
+        Raises:
+            PlanningError: the user may not alter the table.
+        """
+        ...

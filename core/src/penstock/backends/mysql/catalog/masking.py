@@ -1,0 +1,34 @@
+"""Masks in MySQL and MariaDB. A key is in a variable of the session."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from penstock.backends.sql.masking import Masking
+
+
+class MySqlMasking(Masking):
+    def text(self, value: str) -> str:
+        return f"CONVERT({value} USING utf8mb4)"
+
+    def digest(self, data: str) -> str:
+        return f"SHA2({data}, 256)"
+
+    def digested(self, data: str) -> str:
+        return f"UNHEX(SHA2({data}, 256))"
+
+    def joined(self, first: str, second: str) -> str:
+        return f"CONCAT({first}, {second})"
+
+    linked = joined
+
+    def held(self, name: str) -> str:
+        # Before it is set it is NULL, of no type.
+        return f"UNHEX(CAST(@penstock_{name} AS char))"
+
+    def year(self, value: str, type_: Any, tag: str) -> str:
+        # Of a zero date, too, in which MAKEDATE would see the year 2000.
+        begun = f"CONCAT(LPAD(YEAR({value}), 4, '0'), '-01-01')"
+        if tag == "date":
+            return f"CAST({begun} AS date)"
+        return f"CAST({begun} AS datetime)"

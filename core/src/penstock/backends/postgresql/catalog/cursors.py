@@ -1,0 +1,142 @@
+"""Columns that a night reads by, and where it is proven that they miss nothing.
+
+A row that a snapshot does not see is written by a transaction that is open when the snapshot is
+taken, or begins later. If the server itself gives the row the time at which that began, the row's
+time is not before the start of the oldest transaction that was open a moment earlier.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from psycopg import sql
+
+from penstock.backends.postgresql.compare.conditions import DIALECT
+from penstock.backends.postgresql.connection import Connection
+from penstock.backends.postgresql.errors import planning
+from penstock.backends.postgresql.session.statements import name, relation, statement
+from penstock.backends.sql.rows.cursors import CursorSql
+from penstock.model.extents import Bound
+from penstock.model.tables import TableRef
+
+MARGIN = 10
+"""Seconds from the moment at which a transaction's time is fixed to that at which others see it."""
+_NOW = r"(?:pg_catalog\.)?(?:now|transaction_timestamp)\s*\(\s*\)|current_timestamp"
+_SETS = re.compile(
+    rf"\s*begin\s+new\s*\.\s*(?P<column>[a-z_][a-z0-9_$]*|\"(?:[^\"]|\"\")+\")\s*:?=\s*(?:{_NOW})\s*;"
+    r"\s*return\s+new\s*;\s*end\s*;?\s*",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class OpenSince:
+    """What is under way before a snapshot is taken."""
+
+    oldest: str
+    """When the oldest transaction began; the one that asks, if no other."""
+    shown: bool
+    """All of them are shown."""
+    standby: bool
+    prepared: int
+
+
+def open_since(connection: Connection) -> OpenSince:
+    """Ask outside of a transaction: each statement sees what is under way then."""
+    with planning("source", "open transactions"):
+        oldest, shown, standby = connection.first(statement("open_since"))
+        # One that is prepared in between was seen as open.
+        prepared = connection.value("SELECT count(*) FROM pg_catalog.pg_prepared_xacts")
+    return OpenSince(oldest or "", bool(oldest) and shown, standby, int(prepared))
+
+
+def why_unproven(
+    connection: Connection, table: TableRef, columns: Sequence[str], before: OpenSince | None
+) -> str:
+    """See `Cursor.unproven`.
+
+    Parameters:
+        before: what was under way before the snapshot; None: nobody has looked.
+    """
+    if before is None:
+        return "nobody has looked at the open transactions before the snapshot was taken"
+    if before.standby:
+        return "a standby does not show the transactions of its primary"
+    if len(columns) > 1:
+        return "a row's time is not that of one column"
+    found = _why_not_set(connection, table, columns[0])
+    if found:
+        return found
+    if not before.shown:
+        return (
+            "when the transactions of other users began is hidden from this one, which needs "
+            "pg_read_all_stats"
+        )
+    if before.prepared:
+        return (
+            f"of prepared transactions ({before.prepared:,}) the server does not say when they "
+            "began"
+        )
+    return ""
+
+
+def _why_not_set(connection: Connection, table: TableRef, column: str) -> str:
+    """Why it is not for sure that the server gives each row the time of its transaction."""
+    asked = {"table": name(table), "column": column, "all": not table.only}
+    with planning("source", f"triggers of {table}"):
+        rows = connection.execute(statement("last_triggers"), asked).fetchall()
+    for leaf, kind, event, plain, fires, text, precise in rows:
+        if kind != "r":
+            return f"{leaf} is no table of this server"
+        if not precise:
+            return f"{column} is not of type timestamptz with microseconds"
+        sets = _SETS.fullmatch(text) if plain else None
+        if sets is None or _unquoted(sets["column"]) != column:
+            return (
+                f"the last trigger of {leaf} BEFORE {event} FOR EACH ROW is none that does nothing "
+                f"but NEW.{column} := now()"
+            )
+        if not fires:
+            return (
+                f"that trigger of {leaf} does not fire for the database's subscription: it needs "
+                "ENABLE ALWAYS"
+            )
+    return "" if rows else f"{table} has no tables"
+
+
+def _unquoted(written: str) -> str:
+    if written.startswith('"'):
+        return written[1:-1].replace('""', '"')
+    return written.lower()
+
+
+def cursor_sql(connection: Connection, table: TableRef) -> CursorSql:
+    def fetch(query: str, subject: str) -> list[tuple[Any, ...]]:
+        with planning("source", subject):
+            return connection.execute(sql.SQL(query)).fetchall()
+
+    return CursorSql(
+        DIALECT,
+        relation(table).as_string(connection),
+        fetch,
+        as_text=lambda tag, value: f"({value})::text",
+        clock="SELECT pg_catalog.clock_timestamp()::text",
+        first=lambda query: f"{query} LIMIT 1",
+    )
+
+
+def least_open(before: OpenSince) -> str:
+    """The moment before which no transaction can have begun that a later snapshot does not see."""
+    return f"({DIALECT.bound(Bound('timestamptz', before.oldest))} - INTERVAL '{MARGIN}' SECOND)"
+
+
+def identity_of(connection: Connection, table: TableRef) -> Mapping[str, str]:
+    """By what a relation is recognised whose rows have no versions."""
+    with planning("source", f"table {table}"):
+        system, database, found = connection.first(
+            statement("view_identity"), {"table": name(table)}
+        )
+    return {"server": system, "database": database, "view": found}

@@ -1,0 +1,291 @@
+"""Columns of a target's table that follow those of the source."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from psycopg import sql
+
+from penstock.backends.api.optional.drift import Followed
+from penstock.backends.postgresql.catalog.privileges import check_owned
+from penstock.backends.postgresql.catalog.queries import result_columns
+from penstock.backends.postgresql.connection import Connection
+from penstock.backends.postgresql.ddl.steps import FULL_NAMES, URGENT_LOCK_MS
+from penstock.backends.postgresql.errors import planning
+from penstock.backends.postgresql.load.target_facts import TargetFacts
+from penstock.backends.postgresql.session.statements import ident, literal, name, statement
+from penstock.backends.shared.values.widths import (
+    DECIMAL,
+    FLOAT,
+    MOMENT,
+    TEXT,
+    UNBOUND,
+    Sized,
+    Width,
+    whole,
+    width_of,
+)
+from penstock.errors import Diagnosis, PlanningError, TargetChanged
+from penstock.model.drift import ADD, RENAME, WIDEN, ColumnChange
+from penstock.model.plans import LoadPlan, Step
+from penstock.model.tables import Column, ColumnPair, TableRef
+
+_TYPES = {
+    "smallint": whole(16),
+    "integer": whole(32),
+    "bigint": whole(64),
+    "numeric": Sized(DECIMAL, (UNBOUND, UNBOUND)),
+    "real": Sized(FLOAT, (24,)),
+    "double precision": Sized(FLOAT, (53,)),
+    "character varying": Sized(TEXT, (UNBOUND,)),
+    "text": Sized(TEXT, (UNBOUND,)),
+    "character": Sized("blank-padded text", (1,)),
+    "bit varying": Sized("bits", (UNBOUND,)),
+    "timestamp without time zone": Sized(MOMENT, (6,)),
+    "timestamp with time zone": Sized("moment with time zone", (6,)),
+    "time without time zone": Sized("time", (6,)),
+    "time with time zone": Sized("time with time zone", (6,)),
+}
+# A wider length or precision of these is written into the catalog alone.
+# https://www.postgresql.org/docs/current/sql-altertable.html#SQL-ALTERTABLE-NOTES
+_REWRITTEN = ("whole", FLOAT, "blank-padded text")
+
+
+def described(connection: Connection, columns: Sequence[Column]) -> tuple[Column, ...]:
+    """Columns of another server's types, as this server describes them.
+
+    Raises:
+        PlanningError: it has no such type.
+    """
+    listed = ", ".join(f"NULL::{each.type} AS {ident(each.name)}" for each in columns)
+    with planning("target", "types of columns"):
+        result = connection.execute(f"SELECT {listed} LIMIT 0".encode()).pgresult
+    assert result is not None
+    return result_columns(connection, result)
+
+
+def column_changes(
+    facts: TargetFacts, table: TableRef, followed: Followed
+) -> tuple[ColumnChange, ...]:
+    """See `AltersColumns`."""
+    with planning("target", f"table {table}"):
+        tree = facts.tree(table)
+        key = {column for each in facts.unique_keys(table)[:1] for column in each.names}
+    changes = list(_changes(table, followed, key))
+    if changes:
+        check_owned(facts.connection, tree[:1], "--on-drift")
+    if any(each.type and each.kind == WIDEN for each in changes):
+        former = {new: old for old, new in followed.renamed}
+        with planning("target", f"table {table}"):
+            rows = facts.connection.execute(statement("fixed_columns"), {"table": name(table)})
+        fixed: dict[str, str] = dict(rows.fetchall())
+        changes = [
+            replace(each, refused=f"{found} depends on it")
+            if each.kind == WIDEN
+            and each.type
+            and (found := fixed.get(former.get(each.column, each.column)))
+            else each
+            for each in changes
+        ]
+    if not any(each.cost for each in changes):
+        return tuple(changes)
+    count, size = _size(facts.connection, table)
+    cost = (
+        f"writes the table anew, about {count:,} rows and {size}, and its indexes: readers wait"
+        if count >= 0
+        else f"writes the table anew, {size}, and its indexes: readers wait"
+    )
+    return tuple(replace(each, cost=cost) if each.cost else each for each in changes)
+
+
+def _changes(table: TableRef, followed: Followed, key: set[str]) -> Iterator[ColumnChange]:
+    for old, new in followed.renamed:
+        yield _with_statement(table, ColumnChange(RENAME, new, old))
+    called = dict(followed.renamed)
+    loose = {each.name for each in followed.loosened} - key
+    for there, wanted in followed.compared:
+        change = _widened(there, wanted)
+        if change is None:
+            continue
+        nullable = there.name in loose
+        loose.discard(there.name)
+        column = called.get(there.name, there.name)
+        yield _with_statement(table, replace(change, column=column, nullable=nullable))
+    for each in followed.loosened:
+        if each.name in loose:
+            column = called.get(each.name, each.name)
+            yield _with_statement(table, ColumnChange(WIDEN, column, nullable=True))
+    for each in followed.added:
+        change = ColumnChange(ADD, each.name, type=each.type, text=each.type)
+        yield _with_statement(table, change)
+
+
+def _widened(there: Column, wanted: Column) -> ColumnChange | None:
+    if there.type == wanted.type:
+        return None
+    mine, theirs = width_of(there.type, _TYPES), width_of(wanted.type, _TYPES)
+    if mine is None or theirs is None or mine.holds(theirs) or not theirs.holds(mine):
+        return None
+    cost = "rewrites" if _rewrites(mine, theirs) else ""
+    return ColumnChange(WIDEN, there.name, there.type, wanted.type, text=wanted.type, cost=cost)
+
+
+def _rewrites(mine: Width, theirs: Width) -> bool:
+    if mine.kind != theirs.kind or mine.kind in _REWRITTEN:
+        return True
+    return mine.kind == DECIMAL and theirs.sizes[1] not in (mine.sizes[1], UNBOUND)
+
+
+def _size(connection: Connection, table: TableRef) -> tuple[int, str]:
+    with planning("target", f"size of {table}"):
+        rows, size = connection.first(
+            sql.SQL(
+                "SELECT pg_catalog.sum(c.reltuples)::bigint, pg_catalog.pg_size_pretty("
+                "pg_catalog.sum(pg_catalog.pg_total_relation_size(c.oid)))"
+                " FROM pg_catalog.pg_class AS c WHERE c.oid = {table}::regclass OR c.oid IN ("
+                "SELECT relid FROM pg_catalog.pg_partition_tree({table}::regclass) WHERE isleaf)"
+            ).format(table=sql.Literal(name(table)))
+        )
+    return int(rows), str(size)
+
+
+def _with_statement(table: TableRef, change: ColumnChange) -> ColumnChange:
+    return replace(change, statement=statement_of(table, change))
+
+
+def statement_of(table: TableRef, change: ColumnChange) -> str:
+    """One that can be repeated, but for a rename."""
+    column = ident(change.column)
+    if change.kind == ADD:
+        action = f"ADD COLUMN IF NOT EXISTS {column} {change.text}"
+    elif change.kind == RENAME:
+        action = f"RENAME COLUMN {ident(change.was)} TO {column}"
+    else:
+        actions = [f"ALTER COLUMN {column} TYPE {change.text}"] if change.text else []
+        actions += [f"ALTER COLUMN {column} DROP NOT NULL"] if change.nullable else []
+        action = ", ".join(actions)
+    return f"ALTER TABLE {name(table)} {action}"
+
+
+def alterations(table: TableRef, changes: Sequence[ColumnChange]) -> list[str]:
+    """The statements that make the changes to a table of nobody else's."""
+    return [statement_of(table, each) for each in changes if each.text or each.kind == RENAME]
+
+
+def step_of(change: ColumnChange, table: TableRef, *, rank: int = 0) -> Step:
+    """What makes a change, after the last partition."""
+    return Step(
+        f"{change.kind} {change.column}",
+        f"{change} ({table})",
+        change.statement,
+        after=True,
+        rank=rank,
+        change=change,
+        with_merge=True,
+    )
+
+
+def follow(connection: Connection, table: TableRef, changes: Sequence[ColumnChange]) -> None:
+    """Make those changes that nobody else has made, in the transaction that is open.
+
+    Raises:
+        TransientError: somebody's transaction holds the table.
+    """
+    before = connection.value("SELECT pg_catalog.current_setting('lock_timeout')")
+    connection.execute(f"SET LOCAL lock_timeout = {URGENT_LOCK_MS}".encode())
+    connection.execute(f"LOCK TABLE {name(table)} IN ACCESS EXCLUSIVE MODE".encode())
+    there = _types(connection, table)
+    for change in changes:
+        if change.kind == RENAME and change.was not in there and change.column in there:
+            continue  # by a night of another part of the table
+        connection.execute(statement_of(table, change).encode())
+    connection.execute("SELECT pg_catalog.set_config('lock_timeout', %s, true)", [before])
+
+
+def check_followed(
+    connection: Connection, table: TableRef, stage: TableRef, pairs: Sequence[ColumnPair]
+) -> None:
+    """
+    Raises:
+        TargetChanged: the table's columns are not those that the stage was made for.
+    """
+    mine, theirs = _types(connection, stage), _types(connection, table)
+    for pair in pairs:
+        if mine.get(pair.target) != theirs.get(pair.target):
+            raise TargetChanged(
+                f"target: expected column {pair.target!r} of {table} to be "
+                f"{mine.get(pair.target)}, as when the run was planned, found "
+                f"{theirs.get(pair.target, 'none')}; start a new run",
+                Diagnosis(side="target"),
+            )
+
+
+def _types(connection: Connection, table: TableRef) -> dict[str, str]:
+    found = connection.execute(
+        "SELECT attname, pg_catalog.format_type(atttypid, atttypmod)"
+        " FROM pg_catalog.pg_attribute WHERE attrelid = %s::regclass AND attnum > 0"
+        " AND NOT attisdropped",
+        [name(table)],
+    )
+    return dict(found.fetchall())
+
+
+def scripts(table: TableRef, changes: Sequence[ColumnChange]) -> list[Step]:
+    """The steps that make the changes before the first partition."""
+    return [
+        Step(
+            f"{each.kind} {each.column}",
+            f"{each} ({table})",
+            ";\n".join(
+                (FULL_NAMES, f"SET LOCAL lock_timeout = {URGENT_LOCK_MS}", _repeatable(table, each))
+            ),
+            change=each,
+        )
+        for each in changes
+    ]
+
+
+def _repeatable(table: TableRef, change: ColumnChange) -> str:
+    if change.kind != RENAME:
+        return change.statement
+    # Another run may have made it.
+    there = (
+        "EXISTS (SELECT FROM pg_catalog.pg_attribute WHERE attrelid ="
+        f" {literal(name(table))}::regclass AND NOT attisdropped AND attname = "
+        f"{literal(change.was)})"
+    )
+    body = f"BEGIN IF {there} THEN {change.statement}; END IF; END"
+    return f"DO {literal(body)}"
+
+
+def check_no_rename(table: TableRef, changes: Sequence[ColumnChange]) -> None:
+    """
+    Raises:
+        PlanningError: a column is renamed, by whose old name indexes and constraints are made.
+    """
+    if renames := [each.statement for each in changes if each.kind == RENAME]:
+        raise PlanningError(
+            f"{table} is built anew, with its indexes as they are, so no column can be renamed on "
+            f"the way; do so first: {'; '.join(renames)}"
+        )
+
+
+def changing_new(plan: LoadPlan, table: TableRef, changes: Sequence[ColumnChange]) -> LoadPlan:
+    """The plan of a table that is built beside another one, with its columns changed while it is
+    empty.
+
+    Parameters:
+        table: the other one.
+
+    Raises:
+        PlanningError: see `check_no_rename`.
+    """
+    check_no_rename(table, changes)
+    found: list[Step] = []
+    for step in plan.steps:
+        found.append(step)
+        if step.id == "create":
+            altered = [replace(each, statement=statement_of(plan.table, each)) for each in changes]
+            found += scripts(plan.table, altered)
+    return replace(plan, steps=tuple(found))

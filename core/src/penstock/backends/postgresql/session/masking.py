@@ -1,0 +1,66 @@
+"""Masks in PostgreSQL. A key is in settings of the session, which are set by parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from penstock.backends.postgresql.catalog.columns import data_type
+from penstock.backends.sql.masking import Masking
+
+if TYPE_CHECKING:
+    from penstock.backends.postgresql.session.asked_together import Question
+    from penstock.model.tables import Column
+
+_TEXTS = ("name", "citext")
+
+
+class PostgresMasking(Masking):
+    def text(self, value: str) -> str:
+        return f"{value}::pg_catalog.text"
+
+    def encoded(self, text: str) -> str:
+        return f"pg_catalog.convert_to({text}, 'UTF8')"
+
+    def digest(self, data: str) -> str:
+        return f"pg_catalog.encode({self.digested(data)}, 'hex')"
+
+    def digested(self, data: str) -> str:
+        return f"pg_catalog.sha256({data})"
+
+    def joined(self, first: str, second: str) -> str:
+        return f"({first} || {second})"
+
+    def held(self, name: str) -> str:
+        # As a query of its own it is evaluated once, not for each row.
+        setting = f"pg_catalog.current_setting('{_PREFIX}{name}')"
+        return f"(SELECT pg_catalog.decode({setting}, 'hex'))"
+
+    def year(self, value: str, type_: Any, tag: str) -> str:
+        return f"pg_catalog.date_trunc('year', {value})::{type_}"
+
+
+_PREFIX = "penstock."
+MASKING = PostgresMasking()
+
+
+def mask_tag(column: Column) -> str:
+    """The tag of a column's type, as masks tell types apart."""
+    bare = data_type(column).bare
+    return "text" if bare.kind == "enum" or bare.name in _TEXTS else bare.name
+
+
+def mask_type(column: Column) -> str:
+    """What a masked date is cast to: the column's type, or what its domain is over."""
+    found = data_type(column)
+    return found.bare.written if found.kind == "domain" else column.type
+
+
+def holding(values: Mapping[str, str], *, local: bool) -> list[Question]:
+    """What has a session hold secret texts.
+
+    Parameters:
+        local: for the transaction alone.
+    """
+    query = "SELECT pg_catalog.set_config(%s, %s, %s)"
+    return [(query, [f"{_PREFIX}{name}", text, local]) for name, text in values.items()]

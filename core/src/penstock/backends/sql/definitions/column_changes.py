@@ -1,0 +1,125 @@
+"""Columns of a table that is there, altered so that they follow those of a source."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from penstock.backends.api.optional.drift import Followed
+from penstock.backends.shared.values.widths import Width
+from penstock.backends.sql.dialect import CatalogDialect
+from penstock.backends.sql.session import Session
+from penstock.errors import Diagnosis, TargetChanged
+from penstock.model.drift import ADD, RENAME, WIDEN, ColumnChange
+from penstock.model.plans import Step
+from penstock.model.tables import Column, ColumnPair, TableRef
+
+
+def needed_changes(
+    followed: Followed,
+    width: Callable[[str], Width | None],
+    text: Callable[..., str],
+    rewrites: Callable[[Width, Width], bool],
+) -> Iterator[ColumnChange]:
+    """The changes without their statements; the cost of one that writes the table anew is a word.
+
+    Parameters:
+        width: of a type.
+        text: what defines a column of the table in a statement, from the column as it is, its type
+            from then on, and whether it is to take NULL.
+        rewrites: whether to widen one type to another writes the table anew.
+    """
+    called = dict(followed.renamed)
+    for old, new in followed.renamed:
+        yield ColumnChange(RENAME, new, old)
+    loose = {each.name: each for each in followed.loosened}
+    for there, wanted in followed.compared:
+        if not _is_wider(width(wanted.type), width(there.type)):
+            continue
+        nullable = loose.pop(there.name, None) is not None
+        mine, theirs = width(there.type), width(wanted.type)
+        assert mine is not None
+        assert theirs is not None
+        yield ColumnChange(
+            WIDEN,
+            called.get(there.name, there.name),
+            there.type,
+            wanted.type,
+            text(there, wanted.type, nullable=nullable),
+            nullable,
+            cost="rewrites" if rewrites(mine, theirs) else "",
+        )
+    for there in loose.values():
+        defined = text(there, there.type, nullable=True)
+        column = called.get(there.name, there.name)
+        yield ColumnChange(WIDEN, column, text=defined, nullable=True)
+    for each in followed.added:
+        yield ColumnChange(ADD, each.name, type=each.type, text=each.type)
+
+
+def _is_wider(wanted: Width | None, there: Width | None) -> bool:
+    if wanted is None or there is None:
+        return False
+    return wanted.holds(there) and not there.holds(wanted)
+
+
+def with_statements(
+    dialect: CatalogDialect, table: TableRef, changes: Sequence[ColumnChange]
+) -> tuple[ColumnChange, ...]:
+    return tuple(replace(each, statement=dialect.column_changed(table, each)) for each in changes)
+
+
+def change_step(table: TableRef, change: ColumnChange) -> Step:
+    """What makes a change before the first partition."""
+    return Step(
+        f"{change.kind} {change.column}", f"{change} ({table})", change.statement, change=change
+    )
+
+
+def stage_script(
+    dialect: CatalogDialect, stage: TableRef, changes: Sequence[ColumnChange]
+) -> list[str]:
+    """The same changes to a table that has the columns of another one without its constraints."""
+    return [
+        dialect.column_changed(stage, replace(each, nullable=False))
+        for each in changes
+        if each.type or each.kind == RENAME
+    ]
+
+
+def is_made(change: ColumnChange, there: Mapping[str, Column]) -> bool:
+    """
+    Parameters:
+        there: the table's columns, by name.
+    """
+    column = there.get(change.column)
+    if column is None:
+        return False
+    if change.kind == RENAME:
+        return change.was not in there
+    if change.kind == ADD:
+        return True
+    return (not change.type or column.type != change.was) and (
+        not change.nullable or column.nullable
+    )
+
+
+def check_followed(
+    session: Session, table: TableRef, stage: TableRef, pairs: Sequence[ColumnPair]
+) -> None:
+    """
+    Raises:
+        TargetChanged: the table's columns are not those that the stage was made for.
+    """
+    mine, theirs = (
+        {name: str(type_) for name, type_ in session.describe_all([each])[each]}
+        for each in (stage, table)
+    )
+    for pair in pairs:
+        if mine.get(pair.target) != theirs.get(pair.target):
+            raise TargetChanged(
+                f"target: expected column {pair.target!r} of {table} to be "
+                f"{mine.get(pair.target)}, as when the run was planned, found "
+                f"{theirs.get(pair.target, 'none')}; start a new run",
+                Diagnosis(side="target"),
+            )

@@ -1,0 +1,111 @@
+"""Masks as expressions of a database: the same value has the same mask in every database."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+from penstock.backends.sql.rows.bounds import TEXTS, TIMES, WHOLE_NUMBERS
+from penstock.errors import PlanningError
+from penstock.model.tables import MaskingKey
+from penstock.spec.masking_keys import inner, outer
+from penstock.spec.masks import LAST4, NULL, YEAR, Mask
+
+_BYTES = "bytea"
+_TEXTUAL = (*TEXTS, *WHOLE_NUMBERS)
+# Of these all databases write the same text.
+_HASHED = (*_TEXTUAL, "uuid", "date", _BYTES)
+
+
+class Masking(ABC):
+    """What a database computes masks with."""
+
+    has_keys = True
+    """A session can hold a key that no statement shows."""
+
+    def expression(
+        self, mask: Mask, column: str, value: str, type_: Any, tag: str, key: MaskingKey | None
+    ) -> str:
+        """
+        Parameters:
+            column: its name, for errors.
+            value: SQL for it.
+            tag: of its type, see `Bound`.
+            key: of an HMAC.
+
+        Raises:
+            PlanningError: there is no such mask of values of that type, or none here.
+        """
+        if mask.kind == NULL:
+            return f"CASE WHEN 1 = 0 THEN {value} END"
+        known = TIMES if mask.kind == YEAR else _TEXTUAL if mask.kind == LAST4 else _HASHED
+        if tag not in known:
+            expected = {
+                YEAR: "a date or a timestamp",
+                LAST4: "a text or a whole number",
+            }.get(mask.kind, "a text, a whole number, a date, a UUID or bytes")
+            raise PlanningError(
+                f"--mask {column}={mask}: expected {expected}, found a column of type {type_}; "
+                "compute it with --set, or leave it out with --exclude-columns"
+            )
+        if mask.kind == YEAR:
+            return self.year(value, type_, tag)
+        if mask.kind == LAST4:
+            return self.last4(self.text(value))
+        data = value if tag == _BYTES else self.encoded(self.text(value))
+        if key is None:
+            return self.digest(data)
+        if not self.has_keys:
+            raise PlanningError(
+                f"--mask {column}={mask}: this source has no place for a key that its statements "
+                "do not show; expected hash, null, last4 or year"
+            )
+        first = self.digested(self.joined(self.held(inner(key)), data))
+        return self.digest(self.joined(self.held(outer(key)), first))
+
+    @abstractmethod
+    def text(self, value: str) -> str:
+        """A value as a text."""
+
+    def encoded(self, text: str) -> str:
+        """The bytes of a text in UTF-8, as far as `digest` does not take the text itself for
+        them."""
+        return text
+
+    @abstractmethod
+    def digest(self, data: str) -> str:
+        """The SHA-256 of bytes, as a text of hexadecimal digits in lower case."""
+
+    @abstractmethod
+    def digested(self, data: str) -> str:
+        """The SHA-256 of bytes, as bytes."""
+
+    @abstractmethod
+    def joined(self, first: str, second: str) -> str:
+        """Bytes one after the other."""
+
+    @abstractmethod
+    def held(self, name: str) -> str:
+        """The bytes whose hexadecimal digits a session holds under a name."""
+
+    @abstractmethod
+    def year(self, value: str, type_: Any, tag: str) -> str:
+        """The first of January of a date or timestamp, in its own type."""
+
+    def last4(self, text: str) -> str:
+        # A text that is no longer than what would be shown is not shown.
+        count = self.length(text)
+        begun = self.linked(f"repeat('*', {count} - 4)", self.ending(text))
+        return f"CASE WHEN {count} > 4 THEN {begun} ELSE repeat('*', {count}) END"
+
+    def length(self, text: str) -> str:
+        """In characters."""
+        return f"char_length({text})"
+
+    def ending(self, text: str) -> str:
+        """The last four characters."""
+        return f"right({text}, 4)"
+
+    def linked(self, first: str, second: str) -> str:
+        """Texts one after the other."""
+        return f"{first} || {second}"

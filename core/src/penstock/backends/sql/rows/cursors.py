@@ -1,0 +1,226 @@
+"""Columns whose values grow with each change: the greatest one, and the rows from one on.
+
+Values are compared by the database, and kept as texts of its own. Of several columns the first one
+counts that is not NULL. Conditions name each column by itself, so that an index finds the rows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal, localcontext
+from typing import Any
+
+from penstock.backends.api.optional.cursors import CursorNow, CursorRange
+from penstock.backends.sql.dialect import Dialect, raw
+from penstock.backends.sql.rows.bounds import WHOLE_NUMBERS
+from penstock.errors import PlanningError
+from penstock.model.extents import Bound, Key
+from penstock.model.nights import Cursor
+from penstock.spec.night_kinds import TIMES, number_back, seconds_back
+
+NUMBERS = (*WHOLE_NUMBERS, "numeric")
+CURSORS = (*TIMES, *NUMBERS)
+FLAG = "--incremental"
+
+
+@dataclass(frozen=True, slots=True)
+class CursorSql:
+    """How a database reads by columns.
+
+    Parameters:
+        rows: an item of FROM.
+        fetch: the rows of a query; the second argument says what it is about.
+        as_text: a value of a type, by its tag, as the text of a bound.
+        clock: a query for the time now, as a text in ISO 8601; without a zone it is UTC.
+        first: a SELECT that ends after its first row.
+    """
+
+    dialect: Dialect
+    rows: str
+    fetch: Callable[[str, str], Sequence[tuple[Any, ...]]]
+    as_text: Callable[[str, str], str]
+    clock: str
+    first: Callable[[str], str]
+
+    def now(
+        self,
+        where: str | None,
+        columns: Sequence[str],
+        tag: str,
+        max_ahead: float,
+        *,
+        nullable: bool,
+        most: str = "",
+    ) -> tuple[str, int, str]:
+        """
+        Parameters:
+            tag: the type's.
+            nullable: they may all be NULL.
+            most: an expression for a value that is not exceeded; empty: there is none.
+
+        Returns: up to where to read, how many rows have no value, and a value that is too far
+            ahead; see `CursorNow`.
+        """
+        subject = f"{FLAG} {', '.join(columns)}"
+        clock, limit = self._clock(tag, max_ahead, subject)
+        greatest = self._greatest(where, columns)
+        text = self.as_text(tag, "value")
+        up_to = "value"
+        for least in (each for each in (clock, most) if each):
+            up_to = f"CASE WHEN {up_to} > {least} THEN {least} ELSE {up_to} END"
+        tested = f"CASE WHEN value > {limit} THEN 1 ELSE 0 END" if limit else "0"
+        query = f"SELECT {text}, {self.as_text(tag, up_to)}, {tested} FROM ({greatest}) AS newest"
+        found = self.fetch(query, subject)
+        said, read_to, is_ahead = found[0] if found else (None, None, 0)
+        nulls = self._nulls(where, columns, subject) if nullable else 0
+        if said is None:
+            return "", nulls, ""
+        if not is_finite(tag, str(said)):
+            return "", nulls, str(said)
+        return str(read_to), nulls, str(said) if is_ahead else ""
+
+    def _clock(self, tag: str, max_ahead: float, subject: str) -> tuple[str, str]:
+        """Now, and the last moment that is allowed, as values; empty where there are none."""
+        if tag in NUMBERS:
+            return "", ""
+        ((text,),) = self.fetch(self.clock, subject)
+        moment = datetime.fromisoformat(str(text))
+        moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+        latest = datetime.max.replace(tzinfo=UTC) - moment - timedelta(days=1)
+        limit = moment + min(timedelta(seconds=max_ahead), latest)
+        return self._moment(tag, moment), self._moment(tag, limit) if max_ahead else ""
+
+    def _moment(self, tag: str, moment: datetime) -> str:
+        if tag == "date":
+            return self.dialect.bound(Bound(tag, moment.date().isoformat()))
+        text = moment.replace(tzinfo=None).isoformat(sep=" ", timespec="microseconds")
+        return self.dialect.bound(Bound(tag, f"{text}+00" if tag == "timestamptz" else text))
+
+    def _greatest(self, where: str | None, columns: Sequence[str]) -> str:
+        """One row, with the greatest value. Each column by itself is found by an index."""
+        parts = []
+        for place, column in enumerate(columns):
+            tests = [] if where is None else [raw(where)]
+            tests += [f"{self._name(each)} IS NULL" for each in columns[:place]]
+            chosen = f" WHERE {' AND '.join(tests)}" if tests else ""
+            value = self.dialect.greatest(self._name(column))
+            parts.append(f"SELECT {value} AS value FROM {self.rows}{chosen}")
+        if len(parts) == 1:
+            return parts[0]
+        listed, value = " UNION ALL ".join(parts), self.dialect.greatest("value")
+        return f"SELECT {value} AS value FROM ({listed}) AS each_column"
+
+    def _nulls(self, where: str | None, columns: Sequence[str], subject: str) -> int:
+        tests = [] if where is None else [raw(where)]
+        chosen = " AND ".join([*tests, self._is_null(columns)])
+        ((count,),) = self.fetch(f"SELECT count(*) FROM {self.rows} WHERE {chosen}", subject)
+        return int(count)
+
+    def _name(self, column: str) -> str:
+        return self.dialect.key(Key(column))
+
+    def _is_null(self, columns: Sequence[str]) -> str:
+        return " AND ".join(f"{self._name(each)} IS NULL" for each in columns)
+
+    def range(self, since: Cursor, now: CursorNow, lookback: str, *, nulls: bool) -> CursorRange:
+        """See `ReadsByColumn.cursor_range`."""
+        subject = f"{FLAG} {since.name}"
+        last = Bound(since.type, since.text)
+        ((text, is_less),) = self.fetch(
+            f"SELECT {self.as_text(since.type, self._earlier(last, lookback, since.name))}, "
+            f"{self._is_less(now, last)}",
+            subject,
+        )
+        lower = Bound(since.type, str(text))
+        return CursorRange(
+            lower.text, self._condition(since.columns, lower, nulls=nulls), bool(is_less)
+        )
+
+    def _is_less(self, now: CursorNow, last: Bound) -> str:
+        if not now.text:
+            return "1"
+        mine, theirs = (self.dialect.bound(each) for each in (Bound(now.type, now.text), last))
+        return f"CASE WHEN {mine} < {theirs} THEN 1 ELSE 0 END"
+
+    def _earlier(self, last: Bound, lookback: str, name: str) -> str:
+        """A value that is less by as much."""
+        if last.type in NUMBERS:
+            with localcontext() as context:
+                context.prec = 1000  # more than a number has digits: nothing is rounded
+                return self.dialect.bound(
+                    Bound(last.type, self._whole(last, number_back(lookback, name)))
+                )
+        seconds = math.ceil(seconds_back(lookback, name))
+        value = self.dialect.bound(last)
+        return self.dialect.earlier(value, last.type, seconds) if seconds else value
+
+    def _whole(self, last: Bound, back: Decimal) -> str:
+        if last.type in WHOLE_NUMBERS:
+            back = Decimal(math.ceil(back))
+        return format(Decimal(last.text) - back, "f")
+
+    def _condition(self, columns: Sequence[str], lower: Bound, *, nulls: bool) -> str:
+        value = self.dialect.bound(lower)
+        tests = []
+        for place, column in enumerate(columns):
+            others = self._is_null(columns[:place])
+            test = f"{self._name(column)} >= {value}"
+            tests.append(f"({others} AND {test})" if others else test)
+        if nulls:
+            tests.append(f"({self._is_null(columns)})")
+        return f"({' OR '.join(tests)})"
+
+    def keys_at(
+        self, where: str | None, columns: Sequence[str], value: Bound, key: Sequence[str]
+    ) -> str:
+        """See `ReadsByColumn.keys_at`."""
+        subject = f"{FLAG} {', '.join(columns)}"
+        tests = [] if where is None else [raw(where)]
+        chosen = " AND ".join([*tests, self._condition(columns, value, nulls=False)])
+        names = ", ".join(map(self._name, key))
+        query = self.first(f"SELECT {names} FROM {self.rows} WHERE {chosen}")
+        found = next(iter(self.fetch(query, subject)), None)
+        if found is None:
+            return ""  # gone since
+        return ", ".join(f"{name} = {each}" for name, each in zip(key, found, strict=True))
+
+
+def is_finite(tag: str, text: str) -> bool:
+    """Whether a text is a value that others can be compared with: some systems have infinite
+    times, and numbers that are none."""
+    if tag in NUMBERS:
+        return text.lstrip("+-")[:1].isdigit()
+    return text[:1].isdigit()
+
+
+def tag_of_cursor(tags: Mapping[str, str], columns: Sequence[str], name: str) -> str:
+    """The type of the columns.
+
+    Parameters:
+        tags: of all columns of a relation.
+        name: the relation's.
+
+    Raises:
+        PlanningError: there is no such column, or its type has no exact order.
+    """
+    asked = ", ".join(columns)
+    for column in columns:
+        if column not in tags:
+            raise PlanningError(
+                f"{FLAG} {asked}: no such column in {name}: {column!r}; it has "
+                f"{', '.join(sorted(tags))}"
+            )
+        if tags[column] not in CURSORS:
+            raise PlanningError(
+                f"{FLAG} {asked}: expected {column} to be of type {', '.join(CURSORS)}; found "
+                f"{tags[column]}"
+            )
+    found = {tags[column] for column in columns}
+    if len(found) > 1:
+        raise PlanningError(
+            f"{FLAG} {asked}: expected columns of one type; found {', '.join(sorted(found))}"
+        )
+    return found.pop()

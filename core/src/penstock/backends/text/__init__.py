@@ -1,0 +1,12 @@
+"""CSV and JSON lines as source and target, local and on S3."""
+
+from __future__ import annotations
+
+from penstock.backends.shared.installed import check_installed
+from penstock.backends.text.backend import TextBackend
+
+check_installed("boto3", "duckdb", "pyarrow")
+
+local = TextBackend(remote=False)
+s3 = TextBackend(remote=True)
+"""The backend objects that the entry points name."""

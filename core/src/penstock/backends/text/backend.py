@@ -1,0 +1,77 @@
+"""The object that the entry points of text files name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from penstock.backends.parquet import location as files
+from penstock.backends.parquet.backend import ParquetBackend
+from penstock.backends.text import location
+from penstock.backends.text.capabilities import SOURCE, TARGET
+
+if TYPE_CHECKING:
+    from penstock.backends.api.source import HeldSnapshot, SourceCatalog
+    from penstock.backends.api.target import TargetCatalog
+    from penstock.backends.api.worker import Reader, Writer
+    from penstock.model.tables import Place, Relation
+    from penstock.spec.worker_spec import WorkerSpec
+
+
+class TextBackend:
+    """
+    Parameters:
+        remote: on S3.
+    """
+
+    def __init__(self, *, remote: bool) -> None:
+        self._files = ParquetBackend(remote=remote)
+        self.kinds: tuple[str, ...] = ("file", "s3") if remote else ("file",)
+
+    source_capabilities = SOURCE
+    target_capabilities = TARGET
+    located = True
+    rewrites = ParquetBackend.rewrites
+    snapshot_burden = ParquetBackend.snapshot_burden
+    environment = ParquetBackend.environment
+
+    def resolve(self, url: str, environ: Mapping[str, str], flag: str) -> str:
+        return location.resolve(url, environ, flag)
+
+    def secrets(self, url: str) -> tuple[str, ...]:
+        return files.secrets_of(location.parse(url, "connection").files)
+
+    def place(self, url: str) -> Place:
+        return files.place_at(location.parse(url, "connection").files)
+
+    # The modules are imported where they are used: a worker needs neither catalog.
+
+    def source(self, url: str) -> SourceCatalog:
+        from penstock.backends.text.source import TextSource  # noqa: PLC0415
+
+        return TextSource(url)
+
+    def hold_snapshot(self, url: str, relations: Sequence[Relation]) -> HeldSnapshot:
+        from penstock.backends.text.files.snapshot import TextSnapshot  # noqa: PLC0415
+
+        return TextSnapshot(url)
+
+    def target(self, url: str, control_schema: str) -> TargetCatalog:
+        from penstock.backends.text.target import TextTarget  # noqa: PLC0415
+
+        return TextTarget(url, control_schema)
+
+    def preload(self) -> None:
+        from penstock.backends.text import reader, writer  # noqa: F401, PLC0415
+
+        self._files.preload()
+
+    def reader(self, spec: WorkerSpec) -> Reader:
+        from penstock.backends.text.reader import TextReader  # noqa: PLC0415
+
+        return TextReader(spec)
+
+    def writer(self, spec: WorkerSpec) -> Writer:
+        from penstock.backends.text.writer import text_writer  # noqa: PLC0415
+
+        return text_writer(spec)

@@ -1,0 +1,37 @@
+"""What CSV and JSON lines can do."""
+
+from __future__ import annotations
+
+from penstock.backends.api.capabilities import (
+    COMPUTING,
+    ROLL_FORWARD,
+    SourceCapabilities,
+    TargetCapabilities,
+)
+from penstock.backends.api.worker import ARROW
+from penstock.spec.modes import APPEND, RECREATE, REPLACE, SWAP, TRUNCATE
+from penstock.spec.strategies import AUTO, FILES, HASH, NTILE, RANGE, TIME, VALUES, WHOLE
+
+SYSTEM = "CSV, JSON lines"
+# Rows of files cannot be updated.
+LOADED = (APPEND, TRUNCATE, REPLACE, RECREATE, SWAP)
+
+SOURCE = SourceCapabilities(
+    system=SYSTEM,
+    formats=(ARROW,),
+    strategies=(AUTO, RANGE, NTILE, HASH, VALUES, TIME, FILES, WHOLE),
+    options=COMPUTING,
+)
+
+TARGET = TargetCapabilities(
+    system=SYSTEM,
+    formats=(ARROW,),
+    modes=LOADED,
+    makes_missing=LOADED,
+    options={"types": LOADED, "partition_by": LOADED, "file_size": LOADED},
+    replaces_by_condition=False,
+    commits=ROLL_FORWARD,
+    steps_with_records=False,
+    control_ddl=False,
+    tells_rows_apart=True,
+)

@@ -1,0 +1,15 @@
+"""The control store: what of it a dataset of text files alone knows."""
+
+from __future__ import annotations
+
+from penstock.backends.api.execution.control import RunRow
+from penstock.backends.parquet.control import ControlDocuments
+from penstock.backends.text.load.steps import TextSteps
+from penstock.backends.text.load.storage import TextStorage
+
+
+class TextControl(ControlDocuments):
+    _storage: TextStorage
+
+    def steps(self, run: RunRow) -> TextSteps:
+        return TextSteps(self._storage, self.runs, run)

@@ -1,0 +1,1 @@
+"""Text files as rows: opened, parsed, typed."""

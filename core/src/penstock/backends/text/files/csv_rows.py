@@ -1,0 +1,157 @@
+"""CSV as columns of texts: an unquoted empty value is NULL, a quoted one the empty text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+
+import pyarrow as pa
+from pyarrow import csv
+
+from penstock.backends.parquet.errors import Broken
+from penstock.backends.text.files.streams import TextStream
+from penstock.backends.text.location import TextOptions
+from penstock.model import values
+
+# A row has to fit into a block; a larger one is read again with larger blocks.
+BLOCK_BYTES, MOST_BLOCK_BYTES = 4 << 20, 1 << 30
+_RAGGED = re.compile(r"Row #(\d+): Expected (\d+) columns, got (\d+)")
+_NOT_UTF8 = re.compile(r"In CSV column #(\d+): Row #(\d+): .*invalid UTF8")
+
+Opened = Callable[[], TextStream]
+"""Opens the file, from its beginning."""
+
+
+def names_of(opened: Opened, options: TextOptions) -> tuple[str, ...]:
+    """The columns' names; ``c1``, ``c2`` ... where the file has none. Empty: it has no line.
+
+    Raises:
+        Broken: two have the same name; or it cannot be parsed.
+    """
+    with opened() as stream:
+        piece = stream.read()
+    if not piece:
+        return ()
+    reader = _reader(opened(), options, BLOCK_BYTES, None)
+    found = reader.schema.names
+    reader.close()
+    names = [name if options.header and name else f"c{n}" for n, name in enumerate(found, 1)]
+    for name in names:
+        if names.count(name) > 1:
+            raise Broken(
+                f"its header has two columns {name!r}; expected names that differ (or "
+                "?header=false after the file's name, where its first line is a row)"
+            )
+    return tuple(names)
+
+
+def batches(
+    opened: Opened, options: TextOptions, names: Sequence[str], wanted: Sequence[str]
+) -> Iterator[pa.RecordBatch]:
+    """The rows, as texts.
+
+    Parameters:
+        names: of all columns of the file.
+        wanted: of those that are read, in their order.
+
+    Raises:
+        Broken: a row has more or fewer values, a quote is not closed, or it is no UTF-8.
+    """
+    if not names:
+        return
+    block, passed = BLOCK_BYTES, 0
+    while True:
+        skipped = passed
+        try:
+            for batch in _batches(opened, options, names, wanted, block):
+                if skipped >= batch.num_rows:
+                    skipped -= batch.num_rows
+                    continue
+                new, skipped = batch.slice(skipped), 0
+                passed += new.num_rows
+                yield new
+            return
+        except pa.ArrowInvalid as error:
+            if "straddling" not in str(error) or block >= MOST_BLOCK_BYTES:
+                raise
+            block *= 8
+
+
+def _batches(
+    opened: Opened,
+    options: TextOptions,
+    names: Sequence[str],
+    wanted: Sequence[str],
+    block: int,
+) -> Iterator[pa.RecordBatch]:
+    with opened() as stream:
+        reader = _reader(stream, options, block, names)
+        places = [names.index(name) for name in wanted]
+        while True:
+            try:
+                batch = reader.read_next_batch()
+            except StopIteration:
+                break
+            except pa.ArrowInvalid as error:
+                raise _explained(error, names, stream) from error
+            yield batch.select(places)
+        if stream.quotes % 2:
+            raise Broken(
+                'a quote (") is opened and never closed; expected each quote within a value to be '
+                "written twice"
+            )
+
+
+def _reader(
+    stream: TextStream, options: TextOptions, block: int, names: Sequence[str] | None
+) -> csv.CSVStreamingReader:
+    convert = csv.ConvertOptions(
+        strings_can_be_null=True,
+        quoted_strings_can_be_null=False,
+        null_values=[""],
+        column_types={name: pa.string() for name in names or ()},
+    )
+    try:
+        return csv.open_csv(
+            pa.PythonFile(stream, mode="r"),
+            read_options=csv.ReadOptions(
+                use_threads=False,
+                block_size=block,
+                column_names=list(names) if names else None,
+                # Not lines: a name may hold a line break.
+                skip_rows_after_names=1 if names and options.header else 0,
+                autogenerate_column_names=not names and not options.header,
+            ),
+            parse_options=csv.ParseOptions(
+                delimiter=options.delimiter,
+                newlines_in_values=True,
+                # One of a single column is a NULL.
+                ignore_empty_lines=names is None or len(names) > 1,
+            ),
+            convert_options=convert,
+        )
+    except pa.ArrowInvalid as error:
+        raise _explained(error, names or (), stream) from error
+
+
+def _explained(error: pa.ArrowInvalid, names: Sequence[str], stream: TextStream) -> pa.ArrowInvalid:
+    said = str(error)
+    if isinstance(error, Broken):
+        return error
+    if "straddling" in said:
+        return pa.ArrowInvalid(said)
+    if found := _RAGGED.search(said):
+        row, expected, got = map(int, found.groups())
+        hint = "" if stream.quotes % 2 == 0 else ' (is a quote, ", not closed?)'
+        return Broken(
+            f"row {row:,}: expected {expected:,} values, as the first row has, found {got:,}{hint};"
+            " expected values with delimiters in them to be quoted"
+        )
+    if found := _NOT_UTF8.search(said):
+        place, row = int(found[1]), int(found[2])
+        name = repr(names[place]) if place < len(names) else f"{place + 1:,}"
+        return Broken(
+            f"row {row:,}, column {name}: expected UTF-8, found bytes that are none; convert the "
+            "file first, as with iconv -f latin1 -t utf-8"
+        )
+    return Broken(f"cannot be read as CSV: {values.said(said)}")

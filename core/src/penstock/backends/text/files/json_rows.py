@@ -1,0 +1,135 @@
+"""JSON lines as columns of texts: one object a line, numbers as they are written.
+
+Python's own parser: others round numbers to 64 bits, or take a sample's word for the columns.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from penstock.backends.parquet.errors import Broken
+from penstock.backends.text.files.streams import TextStream
+from penstock.model import values
+
+BATCH_ROWS = 16_384
+
+STRING, NUMBER, BOOLEAN, NESTED = "string", "number", "boolean", "nested"
+"""What the values of a column are in JSON."""
+
+
+class Number(str):
+    """The digits of a number."""
+
+    __slots__ = ()
+
+
+def _constant(name: str) -> Any:
+    raise ValueError(f"JSON has no {name}; expected it as a text, in quotes")
+
+
+_parse = json.JSONDecoder(parse_int=Number, parse_float=Number, parse_constant=_constant).decode
+
+
+def lines(stream: TextStream) -> Iterator[bytes]:
+    """Without their line breaks."""
+    left = b""
+    while piece := stream.read():
+        *whole, left = (left + piece).split(b"\n") if left else piece.split(b"\n")
+        yield from whole
+
+
+def objects(opened: Callable[[], TextStream]) -> Iterator[list[dict[str, Any]]]:
+    """The objects, some at once.
+
+    Raises:
+        Broken: a line is none; says which.
+    """
+    found: list[dict[str, Any]] = []
+    with opened() as stream:
+        for number, line in enumerate(lines(stream), 1):
+            if not line or line.isspace():
+                continue
+            try:
+                row = _parse(line.decode())
+            except UnicodeDecodeError:
+                raise Broken(
+                    f"line {number:,}: expected UTF-8, found bytes that are none"
+                ) from None
+            except (ValueError, RecursionError) as error:
+                raise Broken(
+                    f"line {number:,}: expected an object in JSON: {values.said(str(error))}"
+                ) from None
+            if type(row) is not dict:
+                raise Broken(
+                    f"line {number:,}: expected an object in JSON, {{...}}; found another value "
+                    "(is the file one array? jq -c '.[]' makes lines of it)"
+                )
+            found.append(row)
+            if len(found) == BATCH_ROWS:
+                yield found
+                found = []
+    if found:
+        yield found
+
+
+def kind(value: Any) -> str:
+    """
+    Parameters:
+        value: as `objects` has it; not None.
+    """
+    of = type(value)
+    if of is str:
+        return STRING
+    if of is Number:
+        return NUMBER
+    return BOOLEAN if of is bool else NESTED
+
+
+def text(value: Any) -> str | None:
+    """The text of a value: of a nested one, its JSON."""
+    of = type(value)
+    if value is None or of is str:
+        return value  # type: ignore[no-any-return]
+    if of is Number:
+        return str(value)
+    if of is bool:
+        return "true" if value else "false"
+    return written(value)
+
+
+def written(value: Any) -> str:
+    """A value in JSON, with its numbers as they were."""
+    of = type(value)
+    if of is Number:
+        return str(value)
+    if of is dict:
+        pairs = (f"{json.dumps(k, ensure_ascii=False)}: {written(v)}" for k, v in value.items())
+        return f"{{{', '.join(pairs)}}}"
+    if of is list:
+        return f"[{', '.join(map(written, value))}]"
+    return json.dumps(value, ensure_ascii=False)
+
+
+def batch(
+    rows: Sequence[Mapping[str, Any]], columns: Sequence[str], nested: frozenset[str]
+) -> pa.RecordBatch:
+    """Some objects as columns of texts; NULL where one has no such key.
+
+    Parameters:
+        nested: columns of JSON: whatever is in them stays JSON.
+    """
+    arrays = []
+    for name in columns:
+        found = (row.get(name) for row in rows)
+        if name in nested:
+            texts = [None if value is None else written(value) for value in found]
+        else:
+            texts = [text(value) for value in found]
+        arrays.append(pa.array(texts, pa.string()))
+    if not columns:
+        return pa.RecordBatch.from_arrays([pa.nulls(len(rows))], names=["row"]).select([])
+    return pa.RecordBatch.from_arrays(arrays, names=list(columns))

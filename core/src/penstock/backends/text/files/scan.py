@@ -1,0 +1,109 @@
+"""Rows of text files as record batches of the columns' types."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+from pyarrow import fs
+
+from penstock.backends.parquet.files.listing import ListedFile
+from penstock.backends.parquet.files.scan import BATCH_BYTES, BATCH_ROWS, FileScan
+from penstock.backends.parquet.files.types import key_value
+from penstock.backends.text.files import csv_rows, json_rows
+from penstock.backends.text.files.found import opened
+from penstock.backends.text.files.streams import TextStream
+from penstock.backends.text.files.values import FOLDER, JSON, typed_batch
+from penstock.backends.text.location import CSV, TextOptions
+from penstock.errors import Interrupted
+from penstock.model.extents import FilePart
+
+
+class TextScan(FileScan):
+    """As of Parquet files; a text file has no parts.
+
+    Parameters:
+        schema: the columns, with the types that their texts are read as.
+        names: of the columns of each file, where they are known and the files have no header.
+    """
+
+    def __init__(
+        self,
+        filesystem: fs.FileSystem,
+        schema: pa.Schema,
+        options: TextOptions,
+        side: str = "source",
+        stopped: Callable[[], bool] = lambda: False,
+        names: Sequence[str] = (),
+    ) -> None:
+        super().__init__(filesystem, schema, side, stopped)
+        self._names = names
+        self._options = options
+        self._nested = frozenset(part.name for part in schema if part.metadata == JSON)
+
+    def groups(self, part: FilePart, condition: ds.Expression) -> Sequence[int] | None:
+        return None
+
+    def batch_rows(self, part: FilePart, columns: Sequence[str]) -> int:
+        return BATCH_ROWS
+
+    def _part(
+        self,
+        part: FilePart,
+        columns: Sequence[str],
+        chosen: Sequence[int] | None,
+        head: int | None,
+    ) -> Iterator[pa.RecordBatch]:
+        keys = ListedFile(part.path, part.size, part.version).keys
+        own = [name for name in columns if self.schema.field(name).metadata != FOLDER]
+        schema = pa.schema([self.schema.field(name).remove_metadata() for name in own])
+        self.check(part)
+        first = 2 if self._options.format == CSV and self._options.header else 1
+        left = head
+        for texts in self._texts(part, own):
+            if self._stopped():
+                raise Interrupted(f"{self._side}: {part.path}: reading was ended")
+            found = typed_batch(texts if left is None else texts.slice(0, left), schema, first)
+            first += texts.num_rows
+            for batch in _sliced(found):
+                yield self._with_keys(batch, columns, keys)
+            if left is not None:
+                left -= found.num_rows
+                if left <= 0:
+                    break
+        # What was read is of one version of the file only if that one is still there.
+        self.check(part)
+
+    def _texts(self, part: FilePart, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        def begin() -> TextStream:
+            return opened(self._filesystem, part.path)
+
+        if self._options.format == CSV:
+            names = self._names or csv_rows.names_of(begin, self._options)
+            yield from csv_rows.batches(begin, self._options, names, columns)
+            return
+        for rows in json_rows.objects(begin):
+            yield json_rows.batch(rows, columns, self._nested)
+
+    def _with_keys(
+        self, batch: pa.RecordBatch, columns: Sequence[str], keys: Mapping[str, str | None]
+    ) -> pa.RecordBatch:
+        if not columns:  # rows without columns are counted
+            return batch
+        own = set(batch.schema.names)
+        arrays = [
+            batch.column(name)
+            if name in own
+            else pa.repeat(key_value(keys[name], self.schema.field(name).type), batch.num_rows)
+            for name in columns
+        ]
+        return pa.RecordBatch.from_arrays(arrays, names=list(columns))
+
+
+def _sliced(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """In pieces that are at ease to carry."""
+    width = max(batch.nbytes / max(batch.num_rows, 1), 1)
+    rows = max(1, min(BATCH_ROWS, int(BATCH_BYTES / width)))
+    for start in range(0, batch.num_rows, rows):
+        yield batch.slice(start, rows)

@@ -1,0 +1,75 @@
+"""The list of files, and the types of their columns, as the moment to read as of.
+
+The types are found by reading all rows, which workers need not do again.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pyarrow as pa
+
+from penstock.backends.parquet.files.listing import ListedFile, fingerprint, list_files
+from penstock.backends.parquet.storage.filesystems import file_system
+from penstock.backends.shared.values.arrow import schema_from_text, schema_to_text
+from penstock.backends.text.files.found import Found, find
+from penstock.backends.text.location import TextLocation, is_text_file, parse
+from penstock.errors import PlanningError, SnapshotLost
+from penstock.model.snapshots import Snapshot
+
+# Between the fingerprint of the files and the schema.
+_AND = ":"
+
+
+def token_of(files: tuple[ListedFile, ...], schema: pa.Schema) -> str:
+    return f"{fingerprint(files)}{_AND}{schema_to_text(schema)}"
+
+
+def schema_of(token: str) -> pa.Schema:
+    return schema_from_text(token.partition(_AND)[2])
+
+
+def listed(location: TextLocation, token: str | None = None) -> tuple[ListedFile, ...]:
+    """The files of a location: of a folder, those whose names end as the format's do.
+
+    Parameters:
+        token: of the snapshot whose files they are to be; None for whatever is there.
+
+    Raises:
+        SnapshotLost: they are others.
+        PlanningError: there is none.
+    """
+    found = list_files(location.files)
+    named = tuple(file for file in found if is_text_file(file.path, location.options.format))
+    # Where the URL names one, or says the format itself, the end of the name says nothing.
+    files = named or (found if len(found) == 1 else ())
+    if not files:
+        raise PlanningError(
+            f"source: {location}: expected files whose names end in .{location.options.extension}; "
+            f"found {len(found):,} others, such as {found[0].path}"
+        )
+    if token is not None and fingerprint(files) != token.partition(_AND)[0]:
+        raise SnapshotLost(
+            f"source: the files of {location} have changed since they were planned: some were "
+            "added, removed or rewritten"
+        )
+    return files
+
+
+def found_in(location: TextLocation, files: tuple[ListedFile, ...]) -> Found:
+    return find(file_system(location.files, "source"), files, location.options, "source")
+
+
+class TextSnapshot:
+    def __init__(self, url: str) -> None:
+        location = parse(url, "--source")
+        files = listed(location)
+        schema = found_in(location, files).schema
+        self.snapshot = Snapshot(token_of(files, schema), datetime.now(UTC).isoformat())
+
+    def alive(self) -> bool:
+        """There is nothing that could end."""
+        return True
+
+    def close(self) -> None:
+        pass

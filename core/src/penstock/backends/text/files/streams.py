@@ -1,0 +1,82 @@
+"""The bytes of a text file as parsers take them: unpacked, in UTF-8, ended by a line break."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import pyarrow as pa
+
+from penstock.backends.parquet.errors import Broken
+from penstock.backends.text.location import compression_of
+
+PIECE = 1 << 20
+_BOM = b"\xef\xbb\xbf"
+_OTHERS = ((b"\xff\xfe", "UTF-16"), (b"\xfe\xff", "UTF-16"))
+
+
+def unpacked(handle: pa.NativeFile, path: str) -> pa.NativeFile:
+    """
+    Parameters:
+        path: its end says how the file is compressed.
+    """
+    compression = compression_of(path)
+    return pa.CompressedInputStream(handle, compression) if compression else handle
+
+
+class TextStream(io.RawIOBase):
+    """Without a byte order mark, and with a line break at the end of the last line.
+
+    Parameters:
+        stream: of a file's bytes, unpacked.
+    """
+
+    def __init__(self, stream: pa.NativeFile) -> None:
+        super().__init__()
+        self._stream = stream
+        self._begun = self._ended = False
+        self._last = b""
+        self.quotes = 0
+        """How many double quotes were read."""
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = PIECE) -> bytes:
+        """
+        Parameters:
+            size: 2 at least.
+
+        Raises:
+            Broken: another encoding.
+        """
+        piece = b"" if self._ended else self._filled(size)
+        if not self._begun and piece:
+            self._begun = True
+            for mark, name in _OTHERS:
+                if piece.startswith(mark):
+                    raise Broken(f"expected UTF-8, found {name}; convert it first, as with iconv")
+            piece = piece.removeprefix(_BOM)
+        self.quotes += piece.count(b'"')
+        return piece
+
+    def _filled(self, size: int) -> bytes:
+        """So many bytes, unless the file ends: parsers take the first piece for whole lines."""
+        pieces: list[bytes] = []
+        left = size - 1  # a line break may follow
+        while left > 0:
+            piece: bytes = self._stream.read(left)
+            if not piece:
+                self._ended = True
+                if self._last not in (b"", b"\n"):
+                    pieces.append(b"\n")
+                break
+            self._last = piece[-1:]
+            left -= len(piece)
+            pieces.append(piece)
+        return b"".join(pieces)
+
+    def readinto(self, buffer: Any) -> int:
+        piece = self.read(len(buffer))
+        buffer[: len(piece)] = piece
+        return len(piece)

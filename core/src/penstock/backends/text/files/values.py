@@ -1,0 +1,66 @@
+"""Texts as values of Arrow's types, and back out of the types that a dataset's columns have."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as is_
+
+from penstock.backends.parquet.errors import Broken
+from penstock.backends.shared.values.arrow import exactly, first_failing, is_bytes, is_text, shown
+from penstock.backends.shared.values.hex_values import from_hex
+
+JSON = {b"penstock": b"json"}
+"""The metadata of a column whose texts are JSON."""
+FOLDER = {b"penstock": b"folder"}
+"""The metadata of a column that the folders say."""
+
+
+def typed(texts: pa.Array, kind: pa.DataType) -> pa.Array:
+    """
+    Raises:
+        pyarrow.ArrowException, ValueError: a text is no value of the type.
+    """
+    if is_text(kind):
+        return texts.cast(kind)
+    if is_bytes(kind):
+        if pc.all(pc.starts_with(texts, "\\x")).as_py() is False:
+            raise pa.ArrowInvalid("no hexadecimal digits")
+        return from_hex(pc.utf8_slice_codeunits(texts, 2)).cast(kind)
+    if is_.is_floating(kind):
+        found = texts.cast(kind)
+        beyond = pc.and_(pc.is_inf(found), pc.match_substring_regex(texts, "[0-9]"))
+        if pc.any(beyond).as_py():
+            raise pa.ArrowInvalid(f"beyond the range of {kind}")
+        return found
+    if is_.is_time(kind):  # Arrow has no cast of a text alone
+        moments = pc.binary_join_element_wise("1970-01-01", texts, " ").cast(pa.timestamp("us"))
+        return moments.cast(pa.time64("us")).cast(kind)
+    if is_.is_dictionary(kind):
+        return typed(texts, kind.value_type)
+    return exactly(texts, kind)
+
+
+def typed_batch(batch: pa.RecordBatch, schema: pa.Schema, first: int) -> pa.RecordBatch:
+    """
+    Parameters:
+        batch: of texts, in the schema's order.
+        first: the number of the batch's first row in its file, for the message.
+
+    Raises:
+        Broken: a text is no value of its column's type; says which row.
+    """
+    arrays = []
+    for texts, part in zip(batch.columns, schema, strict=True):
+        try:
+            arrays.append(typed(texts, part.type))
+        except (pa.ArrowException, ValueError) as error:
+            kind = part.type
+            row = first_failing(texts, lambda some, kind=kind: typed(some, kind))  # type: ignore[misc]
+            raise Broken(
+                f"row {first + row:,}, column {part.name!r}: expected a value of {kind}, found "
+                f"{shown(texts, row)}"
+            ) from error
+    if not arrays:  # rows without columns are counted
+        return batch
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)

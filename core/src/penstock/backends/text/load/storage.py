@@ -1,0 +1,41 @@
+"""Where a text target is: a folder of files, or one file with a folder beside it."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from urllib.parse import quote
+
+from penstock.backends.parquet.storage.storage import Storage, storage_at
+from penstock.backends.text.load.text_format import TextFormat
+from penstock.backends.text.location import check_target, parse
+
+
+@dataclass(frozen=True, slots=True)
+class TextStorage(Storage):
+    whole: str = ""
+    """The path of the one file that all partitions become; empty where each becomes one."""
+
+    def __str__(self) -> str:
+        return f"file://{quote(self.whole)}" if self.whole else str(self.location)
+
+
+def open_text_storage(url: str, control_schema: str) -> TextStorage:
+    """
+    Raises:
+        UsageError: the URL leads to several places. PermanentError: no credentials.
+    """
+    location = parse(url, "--target")
+    check_target(location, "--target")
+    folder = location.folder
+    whole = "" if folder else location.files.path
+    if folder is None:
+        # Hidden: neither people nor patterns see it.
+        parent, name = os.path.split(whole)
+        hidden = f"{parent.rstrip('/')}/.{name}.penstock"
+        folder = replace(location.files, patterns=(quote(hidden),))
+    format_ = TextFormat(location.options, whole=bool(whole))
+    found = storage_at(folder, control_schema, format_)
+    return TextStorage(
+        found.location, found.documents, found.uploads, found.hidden, found.format, whole
+    )

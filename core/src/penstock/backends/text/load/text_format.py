@@ -1,0 +1,91 @@
+"""Text files as the format of a dataset's files."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import pyarrow as pa
+
+from penstock.backends.text.load import csv_format, json_format
+from penstock.backends.text.load.texts import stored_as
+from penstock.backends.text.location import CSV, TextOptions
+
+
+class TextFormat:
+    """See `FileFormat`.
+
+    Parameters:
+        whole: files become parts of one: they have no header of their own.
+    """
+
+    def __init__(self, options: TextOptions, *, whole: bool) -> None:
+        self._options = options
+        self._whole = whole
+        self.noun = "CSV" if options.format == CSV else "JSON lines"
+        self.suffix = f".{options.extension}"
+        plain = options.extension.partition(".")[0]
+        self.suffixes: tuple[str, ...] = (f".{plain}", f".{plain}.gz", f".{plain}.zst")
+
+    def writer(self, sink: Any, schema: pa.Schema, compression: str | None) -> TextWriter:
+        made = TextWriter(sink, self._options)
+        if not self._whole:
+            made.write(self.header(schema))
+        return made
+
+    def header(self, schema: pa.Schema) -> bytes:
+        """The line before the first row, if there is one; not compressed."""
+        return csv_format.header(schema, self._options) if self._options.format == CSV else b""
+
+    def packed(self, content: bytes) -> bytes:
+        """As a file of its own, which others may follow."""
+        sink = io.BytesIO()
+        made = TextWriter(sink, self._options)
+        made.write(content)
+        made.close()
+        return sink.getvalue()
+
+    def empty(self, schema: pa.Schema) -> bytes:
+        return self.packed(self.header(schema))
+
+    def stored_as(self, kind: pa.DataType) -> pa.DataType:
+        return stored_as(kind)
+
+
+class _Into(io.RawIOBase):
+    """A sink that stays open when pyarrow closes what it writes into."""
+
+    def __init__(self, sink: Any) -> None:
+        super().__init__()
+        self._sink = sink
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        written: int = self._sink.write(data)
+        return written
+
+
+class TextWriter:
+    """See `RowsWriter`."""
+
+    def __init__(self, sink: Any, options: TextOptions) -> None:
+        self._options = options
+        into = pa.PythonFile(_Into(sink), mode="w")
+        self._stream = (
+            pa.CompressedOutputStream(into, options.compression) if options.compression else into
+        )
+
+    def write(self, content: bytes) -> None:
+        if content:
+            self._stream.write(content)
+
+    def write_table(self, table: pa.Table, row_group_size: int) -> None:
+        if self._options.format == CSV:
+            self.write(csv_format.rows(table, self._options))
+        else:
+            self.write(json_format.rows(table))
+
+    def close(self) -> None:
+        self._stream.close()

@@ -1,0 +1,123 @@
+"""One file of all partitions: it takes the place of an older one at once, or not at all.
+
+Parts are put together in a draft. Which draft becomes the file is a document, which one process of
+many creates; then whoever comes first renames it. Drafts of other runs are removed before that: so
+one that was stopped for long brings nothing back.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from secrets import token_hex
+
+from penstock.backends.parquet.errors import translated
+from penstock.backends.parquet.storage.documents import sync_folder
+from penstock.backends.text.load.storage import TextStorage
+from penstock.errors import Diagnosis, TransientError
+
+FOLDER = "whole"
+PIECE = 8 << 20
+
+
+class WholeFile:
+    """
+    Parameters:
+        name: of what it is made of, a run and its generation: no two have the same.
+    """
+
+    def __init__(self, storage: TextStorage, name: str) -> None:
+        self._storage = storage
+        self._document = f"{FOLDER}/{name}.json"
+        self._name = name
+
+    def draft(self, header: bytes, parts: Sequence[str]) -> str:
+        """Put parts together, in their order; not visible yet.
+
+        Parameters:
+            parts: paths within the dataset.
+
+        Returns: the draft's name.
+
+        Raises:
+            TransientError: a part is gone: somebody else has made the file since.
+        """
+        name = f"{FOLDER}/{self._name}-{token_hex(6)}.part"
+        path = self._path(name)
+        with translated("target", path):
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            with open(path, "xb") as file:
+                file.write(header)
+                file.flush()
+                for part in parts:
+                    self._append(file.fileno(), os.path.join(self._storage.location.path, part))
+                os.fsync(file.fileno())
+        return name
+
+    def _append(self, descriptor: int, part: str) -> None:
+        try:
+            source = os.open(part, os.O_RDONLY)
+        except FileNotFoundError:
+            raise TransientError(
+                f"target: {part} is gone: another process has put the parts together",
+                Diagnosis(side="target"),
+            ) from None
+        try:
+            _copy(source, descriptor)
+        finally:
+            os.close(source)
+
+    def publish(self, draft: str) -> None:
+        """Make a draft the file, or find that another one of the same rows is to be it."""
+        documents = self._storage.documents
+        if not documents.create(self._document, json.dumps({"draft": draft}).encode()):
+            found = documents.get(self._document)
+            assert found is not None
+            mine, draft = draft, json.loads(found[0])["draft"]
+            self._remove(mine)
+        for other in self._drafts():
+            if other != draft:
+                self._remove(other)
+        self._rename(draft)
+
+    def publish_again(self) -> bool:
+        """Complete what somebody was killed in. False where no draft was chosen."""
+        found = self._storage.documents.get(self._document)
+        if found is None:
+            return False
+        self._rename(json.loads(found[0])["draft"])
+        return True
+
+    def _rename(self, draft: str) -> None:
+        final = self._storage.whole
+        with translated("target", final):
+            with suppress(FileNotFoundError):  # somebody else has renamed it
+                os.rename(self._path(draft), final)
+            sync_folder(os.path.dirname(final))
+
+    def _drafts(self) -> list[str]:
+        folder = self._path(FOLDER)
+        with translated("target", folder):
+            return [f"{FOLDER}/{name}" for name in os.listdir(folder) if name.endswith(".part")]
+
+    def _remove(self, name: str) -> None:
+        with translated("target", name), suppress(FileNotFoundError):
+            os.unlink(self._path(name))
+
+    def _path(self, name: str) -> str:
+        return os.path.join(self._storage.hidden, name)
+
+
+def _copy(source: int, descriptor: int) -> None:
+    """All that one open file holds, to the end of another; by the kernel where it can."""
+    while True:
+        try:
+            if not os.copy_file_range(source, descriptor, PIECE):
+                return
+        except (AttributeError, OSError):
+            break
+    while piece := os.read(source, PIECE):
+        while piece:
+            piece = piece[os.write(descriptor, piece) :]

@@ -1,0 +1,205 @@
+"""URLs of text files: where they lead, and how the texts in them are written.
+
+As URLs of Parquet files, with parameters of their own: ``format``, ``header``, ``delimiter`` and
+``types``. The format and the compression are else what the names of the files end in.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from urllib.parse import parse_qsl, quote, unquote
+
+from penstock.backends.parquet import location as files
+from penstock.backends.parquet.location import FilesLocation
+from penstock.errors import UsageError
+
+CSV, JSON_LINES = "csv", "jsonl"
+TEXT = "text"
+"""The value of ``types`` for which no types are inferred."""
+COMPRESSIONS = {"gz": "gzip", "zst": "zstd"}
+_FORMATS = {"csv": CSV, "tsv": CSV, "jsonl": JSON_LINES, "ndjson": JSON_LINES}
+_NAME = re.compile(
+    r"(?P<stem>.*)\.(?P<format>csv|tsv|jsonl|ndjson)(\.(?P<compressed>gz|zst|bz2|xz|zip|lz4))?",
+    re.IGNORECASE | re.DOTALL,
+)
+_NEXT = re.compile(r",(?=[A-Za-z][A-Za-z0-9+.-]*://)")
+_OWN = ("format", "header", "delimiter", "types")
+_DELIMITERS = {"tab": "\t", "\\t": "\t"}
+
+
+@dataclass(frozen=True, slots=True)
+class TextOptions:
+    """How the texts are written."""
+
+    format: str = CSV
+    """`CSV` or `JSON_LINES`."""
+    extension: str = "csv"
+    """Of the names of files that are written, with what says how they are compressed."""
+    delimiter: str = ","
+    header: bool = True
+    types: str = ""
+    """Empty: inferred from all values. `TEXT`: all of them are texts."""
+
+    @property
+    def compression(self) -> str:
+        """Of files that are written: ``gzip``, ``zstd`` or empty."""
+        return COMPRESSIONS.get(self.extension.partition(".")[2], "")
+
+
+@dataclass(frozen=True, slots=True)
+class TextLocation:
+    files: FilesLocation
+    options: TextOptions
+    url: str
+    """What it was read from."""
+
+    def __str__(self) -> str:
+        return str(self.files)
+
+    @property
+    def folder(self) -> FilesLocation | None:
+        """Of a target: the folder in which each partition becomes a file; None where all of them
+        become one."""
+        (pattern,) = self.files.patterns
+        head, _, name = pattern.rpartition("/")
+        stem = _stem(name)
+        if stem == "*":
+            return replace(self.files, patterns=(head,))
+        return None if stem else self.files
+
+
+def compression_of(path: str) -> str:
+    """The compression of a file, by its name: ``gzip``, ``zstd`` or empty."""
+    return COMPRESSIONS.get(path.rpartition(".")[2].lower(), "")
+
+
+def is_text_file(path: str, format_: str) -> bool:
+    """Whether a file's name ends as those of a format do."""
+    found = _NAME.fullmatch(path.rpartition("/")[2])
+    return found is not None and _FORMATS[found["format"].lower()] == format_
+
+
+def _stem(name: str) -> str:
+    """A file's name before its extensions; empty where they are none of a text file."""
+    found = _NAME.fullmatch(name)
+    return "" if found is None else found["stem"]
+
+
+def parse(url: str, flag: str) -> TextLocation:
+    """Read a URL, or several that commas separate.
+
+    Raises:
+        UsageError: malformed; the message shows no secret.
+    """
+    plain, given = _apart(url, flag)
+    location = files.parse(plain, flag, any_format=True)
+    return TextLocation(location, _options(location, given, flag), url)
+
+
+def _apart(url: str, flag: str) -> tuple[str, dict[str, str]]:
+    """The URL without the parameters that only text files have, and those."""
+    given: dict[str, str] = {}
+    plain = []
+    for one in _NEXT.split(url):
+        written, _, parameters = one.partition("?")
+        others = []
+        for pair in filter(None, parameters.split("&")):
+            name, _, value = pair.partition("=")
+            if name not in _OWN:
+                others.append(pair)
+                continue
+            ((_, value),) = parse_qsl(pair, keep_blank_values=True)
+            if given.setdefault(name, value) != value:
+                raise UsageError(
+                    f"{flag}: URL parameter {name!r} is given twice, with other values; expected "
+                    "the same for all of a list"
+                )
+        plain.append(written + ("?" + "&".join(others) if others else ""))
+    return ",".join(plain), given
+
+
+def _options(location: FilesLocation, given: Mapping[str, str], flag: str) -> TextOptions:
+    extensions = []
+    for pattern in location.patterns:
+        name = unquote(pattern.rpartition("/")[2])
+        found = _NAME.fullmatch(name)
+        extensions.append(name[len(found["stem"]) + 1 :].lower() if found else "")
+    extension = given.get("format", "").lower() or extensions[0]
+    found = _NAME.fullmatch(f".{extension}")
+    if found is None:
+        raise UsageError(
+            f"{flag}: format: expected csv, tsv, jsonl or ndjson, with .gz or .zst after it for "
+            f"compressed files; found {extension or 'none'!r}"
+        )
+    kind = _FORMATS[found["format"]]
+    for other in filter(None, extensions):
+        if (compressed := other.partition(".")[2]) and compressed not in COMPRESSIONS:
+            raise UsageError(
+                f"{flag}: expected files that are not compressed, or whose names end in .gz or "
+                f".zst; found .{compressed}"
+            )
+        if "format" not in given and _FORMATS[other.partition(".")[0]] != kind:
+            raise UsageError(
+                f"{flag}: expected files of one format, found .{extension} and .{other}"
+            )
+    if kind != CSV and (unknown := sorted({"header", "delimiter"} & given.keys())):
+        raise UsageError(f"{flag}: JSON lines have no {unknown[0]}; expected it for CSV alone")
+    delimiter = given.get("delimiter", "\t" if found["format"] == "tsv" else ",")
+    delimiter = _DELIMITERS.get(delimiter.lower(), delimiter)
+    if len(delimiter.encode()) != 1 or delimiter in '"\r\n':
+        raise UsageError(
+            f"{flag}: delimiter: expected one character of ASCII that is no quote and no line "
+            f"break, or tab; found {delimiter!r}"
+        )
+    header = given.get("header", "true").lower()
+    if header not in ("true", "false"):
+        raise UsageError(f"{flag}: header: expected true or false, found {header!r}")
+    types = given.get("types", "").lower()
+    if types not in ("", TEXT):
+        raise UsageError(
+            f"{flag}: types: expected text, for columns that are all texts, or nothing, for types "
+            f"that every value has; found {types!r}"
+        )
+    return TextOptions(kind, extension, delimiter, header == "true", types)
+
+
+def resolve(url: str, environ: Mapping[str, str], flag: str) -> str:
+    """See `Backend.resolve`."""
+    found = parse(url, flag)
+    plain, given = _apart(url, flag)
+    resolved = files.resolve(plain, environ, flag, any_format=True)
+    if flag == "--target":
+        check_target(found, flag)
+    pairs = "&".join(f"{name}={quote(value, safe='')}" for name, value in given.items())
+    return resolved + (("&" if "?" in resolved else "?") + pairs if pairs else "")
+
+
+def check_target(location: TextLocation, flag: str) -> None:
+    """
+    Raises:
+        UsageError: neither one file nor a folder; or one file in a bucket.
+    """
+    if len(location.files.patterns) > 1:
+        raise UsageError(f"{flag}: {location}: expected one file or folder, found a list")
+    folder = location.folder
+    (folder or location.files).path  # noqa: B018 - raises where it is a pattern
+    if location.options.types:
+        raise UsageError(f"{flag}: URL parameter 'types' is for sources")
+    if folder is None and location.files.scheme == files.S3:
+        extension = location.options.extension
+        parent = str(location.files).rpartition("/")[0]
+        raise UsageError(
+            f"{flag}: expected a folder in a bucket, in which each partition becomes a file, such "
+            f"as {parent}/*.{extension}; found {location}, the name of one file"
+        )
+
+
+def identity(location: TextLocation) -> str:
+    """Of the file, or of the folder that the files are in: equal where it is the very same."""
+    found = location.files
+    pattern = found.patterns[0]
+    if _stem(pattern.rpartition("/")[2]) and ("*" in pattern or "[" in pattern):
+        found = replace(found, patterns=(pattern.rpartition("/")[0],))
+    return files.identity(found)

@@ -1,0 +1,187 @@
+"""Text files as a target: checked before anything is changed, compared after."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+import pyarrow as pa
+
+from penstock.backends.api.facts import Checksum, Fit, LoadRequest
+from penstock.backends.parquet.load.fence import replaces_files
+from penstock.backends.parquet.target import ParquetTarget
+from penstock.backends.shared.values.arrow import arrow_type, schema_from_text, schema_to_text
+from penstock.backends.text.control import TextControl
+from penstock.backends.text.files.comparing import TextComparing
+from penstock.backends.text.files.values import FOLDER, JSON
+from penstock.backends.text.load.steps import WHOLE, with_whole_file
+from penstock.backends.text.load.storage import TextStorage, open_text_storage
+from penstock.backends.text.load.texts import is_nested
+from penstock.backends.text.location import identity, parse
+from penstock.errors import PlanningError
+from penstock.model.extents import Extent
+from penstock.model.plans import LoadPlan
+from penstock.model.records import CommitRecord
+from penstock.model.table_model import TableDefinition
+from penstock.model.tables import Column, ColumnPair, TableRef
+
+# What columns are called, in any system, whose texts are JSON.
+_JSON_TYPES = ("json", "jsonb")
+_AS_JSON = "json"
+
+
+class TextTarget(ParquetTarget):
+    """
+    Parameters:
+        url: of one file, or of a folder.
+    """
+
+    _storage: TextStorage
+    control: TextControl
+
+    def __init__(self, url: str, control_schema: str) -> None:
+        self._text = parse(url, "--target")
+        super().__init__(url, control_schema)
+
+    def _opened(self, url: str, control_schema: str) -> TextStorage:
+        return open_text_storage(url, control_schema)
+
+    def _controlled(self) -> TextControl:
+        return TextControl(self._storage)
+
+    def identity(self, table: TableRef) -> str:
+        return identity(self._text)
+
+    def defined_columns(
+        self,
+        table: TableRef,
+        definition: TableDefinition,
+        columns: Sequence[Column],
+        types: Mapping[str, str],
+    ) -> tuple[Column, ...]:
+        made = super().defined_columns(table, definition, columns, types)
+        return tuple(
+            replace(mine, type=_AS_JSON)
+            if theirs.type.lower() in _JSON_TYPES and theirs.name not in types
+            else mine
+            for theirs, mine in zip(columns, made, strict=True)
+        )
+
+    def columns(self, table: TableRef) -> tuple[Column, ...]:
+        schema = schema_from_text(self._manifest().schema)
+        return tuple(
+            replace(column, type=_AS_JSON) if schema.field(column.name).metadata == JSON else column
+            for column in super().columns(table)
+        )
+
+    def fit(self, source: Sequence[Column], target: Sequence[Column]) -> list[Fit]:
+        return [
+            # JSON is read as it was written, or laid out otherwise.
+            replace(fit, canonical="")
+            if theirs.type == _AS_JSON or is_nested(arrow_type(theirs))
+            else fit
+            for fit, theirs in zip(super().fit(source, target), target, strict=True)
+        ]
+
+    # Plans
+
+    def plan_load(self, request: LoadRequest) -> LoadPlan:
+        whole = self._storage.whole
+        if whole:
+            self._check_whole(request)
+        load = super().plan_load(request)
+        schema = schema_from_text(load.schema)
+        for column in request.made if request.definition is not None else ():
+            if column.type == _AS_JSON:
+                place = schema.get_field_index(column.name)
+                schema = schema.set(place, schema.field(place).with_metadata(JSON))
+        load = replace(load, schema=schema_to_text(schema))
+        return with_whole_file(load, self._storage) if whole else load
+
+    def _check_whole(self, request: LoadRequest) -> None:
+        """
+        Raises:
+            PlanningError: one file cannot take the load.
+        """
+        whole, mode = self._storage.whole, request.mode
+        if os.path.isdir(whole):
+            raise PlanningError(
+                f"target: {self._storage}: expected a file, or none; found a folder (write "
+                f"{whole}/*{self._storage.format.suffix} for files in it)"
+            )
+        folder = f"a folder, such as {os.path.dirname(whole)}/*{self._storage.format.suffix}"
+        for option in ("partition_by", "file_size"):
+            if request.writing.get(option):
+                flag = "--" + option.replace("_", "-")
+                raise PlanningError(f"{flag}: expected {folder}; found one file, {whole}")
+        if replaces_files(mode) and (request.where is not None or request.given):
+            raise PlanningError(
+                f"--mode {mode}: replaces rows of the same condition or partition, which cannot be "
+                f"told apart in one file, {whole}: expected {folder}, or --mode truncate, which "
+                "replaces all of it"
+            )
+        if not (replaces_files(mode) or mode.empties_before) and os.path.exists(whole):
+            raise PlanningError(
+                f"--mode {mode}: {whole} is there: expected none, since rows are not added to one "
+                f"file; use --mode truncate to replace it, or {folder}"
+            )
+
+    # Comparing
+
+    def _schema(self) -> pa.Schema:
+        found = self._manifest()
+        return pa.schema(
+            part.with_metadata(FOLDER) if part.name in found.partition_by else part
+            for part in schema_from_text(found.schema)
+        )
+
+    def _comparing(self, *, is_whole: bool = False) -> TextComparing:
+        return TextComparing(self._storage, self._schema(), self._text.options, is_whole=is_whole)
+
+    def _is_whole(self) -> bool:
+        """Whether the rows are in the one file, and not in parts of it."""
+        whole = self._storage.whole
+        return bool(whole) and os.path.exists(whole) and not self._storage.uploads.visible()
+
+    def checksum(
+        self, table: TableRef, where: str | None, extent: Extent, pairs: Sequence[ColumnPair]
+    ) -> Checksum:
+        if self._is_whole():
+            comparing = self._comparing(is_whole=True)
+            return comparing.checksum([self._storage.whole], where, extent, pairs)
+        return super().checksum(table, where, extent, pairs)
+
+    def checksums(
+        self,
+        table: TableRef,
+        where: str | None,
+        records: Sequence[CommitRecord],
+        pairs: Sequence[ColumnPair],
+        *,
+        others: bool,
+    ) -> Mapping[str, Checksum] | None:
+        if self._storage.whole and any(
+            WHOLE in self.control.steps_done(record.transaction) for record in records[:1]
+        ):
+            return None  # the parts are gone
+        return super().checksums(table, where, records, pairs, others=others)
+
+    def row_digests(
+        self,
+        table: TableRef,
+        where: str | None,
+        extent: Extent,
+        pairs: Sequence[ColumnPair],
+        key: Sequence[str],
+        only: Sequence[str] = (),
+        *,
+        loaded_by: Sequence[CommitRecord] = (),
+        other_than: Sequence[CommitRecord] = (),
+    ) -> Iterator[tuple[str, str]]:
+        if self._is_whole():
+            comparing = self._comparing(is_whole=True)
+            return comparing.row_digests([self._storage.whole], where, extent, pairs, key, only)
+        return super().row_digests(
+            table, where, extent, pairs, key, only, loaded_by=loaded_by, other_than=other_than
+        )

@@ -1,0 +1,91 @@
+"""`init`: a first file of many tables, from what a source has."""
+
+# ruff: noqa: PLC0415 - the engine is imported by what needs it: --help is fast
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+import sys
+
+from penstock.cli.options import add_connections, add_patterns
+from penstock.cli.output import say, signals, write_file
+from penstock.cli.parser import Commands
+from penstock.errors import EXIT_DONE, UsageError
+from penstock.spec.batch_spec import TABLES_FILE
+
+_EXAMPLES = """\
+examples:
+  penstock init --source env:SHOP --target env:DW
+  penstock init shop.toml --source env:SHOP --tables 'public.*' 'sales.*' --exclude 'tmp_*'
+  penstock init - --source env:SHOP | less
+then:
+  penstock plan-all
+  penstock copy-all
+"""
+
+
+def add_init(commands: Commands) -> None:
+    parser = commands.add(
+        "init",
+        _init,
+        "write a first file of many tables, with a mode for each and the reason; reads the "
+        "source's catalog alone",
+        "[FILE] --source URL [--target URL] [--tables PATTERN ...] [--force]",
+        (_EXAMPLES,),
+    )
+    parser.add_argument(
+        "file",
+        metavar="FILE",
+        nargs="?",
+        default=TABLES_FILE,
+        help=f"what to write; -: standard output (default: {TABLES_FILE})",
+    )
+    add_connections(parser, "source", schema=False)
+    add_connections(parser, "target", required=False, schema=False)
+    add_patterns(parser.add_argument_group("which tables"))
+    parser.add_argument("--force", action="store_true", help="replace a file that is there")
+
+
+def _init(arguments: argparse.Namespace) -> int:
+    path = arguments.file
+    if path != "-" and os.path.exists(path) and not arguments.force:
+        raise UsageError(
+            f"{path}: is there already: use --force to replace it, or name another file"
+        )
+    from penstock.run.survey import survey
+    from penstock.show.tables_file_text import tables_file_text
+
+    target = getattr(arguments, "target", None)
+    with signals():
+        found = survey(
+            arguments.source,
+            target,
+            tables=getattr(arguments, "tables", ["*"]),
+            exclude=getattr(arguments, "exclude", ()),
+        )
+    named = "" if path in ("-", TABLES_FILE) else f" {shlex.quote(path)}"
+    text = tables_file_text(
+        found,
+        _shown(arguments.source, "SOURCE"),
+        _shown(target or "env:TARGET", "TARGET"),
+        named,
+    )
+    if path == "-":
+        sys.stdout.write(text)
+        return EXIT_DONE
+    write_file(path, text, "FILE")
+    count = len(found.tables)
+    say(f"{path}: {count} table{'s' * (count != 1)}; next: penstock plan-all{named}")
+    return EXIT_DONE
+
+
+def _shown(url: str, variable: str) -> str:
+    """A connection as it stands in the file: one with a secret is named by a variable instead."""
+    from penstock.run.connections import holds_secret
+
+    if not holds_secret(url):
+        return url
+    say(f"the URL has a secret in it: the file names it env:{variable}; set that variable to it")
+    return f"env:{variable}"

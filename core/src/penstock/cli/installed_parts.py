@@ -1,0 +1,73 @@
+"""The parts that are installed, for `--version`: from metadata alone, so no driver is imported."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, distribution, entry_points, version
+
+from penstock.backends.api.registry import ENTRY_POINTS
+from penstock.backends.shared.native import SWITCH, VERSION
+
+DISTRIBUTION = "penstock"
+NATIVE = "native"
+INTEGRATIONS = "penstock.integrations"
+"""The entry point group in which a distribution for an orchestrator declares itself."""
+_REQUIREMENT = re.compile(r"([\w.-]+)[^;]*;.*\bextra == ['\"]([\w.-]+)['\"]")
+
+
+def version_lines() -> Iterator[str]:
+    """The lines of ``penstock --version``; the first is ``penstock X.Y.Z`` and no more."""
+    yield f"{DISTRIBUTION} {version(DISTRIBUTION)}"
+    parts = {"python": f"{platform.python_version()}, {platform.system()} {platform.machine()}"}
+    parts |= _drivers()
+    parts |= _foreign(ENTRY_POINTS) | _foreign(INTEGRATIONS)
+    width = max(map(len, parts))
+    for name, text in parts.items():
+        yield f"  {name:{width}}  {text}"
+
+
+def _drivers() -> dict[str, str]:
+    """The drivers that each extra of Penstock brings, by the extra's name; each driver once."""
+    needs: dict[str, set[str]] = {}
+    for requirement in distribution(DISTRIBUTION).requires or ():
+        if match := _REQUIREMENT.match(requirement):
+            needs.setdefault(match[2], set()).add(match[1])
+    found = {}
+    for extra, names in needs.items():
+        own = names.difference(*(others for others in needs.values() if others < names))
+        driver = _native if extra == NATIVE else _driver
+        found[extra] = ", ".join(driver(name) for name in sorted(own))
+    return found
+
+
+def _driver(name: str) -> str:
+    return f"{name} {_version(name)}"
+
+
+def _native(name: str) -> str:
+    installed = _version(name)
+    if installed[0].isdigit():
+        if os.environ.get(SWITCH) == "off":
+            return f"{installed}, switched off by {SWITCH}"
+        if installed != VERSION:
+            return f"{installed}, not used: expected {VERSION}"
+    return installed
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "not installed"
+
+
+def _foreign(group: str) -> dict[str, str]:
+    """Other distributions that declare something in a group of entry points."""
+    return {
+        entry.name: f"{entry.dist.name} {entry.dist.version}"
+        for entry in entry_points(group=group)
+        if entry.dist is not None and entry.dist.name != DISTRIBUTION
+    }

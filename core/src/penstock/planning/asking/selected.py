@@ -1,0 +1,123 @@
+"""The columns that a copy selects: some may be left out, and others computed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import cast
+
+from penstock.backends.api.optional.expressions import ComputesColumns, DefinesComputed
+from penstock.backends.api.source import SourceCatalog
+from penstock.errors import PlanningError
+from penstock.model.table_model import TableDefinition
+from penstock.model.tables import DISTINCT, EXPRESSION, KEY, Column, ColumnPair, MaskingKey
+from penstock.planning.computed_model import with_columns
+from penstock.spec.masking_keys import read_key
+from penstock.spec.masks import DIGESTS, NULL, is_pattern, meets
+from penstock.spec.parts import Route
+
+
+def read_selected(
+    route: Route,
+    source: SourceCatalog,
+    columns: Sequence[Column],
+    *,
+    in_arrow: bool,
+    one_of_many: bool,
+) -> tuple[Column, ...]:
+    """
+    Parameters:
+        columns: the source's.
+        in_arrow: they have the trait `arrow`.
+        one_of_many: the options are for other tables, too, so a column need not be there.
+
+    Returns: a computed one has the traits `EXPRESSION`, `DISTINCT` and `KEY`.
+
+    Raises:
+        PlanningError: there is no such column, or it cannot be computed.
+        UsageError: the key of a mask is not there.
+    """
+    if not one_of_many:
+        _check_known(route, columns)
+    left = [column for column in columns if not route.excludes(column.name)]
+    if not left:
+        raise PlanningError(
+            f"--exclude-columns leaves no column of {route.source_name}; it has "
+            f"{', '.join(column.name for column in columns)}"
+        )
+    masked = [column for column in left if route.mask_of(column.name)]
+    if not (masked or route.expressions):
+        return tuple(left)
+    by_name = _computed(route, source, masked, in_arrow=in_arrow)
+    known = {column.name for column in left}
+    return (
+        *(by_name.get(column.name, column) for column in left),
+        *(column for name, column in by_name.items() if name not in known),
+    )
+
+
+def _computed(
+    route: Route, source: SourceCatalog, masked: Sequence[Column], *, in_arrow: bool
+) -> dict[str, Column]:
+    computing, relation = cast("ComputesColumns", source), route.relation
+    texts: dict[str, str] = {}
+    keys: dict[str, MaskingKey | None] = {}
+    nullable: dict[str, bool] = {}
+    distinct = set()
+    for name, text in route.expressions.items():
+        computing.check_expression(relation, text, f"--set {name}")
+        texts[name] = text
+    for column in masked:
+        mask, name = route.mask_of(column.name), column.name
+        assert mask is not None
+        keys[name] = read_key(mask.variable) if mask.variable else None
+        texts[name] = computing.masked(relation, column, mask, keys[name])
+        nullable[name] = column.nullable or mask.kind == NULL
+        if mask.kind in DIGESTS:
+            distinct.add(name)
+    pairs = [
+        ColumnPair(name, name, expression=text, key=keys.get(name)) for name, text in texts.items()
+    ]
+    return {
+        column.name: replace(
+            column,
+            nullable=column.nullable and nullable.get(column.name, True),
+            traits={
+                **column.traits,
+                EXPRESSION: texts[column.name],
+                DISTINCT: column.name in distinct,
+                KEY: keys.get(column.name),
+            },
+        )
+        for column in computing.computed(relation, pairs, in_arrow=in_arrow)
+    }
+
+
+def _check_known(route: Route, columns: Sequence[Column]) -> None:
+    names = [column.name for column in columns]
+    for flag, rules in (("--exclude-columns", route.exclude_columns), ("--mask", route.masks)):
+        for rule in rules or ():
+            if not any(meets(name, rule) for name in names):
+                what = "no column fits" if is_pattern(rule) else "there is no column"
+                raise PlanningError(
+                    f"{flag}: {what} {rule!r} in {route.source_name}; it has {', '.join(names)}"
+                )
+
+
+def selected_definition(
+    source: SourceCatalog,
+    definition: TableDefinition,
+    columns: Sequence[Column],
+    selected: Sequence[Column],
+) -> TableDefinition:
+    """How a table is made that has the selected columns.
+
+    Parameters:
+        columns: the source's, which it is defined with.
+    """
+    computed = any(EXPRESSION in column.traits for column in selected)
+    if not computed and len(selected) == len(columns):
+        return definition
+    if isinstance(source, DefinesComputed):
+        return source.with_columns(definition, tuple(selected))
+    return with_columns(definition, selected)

@@ -1,0 +1,92 @@
+"""The definition of a table whose copy leaves columns out, or computes them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from penstock.model.table_model import (
+    TEXT,
+    ColumnModel,
+    ColumnType,
+    TableDefinition,
+    TableModel,
+    left_check,
+    left_foreign_key,
+    left_index,
+    left_key,
+    left_of_column,
+)
+from penstock.model.tables import DISTINCT, EXPRESSION, Column, NotCopied
+from penstock.spec.masks import mentions
+
+_DIGITS = 64
+"""Of a SHA-256 in hexadecimal form."""
+NEUTRAL = "computed"
+"""The dialect of a definition that is a model alone, so that all systems take it as another's."""
+
+
+def with_columns(definition: TableDefinition, columns: Sequence[Column]) -> TableDefinition:
+    """
+    Parameters:
+        columns: those that are copied; a computed one has the trait `EXPRESSION`, and `DISTINCT`
+            where its values differ where those of the table do.
+    """
+    model = definition.model
+    by_name = {column.name: column for column in columns}
+    gone = {each.name for each in model.columns} - by_name.keys()
+    computed = {column.name for column in columns if EXPRESSION in column.traits}
+    others = gone | {name for name in computed if not by_name[name].traits[DISTINCT]}
+    changed = gone | computed
+    kept_keys = [key for key in model.keys if others.isdisjoint(key.columns)]
+    kept_checks = [check for check in model.checks if not mentions(check.test.text, changed)]
+    kept_indexes = [
+        index
+        for index in model.indexes
+        if others.isdisjoint((*index.columns, *index.included))
+        and not (index.predicate and mentions(index.predicate.text, changed))
+        and (index.columns or not mentions(index.text, changed))
+        and (not index.method or not mentions(index.text, computed))
+    ]
+    kept_foreign_keys = [key for key in model.foreign_keys if changed.isdisjoint(key.columns)]
+    left: list[NotCopied] = []
+    left += [left_key(key) for key in model.keys if key not in kept_keys]
+    left += [left_check(check) for check in model.checks if check not in kept_checks]
+    left += [left_index(index) for index in model.indexes if index not in kept_indexes]
+    left += [left_foreign_key(key) for key in model.foreign_keys if key not in kept_foreign_keys]
+    for each in model.columns:
+        if each.name in computed:
+            left += [replace(item, remedy="") for item in left_of_column(each).values()]
+    known = {each.name: each for each in model.columns}
+    made = [
+        _made(column) if column.name in computed else _kept(known[column.name], changed)
+        for column in columns
+        if column.name in computed or column.name in known
+    ]
+    found = TableModel(
+        tuple(made),
+        tuple(kept_keys),
+        tuple(kept_checks),
+        tuple(kept_indexes),
+        tuple(kept_foreign_keys),
+        model.comment,
+        "" if mentions(model.partitioning, changed) else model.partitioning,
+    )
+    return replace(
+        definition,
+        dialect=NEUTRAL,
+        content={},
+        model=found,
+        others=(*definition.others, *left),
+    )
+
+
+def _made(column: Column) -> ColumnModel:
+    type_ = ColumnType(TEXT, _DIGITS) if column.traits[DISTINCT] else ColumnType()
+    return ColumnModel(column.name, type_, column.type, column.nullable)
+
+
+def _kept(column: ColumnModel, changed: set[str]) -> ColumnModel:
+    if column.generated is None or not mentions(column.generated.expression.text, changed):
+        return column
+    return replace(column, generated=column.generated.as_copied)

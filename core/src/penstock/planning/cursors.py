@@ -1,0 +1,213 @@
+"""A night by column: from which value on it reads, or everything, with the reason. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+
+from penstock.backends.api.optional.cursors import CursorNow, CursorRange
+from penstock.errors import PlanningError
+from penstock.model.nights import Cursor, Horizon, Night, SourceVersions, Watermark
+from penstock.model.tables import ColumnPair
+from penstock.planning.nights import (
+    TargetNow,
+    check_target,
+    selected_text,
+    watermark_name,
+    why_due,
+    why_not_the_same,
+)
+from penstock.spec.night_kinds import check_unit
+from penstock.spec.parts import Loading, Route
+
+
+def goes_on(since: Cursor, now: CursorNow) -> bool:
+    """Whether values of the last night can be compared with those of the source now."""
+    return (since.columns, since.type) == (now.columns, now.type)
+
+
+def check_cursor(route: Route, loading: Loading, now: CursorNow, row_ahead: str) -> None:
+    """
+    Parameters:
+        row_ahead: a row that is too far ahead, by its key.
+
+    Raises:
+        PlanningError: rows have no value, or one that is too far ahead; or the lookback is no
+            length of such values.
+    """
+    nightly, name = loading.nightly, ", ".join(now.columns)
+    if nightly.lookback is not None:
+        check_unit(nightly.lookback, now.type, name)
+    flag = f"--incremental {name}"
+    if now.ahead:
+        where = f", in the row {row_ahead}" if row_ahead else ""
+        most = f"at most {nightly.max_ahead:,.0f} s ahead of the source's clock (--max-ahead)"
+        allow = "or raise --max-ahead, or pass --max-ahead 0, and it is read by each night"
+        if not now.text:
+            most, allow = "a value that others can be compared with", "or exclude it by --where"
+        raise PlanningError(
+            f"{flag}: {route.source_name}: expected {most}; found {now.ahead}{where}: correct it, "
+            f"{allow}"
+        )
+    if now.nulls and nightly.null_cursor == "refuse":
+        raise PlanningError(
+            f"{flag}: {route.source_name}: {now.nulls:,} rows have no value (NULL) there, so they "
+            "would never be read again: give them one, name a second column that has one "
+            f"(--incremental {name},created_at), or pass --null-cursor include, which reads them "
+            "every night"
+        )
+
+
+def plan_cursor_night(
+    route: Route,
+    loading: Loading,
+    pairs: tuple[ColumnPair, ...],
+    last: Watermark | None,
+    now: CursorNow,
+    found: CursorRange | None,
+    versions: SourceVersions | None,
+    horizon: Horizon | None,
+    target: TargetNow,
+    moment: datetime,
+) -> Night:
+    """
+    Parameters:
+        last: what the night before has left.
+        found: the rows from that on.
+        versions, horizon: of the source's rows, if they have some.
+        moment: when it is planned.
+
+    Raises:
+        PlanningError: the target was changed, which the spec does not allow.
+    """
+    selects = selected_text(route, loading, pairs)
+    changed = check_target(route, loading, last, target)
+    full = _why_full(last, now, found, versions, horizon, selects, changed) or why_due(
+        loading.nightly, last, moment
+    )
+    before = last.cursor if last and not full else None
+    missing = before.unproven if before else ""
+    return Night(
+        watermark_name(route, loading.nightly),
+        last.epoch if last else 0,
+        full,
+        versions,
+        selects,
+        moment=last.moment if last and not full else "",
+        target=target.storage,
+        rows=target.rows,
+        full_at=last.full_at if last and not full else "",
+        cursor=cursor_of(now, missing),
+        lower=found.lower if found and not full else "",
+        missing=missing,
+    )
+
+
+def cursor_of(now: CursorNow, missing: str = "") -> Cursor:
+    """How far a run reads by a column.
+
+    Parameters:
+        missing: why rows may be missing from what it reads.
+    """
+    return Cursor(now.columns, now.type, now.text, now.unproven or missing, now.source)
+
+
+def without_range(night: Night, why: str) -> Night:
+    """A night that reads all rows instead."""
+    cursor = night.cursor
+    if cursor is not None and cursor.unproven == night.missing:
+        cursor = replace(cursor, unproven="")
+    return replace(
+        night,
+        full=why,
+        since=None,
+        moment="",
+        full_at="",
+        lower="",
+        missing="",
+        cursor=cursor,
+    )
+
+
+def explained_cursor(night: Night, loading: Loading, *, merges: bool) -> tuple[str, ...]:
+    """What a night reads, and whether that is proven to be enough, for people."""
+    cursor = night.cursor
+    assert cursor is not None
+    proof = (
+        f"not proven: {cursor.unproven}"
+        if cursor.unproven
+        else f"proven: the server sets {cursor.name}, and no row below {cursor.text} can come"
+    )
+    said = f"nights by {cursor.name}: {proof}"
+    if not merges:
+        return (
+            f"watermark {night.name}: set at the end, by {cursor.name}; the next run with --mode "
+            f"upsert --incremental {','.join(cursor.columns)} reads only what has changed since",
+            said,
+        )
+    if night.full:
+        return (f"night: all rows are read, since {night.full}", said)
+    nulls = ", and those without a value" if loading.nightly.null_cursor == "include" else ""
+    return (
+        f"night: rows whose {cursor.name} is {night.lower} or more are read{nulls} "
+        f"(--lookback {loading.nightly.lookback})",
+        said,
+    )
+
+
+def _why_full(
+    last: Watermark | None,
+    now: CursorNow,
+    found: CursorRange | None,
+    versions: SourceVersions | None,
+    horizon: Horizon | None,
+    selects: str,
+    changed: str,
+) -> str:
+    """Empty where only what has changed is to be read."""
+    if last is None:
+        return "this is the first night"
+    since, name = last.cursor, ", ".join(now.columns)
+    if since is None:
+        if last.horizon is not None:
+            return f"the last night was not read by {name}, but by row versions"
+        if last.files is not None:
+            return f"the last night was not read by {name}, but by files"
+        return "the watermark was reset"
+    if since.columns != now.columns:
+        return f"the last night was read by {since.name}, not by {name}"
+    if changed:
+        return changed
+    if since.type != now.type:
+        return f"{name} is of type {now.type} now, and was of type {since.type}"
+    if anew := _why_anew(last, now, versions, selects):
+        return anew
+    if not since.text:
+        return f"no row had a value in {name}"
+    if found is None or (found.behind and horizon is None):
+        return (
+            f"the greatest {name} is less than the last night's: rows were deleted, or the source "
+            "has gone back to an earlier state"
+        )
+    if horizon and last.horizon and horizon.xmax < last.horizon.xmax:
+        return "the source has gone back to an earlier state"
+    return ""
+
+
+def _why_anew(
+    last: Watermark, now: CursorNow, versions: SourceVersions | None, selects: str
+) -> str:
+    """Why the source is not what the last night has read."""
+    assert last.cursor is not None
+    then = last.cursor.source
+    for what in dict.fromkeys((*then, *now.source)):
+        if then.get(what) != now.source.get(what):
+            return f"the source is not what it was: another {what}"
+    if (versions is None) != (last.source is None):
+        return "the source's table was made anew"
+    if versions is None or last.source is None:
+        return "" if last.selects == selects else CHANGED
+    return why_not_the_same(last, last.source, versions, selects)
+
+
+CHANGED = "--where, the columns, or the one that marks rows as gone have changed"

@@ -1,0 +1,71 @@
+"""Keys that have a mask: their plain values must stay where they are, and rows be told apart."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+
+from penstock.backends.api.facts import TableStatistics
+from penstock.errors import PlanningError
+from penstock.model.extents import Crossing, HashBucket, Key, KeyIsNull
+from penstock.model.plans import LoadPlan, Partition
+from penstock.planning.column_pairs import ColumnMapping
+from penstock.spec.masks import DIGESTS, mentions
+from penstock.spec.parts import Route
+
+
+def without_masked_key(route: Route, statistics: TableStatistics) -> TableStatistics:
+    """Without a key to cut by whose values nobody asked to show."""
+    key = statistics.default_key
+    if key is None or not (route.mask_of(key) or route.excludes(key)):
+        return statistics
+    what = "masked" if route.mask_of(key) else "left out"
+    note = f"not cut by {key}, which is {what}: its values would be bounds"
+    return replace(statistics, default_key=None, notes=(*statistics.notes, note))
+
+
+def check_bounds(route: Route, columns: Collection[str], partitions: Sequence[Partition]) -> None:
+    """
+    Parameters:
+        columns: names of the source's.
+
+    Raises:
+        PlanningError: bounds of partitions hold plain values of a masked column.
+    """
+    masked = [name for name in columns if route.mask_of(name)]
+    if not masked:
+        return
+    for key in {key for partition in partitions for key in _shown(partition)}:
+        found = [name for name in masked if mentions(key.text, [name])]
+        if found:
+            raise PlanningError(
+                f"--key {key.text}: --mask has {found[0]}, and the bounds of partitions would show "
+                "its values in the plan, in events and in the control tables; cut by another "
+                "column, or by --strategy hash, whose partitions have no bounds"
+            )
+
+
+def _shown(partition: Partition) -> tuple[Key, ...]:
+    """The keys of which a partition shows values."""
+    extent = partition.extent
+    if isinstance(extent, Crossing):
+        return extent.keys
+    if isinstance(extent, HashBucket | KeyIsNull) or not hasattr(extent, "key"):
+        return ()
+    key: Key = extent.key
+    return (key,)
+
+
+def check_key(route: Route, mapping: ColumnMapping, load: LoadPlan) -> None:
+    """
+    Raises:
+        PlanningError: a mask gives different rows the same key of mode upsert.
+    """
+    pairs = {pair.target: pair for pair in mapping.pairs}
+    for name in load.conflict_columns:
+        mask = route.mask_of(pairs[name].source) if name in pairs else None
+        if mask is not None and mask.kind not in DIGESTS:
+            raise PlanningError(
+                f"--mode upsert finds rows by {name}, and --mask {name}={mask} gives different "
+                "rows the same key: expected hash or hmac, or other --conflict-columns"
+            )

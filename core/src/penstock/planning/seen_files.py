@@ -1,0 +1,136 @@
+"""A night by files: those that were not there before, or all, with the reason. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+from penstock.backends.api.facts import SourceFile
+from penstock.backends.api.optional.files import FilesNow
+from penstock.model.nights import Night, SeenFiles, Watermark
+from penstock.model.tables import ColumnPair
+from penstock.planning.cuts import counted
+from penstock.planning.nights import (
+    TargetNow,
+    check_target,
+    selected_text,
+    watermark_name,
+    why_due,
+)
+from penstock.spec.parts import Loading, Route
+
+_DIGITS = 16
+MISSING = "files are not compared with each other: a key may be in several of them"
+
+
+def digest(file: SourceFile) -> str:
+    """Equal: the same file, with the same content."""
+    text = f"{file.path}\0{file.size}\0{file.version}"
+    return hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]
+
+
+def seen(history: Sequence[Watermark]) -> frozenset[str]:
+    """The digests of all files that were read up to a night.
+
+    Parameters:
+        history: of its watermark, the newest first.
+    """
+    by_epoch: Mapping[int, Watermark] = {each.epoch: each for each in history}
+    found: set[str] = set()
+    mark = history[0] if history else None
+    while mark is not None and mark.files is not None:
+        text = mark.files.digests
+        found.update(text[at : at + _DIGITS] for at in range(0, len(text), _DIGITS))
+        mark = by_epoch.get(mark.files.after)
+    return frozenset(found)
+
+
+def plan_files_night(
+    route: Route,
+    loading: Loading,
+    pairs: tuple[ColumnPair, ...],
+    last: Watermark | None,
+    now: FilesNow,
+    known: frozenset[str],
+    target: TargetNow,
+    moment: datetime,
+) -> Night:
+    """
+    Parameters:
+        last: what the night before has left.
+        known: see `seen`.
+        moment: when it is planned.
+
+    Raises:
+        PlanningError: the target was changed, which the spec does not allow.
+    """
+    selects = selected_text(route, loading, pairs)
+    changed = check_target(route, loading, last, target)
+    full = _why_full(last, now, known, selects, changed) or why_due(loading.nightly, last, moment)
+    return Night(
+        watermark_name(route, loading.nightly),
+        last.epoch if last else 0,
+        full,
+        None,
+        selects,
+        moment=last.moment if last and not full else "",
+        target=target.storage,
+        rows=target.rows,
+        full_at=last.full_at if last and not full else "",
+        files=files_of(now, frozenset() if full else known, last.epoch if last and not full else 0),
+        missing="" if full else MISSING,
+    )
+
+
+def files_of(now: FilesNow, known: frozenset[str], after: int) -> SeenFiles:
+    """What a night notes of the files that it reads.
+
+    Parameters:
+        known: those that it does not read.
+        after: the epoch that it goes on from; 0: it reads all files.
+    """
+    return SeenFiles("".join(sorted(set(map(digest, now.files)) - known)), after, now.place)
+
+
+def new_files(now: FilesNow, known: frozenset[str]) -> tuple[SourceFile, ...]:
+    """Those that were not read; the smallest one, if all were: a plan has a partition."""
+    new = tuple(file for file in now.files if digest(file) not in known)
+    return new or tuple(sorted(now.files, key=lambda file: file.size)[:1])
+
+
+def explained_files(night: Night, now: FilesNow, *, merges: bool) -> tuple[str, ...]:
+    """What a night reads, and why, for people."""
+    assert night.files is not None
+    count = len(night.files.digests) // _DIGITS
+    if not merges:
+        return (
+            f"watermark {night.name}: set at the end, with {counted(count, 'file')}; the next run "
+            "with --mode upsert --incremental files reads only those that come after it",
+        )
+    if night.full:
+        return (f"night: all {counted(count, 'file')} are read, since {night.full}",)
+    return (f"night: {count:,} of {counted(len(now.files), 'file')} are new, and read",)
+
+
+def _why_full(
+    last: Watermark | None, now: FilesNow, known: frozenset[str], selects: str, changed: str
+) -> str:
+    """Empty where only new files are to be read."""
+    if last is None:
+        return "this is the first night"
+    if last.files is None:
+        how = last.cursor.name if last.cursor else "row versions" if last.horizon else ""
+        return (
+            f"the last night was read by {how}, not by files" if how else "the watermark was reset"
+        )
+    if changed:
+        return changed
+    if last.files.place != now.place:
+        return "the source is another folder"
+    if last.selects != selects:
+        return "--where, the columns, or the one that marks rows as gone have changed"
+    if gone := known - set(map(digest, now.files)):
+        were = "was" if len(gone) == 1 else "were"
+        return f"{counted(len(gone), 'file')} that a night has read {were} changed or removed since"
+    return ""

@@ -1,0 +1,92 @@
+"""`survey`: how each table of a source is best copied every night, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass
+
+from penstock.backends.api.optional.described import describing, look_ahead
+from penstock.backends.api.source import SourceCatalog, VersionedSource
+from penstock.errors import PlanningError, UsageError
+from penstock.model.tables import TableRef
+from penstock.planning.asking.search_path import with_any_schema, with_searched
+from penstock.planning.suggestions import KnownTable, Suggestion, suggestion, view_suggestion
+from penstock.run.connections import resolve
+from penstock.run.showing import apart
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """
+    Parameters:
+        tables: the tables of a source.
+        views: what the patterns match besides, and may be copied by its name.
+    """
+
+    tables: tuple[Suggestion, ...]
+    views: tuple[Suggestion, ...]
+
+
+@apart
+def survey(
+    source: str,
+    target: str | None = None,
+    *,
+    tables: Sequence[str] = ("*",),
+    exclude: Sequence[str] = (),
+) -> Survey:
+    """Look at the tables of a source. Reads its catalog alone, and does not connect to the target.
+
+    Parameters:
+        target: where they are to go, if that is known yet: what it can do decides, too.
+        tables, exclude: patterns, as of a `BatchSpec`.
+
+    Raises:
+        UsageError: an end leads nowhere or to files, or a pattern matches nothing.
+        TransientError: the source cannot be reached.
+    """
+    url, backend, _, _ = resolve(source, "--source")
+    aim = None if target is None else resolve(target, "--target")[1]
+    for flag, end in (("--source", backend), ("--target", aim)):
+        if end is not None and end.located:
+            raise UsageError(
+                f"{flag}: a file of many tables needs a database; this URL leads to files, which "
+                "are one table"
+            )
+    able = None if aim is None else aim.target_capabilities
+    with closing(backend.source(url)) as catalog:
+        with describing(catalog, ()):
+            look_ahead(catalog)
+            include, leave = with_searched(tables, catalog), with_any_schema(exclude)
+            found = catalog.tables(include, leave)
+            others = [
+                each for each in catalog.others(include, leave) if each.kind.endswith("views")
+            ]
+        if not found and not others:
+            raise UsageError(f"--tables: {', '.join(tables)} matches no table of the source")
+        names = {str(table) for table in found}
+        with describing(catalog, found):
+            look_ahead(catalog, (False,))
+            system = backend.source_capabilities.system
+            known = [_known(catalog, table, system) for table in found]
+    return Survey(
+        tuple(suggestion(each, able) for each in known),
+        tuple(view_suggestion(each) for each in others if each.name not in names),
+    )
+
+
+def _known(catalog: SourceCatalog, table: TableRef, system: str) -> KnownTable:
+    try:
+        model = catalog.definition(table, partitioning=False).model
+        rows = catalog.statistics(table, None).rows
+        unversioned = f"{system} tells no versions of rows"
+        if isinstance(catalog, VersionedSource):
+            unversioned = ""
+            try:
+                catalog.versions(table)
+            except PlanningError as error:
+                unversioned = error.message
+    except PlanningError as error:
+        return KnownTable(table, error=error.message)
+    return KnownTable(table, model, rows, unversioned)

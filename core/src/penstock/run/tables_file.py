@@ -1,0 +1,66 @@
+"""`batch_of_file`: a file of many tables as a batch."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+from penstock.errors import PenstockError, UsageError
+from penstock.run.connections import holds_secret
+from penstock.spec.batch_spec import BatchSpec
+from penstock.spec.toml_file import VARIABLE, line_of, read_toml
+
+
+def batch_of_file(
+    path: str,
+    overrides: Mapping[str, Any] | None = None,
+    environ: Mapping[str, str] | None = os.environ,
+) -> BatchSpec:
+    """The batch that a file of many tables describes. Connects to nothing.
+
+    Parameters:
+        overrides: options that override those for all tables, but not those of sections;
+            `tables` are patterns that select among the tables of the file.
+        environ: where `${NAME}` is looked up; None: it stays as it is written, and no variable
+            need be set.
+
+    Raises:
+        UsageError: the file cannot be read, an option is unknown, missing or wrong, sections
+            contradict each other, or a URL in the file has a secret in it.
+    """
+    given = dict(overrides or {})
+    written = read_toml(path, None)
+    for end in ("source", "target"):
+        if end not in given:
+            _check_url(written.get(end), f"{path}: {end}", varies=environ is not None)
+    raw = written if environ is None else read_toml(path, environ)
+    return BatchSpec.from_mapping(raw, path, overrides=given, line=partial(line_of, path))
+
+
+def _check_url(url: Any, place: str, *, varies: bool) -> None:
+    """
+    Parameters:
+        varies: variables are filled in.
+
+    Raises:
+        UsageError: the URL has a secret that is written in the file, or variables where none are
+            filled in.
+    """
+    if not isinstance(url, str):
+        return
+    if not varies and VARIABLE.search(url):
+        raise UsageError(
+            f"{place}: expected env:NAME, a variable that holds the whole URL, which is read where "
+            "a copy begins; found a part of it as ${NAME}"
+        )
+    secret = False
+    with suppress(PenstockError):  # connecting will report it
+        secret = holds_secret(VARIABLE.sub("", url))
+    if secret:
+        raise UsageError(
+            f"{place}: expected a URL without a secret, since files are shared and kept: name an "
+            "environment variable that holds the URL (env:NAME), or write ${NAME} for the secret"
+        )

@@ -1,0 +1,34 @@
+"""What becomes of columns that have changed in the source: the option `--on-drift`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from penstock.errors import UsageError
+from penstock.model.drift import ADD, KINDS, RENAME, WIDEN
+
+FAIL, IGNORE = "fail", "ignore"
+
+
+@dataclass(frozen=True, slots=True)
+class OnDrift:
+    ignores: bool
+    """Copy the columns that both sides have."""
+    makes: frozenset[str]
+    """The kinds of changes that are made in the target; see `ColumnChange`."""
+
+
+def parse_on_drift(text: str) -> OnDrift:
+    """
+    Raises:
+        UsageError: it is not `fail`, `ignore`, or some of `add`, `widen` and `rename`.
+    """
+    words = [word.strip() for word in text.split(",")]
+    if words in ([FAIL], [IGNORE]):
+        return OnDrift(words == [IGNORE], frozenset())
+    if not set(words) <= {ADD, WIDEN, RENAME}:
+        raise UsageError(
+            f"--on-drift: expected {FAIL}, {IGNORE}, or some of {', '.join(KINDS)} with commas in "
+            f"between; found {text!r}"
+        )
+    return OnDrift(ignores=False, makes=frozenset(words))

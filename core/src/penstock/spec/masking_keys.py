@@ -1,0 +1,69 @@
+"""Keys of masks: read from the environment, known by a proof, and handed to sessions in a form in
+which they compute an HMAC (RFC 2104) with a plain SHA-256."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+from collections.abc import Iterable, Mapping
+
+from penstock.errors import PlanningError, UsageError
+from penstock.model.tables import ColumnPair, MaskingKey
+
+_BLOCK = 64
+_FIXED = b"penstock masking key"
+_INNER, _OUTER = 0x36, 0x5C
+
+
+def read_key(variable: str, environ: Mapping[str, str] = os.environ) -> MaskingKey:
+    """
+    Raises:
+        UsageError: the variable is not set.
+    """
+    return MaskingKey(variable, _proof(_key(variable, environ)))
+
+
+def session_values(
+    pairs: Iterable[ColumnPair], environ: Mapping[str, str] = os.environ
+) -> dict[str, str]:
+    """What a session has to hold before it computes the expressions, by `inner` and `outer`: each
+    is a block of bytes in hexadecimal digits. Secret.
+
+    Raises:
+        UsageError: a variable is not set.
+        PlanningError: its key is another one than the run was planned with.
+    """
+    found: dict[str, str] = {}
+    for planned in {pair.key for pair in pairs if pair.key is not None}:
+        key = _key(planned.variable, environ)
+        if _proof(key) != planned.proof:
+            raise PlanningError(
+                f"--mask: environment variable {planned.variable!r} has another key than the run "
+                "was planned with; set that one, or start a new run"
+            )
+        block = (hashlib.sha256(key).digest() if len(key) > _BLOCK else key).ljust(_BLOCK, b"\0")
+        found[inner(planned)] = bytes(byte ^ _INNER for byte in block).hex()
+        found[outer(planned)] = bytes(byte ^ _OUTER for byte in block).hex()
+    return found
+
+
+def inner(key: MaskingKey) -> str:
+    """The name of what is put before a value that is hashed."""
+    return f"mask_{key.proof}_inner"
+
+
+def outer(key: MaskingKey) -> str:
+    """The name of what is put before that hash, which is then hashed."""
+    return f"mask_{key.proof}_outer"
+
+
+def _key(variable: str, environ: Mapping[str, str]) -> bytes:
+    found = environ.get(variable)
+    if not found:
+        raise UsageError(f"--mask: environment variable {variable!r} is not set")
+    return found.encode("utf-8", "surrogateescape")
+
+
+def _proof(key: bytes) -> str:
+    return hmac.new(key, _FIXED, hashlib.sha256).hexdigest()[:16]

@@ -1,0 +1,121 @@
+"""What is read instead of a column as it is: masks, expressions, and columns that are left out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from penstock.errors import UsageError
+
+HASH, HMAC, NULL, LAST4, YEAR = "hash", "hmac", "null", "last4", "year"
+KINDS = (HASH, f"{HMAC}:env:NAME", NULL, LAST4, YEAR)
+DIGESTS = (HASH, HMAC)
+"""Masks that give different values for different values."""
+
+_KEY = re.compile(rf"{HMAC}:env:([A-Za-z_][A-Za-z0-9_]*)")
+
+
+@dataclass(frozen=True, slots=True)
+class Mask:
+    kind: str
+    variable: str = ""
+    """The environment variable with the key of an HMAC."""
+
+    def __str__(self) -> str:
+        return f"{self.kind}:env:{self.variable}" if self.variable else self.kind
+
+
+def is_pattern(name: str) -> bool:
+    return "*" in name or "?" in name
+
+
+def meets(name: str, rule: str) -> bool:
+    """Whether a column's name is what a rule says, or fits its pattern."""
+    return name == rule or (is_pattern(rule) and fnmatchcase(name, rule))
+
+
+def mentions(text: str, names: Iterable[str]) -> bool:
+    """Whether SQL may speak of one of some columns; in doubt it does."""
+    return any(re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text, re.IGNORECASE) for name in names)
+
+
+def split_rules(value: object, flag: str) -> tuple[str, ...]:
+    """``a=f(x, ','), b=2`` at the commas outside of quotes and brackets; or a table, or a list.
+
+    Raises:
+        UsageError: it is none of them.
+    """
+    if isinstance(value, Mapping):
+        return tuple(f"{name}={text}" for name, text in value.items())
+    if isinstance(value, str):
+        value = [value]
+    if not isinstance(value, list | tuple) or not all(isinstance(part, str) for part in value):
+        raise UsageError(f"{flag}: expected COLUMN=..., comma separated; found {value!r}")
+    return tuple(part.strip() for text in value for part in _parts(text))
+
+
+def _parts(text: str) -> Iterable[str]:
+    begun, depth, quote = 0, 0, ""
+    for place, character in enumerate(text):
+        if quote:
+            quote = "" if character == quote else quote
+        elif character in "'\"`":
+            quote = character
+        elif character in "([{":
+            depth += 1
+        elif character in ")]}":
+            depth -= 1
+        elif character == "," and depth <= 0:
+            yield text[begun:place]
+            begun = place + 1
+    yield text[begun:]
+
+
+def parse_expressions(rules: Sequence[str] | None) -> dict[str, str]:
+    """
+    Returns: an expression of the source's, by column.
+
+    Raises:
+        UsageError: a rule has another form, or a column has two.
+    """
+    return _by_column(rules, "--set", "COLUMN=EXPRESSION")
+
+
+def parse_masks(rules: Sequence[str] | None) -> dict[str, Mask]:
+    """
+    Returns: by column, or pattern.
+
+    Raises:
+        UsageError: a rule has another form, or a column has two.
+    """
+    found = {}
+    for column, text in _by_column(rules, "--mask", f"COLUMN={'|'.join(KINDS)}").items():
+        key = _KEY.fullmatch(text)
+        if key is None and text not in (HASH, NULL, LAST4, YEAR):
+            # It may be a key that somebody has written.
+            what = f" and {HMAC}:, but no name of a variable" if text.startswith(HMAC) else ""
+            raise UsageError(
+                f"--mask {column}: expected one of {', '.join(KINDS)}; found something else{what}"
+            )
+        found[column] = Mask(HMAC, key[1]) if key else Mask(text)
+    return found
+
+
+def _by_column(rules: Sequence[str] | None, flag: str, form: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for rule in rules or ():
+        name, separator, text = rule.partition("=")
+        name, text = _unquoted(name.strip()), text.strip()
+        if not (name and separator and text):
+            raise UsageError(f"{flag}: expected {form} for each column, found {name!r} alone")
+        if name in found:
+            raise UsageError(f"{flag}: expected each column once, found {name!r} twice")
+        found[name] = text
+    return found
+
+
+def _unquoted(name: str) -> str:
+    quoted = len(name) > 1 and name.startswith('"') and name.endswith('"')
+    return name[1:-1].replace('""', '"') if quoted else name

@@ -1,0 +1,208 @@
+"""Sections of a file of many tables: ``[tables."public.log_*"]``, each with options of its own.
+
+The most exact section that matches a table and has an option decides it: a section that names the
+table before one with a pattern, and of patterns the one with the most characters besides wildcards.
+`[defaults]` hold where no section says anything.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from fnmatch import fnmatchcase
+from itertools import groupby
+from typing import Any
+
+from penstock.errors import UsageError
+from penstock.model.tables import TableRef
+from penstock.spec.copy_spec import CopySpec, read_options
+from penstock.spec.option_values import RULES, check_one_of
+
+SKIP = "skip"
+_WILDCARD = re.compile(r"\*|\?|\[[^]]+\]")
+_FIELDS = {item.name: item for item in fields(CopySpec)}
+_BY_COLUMN = (*RULES, "types")
+
+LineOf = Callable[[tuple[str, ...], str | None], int | None]
+"""The line of a section, or of a key in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """
+    Parameters:
+        pattern: of ``SCHEMA.NAME``; of a query, the name of the target's table.
+        options: by the names of `CopySpec`, with values of their types.
+        skip: whether the tables are left out; None: it does not say.
+        place: where it is written, for people.
+    """
+
+    pattern: str
+    options: Mapping[str, Any]
+    skip: bool | None = None
+    place: str = field(default="", compare=False)
+
+    @property
+    def is_query(self) -> bool:
+        return "query" in self.options
+
+    @property
+    def is_name(self) -> bool:
+        """Whether it names one table."""
+        return not _WILDCARD.search(self.pattern)
+
+    @property
+    def is_table(self) -> bool:
+        """Whether it names one table of the source."""
+        return self.is_name and not self.is_query
+
+    @property
+    def exactness(self) -> tuple[bool, int]:
+        """The larger, the more exact."""
+        return self.is_name, 0 if self.is_name else len(_WILDCARD.sub("", self.pattern))
+
+    def matches(self, table: TableRef, searched: Sequence[str]) -> bool:
+        """
+        Parameters:
+            searched: the pattern with each schema of the search path, where it has none.
+        """
+        return not self.is_query and any(
+            text == pattern or fnmatchcase(text, pattern)
+            for text in (f"{table.schema}.{table.name}", str(table))
+            for pattern in searched
+        )
+
+
+def read_sections(
+    raw: Mapping[str, Any], origin: str, forbidden: Iterable[str], line: LineOf
+) -> tuple[Section, ...]:
+    """
+    Parameters:
+        raw: sections as they are written, by pattern.
+        forbidden: options that belong to the whole batch.
+
+    Raises:
+        UsageError: names the file, the section and the key.
+    """
+    of_batch = frozenset(forbidden)
+    sections = []
+    for pattern, written in raw.items():
+        head = f'[tables."{pattern}"]'
+
+        def at(key: str | None, pattern: str = pattern, head: str = head) -> str:
+            number = line(("tables", pattern), key) or line(("tables", pattern), None)
+            return f"{origin}:{number}: {head}" if number else f"{origin}: {head}"
+
+        if not pattern.strip():
+            raise UsageError(f"{at(None)}: expected a table or a pattern, found an empty name")
+        if not isinstance(written, Mapping):
+            raise UsageError(
+                f'{origin}: tables: expected sections such as [tables."public.orders"] with a '
+                f"table's options; found {pattern} = {written!r}"
+            )
+        options: dict[str, Any] = {}
+        skip = None
+        for key, value in written.items():
+            name = key.replace("-", "_")
+            if name in of_batch:
+                raise UsageError(
+                    f"{at(key)}: {key} applies to the whole batch: move it above the sections"
+                )
+            if name == "table":
+                raise UsageError(f"{at(key)}: {key}: the section's own name says which table")
+            if name in options or (name == SKIP and skip is not None):
+                raise UsageError(f"{at(key)}: {key} appears twice, with '-' and with '_'")
+            if name == SKIP:
+                if not isinstance(value, bool):
+                    raise UsageError(f"{at(key)}: skip: expected true or false, found {value!r}")
+                skip = value
+                continue
+            options |= read_option(key, value, at(key))
+        section = Section(pattern, options, skip, at(None))
+        for name in ("query", "target_table"):
+            if name in options and not section.is_name:
+                raise UsageError(
+                    f"{at(name)}: {name} belongs to one table: expected a name without wildcards"
+                )
+        sections.append(section)
+    return tuple(sections)
+
+
+def read_option(key: str, value: Any, place: str) -> dict[str, Any]:
+    """An option by the name that `CopySpec` has for it, with its value checked by itself.
+
+    Raises:
+        UsageError: names the place and the key.
+    """
+    found = read_options({key: value}, place)
+    ((name, read),) = found.items()
+    if choices := _FIELDS[name].metadata["choices"]:
+        try:
+            check_one_of(name, read, choices)
+        except UsageError as error:
+            raise UsageError(f"{place}: {error.message}") from None
+    return found
+
+
+def layered(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """Options, and what overrides them. Another mode leaves the options behind that go with one;
+    rules for columns are overridden column by column, so that a mask stays where another is added.
+    """
+    mode = above.get("mode")
+    if mode is not None and mode != below.get("mode", _FIELDS["mode"].default):
+        below = {name: v for name, v in below.items() if not _FIELDS[name].metadata.get("of_mode")}
+    joined = {
+        name: _joined(below[name], above[name])
+        for name in _BY_COLUMN
+        if below.get(name) and above.get(name)
+    }
+    return {**below, **above, **joined}
+
+
+def _joined(below: Sequence[str], above: Sequence[str]) -> tuple[str, ...]:
+    rules = {rule.partition("=")[0].strip(): rule for rule in (*below, *above)}
+    return tuple(rules.values())
+
+
+def options_of(
+    table: str, matching: Sequence[Section], defaults: Mapping[str, Any]
+) -> tuple[dict[str, Any], bool]:
+    """The options of a table, and whether it is left out.
+
+    Parameters:
+        table: its name, for people.
+        matching: the sections that match it.
+
+    Raises:
+        UsageError: two sections of the same exactness contradict each other.
+    """
+    levels = [
+        list(level)
+        for _, level in groupby(
+            sorted(matching, key=lambda section: section.exactness),
+            key=lambda section: section.exactness,
+        )
+    ]
+    options, skip = dict(defaults), False
+    for number, level in enumerate(levels):
+        # What is overridden anyway may be contradictory.
+        above = {name for later in levels[number + 1 :] for each in later for name in _said(each)}
+        own: dict[str, Any] = {}
+        for section in level:
+            for name, value in _said(section).items():
+                if name in own and own[name] != value and name not in above:
+                    other = next(each for each in level if name in _said(each))
+                    raise UsageError(
+                        f"{section.place}: {name}: {value!r} contradicts {own[name]!r} of "
+                        f"{other.place}, which matches {table} just as exactly: say in "
+                        f'[tables."{table}"] which of them holds'
+                    )
+                own.setdefault(name, value)
+        skip = own.pop(SKIP, skip)
+        options = layered(options, own)
+    return options, skip
+
+
+def _said(section: Section) -> dict[str, Any]:
+    return {**section.options, **({} if section.skip is None else {SKIP: section.skip})}

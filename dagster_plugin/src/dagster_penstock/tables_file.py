@@ -1,0 +1,66 @@
+"""`specs_of_file`: the copies that a file of many tables describes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+from typing import Any
+
+import dagster as dg
+
+from dagster_penstock.definition import reference
+from penstock import CopySpec, UsageError, as_arguments, batch_of_file, holds_secret
+
+
+def specs_of_file(
+    file: str | os.PathLike[str],
+    *,
+    tables: Sequence[str] = (),
+    source: str | None = None,
+    target: str | None = None,
+    **options: Any,
+) -> list[CopySpec]:
+    """The copies of a file of many tables, `penstock.toml`, for `penstock_assets`:
+
+    @penstock_assets(specs=specs_of_file("penstock.toml"))
+    def shop(context: dg.AssetExecutionContext, penstock: PenstockResource):
+        yield from penstock.copy(context)
+
+    Connects to nothing. A table is an asset if a section names it, or `tables` does: only the
+    source knows what a pattern matches.
+
+    Parameters:
+        tables: names of more tables, which sections match by patterns.
+        source, target: instead of the file's, as `dg.EnvVar`, or as URLs without a password.
+        options: override what the file says for all tables, and no section.
+
+    Raises:
+        DagsterInvalidDefinitionError: the file cannot be read, or is wrong, or has a pattern that
+            matches none of the tables that are named.
+    """
+    ends = {"source": source, "target": target}
+    given = {end: reference(url) for end, url in ends.items() if url is not None}
+    path = os.fspath(file)
+    try:
+        batch = batch_of_file(path, {**options, **given})
+        for end in ("source", "target"):
+            if end not in given and holds_secret(getattr(batch, end)):
+                raise UsageError(
+                    f"{path}: {end}: expected env:NAME, a variable that holds the whole URL: it is "
+                    "read where a step runs, and a definition must not hold a secret"
+                )
+        specs = batch.named_tables(tables)
+        names = [spec.source_name for spec in specs]
+        for section in batch.sections:
+            # What leaves tables out need not match.
+            if section.is_name or section.skip:
+                continue
+            if not any(fnmatchcase(name, section.pattern) for name in names):
+                raise UsageError(
+                    f"{section.place}: an asset needs the name of its table: give each its own "
+                    "section, or name those that the pattern matches in `tables`"
+                )
+    except UsageError as error:
+        raise dg.DagsterInvalidDefinitionError(as_arguments(error.message)) from None
+    return specs

@@ -1,0 +1,227 @@
+"""`penstock init`: what it writes is read as it is, and copied night after night."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+import pytest
+
+from penstock import batch_of_file, copy_all
+from penstock.cli.main import main
+from penstock.events import BatchFinished, Merged
+
+from ..mysql.mysql_pair import execute as run_mysql
+from ..mysql.mysql_pair import rows as mysql_rows
+from ..postgresql.test_sample_databases import filled
+from .test_moved_databases import ask, database_of, sakila
+
+if TYPE_CHECKING:
+    from tests.backends.conftest import Pair
+
+__all__ = ["sakila"]
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "penstock.toml"
+
+
+def init(file: Path, source: str, target: str, monkeypatch: pytest.MonkeyPatch, *more: str) -> str:
+    monkeypatch.setenv("SHOP", source)
+    monkeypatch.setenv("WAREHOUSE", target)
+    words = ("init", str(file), "--source", "env:SHOP", "--target", "env:WAREHOUSE", *more)
+    assert main(words) == 0
+    return file.read_text(encoding="utf-8")
+
+
+def sections(text: str) -> dict[str, Any]:
+    found: dict[str, Any] = tomllib.loads(text)["tables"]
+    return found
+
+
+def night(file: Path, **overrides: Any) -> dict[str, tuple[int, int, int]]:
+    """Rows that were inserted, updated and deleted, by table; without those where none were."""
+    events = list(copy_all(batch_of_file(str(file), {"degree": 2, **overrides})))
+    end = events[-1]
+    assert isinstance(end, BatchFinished)
+    names = {table.run_id: table.table.rpartition(".")[2] for table in end.tables}
+    return {
+        names[event.run_id]: changed
+        for event in events
+        if isinstance(event, Merged)
+        and any(changed := (event.inserted, event.updated, event.deleted))
+    }
+
+
+def test_pagila(pair: Pair, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    filled(pair.source, "pagila")
+    pair.source.run("ANALYZE")
+    text = init(file, pair.source.url, pair.target.url, monkeypatch)
+    found = sections(text)
+    assert len(found) == 15
+    assert not any(found.values()), "all are like the most"
+    assert tomllib.loads(text)["defaults"] == {
+        "mode": "upsert",
+        "incremental": "xmin",
+        "deletes": "hard",
+    }
+    assert re.search(r'# about 40 rows; primary key actor_id\n\[tables\."public\.actor"\]', text)
+    # Views are there to be chosen.
+    assert '# [tables."public.rental_by_category"]\n# mode = "truncate"\n' in text
+    assert len(night(file)) == 15
+    pair.source.run(
+        "UPDATE actor SET last_name = 'NIGHT' WHERE actor_id = 1",
+        "DELETE FROM film_category WHERE film_id <= 2",
+        "INSERT INTO category (name) VALUES ('Night')",
+    )
+    gone = 2
+    assert night(file) == {
+        "actor": (0, 1, 0),
+        "film_category": (0, 0, gone),
+        "category": (1, 0, 0),
+    }
+    for table in found:
+        pair.assert_same(table)
+
+
+def test_pagila_into_duckdb(
+    pair: Pair, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    filled(pair.source, "pagila")
+    aim = tmp_path / "pagila.duckdb"
+    few = ("--tables", "public.film*", "public.a*", "--exclude", "film_category")
+    assert len(sections(init(file, pair.source.url, f"duckdb:///{aim}", monkeypatch, *few))) == 4
+    night(file)
+    pair.source.run("DELETE FROM film_actor WHERE actor_id = 1")
+    left = pair.source.count("public.film_actor")
+    assert [*night(file)] == ["film_actor"]
+    with duckdb.connect(str(aim)) as target:
+        assert target.sql("SELECT count(*) FROM public.film_actor").fetchall() == [(left,)]
+
+
+def test_sakila_into_postgresql(
+    sakila: str, target_url: str, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = database_of(sakila)
+    text = init(file, sakila, target_url, monkeypatch)
+    assert "MySQL tells no versions of rows: all rows are read every time" in text
+    assert tomllib.loads(text)["defaults"] == {
+        "mode": "upsert",
+        "atomic": "table",
+        "deletes": "hard",
+    }
+    said = text.replace("\n# ", " ")
+    assert "last_update (timestamp, without an index) may say when a row has changed" in said
+    assert '# incremental = "last_update"\n# lookback = "1h"\n' in text
+    night(file, target_schema="sakila")
+    assert night(file, target_schema="sakila") == {}
+    run_mysql(
+        sakila,
+        "DELETE FROM film_actor WHERE actor_id = 1",
+        "UPDATE actor SET last_name = 'NIGHT' WHERE actor_id = 1",
+    )
+    changed = night(file, target_schema="sakila")
+    assert changed["actor"] == (0, 1, 0)
+    assert changed["film_actor"][2] > 0
+    kept = ask(target_url, "SELECT actor_id, film_id FROM sakila.film_actor ORDER BY 1, 2")
+    assert [tuple(map(int, row)) for row in kept] == [
+        tuple(map(int, row))
+        for row in mysql_rows(
+            sakila, f"SELECT actor_id, film_id FROM {name}.film_actor ORDER BY 1, 2"
+        )
+    ]
+
+
+def test_a_column_instead_of_all_rows(
+    sakila: str, target_url: str, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever knows that a column tells changes takes the comment's signs away."""
+    few = ("--tables", "actor", "film_actor")
+    text = init(file, sakila, target_url, monkeypatch, *few)
+    file.write_text(re.sub(r"^# (incremental|lookback) =", r"\1 =", text, flags=re.MULTILINE))
+    night(file, target_schema="sakila")
+    run_mysql(
+        sakila,
+        "DELETE FROM film_actor WHERE actor_id = 1",
+        "UPDATE actor SET last_name = 'NIGHT', last_update = now() WHERE actor_id = 1",
+    )
+    changed = night(file, target_schema="sakila")
+    assert changed["actor"] == (0, 1, 0)
+    assert changed["film_actor"][2] > 0
+
+
+def test_tables_of_every_kind(pair: Pair, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pair.source.run(
+        "CREATE TABLE keyed (id int PRIMARY KEY, v text)",
+        "CREATE TABLE uniquely (a int NOT NULL, b int NOT NULL, UNIQUE (a, b))",
+        "CREATE TABLE unsure (a int UNIQUE)",
+        "CREATE TABLE keyless (v text)",
+        'CREATE TABLE "odd.name*[x] \'""é" (id int PRIMARY KEY)',
+        "INSERT INTO keyed VALUES (1, 'a')",
+        "INSERT INTO uniquely VALUES (1, 2), (3, 4)",
+        "INSERT INTO unsure VALUES (1), (NULL)",
+        "INSERT INTO keyless VALUES ('a'), ('a')",
+        'INSERT INTO "odd.name*[x] \'""é" VALUES (1)',
+    )
+    text = init(file, pair.source.url, pair.target.url, monkeypatch)
+    found = sections(text)
+    assert found.pop("public.keyed") == {}
+    assert found.pop("public.uniquely") == {"conflict-columns": ["a", "b"]}
+    assert found.pop("public.unsure") == {"mode": "truncate"}
+    assert found.pop("public.keyless") == {"mode": "truncate"}
+    assert [*found.values()] == [{}]
+    assert "no unique key without NULLs; rows cannot be told apart: all are loaded" in text
+    pair.target.run("CREATE TABLE unsure (a int)", "CREATE TABLE keyless (v text)")
+    for _ in range(2):
+        night(file)
+        assert pair.target.rows("SELECT * FROM keyless") == [("a",)] * 2
+        assert pair.target.rows("SELECT * FROM uniquely ORDER BY 1") == [(1, 2), (3, 4)]
+        assert pair.target.rows('SELECT * FROM "odd.name*[x] \'""é"') == [(1,)]
+
+
+def test_what_the_target_cannot_do_is_not_suggested(
+    pair: Pair, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pair.source.run("CREATE TABLE keyed (id int PRIMARY KEY, v text)")
+    text = init(file, pair.source.url, "clickhouse://nowhere.invalid/db", monkeypatch)
+    assert "ClickHouse as a target cannot merge changes" in text
+    assert tomllib.loads(text)["defaults"]["mode"] == "truncate"
+
+
+def test_a_file_that_is_there_is_kept(
+    pair: Pair, file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pair.source.run("CREATE TABLE keyed (id int PRIMARY KEY)")
+    file.write_text("mine", encoding="utf-8")
+    words = ["init", str(file), "--source", pair.source.url]
+    assert main(words) == 64
+    assert "is there already: use --force to replace it" in capsys.readouterr().err
+    assert file.read_text(encoding="utf-8") == "mine"
+    assert main([*words, "--force"]) == 0
+    assert f"penstock copy-all {file}" in file.read_text(encoding="utf-8")
+    assert 'target = "env:TARGET"' in file.read_text(encoding="utf-8")
+    assert f"1 table; next: penstock plan-all {file}" in capsys.readouterr().err
+
+
+def test_a_secret_does_not_get_into_the_file(
+    pair: Pair, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pair.source.run("CREATE TABLE keyed (id int PRIMARY KEY)")
+    url = pair.source.url.replace("postgres@", "postgres:s3cret@")
+    assert main(["init", "-", "--source", url]) == 0
+    shown = capsys.readouterr()
+    assert 'source = "env:SOURCE"' in shown.out
+    assert "s3cret" not in shown.out + shown.err
+    assert "set that variable" in shown.err
+
+
+def test_nothing_to_write_about(pair: Pair, file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["init", str(file), "--source", pair.source.url, "--tables", "nothing.*"]) == 64
+    assert "--tables: nothing.* matches no table of the source" in capsys.readouterr().err
+    assert main(["init", str(file), "--source", "./somewhere/"]) == 64
+    assert "--source: a file of many tables needs a database" in capsys.readouterr().err
+    assert not file.exists()

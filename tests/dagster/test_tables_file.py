@@ -1,0 +1,160 @@
+"""Assets of a file of many tables: from Python, and from the component of its own."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import dagster as dg
+import pytest
+import yaml  # type: ignore[import-untyped]
+from dagster.components.testing import create_defs_folder_sandbox
+
+from dagster_penstock import CopyFileComponent, specs_of_file
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from psycopg import Connection
+
+# Dagster's own, where it reads YAML.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.parse_obj_as. is deprecated"),
+    pytest.mark.filterwarnings("ignore:Class .(LocalFileCode|CodeReferences)"),
+]
+TEXT = """
+    source = "env:PG_SRC"
+    target = "env:PG_DST"
+
+    [defaults]
+    mode = "upsert"
+    incremental = "xmin"
+    deletes = "hard"
+
+    [tables."public.t"]
+    [tables."public.log_*"]
+    mode = "truncate"
+    verify = "counts"
+    [tables."public.secret*"]
+    skip = true
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "penstock.toml"
+    path.write_text(textwrap.dedent(TEXT), encoding="utf-8")
+    return path
+
+
+def refused(file: Path, **arguments: Any) -> str:
+    with pytest.raises(dg.DagsterInvalidDefinitionError) as error:
+        specs_of_file(file, **arguments)
+    return str(error.value)
+
+
+def test_a_table_is_an_asset_if_it_is_named(file: Path) -> None:
+    t, log = specs_of_file(file, tables=["public.log_a"])
+    assert (t.table, t.mode, t.incremental, t.source) == (
+        "public.t",
+        "upsert",
+        "xmin",
+        "env:PG_SRC",
+    )
+    assert (log.table, log.mode, log.incremental, log.verify) == (
+        "public.log_a",
+        "truncate",
+        None,
+        "counts",
+    )
+
+
+def test_arguments_override_what_holds_for_all(file: Path) -> None:
+    elsewhere: dict[str, Any] = {
+        "tables": ["public.log_a"],
+        "target": dg.EnvVar("OTHER"),
+        "mode": "swap",
+    }
+    t, log = specs_of_file(file, **elsewhere)
+    assert (t.target, t.mode, log.mode) == ("env:OTHER", "swap", "truncate")
+
+
+def test_what_cannot_be_meant_is_refused(file: Path) -> None:
+    assert 'penstock.toml:11: [tables."public.log_*"]: an asset needs the name' in refused(file)
+    file.write_text("[tables", encoding="utf-8")
+    assert "penstock.toml: not valid TOML" in refused(file)
+    assert "gone.toml: expected a TOML file" in refused(file.with_name("gone.toml"))
+
+
+def test_a_definition_holds_no_secret(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PASSWORD", "s3cret")
+    url = "postgresql://loader:${PASSWORD}@dw/warehouse"
+    file.write_text(textwrap.dedent(TEXT).replace("env:PG_DST", url), encoding="utf-8")
+    message = refused(file, tables=["public.log_a"])
+    assert "target: expected env:NAME" in message
+    assert "s3cret" not in message
+
+
+@contextmanager
+def loaded(attributes: dict[str, Any]) -> Iterator[dg.Definitions]:
+    with create_defs_folder_sandbox() as sandbox:
+        folder = sandbox.defs_folder_path / "copies"
+        folder.mkdir()
+        (folder / "penstock.toml").write_text(textwrap.dedent(TEXT), encoding="utf-8")
+        kind = "dagster_penstock.CopyFileComponent"
+        text = yaml.safe_dump({"type": kind, "attributes": attributes})
+        (folder / "defs.yaml").write_text(text)
+        with sandbox.load_component_and_build_defs(folder) as (component, defs):
+            assert isinstance(component, CopyFileComponent)
+            yield defs
+
+
+def test_the_component_copies_with_one_snapshot(
+    source: Connection,
+    target: Connection,
+    source_url: str,
+    target_url: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("PG_SRC", source_url)
+    monkeypatch.setenv("PG_DST", target_url)
+    for name in ("t", "log_a", "secrets"):
+        source.execute(f"CREATE TABLE {name} (id int PRIMARY KEY)".encode())
+        source.execute(f"INSERT INTO {name} SELECT generate_series(1, 100)".encode())
+    target.execute("CREATE TABLE log_a (id int)")
+    attributes = {
+        "tables": ["public.log_a"],
+        "translation": {"key": "shop/{{ target.name }}", "group_name": "shop"},
+    }
+    with loaded(attributes) as defs, dg.instance_for_test() as instance:
+        job = defs.resolve_implicit_global_asset_job_def()
+        ran = job.execute_in_process(instance=instance)
+        assert ran.success
+        found = {
+            event.asset_key.to_user_string(): event.step_materialization_data.materialization
+            for event in ran.get_asset_materialization_events()
+            if event.asset_key is not None
+        }
+        assert set(found) == {"shop/t", "shop/log_a"}
+        assert found["shop/t"].metadata["dagster/row_count"].value == 100
+        assert [each.passed for each in ran.get_asset_check_evaluations()] == [True]
+        source.execute("DELETE FROM t WHERE id <= 10")
+        alone = job.execute_in_process(
+            instance=instance, asset_selection=[dg.AssetKey(["shop", "t"])]
+        )
+        (event,) = alone.get_asset_materialization_events()
+        deleted = event.step_materialization_data.materialization.metadata["penstock/rows_deleted"]
+        assert deleted.value == 10
+    assert target.execute("SELECT to_regclass('public.secrets')").fetchone() == (None,)
+
+
+@pytest.mark.parametrize(
+    ("attributes", "words"),
+    [({}, "an asset needs the name"), ({"file": "gone.toml"}, "gone.toml: expected a TOML file")],
+)
+def test_the_component_names_what_is_wrong(attributes: dict[str, Any], words: str) -> None:
+    with pytest.raises(Exception) as error, loaded(attributes):  # noqa: PT011 - Dagster's own
+        pass
+    assert words in str(error.value.__cause__)

@@ -1,0 +1,29 @@
+"""Nights by a column, as tests of this folder load them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.one_copy import OneCopy
+
+from penstock.events import Merged
+
+NAME = "public.items to public.items"
+
+
+def by_column(source: str, target: str, **options: Any) -> OneCopy:
+    usual: dict[str, Any] = {
+        "table": "public.items",
+        "mode": "upsert",
+        "incremental": "changed",
+        "lookback": "0",
+        "degree": 1,
+    }
+    return OneCopy(source=source, target=target, **{**usual, **options})
+
+
+def merged(found: OneCopy) -> Merged:
+    """What it has merged; it has come to its end."""
+    found.done()
+    (event,) = (event for event in found.events if isinstance(event, Merged))
+    return event

@@ -1,0 +1,356 @@
+"""Nights by a column from PostgreSQL: each rule by itself."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import urlsplit
+
+import psycopg
+import pytest
+from tests.backends.conftest import Pair, Side
+from tests.nights.by_column import by_column, merged
+from tests.one_copy import OneCopy
+
+import penstock
+from penstock import CopySpec
+from penstock.events import Planned
+from penstock.model.nights import Cursor, Watermark
+
+BY_CHANGED = {
+    "table": "public.items",
+    "mode": "upsert",
+    "incremental": "changed",
+    "lookback": "0",
+}
+ALL = "SELECT id, word, changed::text FROM items ORDER BY id"
+
+
+@pytest.fixture
+def pair(source_url: str, target_url: str, source: psycopg.Connection[Any], target: Any) -> Pair:
+    return Pair(Side(source_url, source), Side(target_url, target))
+
+
+@pytest.fixture
+def items(pair: Pair) -> Pair:
+    pair.source.run(
+        "CREATE TABLE items (id int PRIMARY KEY, word text, changed timestamptz)",
+        "INSERT INTO items SELECT i, 'w' || i, timestamptz '2026-01-01 00:00:00.123456+00'"
+        " + i * interval '1 min' FROM generate_series(1, 200) AS i",
+        "CREATE INDEX ON items (changed)",
+    )
+    return pair
+
+
+def night(pair: Pair, **options: Any) -> OneCopy:
+    return by_column(pair.source.url, pair.target.url, **options)
+
+
+def check_same(pair: Pair) -> None:
+    assert pair.target.rows(ALL) == pair.source.rows(ALL)
+
+
+def test_only_what_has_changed_is_read(items: Pair) -> None:
+    first = merged(night(items))
+    assert (first.full, first.rows) == ("this is the first night", 200)
+    items.source.run("UPDATE items SET word = 'new', changed = now() WHERE id = 5")
+    second = merged(night(items))
+    # The row of the last night's greatest value is read again.
+    assert (second.full, second.rows, second.updated) == ("", 2, 1)
+    check_same(items)
+
+
+def left(pair: Pair) -> Watermark:
+    """What the last night has left."""
+    (found,) = penstock.watermarks(target=pair.target.url)
+    return found
+
+
+def left_cursor(pair: Pair) -> Cursor:
+    found = left(pair).cursor
+    assert found is not None
+    return found
+
+
+def refusal(pair: Pair, **options: Any) -> str:
+    found = night(pair, **options)
+    assert found.code == 65, found.said
+    return found.said
+
+
+def test_the_bound_has_every_digit_and_the_zone_utc(items: Pair) -> None:
+    items.source.run(
+        f"ALTER DATABASE {items.source.connection.info.dbname} SET timezone = 'America/New_York'"
+    )
+    merged(night(items))
+    assert left_cursor(items).text == "2026-01-01 03:20:00.123456+00"
+    items.source.run(
+        "UPDATE items SET word = 'above', changed = '2026-01-01 03:20:00.123457+00' WHERE id = 1",
+        "UPDATE items SET word = 'below', changed = '2026-01-01 03:20:00.123455+00' WHERE id = 2",
+    )
+    assert merged(night(items)).updated == 1
+    assert items.target.rows("SELECT word FROM items WHERE id < 3 ORDER BY id") == [
+        ("above",),
+        ("w2",),
+    ]
+    # A lookback that reaches one microsecond further.
+    merged(night(items, lookback="1s"))
+    check_same(items)
+
+
+def commit_late(pair: Pair, **options: Any) -> None:
+    """A row whose transaction began before a night, and was committed after it."""
+    pair.source.run("UPDATE items SET changed = now() WHERE id = 200")
+    merged(night(pair, **options))
+    with psycopg.connect(pair.source.url) as late:
+        late.execute("UPDATE items SET word = 'late', changed = now() WHERE id = 1")
+        late.execute("INSERT INTO items VALUES (1001, 'late', now())")
+        pair.source.run("UPDATE items SET word = 'early', changed = clock_timestamp() WHERE id = 2")
+        merged(night(pair, **options))
+
+
+def test_commit_order_loses_rows_without_a_lookback(items: Pair) -> None:
+    commit_late(items, deletes="hard")
+    found = merged(night(items, deletes="hard"))
+    assert items.target.count("items", "word = 'late'") == 0
+    assert "trigger" in found.unproven
+    # A count would find as many rows here as there: one is gone, one was lost.
+    items.source.run("DELETE FROM items WHERE id = 7")
+    assert merged(night(items, deletes="hard")).deleted == 1
+    assert items.target.count("items", "id = 7") == 0
+    # All rows are read now and then.
+    assert "--full-every" in merged(night(items, deletes="hard", full_every="0s")).full
+    check_same(items)
+
+
+def test_a_lookback_that_is_long_enough(items: Pair) -> None:
+    commit_late(items, lookback="1h")
+    merged(night(items, lookback="1h"))
+    check_same(items)
+
+
+SETS = (
+    "CREATE FUNCTION note_change() RETURNS trigger LANGUAGE plpgsql AS"
+    " 'BEGIN NEW.changed := now(); RETURN NEW; END'",
+    "CREATE TRIGGER note_change BEFORE INSERT OR UPDATE ON items"
+    " FOR EACH ROW EXECUTE FUNCTION note_change()",
+)
+
+
+def test_what_the_server_sets_is_proven(items: Pair) -> None:
+    items.source.run(*SETS)
+    commit_late(items, deletes="hard")
+    items.source.run("DELETE FROM items WHERE id = 7")
+    found = merged(night(items, deletes="hard"))
+    assert (found.unproven, found.full, found.deleted) == ("", "", 1)
+    # Not all rows, for the bound is not long ago.
+    assert found.rows < 200
+    check_same(items)
+
+
+def proof(pair: Pair, source: str = "") -> str:
+    """What a plan says of it."""
+    plan = penstock.plan(
+        CopySpec(
+            source=source or pair.source.url,
+            target=pair.target.url,
+            table="public.items",
+            mode="upsert",
+            incremental="changed",
+            lookback="0",
+        )
+    )
+    (said,) = (each for each in plan.reasons if each.startswith("nights by changed: "))
+    return said.removeprefix("nights by changed: ")
+
+
+def test_when_it_is_proven(items: Pair) -> None:
+    run = items.source.run
+    assert "the last trigger of items BEFORE INSERT" in proof(items)
+    run(*SETS)
+    assert proof(items).startswith("proven")
+    run("ALTER TABLE items DISABLE TRIGGER note_change")
+    assert proof(items).startswith("not proven")
+    run("ALTER TABLE items ENABLE TRIGGER note_change")
+    run(
+        "CREATE TRIGGER z BEFORE UPDATE ON items FOR EACH ROW"
+        " EXECUTE FUNCTION suppress_redundant_updates_trigger()"
+    )
+    assert "the last trigger of items BEFORE UPDATE" in proof(items)
+    run("DROP TRIGGER z ON items", "ALTER TABLE items ALTER changed TYPE timestamptz(0)")
+    assert "microseconds" in proof(items)
+
+
+def test_it_takes_the_right_to_see_all_transactions(items: Pair) -> None:
+    run, role = items.source.run, f"reader_{items.source.connection.info.dbname}"
+    run(*SETS, f"CREATE ROLE {role} LOGIN", f"GRANT SELECT ON items TO {role}")
+    parts = urlsplit(items.source.url)
+    url = parts._replace(netloc=f"{role}@{parts.netloc.rpartition('@')[2]}").geturl()
+    try:
+        assert "pg_read_all_stats" in proof(items, url)
+        run(f"GRANT pg_read_all_stats TO {role}")
+        assert proof(items, url).startswith("proven")
+    finally:
+        run(f"DROP OWNED BY {role}", f"DROP ROLE {role}")
+
+
+def test_rows_without_a_value(items: Pair) -> None:
+    items.source.run("INSERT INTO items VALUES (300, 'none', NULL), (301, 'none', NULL)")
+    assert "2 rows have no value (NULL)" in refusal(items)
+    merged(night(items, null_cursor="include"))
+    items.source.run("UPDATE items SET word = 'still' WHERE id = 300")
+    assert merged(night(items, null_cursor="include")).rows == 3
+    check_same(items)
+
+
+def test_two_columns(items: Pair) -> None:
+    items.source.run(
+        "ALTER TABLE items ADD made timestamptz",
+        "UPDATE items SET made = changed, changed = NULL WHERE id > 150",
+    )
+    merged(night(items, incremental="changed,made"))
+    items.source.run(
+        "INSERT INTO items VALUES (400, 'made', NULL, '2026-02-01')",
+        "UPDATE items SET word = 'changed', changed = '2026-02-02' WHERE id = 160",
+        "UPDATE items SET word = 'old', changed = '2020-01-01', made = '2026-03-01' WHERE id = 161",
+    )
+    found = merged(night(items, incremental="changed,made"))
+    assert (found.full, found.updated, found.inserted) == ("", 1, 1)
+    assert left_cursor(items).text.startswith("2026-02-02")
+    assert (
+        "read by changed, made, not by changed" in merged(night(items, null_cursor="include")).full
+    )
+    check_same(items)
+
+
+def test_a_value_far_ahead(items: Pair) -> None:
+    merged(night(items))
+    items.source.run("UPDATE items SET changed = now() + interval '3 days' WHERE id = 17")
+    assert "in the row id = 17: correct it" in refusal(items)
+    merged(night(items, max_ahead="0s"))
+    # It is no bound, which would hide all that comes before it.
+    items.source.run("UPDATE items SET word = 'now', changed = now() WHERE id = 3")
+    assert merged(night(items, max_ahead="0s")).full == ""
+    check_same(items)
+    items.source.run("UPDATE items SET changed = 'infinity' WHERE id = 18")
+    assert "found infinity" in refusal(items, max_ahead="0s")
+
+
+def test_a_run_that_was_planned_before_another_merges_nothing(items: Pair) -> None:
+    merged(night(items))
+    items.source.run("UPDATE items SET word = 'old', changed = now() WHERE id = 1")
+    ends: dict[str, Any] = {"source": items.source.url, "target": items.target.url}
+    given: dict[str, Any] = {**ends, **BY_CHANGED}
+    penstock.create(CopySpec(**given, run_id="late"))
+    items.source.run("UPDATE items SET word = 'new', changed = clock_timestamp() WHERE id = 1")
+    merged(night(items))
+    with pytest.raises(penstock.PenstockError, match="moved it to epoch 2") as caught:
+        list(penstock.resume("late", **ends))
+    assert caught.value.exit_code == 75
+    check_same(items)
+
+
+def test_a_run_keeps_its_bounds(items: Pair) -> None:
+    merged(night(items))
+    items.source.run("UPDATE items SET word = 'one', changed = '2026-02-01' WHERE id = 1")
+    ends: dict[str, Any] = {"source": items.source.url, "target": items.target.url}
+    given: dict[str, Any] = {**ends, **BY_CHANGED}
+    penstock.create(CopySpec(**given, run_id="planned"))
+    items.source.run("UPDATE items SET word = 'two', changed = '2026-02-02' WHERE id = 2")
+    list(penstock.resume("planned", **ends))
+    check_same(items)
+    # What it has read above its bound is read again.
+    assert left_cursor(items).text.startswith("2026-02-01")
+    assert merged(night(items)).rows == 2
+
+
+def test_numbers(items: Pair) -> None:
+    items.source.run(
+        "ALTER TABLE items ADD version numeric",
+        "UPDATE items SET version = id + 9007199254740993.25",
+    )
+    merged(night(items, incremental="version"))
+    assert left_cursor(items).text == "9007199254741193.25"
+    items.source.run("UPDATE items SET word = 'x', version = 9007199254741193.26 WHERE id = 1")
+    assert merged(night(items, incremental="version")).rows == 2
+    assert merged(night(items, incremental="version", lookback="10.01")).rows == 12
+    assert "expected a number" in refusal(items, incremental="version", lookback="1h")
+    assert "expected a duration" in refusal(items, lookback="5")
+    check_same(items)
+
+
+def test_what_is_refused(items: Pair) -> None:
+    assert "no such column in public.items: 'chnaged'" in refusal(items, incremental="chnaged")
+    assert "expected word to be of type date, " in refusal(items, incremental="word")
+    for options, words in (
+        ({"lookback": None}, "expected --lookback: a row whose transaction"),
+        ({"lookback": "soon"}, "expected a duration"),
+        ({"mode": "append"}, "expected --mode upsert"),
+        ({"incremental": "xmin"}, "--lookback goes with --incremental COLUMN"),
+        ({"incremental": "changed,changed"}, "each once"),
+    ):
+        found = night(items, **options)
+        assert (found.code, words in found.said) == (64, True), found.said
+
+
+def test_another_way_of_reading_reads_all_rows(items: Pair) -> None:
+    merged(night(items, incremental="xmin", lookback=None))
+    assert "not read by changed, but by row versions" in merged(night(items)).full
+    again = merged(night(items, incremental="xmin", lookback=None))
+    assert again.full == "the last night was read by changed, not by row versions"
+
+
+@pytest.mark.parametrize("mode", ["truncate", "recreate"])
+def test_a_load_of_all_rows_sets_the_watermark(items: Pair, mode: str) -> None:
+    merged(night(items))
+    items.source.run("UPDATE items SET word = 'new' WHERE id < 10")
+    # With the option, and without it, where there is one.
+    for given in ({}, {"incremental": None, "lookback": None}):
+        night(items, mode=mode, **given).done()
+        items.source.run("UPDATE items SET word = word || '+', changed = now() WHERE id = 5")
+        found = merged(night(items))
+        assert (found.full, found.updated) == ("", 1)
+        check_same(items)
+
+
+def test_a_partition_that_is_attached_is_read_whole(pair: Pair) -> None:
+    columns = "(id int PRIMARY KEY, word text, changed timestamptz)"
+    pair.source.run(
+        f"CREATE TABLE items {columns} PARTITION BY RANGE (id)",
+        "CREATE TABLE items_1 PARTITION OF items FOR VALUES FROM (0) TO (100)",
+        f"CREATE TABLE items_2 {columns}",
+        "INSERT INTO items VALUES (1, 'a', '2026-01-02')",
+        "INSERT INTO items_2 VALUES (101, 'old', '2020-01-01')",
+    )
+    pair.target.run(f"CREATE TABLE items {columns}")
+    merged(night(pair))
+    pair.source.run("ALTER TABLE items ATTACH PARTITION items_2 FOR VALUES FROM (100) TO (200)")
+    assert merged(night(pair)).full == ""
+    check_same(pair)
+
+
+def test_a_view(items: Pair) -> None:
+    items.source.run("CREATE VIEW even AS SELECT * FROM items WHERE id % 2 = 0")
+    items.target.run("CREATE TABLE items (id int PRIMARY KEY, word text, changed timestamptz)")
+    given = {"table": "public.even", "target_table": "public.items", "conflict_columns": ("id",)}
+    assert merged(night(items, **given)).rows == 100
+    items.source.run("UPDATE items SET word = 'new', changed = now() WHERE id = 4")
+    found = merged(night(items, **given))
+    assert (found.full, found.updated) == ("", 1)
+    items.source.run("CREATE OR REPLACE VIEW even AS SELECT * FROM items WHERE id % 4 = 0")
+    assert merged(night(items, **given)).full == "the source is not what it was: another view"
+
+
+def test_an_index_finds_the_rows_of_a_large_table(items: Pair) -> None:
+    items.source.run(
+        "ALTER TABLE items ADD big text",
+        "INSERT INTO items SELECT i, 'w', timestamptz '2025-01-01' + i * interval '1 min',"
+        " repeat('x', 1000) FROM generate_series(1001, 21000) AS i",
+        "ANALYZE items",
+    )
+    first = night(items)
+    merged(first)
+    found = night(items)
+    assert merged(found).rows == 1
+    (planned,) = (event for event in found.events if isinstance(event, Planned))
+    assert planned.strategy == "whole"
+    assert any("an index finds the rows that are read" in each for each in planned.reasons)

@@ -1,0 +1,170 @@
+"""Columns that follow those of PostgreSQL in the tables of other systems."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from tests.backends.conftest import Side
+from tests.conftest import fresh_mysql
+from tests.one_copy import OneCopy
+
+import penstock
+from penstock import CopySpec, Drifted
+from penstock.events import Merged
+from penstock_testkit import AnyMysqlServer
+from penstock_testkit.mysql import connect_mysql
+
+from .targets import DuckTarget, MariaTarget, Target
+
+ALL = "add,widen,rename"
+NIGHT = {"mode": "upsert", "incremental": "xmin", "deletes": "hard", "degree": 1}
+
+
+@pytest.fixture(params=["duckdb", "mysql"])
+def target(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Target]:
+    if request.param == "duckdb":
+        yield DuckTarget(f"duckdb:///{tmp_path}/target.duckdb", "hard")
+        return
+    server: AnyMysqlServer = request.getfixturevalue("mysql_server")
+    with fresh_mysql(server) as url:
+        yield MariaTarget(url, "hard")
+
+
+@pytest.fixture
+def pair(source_url: str, source: psycopg.Connection[Any], target: Target) -> Side:
+    side = Side(source_url, source)
+    side.run(
+        "CREATE TABLE things (id bigint PRIMARY KEY, n int, word varchar(5), price numeric(6,2))",
+        "INSERT INTO things SELECT i, i, 'w' || i, i FROM generate_series(1, 200) AS i",
+    )
+    return side
+
+
+def given(pair: Side, target: Target, **options: Any) -> dict[str, Any]:
+    ends = {"source": pair.url, "target": target.url, "table": "public.things"}
+    return {**ends, "target_table": target.table.replace("items", "things"), **NIGHT, **options}
+
+
+def night(pair: Side, target: Target, **options: Any) -> OneCopy:
+    return OneCopy(**given(pair, target, **options))
+
+
+def full(found: OneCopy) -> str:
+    found.done()
+    (merged,) = (event for event in found.events if isinstance(event, Merged))
+    return merged.full
+
+
+def rows(target: Target, columns: str) -> list[tuple[Any, ...]]:
+    with target.open() as connection:
+        cursor = connection.cursor()
+        cursor.execute(f"SELECT {columns} FROM things ORDER BY id")
+        return [tuple(row) for row in cursor.fetchall()]
+
+
+def check_same(pair: Side, target: Target, columns: str) -> None:
+    assert rows(target, columns) == pair.rows(f"SELECT {columns} FROM things ORDER BY id")
+
+
+def test_columns_follow_the_source(pair: Side, target: Target) -> None:
+    night(pair, target).done()
+    pair.run(
+        "ALTER TABLE things ADD note varchar(10) NOT NULL DEFAULT 'none'",
+        "ALTER TABLE things RENAME word TO term",
+        "ALTER TABLE things ALTER n TYPE bigint, ALTER term TYPE varchar(50),"
+        " ALTER price TYPE numeric(9,2)",
+        "INSERT INTO things VALUES (300, 3000000000, repeat('x', 40), 1234567.89, 'new')",
+        "DELETE FROM things WHERE id = 5",
+    )
+    with pytest.raises(Drifted) as caught:
+        list(penstock.copy(CopySpec(**given(pair, target, on_drift="add"))))
+    for said in ("rename column word to term", "add column note", "widen column n from int"):
+        assert said in caught.value.message.replace("INT", "int")
+    check_columns(target, ["id", "n", "word", "price"])
+    assert full(night(pair, target, on_drift=ALL)).startswith("columns of the source have changed")
+    check_same(pair, target, "id, n, term, price, note")
+    assert full(night(pair, target)) == ""
+
+
+def check_columns(target: Target, names: list[str]) -> None:
+    with target.open() as connection:
+        cursor = connection.cursor()
+        cursor.execute("SELECT * FROM things LIMIT 0")
+        assert [column[0] for column in cursor.description] == names
+
+
+def test_a_column_that_is_gone_stays(pair: Side, target: Target) -> None:
+    night(pair, target).done()
+    pair.run("ALTER TABLE things DROP word", "INSERT INTO things VALUES (999, 1, 1)")
+    night(pair, target, on_drift="add").done()
+    assert rows(target, "id, word")[-1] == (999, None)
+
+
+def test_columns_of_a_load_in_place_follow_the_source(pair: Side, target: Target) -> None:
+    load = {"mode": "truncate", "incremental": None, "deletes": "ignore", "on_drift": ALL}
+    night(pair, target).done()
+    pair.run(
+        "ALTER TABLE things ADD note varchar(10)",
+        "ALTER TABLE things ALTER n TYPE bigint",
+        "INSERT INTO things VALUES (300, 3000000000, 'x', 1, 'new')",
+    )
+    night(pair, target, **load).done()
+    check_same(pair, target, "id, n, word, price, note")
+    night(pair, target, **load).done()
+
+
+def test_a_column_of_a_key_is_widened_where_that_can_be(pair: Side, target: Target) -> None:
+    pair.run("ALTER TABLE things ALTER id TYPE int")
+    night(pair, target).done()
+    pair.run(
+        "ALTER TABLE things ALTER id TYPE bigint",
+        "INSERT INTO things VALUES (3000000000, 1, 'x', 1)",
+        "DELETE FROM things WHERE id = 5",
+    )
+    found = night(pair, target, on_drift="widen")
+    if isinstance(target, DuckTarget):
+        assert isinstance(found.error, Drifted)
+        assert "DuckDB gives no column of a key or a check another type" in found.said
+        # What makes the table anew goes on from there.
+        night(pair, target, mode="recreate", deletes="ignore").done()
+        night(pair, target).done()
+    else:
+        found.done()
+    check_same(pair, target, "id, n, word, price")
+
+
+def test_columns_of_another_system_are_translated(
+    mysql_url: str, source_url: str, source: psycopg.Connection[Any]
+) -> None:
+    """From MySQL, where no column has an identity: a plain load."""
+    table = mysql_url.rpartition("/")[2].partition("?")[0] + ".things"
+    with closing(connect_mysql(mysql_url)) as connection, connection.cursor() as cursor:
+        cursor.execute(f"CREATE TABLE {table} (id bigint PRIMARY KEY, n int, word varchar(50))")
+        cursor.execute(f"INSERT INTO {table} VALUES (1, 1, 'w')")
+        cursor.execute(f"ALTER TABLE {table} ADD (seen datetime(6), big bigint unsigned)")
+        connection.commit()
+    pair = Side(source_url, source)
+    pair.run("CREATE TABLE things (id bigint PRIMARY KEY, n int, word varchar(5))")
+    ends = {"source": mysql_url, "target": pair.url, "target_table": "public.things"}
+    options = {**ends, "table": table, "mode": "upsert"}
+    refused = OneCopy(**options)
+    assert refused.code == 76
+    assert 'ADD COLUMN IF NOT EXISTS "big" numeric(20,0)' in refused.said
+    OneCopy(**options, on_drift="add,widen").done()
+    assert pair.rows("SELECT id, n, word, big FROM things") == [(1, 1, "w", None)]
+    types = pair.rows(
+        "SELECT format_type(atttypid, atttypmod) FROM pg_attribute"
+        " WHERE attrelid = 'things'::regclass AND attnum > 0 ORDER BY attnum"
+    )
+    assert types == [
+        ("bigint",),
+        ("integer",),
+        ("character varying(50)",),
+        ("timestamp without time zone",),
+        ("numeric(20,0)",),
+    ]

@@ -1,0 +1,327 @@
+"""A file of many tables: which options a table gets, and what is refused, with its line."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.cli.main import make_parser
+from penstock.cli.options import batch_words, read_batch, read_spec
+from penstock.errors import UsageError
+from penstock.model.tables import Query, TableRef
+from penstock.run.tables_file import batch_of_file
+from penstock.spec.batch_spec import BatchSpec
+from penstock.spec.copy_spec import CopySpec
+
+ENDS = 'source = "env:SHOP"\ntarget = "env:WAREHOUSE"\n'
+NIGHTLY = """
+[defaults]
+mode = "upsert"
+incremental = "xmin"
+deletes = "hard"
+
+[tables."public.*"]
+[tables."public.log_*"]
+mode = "append"
+[tables."public.orders"]
+max-deletes = "5%"
+[tables."public.secrets"]
+skip = true
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "penstock.toml"
+
+
+def read(file: Path, text: str, /, *, ends: str = ENDS, **overrides: Any) -> BatchSpec:
+    file.write_text(ends + text, encoding="utf-8")
+    return batch_of_file(str(file), overrides, {"HOST": "db"})
+
+
+def specs(batch: BatchSpec, *tables: str) -> dict[str, CopySpec]:
+    """By the target's table."""
+    found = batch.specs([TableRef.parse(name, "") for name in tables], lambda spec: spec)
+    return {str(spec.target_ref): spec for spec in found}
+
+
+def refused(file: Path, text: str, /, *, ends: str = ENDS, **overrides: Any) -> str:
+    def tried() -> None:
+        batch = read(file, text, ends=ends, **overrides)
+        specs(batch, "public.orders", "public.log_a", "public.log_b_old")
+
+    with pytest.raises(UsageError) as error:
+        tried()
+    return error.value.message.replace(str(file), "FILE")
+
+
+def test_the_most_exact_section_decides_option_by_option(file: Path) -> None:
+    found = specs(read(file, NIGHTLY), "public.customers", "public.orders", "public.log_a")
+    assert (found["public.customers"].mode, found["public.customers"].deletes) == ("upsert", "hard")
+    orders = found["public.orders"]
+    assert (orders.mode, orders.incremental, orders.deletes) == ("upsert", "xmin", "hard")
+    assert orders.max_deletes == "5%"
+
+
+def test_another_mode_leaves_the_options_behind_that_go_with_one(file: Path) -> None:
+    (log,) = specs(read(file, NIGHTLY), "public.log_a").values()
+    assert (log.mode, log.incremental, log.deletes) == ("append", None, "ignore")
+    # The same mode does not.
+    same = NIGHTLY + '[tables."public.items"]\nmode = "upsert"\n'
+    assert specs(read(file, same), "public.items")["public.items"].incremental == "xmin"
+    # Nor does one that the command line says, for what sections say.
+    batch = read(file, NIGHTLY, mode="truncate")
+    assert specs(batch, "public.customers")["public.customers"].incremental is None
+
+
+def test_every_option_that_goes_with_some_modes_is_left_behind() -> None:
+    """Those that `check_options` refuses with another mode."""
+    left = {item.name for item in fields(CopySpec) if item.metadata.get("of_mode")}
+    values: dict[str, Any] = {
+        "conflict_columns": ("a",), "incremental": "xmin", "atomic": "table", "deletes": "hard",
+        "atomic_limit": "5", "full_every": 5.0, "watermark": "w", "indexes": "defer",
+        "unlogged": True, "partitioning": True,
+    }  # fmt: skip
+    for name, value in values.items():
+        with pytest.raises(UsageError):
+            CopySpec(source="env:A", target="env:B", table="a.b", mode="append", **{name: value})
+    assert values.keys() <= left
+
+
+def test_a_section_that_leaves_out(file: Path) -> None:
+    found = specs(read(file, NIGHTLY), "public.orders", "public.secrets")
+    assert list(found) == ["public.orders"]
+    # An option like every other: a more exact section takes it back.
+    text = (
+        '[tables."public.*"]\nmode = "truncate"\nskip = true\n[tables."public.a"]\nskip = false\n'
+    )
+    assert list(specs(read(file, text), "public.a", "public.b")) == ["public.a"]
+
+
+def test_names_come_before_patterns_and_longer_patterns_before_shorter_ones(file: Path) -> None:
+    text = """
+        [tables."public.log_a"]
+        attempts = 4
+        [tables."*"]
+        attempts = 1
+        [tables."public.log_*"]
+        attempts = 3
+        [tables."public.*"]
+        attempts = 2
+    """
+    found = specs(read(file, text), "public.log_a", "public.log_b", "public.c", "sales.d")
+    assert [spec.attempts for spec in found.values()] == [4, 3, 2, 1]
+
+
+def test_a_query_is_named_by_its_target(file: Path) -> None:
+    text = NIGHTLY + '[tables."dw.large"]\nquery = "SELECT 1"\nmode = "truncate"\n'
+    batch = read(file, text)
+    (spec,) = specs(batch).values()
+    assert (spec.relation, str(spec.target_ref)) == (Query("SELECT 1"), "dw.large")
+    assert spec.mode == "truncate"
+    # A pattern that matches its name does not concern it.
+    assert [str(s.target_ref) for s in batch.named_tables()] == ["dw.large", "public.orders"]
+
+
+def test_what_the_whole_batch_shares_stands_above_the_sections(file: Path) -> None:
+    batch = read(
+        file, 'degree = 3\nmax-rate = "5MB"\ntarget-schema = "dw"\nexclude = ["x_*"]' + NIGHTLY
+    )
+    assert (batch.degree, batch.max_rate, batch.exclude) == (3, 5_000_000, ("x_*",))
+    assert list(specs(batch, "public.orders")) == ["dw.orders"]
+    # So may the options of tables, as in a file for one table.
+    batch = read(file, 'mode = "truncate"\n[tables."public.a"]\n')
+    assert specs(batch, "public.a")["public.a"].mode == "truncate"
+
+
+def test_the_environment_fills_in_variables(file: Path) -> None:
+    text = '[tables."public.orders"]\nwhere = "host = \'${HOST}\'"\n'
+    assert read(file, text).named_tables()[0].where == "host = 'db'"
+    ends = 'source = "${URL}"\ntarget = "env:B"\n'
+    file.write_text(ends + text.replace("HOST", "MISSING"), encoding="utf-8")
+    with pytest.raises(UsageError, match="environment variable 'URL' is not set"):
+        batch_of_file(str(file), {}, {})
+    # Where definitions are made, none is needed.
+    with pytest.raises(UsageError, match=r"source: expected env:NAME, .* found a part of it"):
+        batch_of_file(str(file), {}, None)
+    batch = batch_of_file(str(file), {"source": "env:A"}, None)
+    assert batch.named_tables()[0].where == "host = '${MISSING}'"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[tables", ["FILE: not valid TOML", "Expected"]),
+        ('[tables."public.orders"]\n[tables."public.orders"]\n', ["FILE: not valid TOML"]),
+        ("", ["FILE: expected tables", '[tables."PATTERN"]']),
+        ("[tables]\norders = 5\n", ["FILE: tables: expected sections", "orders = 5"]),
+        ('[tables." "]\n', ["expected a table or a pattern, found an empty name"]),
+        (
+            '[tables."public.orders"]\n\nmod = "upsert"\n',
+            ['FILE:5: [tables."public.orders"]', "unknown option 'mod'"],
+        ),
+        (
+            '[tables."public.orders"]\nmode = "merge"\n',
+            ['FILE:4: [tables."public.orders"]', "--mode: expected one of", "found 'merge'"],
+        ),
+        (
+            '[tables."public.orders"]\nattempts = "many"\n',
+            ['FILE:4: [tables."public.orders"]', "--attempts: expected a whole number"],
+        ),
+        (
+            '[tables."public.orders"]\nunlogged = "yes"\n',
+            ['FILE:4: [tables."public.orders"]', "--unlogged: expected true or false"],
+        ),
+        (
+            '[tables."public.orders"]\nskip = "yes"\n',
+            ["FILE:4:", "skip: expected true or false, found 'yes'"],
+        ),
+        (
+            '[tables."public.orders"]\ndegree = 4\n',
+            ["FILE:4:", "degree applies to the whole batch", "above the sections"],
+        ),
+        ('[tables."public.orders"]\ntable = "a.b"\n', ["FILE:4:", "the section's own name"]),
+        ('[tables."a.b.c"]\n', ["FILE:3:", "expected NAME or SCHEMA.NAME", "'a.b.c'"]),
+        ('[tables."public.*"]\nquery = "SELECT 1"\n', ["FILE:4:", "query belongs to one table"]),
+        (
+            '[tables."public.*"]\ntarget-table = "dw.a"\n',
+            ["target_table belongs to one table"],
+        ),
+        (
+            '[tables."public.orders"]\nmax-deletes = "5%"\nmax_deletes = "6%"\n',
+            ["FILE:5:", "appears twice, with '-' and with '_'"],
+        ),
+        (
+            '[tables."public.orders"]\ndeletes = "hard"\n',
+            ['FILE:3: [tables."public.orders"]', "--deletes hard: expected --incremental"],
+        ),
+        (
+            '[tables."public.*"]\ndeletes = "hard"\n',
+            ['FILE:3: [tables."public.*"]: public.orders: --deletes hard'],
+        ),
+        (
+            '[tables."public.log_*"]\nmode = "truncate"\n'
+            '[tables."public.*_old"]\nmode = "append"\n',
+            [
+                "FILE:5: [tables.\"public.*_old\"]: mode: 'append' contradicts 'truncate' of "
+                'FILE:3: [tables."public.log_*"], which matches public.log_b_old just as exactly',
+                'say in [tables."public.log_b_old"]',
+            ],
+        ),
+        (
+            '[tables."public.orders"]\n[tables."public.items"]\ntarget-table = "public.orders"\n',
+            ["two tables would go into public.orders"],
+        ),
+        ('[defaults]\ncolour = "red"\n[tables."a.b"]\n', ["FILE:4: [defaults]", "'colour'"]),
+        ('[defaults]\ndegree = 4\n[tables."a.b"]\n', ["FILE:4: [defaults]", "whole batch"]),
+        ('[defaults]\nquery = "x"\n[tables."a.b"]\n', ["FILE:4:", "the section of a table"]),
+        ('defaults = 5\n[tables."a.b"]\n', ["FILE: defaults: expected a section", "found 5"]),
+        (
+            'mode = "truncate"\n[defaults]\nmode = "append"\n[tables."a.b"]\n',
+            ["FILE:5: [defaults]: mode is said above [defaults], too"],
+        ),
+        ('[tables."a.b"]\n[[table]]\ntable = "a.c"\n', ["found both"]),
+        ('colour = "red"\n[tables."a.b"]\n', ["FILE: unknown option 'colour'"]),
+    ],
+)
+def test_refusals_say_where_and_what(file: Path, text: str, words: list[str]) -> None:
+    message = refused(file, text)
+    for word in words:
+        assert word in message
+
+
+def test_a_contradiction_that_a_more_exact_section_settles_is_none(file: Path) -> None:
+    text = """
+        [tables."public.log_*"]
+        mode = "truncate"
+        [tables."public.*_old"]
+        mode = "append"
+        [tables."public.log_b_old"]
+        mode = "swap"
+    """
+    assert specs(read(file, text), "public.log_b_old")["public.log_b_old"].mode == "swap"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://loader:s3cret@dw/warehouse",
+        "postgresql://dw/warehouse?password=s3cret",
+        "mysql://loader:s3cret@dw/warehouse",
+    ],
+)
+def test_a_secret_in_the_file_is_refused(file: Path, url: str) -> None:
+    ends = f'source = "env:SHOP"\ntarget = "{url}"\n'
+    message = refused(file, '[tables."a.b"]\n', ends=ends)
+    assert "FILE: target: expected a URL without a secret" in message
+    assert "env:NAME" in message
+    assert "s3cret" not in message
+    # Not one that the environment has, nor one that is not used.
+    ends = ends.replace("s3cret", "${HOST}")
+    assert read(file, '[tables."a.b"]\n', ends=ends).target == url.replace("s3cret", "db")
+    read(file, '[tables."a.b"]\n', ends=ends.replace("${HOST}", "s3cret"), target="env:B")
+
+
+def test_a_missing_file(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"nowhere\.toml: expected a TOML file.*No such file"):
+        batch_of_file(str(tmp_path / "nowhere.toml"))
+
+
+def command(*words: str) -> Any:
+    return make_parser(words[0]).parse_args(words)
+
+
+def test_the_command_line_overrides_what_holds_for_all(file: Path) -> None:
+    file.write_text(
+        ENDS
+        + NIGHTLY.replace("[defaults]", "[defaults]\nattempts = 7")
+        + '[tables."public.items"]\n',
+        encoding="utf-8",
+    )
+    arguments = command("copy-all", str(file), "--attempts", "2", "--tables", "public.o*")
+    batch = read_batch(arguments, {})
+    assert batch.tables == ("public.o*",)
+    found = specs(batch, "public.orders", "public.items")
+    assert (found["public.items"].attempts, found["public.orders"].attempts) == (2, 2)
+    words = batch_words(arguments)
+    assert words == [str(file), "--attempts", "2", "--tables", "public.o*"]
+
+
+def test_the_file_of_the_folder_is_found_where_nothing_else_is_named(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(file.parent)
+    with pytest.raises(UsageError, match=re.escape("expected --source, --target; found none")):
+        read_batch(command("copy-all", "--tables", "public.*"), {})
+    file.write_text(ENDS + NIGHTLY, encoding="utf-8")
+    arguments = command("copy-all", "--tables", "public.*")
+    assert read_batch(arguments, {}).sections
+    assert batch_words(arguments)[0] == "penstock.toml"
+    named = ("--source", "env:A", "--target", "env:B", "--tables", "public.*")
+    assert not read_batch(command("copy-all", *named), {}).sections
+
+
+def test_a_command_for_one_table_says_which_is_for_many(file: Path) -> None:
+    file.write_text(ENDS + NIGHTLY, encoding="utf-8")
+    with pytest.raises(UsageError, match="describes many tables: use penstock copy-all"):
+        read_spec(command("copy", str(file)), {})
+
+
+def test_rules_for_columns_are_overridden_column_by_column(file: Path) -> None:
+    text = """
+        [defaults]
+        mask = {"*email" = "hash", phone = "null"}
+        [tables."public.*"]
+        [tables."public.customers".mask]
+        phone = "last4"
+        name = "null"
+    """
+    found = specs(read(file, text), "public.customers", "public.others")
+    assert found["public.others"].mask == ("*email=hash", "phone=null")
+    # What is masked for all stays so where a section adds a mask.
+    assert found["public.customers"].mask == ("*email=hash", "phone=last4", "name=null")
