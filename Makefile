@@ -88,11 +88,20 @@ bench: $(NATIVE) ## measure
 wheels: $(READY) ## build all wheels and sdists into dist/, and check them; penstock-native needs cargo
 	@sh scripts/bootstrap.sh .venv --wheels dist
 
+# In an environment of its own, so that nothing else depends on what builds the site.
+.venv-docs/.ready: scripts/bootstrap.sh scripts/bootstrap.py pyproject.toml uv.lock
+	@sh scripts/bootstrap.sh .venv-docs --docs
+	@touch $@
+
+.PHONY: docs
+docs: .venv-docs/.ready ## build the site into build/site, and check every link
+	@.venv-docs/bin/python scripts/site.py
+
 .PHONY: lock
 lock: ## write uv.lock anew after a change of dependencies
 	@sh scripts/bootstrap.sh .venv --lock
 
 .PHONY: clean
 clean: ## remove .venv and every cache
-	rm -rf .venv .venv-airflow2 dist $(CRATE)/target .coverage .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf .venv .venv-airflow2 .venv-docs build dist $(CRATE)/target .coverage .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -29,7 +29,7 @@ SEED = 29
 ROWS, NIGHTS, WRITERS = 20_000, 9, 4
 LONGEST = 1.5
 """Seconds that a transaction takes at most."""
-SLING, DLT = "sling-linux-amd64==1.4.11", "dlt[postgres,sql_database]==1.31.0"
+SLING, DLT = "sling-linux-amd64==1.4.11", "dlt[postgres,sql_database,parquet]==1.31.0"
 NEEDS = (SLING, DLT, "psycopg2-binary")
 Load = Callable[[], float]
 """Returns the CPU seconds that it took."""
@@ -125,7 +125,7 @@ def _movers(bench: Bench, folder: Path) -> dict[str, Load]:
         *("--mode", "upsert", "--incremental", "xmin", "--deletes", "hard"),
     ]
     movers: dict[str, Load] = {"penstock": lambda: cost.run([copy])}
-    python = _environment(folder)
+    python = peers_python(folder)
     if python is None:
         tell("losses: left out: sling and dlt, which could not be installed")
         return movers
@@ -146,12 +146,14 @@ def _movers(bench: Bench, folder: Path) -> dict[str, Load]:
     }
 
 
-def _environment(folder: Path) -> Path | None:
+def peers_python(folder: Path) -> Path | None:
     """A Python with the other movers, in an environment of their own; None without them."""
     uv = shutil.which("uv", path=str(Path(sys.executable).parent)) or shutil.which("uv")
     if uv is None:
         return None
     python = folder / "movers" / "bin" / "python"
+    if python.exists():
+        return python
     commands: Sequence[Sequence[str]] = (
         [uv, "venv", "-q", "--python", sys.executable, str(folder / "movers")],
         [uv, "pip", "install", "-q", "--python", str(python), *NEEDS],

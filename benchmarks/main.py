@@ -25,6 +25,7 @@ from benchmarks import (
     nights,
     overhead,
     partitioned,
+    peers,
     snowflake,
     speed,
     start,
@@ -44,6 +45,7 @@ PARTS = (
     "modes",
     "nights",
     "losses",
+    "peers",
     "partitioned",
     "files",
     "mysql",
@@ -66,6 +68,7 @@ Part = (
     | modes.Walls
     | nights.Nights
     | losses.Losses
+    | peers.Peers
     | partitioned.Partitioned
     | files.Files
     | mysql.Mysql
@@ -99,6 +102,8 @@ def main() -> int:
             found["nights"] = nights.measure_nights(bench, options.scale, options.repeat)
         if "losses" in options.only:
             found["losses"] = losses.measure_losses(bench)
+        if "peers" in options.only:
+            found["peers"] = peers.run(bench, options.scale, options.repeat)
         if "partitioned" in options.only:
             found["partitioned"] = partitioned.measure_all(bench, options.scale, options.repeat)
         if "files" in options.only:

@@ -152,11 +152,12 @@ def _movers(bench: Bench, source: str, target: str) -> dict[str, Callable[[], fl
         PIPE: lambda: run([dump, psql]),
     }
     if clone := shutil.which("pgcopydb"):
-        movers[PGCOPYDB] = lambda: _cloned(bench, [clone, "clone", *ends])
+        movers[PGCOPYDB] = lambda: cloned(bench, [clone, "clone", *ends])
     return movers
 
 
-def _cloned(bench: Bench, command: Sequence[str]) -> float:
+def cloned(bench: Bench, command: Sequence[str]) -> float:
+    """Run pgcopydb's clone with two processes each for tables and indexes; its CPU seconds."""
     # It runs pg_dump and pg_restore, which must be as new as the servers.
     path = os.environ["PATH"]
     os.environ["PATH"] = f"{bench.source.psql.parent}{os.pathsep}{path}"

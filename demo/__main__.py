@@ -173,10 +173,12 @@ def summarise(stage: Stage, seconds: float) -> None:
 
 
 def _pages() -> list[tuple[str, str]]:
-    """The documents of this checkout, with their titles."""
+    """The documents of this checkout to read next, with their titles."""
     root = Path(__file__).parent.parent
     found = []
-    for page in [root / "README.md", *sorted((root / "docs").glob("*.md"))]:
+    docs = root / "docs"
+    shown = [docs / "getting-started.md", *sorted((docs / "tasks").glob("*.md"))]
+    for page in [*shown, docs / "moving-a-database.md", docs / "comparison.md", root / "README.md"]:
         if page.is_file():
             title = page.read_text(encoding="utf-8").partition("\n")[0].lstrip("# ")
             found.append((f"  {page.relative_to(root)}", title))

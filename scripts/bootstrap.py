@@ -1,10 +1,10 @@
 """Make the virtual environment of a checkout, with the standard library alone.
 
-Usage: ``bootstrap.py VENV [--lock | --airflow2 | --native | --pure FOLDER | --wheels FOLDER]``.
-With ``--lock``, write ``uv.lock`` and the requirements of Airflow 2, and install nothing. With
-``--airflow2``, install those requirements. With ``--native``, build penstock-native into it, if
-that can be done here. With ``--wheels``, build the wheel and the sdist of every distribution into
-an empty folder, and check them; with ``--pure``, leave out penstock-native, which needs Rust.
+Usage: ``bootstrap.py VENV [OPTION]``. With ``--lock``, write ``uv.lock`` and the requirements of
+Airflow 2, and install nothing. With ``--airflow2``, install those requirements; with ``--docs``,
+what builds the site. With ``--native``, build penstock-native into it, if that can be done here.
+With ``--wheels FOLDER``, build the wheel and the sdist of every distribution into an empty folder,
+and check them; with ``--pure FOLDER``, leave out penstock-native, which needs Rust.
 """
 
 from __future__ import annotations
@@ -122,7 +122,12 @@ def without_registry(env: dict[str, str]) -> dict[str, str]:
     return {name: value for name, value in env.items() if name not in own}
 
 
-def export(uv: Path, venv: Path, env: dict[str, str]) -> Path:
+# Arguments of `uv export`: all that developers need, or what builds the site.
+DEVELOPMENT = ("--all-packages", "--no-emit-package", "penstock-native")
+SITE = ("--only-group", "docs")
+
+
+def export(uv: Path, venv: Path, env: dict[str, str], parts: tuple[str, ...]) -> Path:
     """What the lock names, as requirements; to be installed from whichever registry is configured.
 
     `uv sync` would do for one registry. Given another one it sets the lock aside and resolves
@@ -131,8 +136,9 @@ def export(uv: Path, venv: Path, env: dict[str, str]) -> Path:
     requirements = venv / "requirements.txt"
     try:
         run(
-            *(uv, "export", "--quiet", "--no-config", "--locked", "--offline", "--all-packages"),
-            *("--no-emit-package", "penstock-native", "--output-file", requirements),
+            *(uv, "export", "--quiet", "--no-config", "--locked", "--offline"),
+            *parts,
+            *("--output-file", requirements),
             env=without_registry(env),
         )
     except SystemExit as error:
@@ -238,7 +244,10 @@ def main() -> None:
         check_packages(uv, env, folder)
         return
     print(f"Installing into {sys.argv[1]} ...", flush=True)
-    requirements = AIRFLOW_2 if sys.argv[2:] == ["--airflow2"] else export(uv, venv, env)
+    if sys.argv[2:] == ["--airflow2"]:
+        requirements = AIRFLOW_2
+    else:
+        requirements = export(uv, venv, env, SITE if sys.argv[2:] == ["--docs"] else DEVELOPMENT)
     install(uv, venv, requirements, env)
 
 

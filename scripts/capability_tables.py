@@ -183,7 +183,7 @@ def strategies() -> str:
 
 
 def overview() -> str:
-    """For the README: each system in a few words."""
+    """For the overview of databases: each system in a few words."""
     return table(
         "",
         [
@@ -198,7 +198,7 @@ def overview() -> str:
 
 if __name__ == "__main__":
     tables = {
-        "README.md": overview(),
+        "docs/databases.md": overview(),
         "docs/modes.md": modes(),
         "docs/strategies.md": strategies(),
     }

@@ -1,4 +1,4 @@
-"""Write the tree of modules into docs/architecture.md, from the first lines of their docstrings.
+"""Write the tree of modules into docs/module-tree.md, from the first lines of their docstrings.
 
 Usage: ``.venv/bin/python scripts/module_tree.py [--check]``
 """
@@ -12,7 +12,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "core" / "src" / "penstock"
-PAGE = ROOT / "docs" / "architecture.md"
+PAGE = ROOT / "docs" / "module-tree.md"
 BEGIN = "<!-- modules: scripts/module_tree.py -->\n```\n"
 END = "```\n<!-- end of modules -->\n"
 # Modules of one database are listed by folder: their names are those of other databases' modules.

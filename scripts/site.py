@@ -1,0 +1,312 @@
+"""Build the site from the repository's own pages, and check every link of it.
+
+Usage: ``.venv-docs/bin/python scripts/site.py`` (``make docs``). Pages are laid into build/pages,
+where links between them hold, with a reference from docstrings; Zensical builds build/site, with
+llms.txt beside it. Links to other sites are not followed.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from scripts import links
+
+ROOT = links.ROOT
+PAGES = ROOT / "build" / "pages"
+SITE = ROOT / "build" / "site"
+# Pages outside of docs/, by where the site has them.
+OTHERS = {
+    "README.md": "index.md",
+    "CHANGELOG.md": "changelog.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "benchmarks/README.md": "benchmarks.md",
+    "core/native/README.md": "native.md",
+}
+CORE = ROOT / "core" / "src" / "penstock" / "__init__.py"
+# Sections of the reference, by the part of the core that has the names.
+SECTIONS = {
+    "Functions": ("run",),
+    "What to copy": ("spec",),
+    "Plans and records": ("model", "verification", "figures", "tuning", "workers"),
+    "Events": ("events",),
+    "Errors": ("errors",),
+    "Reports and texts": ("show",),
+    "Connections": ("backends",),
+}
+
+
+class Problem(Exception):
+    """The site cannot be built, or has a broken link."""
+
+
+def homes() -> dict[Path, str]:
+    """By source page, where the site has it."""
+    found = {ROOT / source: place for source, place in OTHERS.items()}
+    docs = ROOT / "docs"
+    for path in sorted(docs.rglob("*")):
+        if path.is_file():
+            place = path.relative_to(docs).as_posix()
+            found[path] = re.sub(r"/README\.md$", ".md", place)
+    return found
+
+
+def repository() -> str:
+    """The address of the repository's files, if pyproject.toml has one."""
+    core = tomllib.loads((ROOT / "core" / "pyproject.toml").read_text(encoding="utf-8"))
+    urls: dict[str, str] = core["project"].get("urls", {})
+    address = next((urls[name] for name in ("Source", "Repository") if name in urls), "")
+    return f"{address.rstrip('/')}/blob/main/" if address else ""
+
+
+def moved(text: str, page: Path, places: dict[Path, str], files: str) -> str:
+    """The text of a page with its links as the site needs them.
+
+    A link to a file that the site does not have leads to the repository; where it has no address,
+    only the words are left.
+    """
+    here = Path(places[page]).parent
+
+    def replaced(match: re.Match[str]) -> str:
+        words, link = match.group(1), match.group(2)
+        path, sharp, name = link.partition("#")
+        if links.OUTSIDE.match(link) or not path:
+            return match.group(0)
+        target = (page.parent / path).resolve()
+        if target in places:
+            place = Path(os.path.relpath(places[target], here)).as_posix()
+            return f"[{words}]({place}{sharp}{name})"
+        if not files:
+            return words
+        return f"[{words}]({files}{target.relative_to(ROOT).as_posix()})"
+
+    # Blocks of code stay as they are.
+    parts = re.split(r"(^ *```.*?^ *```$)", text, flags=re.MULTILINE | re.DOTALL)
+    link = re.compile(r"(?<!\\)\[((?:[^\[\]]|!\[[^\]]*\]\([^)]*\)|\[[^\]]*\])*)\]\(([^)\s]+)\)")
+    parts[::2] = [link.sub(replaced, part) for part in parts[::2]]
+    return "".join(parts)
+
+
+def public_names(module: Path) -> list[str]:
+    """The names in a module's ``__all__``."""
+    for node in ast.parse(module.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "__all__":
+            return [str(name) for name in ast.literal_eval(node.value)]
+    raise Problem(f"{module}: expected __all__, found none")
+
+
+def sections() -> Iterator[tuple[str, list[str]]]:
+    """The core's public names by section, each section in the order of the modules."""
+    origin = {
+        alias.name: str(node.module).split(".")[1]
+        for node in ast.walk(ast.parse(CORE.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ImportFrom) and str(node.module).startswith("penstock.")
+        for alias in node.names
+    }
+    names = public_names(CORE)
+    known = {part for parts in SECTIONS.values() for part in parts}
+    if left := [name for name in names if origin.get(name) not in known]:
+        raise Problem(f"scripts/site.py: SECTIONS has no place for {', '.join(left)}")
+    for title, parts in SECTIONS.items():
+        here = [name for name in names if origin[name] in parts]
+        # Functions, then classes and constants.
+        yield title, sorted(here, key=lambda name: (name[0].isupper(), names.index(name)))
+
+
+def reference() -> dict[str, str]:
+    """Pages of the reference, which mkdocstrings fills from docstrings."""
+    python = ["# Python", "The public names of `penstock`. Import them from there: modules move."]
+    for title, names in sections():
+        python += [f"## {title}", *(f"::: penstock.{name}" for name in names)]
+    pages = {"reference/python.md": "\n\n".join(python)}
+    for page, title, package, more in (
+        ("airflow", "Airflow operators", "penstock_airflow", "airflow_provider"),
+        ("dagster", "Dagster names", "dagster_penstock", "dagster_plugin"),
+    ):
+        names = public_names(ROOT / more / "src" / package / "__init__.py")
+        text = [f"# {title}", f"The public names of `{package}`; [how to use them](../{page}.md)."]
+        if "CopySpec" in names:
+            names.remove("CopySpec")
+            text.append("`CopySpec` is [the core's](python.md#what-to-copy).")
+        text += [f"::: {package}.{name}\n    options:\n      heading_level: 2" for name in names]
+        pages[f"reference/{page}.md"] = "\n\n".join(text)
+    return pages
+
+
+def lay() -> None:
+    """Write the pages of the site into build/pages."""
+    shutil.rmtree(PAGES, ignore_errors=True)
+    places, files = homes(), repository()
+    for source, place in places.items():
+        target = PAGES / place
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if source.suffix == ".md":
+            text = moved(source.read_text(encoding="utf-8"), source, places, files)
+            target.write_text(text, encoding="utf-8")
+        else:
+            shutil.copyfile(source, target)
+    shutil.copyfile(ROOT / "scripts" / "site.css", PAGES / "site.css")
+    for place, text in reference().items():
+        (PAGES / place).parent.mkdir(parents=True, exist_ok=True)
+        (PAGES / place).write_text(text + "\n", encoding="utf-8")
+
+
+def nav() -> list[tuple[str, list[str]]]:
+    """The sections of the navigation, each with its pages."""
+    config = tomllib.loads((ROOT / "zensical.toml").read_text(encoding="utf-8"))["project"]
+
+    def pages(item: Any) -> Iterator[str]:
+        if isinstance(item, str):
+            yield item
+        elif isinstance(item, list):
+            for each in item:
+                yield from pages(each)
+        else:
+            for each in item.values():
+                yield from pages(each)
+
+    found = [
+        (title, list(pages(content))) for item in config["nav"] for title, content in item.items()
+    ]
+    listed = {page for _, names in found for page in names}
+    there = {path.relative_to(PAGES).as_posix() for path in PAGES.rglob("*.md")}
+    # Decisions are listed by their own page.
+    apart = {page for page in there if re.match(r"decisions/\d", page)}
+    if wrong := (listed - there) | (there - listed - apart):
+        raise Problem(f"zensical.toml: the navigation and the pages differ: {sorted(wrong)}")
+    return found
+
+
+def build() -> None:
+    """Have Zensical build the site.
+
+    Raises:
+        Problem: it failed, or has warned of something.
+    """
+    shutil.rmtree(SITE, ignore_errors=True)
+    program = Path(sys.executable).parent / "zensical"
+    done = subprocess.run(
+        [program, "build", "--clean", "--strict"],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    if done.returncode or re.search("warning|error", done.stdout, re.IGNORECASE):
+        raise Problem(f"zensical build ended with {done.returncode}:\n{done.stdout}")
+
+
+def summary(text: str) -> str:
+    """The first sentence of a page, in one line."""
+    body = links.FENCE.sub("", text).partition("\n")[2]
+    for part in body.split("\n\n"):
+        line = " ".join(part.split())
+        if line and line[0] not in "#|!<:-*":
+            plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", line)
+            return re.split(r"(?<=[.:])\s", plain)[0].rstrip(":")
+    return ""
+
+
+def write_llms(parts: list[tuple[str, list[str]]]) -> None:
+    """Write llms.txt, llms-full.txt, and each page as Markdown beside its HTML."""
+    index, full = ["# Penstock", "", f"> {summary((PAGES / 'index.md').read_text())}"], []
+    for section, names in parts:
+        index += ["", f"## {section}", ""]
+        for name in names:
+            text = (PAGES / name).read_text(encoding="utf-8")
+            title = text.splitlines()[0].removeprefix("# ")
+            if name.startswith("reference/"):
+                index.append(f"- [{title}]({name.removesuffix('.md')}/index.html)")
+                continue
+            about = summary(text)
+            index.append(f"- [{title}]({name})" + (f": {about}" if about else ""))
+            full.append(text.rstrip())
+    (SITE / "llms.txt").write_text("\n".join(index) + "\n", encoding="utf-8")
+    (SITE / "llms-full.txt").write_text("\n\n".join(full) + "\n", encoding="utf-8")
+    for path in PAGES.rglob("*.md"):
+        if path.parent.name != "reference":
+            shutil.copyfile(path, SITE / path.relative_to(PAGES))
+
+
+class Page(HTMLParser):
+    """The anchors and the links of a page."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.anchors: set[str] = set()
+        self.links: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        for name, value in attrs:
+            if name in ("id", "name") and value:
+                self.anchors.add(value)
+            elif value and (name == "src" or (name == "href" and tag in ("a", "link"))):
+                self.links.append(value)
+
+
+def check_site() -> int:
+    """Check that every link of the site leads to a file of it, and to an anchor of that.
+
+    Returns:
+        The number of links.
+
+    Raises:
+        Problem: some do not.
+    """
+    pages = {
+        path: Page(path.read_text(encoding="utf-8"))
+        for path in SITE.rglob("*.html")
+        if path.name != "404.html"
+    }
+    wrong, count = [], 0
+    for path, page in pages.items():
+        for link in page.links:
+            parts = urlsplit(link)
+            if parts.scheme or parts.netloc:
+                continue
+            count += 1
+            target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
+            if target.is_dir():
+                target /= "index.html"
+            name = unquote(parts.fragment)
+            known = pages[target].anchors if target in pages else set()
+            if not target.exists() or (name and name not in known and name != "__skip"):
+                wrong.append(f"{path.relative_to(SITE)}: {link}")
+    if wrong:
+        raise Problem("links that lead nowhere:\n" + "\n".join(sorted(set(wrong))))
+    return count
+
+
+def main() -> int:
+    if links.main():
+        return 1
+    try:
+        lay()
+        parts = nav()
+        build()
+        write_llms(parts)
+        count = check_site()
+    except Problem as problem:
+        print(f"docs: {problem}")
+        return 1
+    pages = sum(1 for _ in SITE.rglob("index.html"))
+    print(f"build/site: {pages} pages, {count:,} links that all lead somewhere")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
