@@ -110,13 +110,13 @@ T = TypeVar("T")
 
 
 class PostgresSource:
-    """
+    """The catalog of a PostgreSQL source.
+
     Parameters:
-        connection: that was opened for it.
+        connection: a session opened for it.
     """
 
-    # A session that has become idle reports what it wrote after 10 s at the latest
-    # (PGSTAT_IDLE_INTERVAL in pgstat.c).
+    # An idle session reports its writes within 10 s (PGSTAT_IDLE_INTERVAL in pgstat.c).
     settle_seconds = 11.0
 
     def __init__(self, url: str, connection: Connection | None = None) -> None:
@@ -156,7 +156,7 @@ class PostgresSource:
             return
         facts, connection = self._sets[-1], self._connection
         if facts.is_empty:
-            # Somebody is about to look for some.
+            # The caller is about to look some up.
             listed = (("tables", read_tables), ("others", read_others))
             connection.ask_together(
                 partial(self._once, what, partial(read, connection)) for what, read in listed
@@ -191,7 +191,7 @@ class PostgresSource:
         connection.ask_together([partial(look, *each) for each in kinds])
 
     def _about(self, relation: Relation) -> Described:
-        """What is known of it; nothing, but within `describing`."""
+        """Return the known facts about a relation; empty outside `describing`."""
         return self._sets[-1] if self._sets else Described(self._connection, [relation])
 
     def columns(self, relation: Relation) -> tuple[Column, ...]:
@@ -256,7 +256,7 @@ class PostgresSource:
         return match_tables(rows, include, exclude)
 
     def _once(self, what: str, read: Callable[[], T]) -> T:
-        """Of the whole database."""
+        """Return a fact about the whole database, read once."""
         return self._sets[0].once(what, read) if self._sets else read()
 
     def schemas(self) -> tuple[str, ...]:
@@ -279,7 +279,7 @@ class PostgresSource:
         if self._adopted == snapshot.token and status == TransactionStatus.INTRANS:
             return
         if status != TransactionStatus.IDLE:
-            # A question that the server refused has ended the transaction for all others.
+            # A rejected question has ended the transaction for all others.
             with translated("source"):
                 self._connection.execute("ROLLBACK")
         if self._adopted != snapshot.token:
@@ -318,12 +318,12 @@ class PostgresSource:
                 self._connection.execute("ROLLBACK")
             self._forget()
             raise
-        # To go back to one of before would give the locks back.
+        # Rolling back to an earlier savepoint would release the locks.
         for each in self._sets:
             each.forget_savepoint()
 
     def _forget(self) -> None:
-        """What was read in another transaction may be of another moment."""
+        """Forget facts read in another transaction, which may be of another moment."""
         self._oids = {}
         for each in self._sets:
             each.forget()
@@ -365,7 +365,7 @@ class PostgresSource:
         self._once(f"functions of {where}", partial(check_fixed, self._connection, where))
 
     def has_reached(self, horizon: Horizon) -> bool:
-        # Counted from the next id of the server, whatever the transaction's own snapshot sees.
+        # Counted from the server's next id, whatever the transaction's own snapshot sees.
         with planning("source", "horizon"):
             latest = str(max(horizon.xmax % 2**32, FIRST_NORMAL))
             return int(self._connection.value("SELECT pg_catalog.age(%s::xid)", [latest])) >= 0
@@ -450,7 +450,7 @@ class PostgresSource:
         return may_have_moved(self._connection, relation, where, extents, since)
 
     def _key(self, relation: Relation, key: Key) -> SourceKey:
-        # Two references to one table are equal, whichever of its rows they mean.
+        # Two references to one table are equal, whichever of its rows they select.
         only = isinstance(relation, TableRef) and relation.only
         return self._about(relation).once(
             ("key", relation, only, key), lambda: SourceKey(self._connection, relation, key)
@@ -640,9 +640,9 @@ class PostgresSource:
 
 
 class HolderSource(PostgresSource):
-    """A catalog in the session that holds the snapshot, with the locks of that.
+    """A catalog in the session that holds the snapshot, and under its locks.
 
-    To close it does not let go of the snapshot.
+    Closing it does not release the snapshot.
     """
 
     def __init__(self, connection: Connection, snapshot: Snapshot, guard: Guard) -> None:
@@ -655,7 +655,7 @@ class HolderSource(PostgresSource):
     def checksum(
         self, relation: Relation, where: str | None, extent: Extent, pairs: Sequence[ColumnPair]
     ) -> Checksum:
-        # A question that the server refuses must not end the snapshot for all others.
+        # A rejected question must not end the snapshot for all others.
         with self._connection.transaction():
             return super().checksum(relation, where, extent, pairs)
 
@@ -663,6 +663,6 @@ class HolderSource(PostgresSource):
 def _rows(
     relation: Relation, extent: Extent, where: str | None, pairs: Sequence[ColumnPair]
 ) -> sql.Composable:
-    """What a partition is read from, as one relation, whatever tables it consists of."""
+    """Return a partition's rows as one relation, whichever tables they come from."""
     columns = named_columns(pairs)
     return sql.SQL("({}) AS rows").format(select(relation, extent, where, columns))
