@@ -1,4 +1,4 @@
-"""How staged rows come into a table, for drivers that take rows one by one."""
+"""How staged rows get into a table, for drivers that take rows one by one."""
 
 from __future__ import annotations
 
