@@ -1,4 +1,4 @@
-"""INSERT statements of many rows, for servers that take no LOAD DATA LOCAL."""
+"""INSERT statements of many rows, for servers that do not accept LOAD DATA LOCAL."""
 
 from __future__ import annotations
 
