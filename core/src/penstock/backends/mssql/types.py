@@ -1,4 +1,4 @@
-"""The types of columns, of tables and of queries alike, and what is known of each."""
+"""The types of columns, in tables as in queries, and what is known about each."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ class MsType:
 
 
 def type_of(name: str, length: int, precision: int, scale: int) -> MsType:
-    """As the catalog has it.
+    """Return a type as in the catalog.
 
     Parameters:
-        name: without or with what is in parentheses.
-        length: in bytes; `MAX` too.
+        name: with or without a suffix in parentheses.
+        length: in bytes, or `MAX`.
     """
     name = name.partition("(")[0].lower()
     if name in ("decimal", "numeric"):
@@ -75,7 +75,7 @@ def _finer(value: str, of: MsType) -> str:
     return ""
 
 
-# What columns would change
+# Values that columns would change
 
 _MINUTE = 60_000_000
 # A tick is a third of a hundredth of a second, written with three digits.
@@ -96,7 +96,7 @@ def _all_octets(of: MsType) -> Iterator[ValueGuard]:
     yield guards.all_octets(of.length, of)
 
 
-# The first and the last day of a type, see
+# A type's first and last day, see
 # https://learn.microsoft.com/en-us/sql/t-sql/data-types/date-and-time-types
 def _ticks(of: MsType) -> Iterator[ValueGuard]:
     yield guards.days(date(1753, 1, 1), date(9999, 12, 31), of)
@@ -188,7 +188,7 @@ TYPES: TypeTable[MsType] = TypeTable(
         timestamp=with_units("datetime2", _DIGITS),
         zoned=with_units("datetimeoffset", _DIGITS),
     ),
-    # It stands in our statement: words, and what is in parentheses.
+    # It becomes part of our statement: words, and what is in parentheses.
     written=re.compile(
         r"\s*[A-Za-z]\w*\s*(?:\((?:\d+|max)(?:\s*,\s*\d+)?\))?(?:\s+COLLATE\s+\w+)?\s*", re.I
     ),

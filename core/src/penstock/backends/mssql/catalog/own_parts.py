@@ -1,5 +1,4 @@
-"""Parts of a table that its model has no place for, with which SQL Server makes another one exactly
-like it; and the objects that depend on it."""
+"""Parts of a table that its model cannot hold, for an exact copy; and dependent objects."""
 
 from __future__ import annotations
 
@@ -64,7 +63,7 @@ def read_indexes(session: MssqlSession, table: TableRef) -> tuple[OwnIndex, ...]
         _, keys, descending, others = known.setdefault(name, (said, [], [], []))
         if included:
             others.append(column)
-        elif ordinal:  # else it is what a partition goes by
+        elif ordinal:  # otherwise it is a partitioning column
             keys.append(column)
             descending += [column] * bool(descends)
     return tuple(_index(name, *found) for name, found in known.items())
@@ -96,7 +95,7 @@ def _index(
 
 
 def attached(session: MssqlSession, table: TableRef) -> tuple[NotCopied, ...]:
-    """Objects that depend on a table, and are not made for another one."""
+    """Return objects that depend on a table, and are not created for another one."""
     rows = session.asked("attached", table)
     with suppress(PlanningError):  # Babelfish has no such view
         rows += session.asked("security_policies", table)
