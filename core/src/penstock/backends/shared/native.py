@@ -1,4 +1,4 @@
-"""The optional distribution `penstock-native`, where it is installed."""
+"""The optional distribution `penstock-native`, if installed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _log = logging.getLogger("penstock")
 
 @cache
 def native() -> ModuleType | None:
-    """The package, or None where all is done in Python; says why, once for each process."""
+    """Return the package, or None if Python does everything; logs the reason once per process."""
     if os.environ.get(SWITCH) == "off":
         return None
     try:

@@ -15,9 +15,9 @@ from penstock.spec.worker_spec import WorkerSpec
 class TransactionalWriter:
     """A `Writer` for a database whose sessions load in a transaction.
 
-    The record is inserted before the first row, so that whoever else tries the partition waits for
-    it, and completed after the last one. Killed anywhere before the commit, the database rolls
-    back rows and record alike.
+    The record is inserted before the first row, so that other attempts at the partition wait for
+    it, and completed after the last. If the worker is killed before the commit, the database rolls
+    back both.
     """
 
     write: Write
