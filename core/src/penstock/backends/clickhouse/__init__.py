@@ -1,4 +1,4 @@
-"""ClickHouse as source and target: over HTTP, in record batches, with parts that are moved."""
+"""ClickHouse as source and target, over HTTP, in record batches, with parts that are moved."""
 
 from __future__ import annotations
 
