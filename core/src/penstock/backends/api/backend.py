@@ -1,10 +1,10 @@
-"""A backend: one object for each kind of database.
+"""A backend: one object per kind of database.
 
-The engine speaks to a `SourceCatalog` and a `TargetCatalog`; a worker to a `Reader` and a
-`Writer`. Nothing here names a database.
+The engine uses a `SourceCatalog` and a `TargetCatalog`; a worker uses a `Reader` and a `Writer`.
+Nothing here names a database.
 
-All methods raise `TransientError` or `PermanentError` (see `penstock.errors`), never a driver's
-own exceptions.
+All methods raise `TransientError` or `PermanentError` (see `penstock.errors`), never a driver's own
+exceptions.
 """
 
 from __future__ import annotations
@@ -42,31 +42,31 @@ class Backend(Protocol):
     hold no secret: workers get these and no others."""
 
     def resolve(self, url: str, environ: Mapping[str, str], flag: str) -> str:
-        """Check a URL without connecting, and fold secrets from the environment into it.
+        """Check a URL without connecting, and add secrets from the environment to it.
 
         Raises:
-            UsageError: malformed; the message shows no secret.
+            UsageError: the URL is malformed; the message shows no secret.
         """
         ...
 
     def secrets(self, url: str) -> tuple[str, ...]:
-        """The passwords in a URL that `resolve` returned."""
+        """Return the passwords in a URL returned by `resolve`."""
         ...
 
     def place(self, url: str) -> Place:
-        """Where a URL leads, for people and lineage: nothing secret is in it."""
+        """Return the place that a URL refers to, for people and lineage, without secrets."""
         ...
 
     def source(self, url: str) -> SourceCatalog: ...
 
     def hold_snapshot(self, url: str, relations: Sequence[Relation]) -> HeldSnapshot:
-        """Take a snapshot and hold it, on a connection of its own."""
+        """Take a snapshot and hold it, on a separate connection."""
         ...
 
     def target(self, url: str, control_schema: str) -> TargetCatalog: ...
 
     def preload(self) -> None:
-        """Import all that `reader` and `writer` need."""
+        """Import everything that `reader` and `writer` need."""
         ...
 
     def reader(self, spec: WorkerSpec) -> Reader: ...
@@ -78,5 +78,5 @@ class WithControlDdl(Protocol):
     """A backend with the capability `control_ddl`."""
 
     def control_ddl(self, control_schema: str) -> str:
-        """Statements that create the control tables, for an administrator."""
+        """Return the statements that create the control tables, for an administrator."""
         ...

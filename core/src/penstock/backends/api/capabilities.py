@@ -1,8 +1,8 @@
-"""What a database can do as a source and as a target, as data: shared code refuses the rest.
+"""What a database can do as a source and as a target, as data: shared code rejects the rest.
 
-`penstock.planning.support` refuses what is not here, before anything is changed; tests and the
-tables in the documentation follow from it. What depends on one table, its columns or its rows is
-no capability: the backend says it where it looks at them.
+`penstock.planning.support` rejects what is not listed here, before anything is changed; tests and
+the tables in the documentation are derived from it. What depends on a single table, its columns or
+its rows is not a capability: the backend reports it when it reads them.
 """
 
 from __future__ import annotations
@@ -105,12 +105,12 @@ class TargetCapabilities:
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What both ends of a copy can do."""
+    """What the two ends of a copy can do together."""
 
     source: SourceCapabilities
     target: TargetCapabilities
 
     @property
     def formats(self) -> tuple[str, ...]:
-        """The stream formats that both ends speak, best first for the source."""
+        """The stream formats that both ends support, the source's preferred one first."""
         return tuple(name for name in self.source.formats if name in self.target.formats)

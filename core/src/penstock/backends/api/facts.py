@@ -1,4 +1,4 @@
-"""What a source and a target know of tables, keys and loads."""
+"""What a source and a target know about tables, keys and loads."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class SourceFile:
 
 @dataclass(frozen=True, slots=True)
 class ChildTable:
-    """One of the tables that a table consists of."""
+    """One of the tables that make up a table."""
 
     table: TableRef
     rows: int | None
@@ -71,7 +71,7 @@ class ChildTable:
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """How a column of the source goes into one of the target."""
+    """How a column of the source fits one of the target."""
 
     reason: str = ""
     """Why it cannot; empty where it can."""
@@ -88,7 +88,7 @@ class Fit:
 
 @dataclass(frozen=True, slots=True)
 class Siblings:
-    """The tables that are copied in one batch with a table, and itself."""
+    """The tables copied in the same batch as a table, including the table."""
 
     targets: Mapping[TableRef, TableRef] = field(default_factory=dict)
     """Where each table of the source goes."""
@@ -101,7 +101,7 @@ class Siblings:
 
 @dataclass(frozen=True, slots=True)
 class LoadRequest:
-    """What a target has to know to plan how it is loaded."""
+    """The facts a target needs to plan a load."""
 
     run_id: str
     source: Relation
@@ -142,7 +142,7 @@ class LoadRequest:
 
 @dataclass(frozen=True, slots=True)
 class Checksum:
-    """Of some rows, whatever their order."""
+    """The checksum of some rows, in any order."""
 
     rows: int
     digest: str
@@ -151,7 +151,7 @@ class Checksum:
 
 @dataclass(frozen=True, slots=True)
 class WeightedBound:
-    """A key value and the fraction of non-NULL rows from it up to the next one."""
+    """A key value, and the share of non-NULL rows from it up to the next one."""
 
     bound: Bound
     weight: float
@@ -159,7 +159,7 @@ class WeightedBound:
 
 @dataclass(frozen=True, slots=True)
 class RankedBound:
-    """A key value that somebody wrote, as the source reads it."""
+    """A key value that the user wrote, as the source parses it."""
 
     bound: Bound
     rank: int

@@ -1,4 +1,4 @@
-"""What a worker's connections offer: one partition's stream out of a source, and into a target."""
+"""A worker's connections: the stream of one partition out of a source, and into a target."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ SHARED_FORMATS = (LINES, ARROW)
 
 
 def are_shared(formats: Sequence[str]) -> bool:
-    """Whether these, which two systems have in common, are those of unlike ones."""
+    """Whether two systems that have these formats in common are unlike systems."""
     return bool(formats) and set(formats) <= set(SHARED_FORMATS)
 
 
 def compared_pairs(pairs: Sequence[ColumnPair], format_: str) -> tuple[ColumnPair, ...]:
-    """The pairs whose values both systems can write in one form, to be compared by checksums.
+    """Return the pairs whose values both systems can write in one form, for checksums.
 
     Parameters:
-        format_: of the streams. In a system's own, all of them.
+        format_: the format of the streams. In a system's own, all pairs qualify.
     """
     return tuple(pair for pair in pairs if pair.canonical or format_ not in SHARED_FORMATS)
 
@@ -50,11 +50,11 @@ class Wait(Protocol):
     """How a reader or writer waits, so that a stall is noticed wherever it happens."""
 
     def __call__(self, side: str, fd: int, writing: bool) -> None:
-        """Come back when the socket is ready. Raises `StallError`."""
+        """Return when the socket is ready. Raises `StallError`."""
         ...
 
     def answering(self, side: str) -> AbstractContextManager[None]:
-        """For calls that a server answers at once, if it answers. Raises `StallError`."""
+        """Limit calls that a working server answers at once. Raises `StallError`."""
         ...
 
     def turn(self, mover: Mover) -> bool:
@@ -66,42 +66,45 @@ class Reader(Protocol):
     """A worker's connection to the source, kept for many partitions."""
 
     def switch_run(self, spec: WorkerSpec) -> None:
-        """Go on with another run between the same source and target; keeps the connection."""
+        """Continue with another run between the same source and target; keeps the connection."""
         ...
 
     def read(self, partition: Partition, wait: Wait) -> Iterator[tuple[Block, int, int]]:
-        """Yield blocks of the partition's stream, and of each the number of rows, roughly, and
-        its size in bytes."""
+        """Yield blocks of the partition's stream, each with its approximate rows and its bytes."""
         ...
 
     @property
     def rows(self) -> int:
-        """Exact number of rows of the last stream, once it was read to its end."""
+        """The exact number of rows in the last stream, once it was read to the end."""
         ...
 
     def label(self, application_name: str) -> None:
-        """Show this attempt to the server's own monitoring."""
+        """Show this attempt in the server's own monitoring."""
         ...
 
     def abandon(self) -> None:
-        """Cancel whatever runs, within about 2 s, and disconnect. May be called at any time.
-        The next `read` connects again."""
+        """Cancel what is running, within about 2 s, and disconnect.
+
+        May be called at any time. The next `read` connects again.
+        """
         ...
 
 
 @runtime_checkable
 class ConnectsAhead(Protocol):
-    """A `Reader` that can connect while the target is waited for."""
+    """A `Reader` that can connect during a wait for the target."""
 
     def connect_ahead(self, partition: Partition) -> None:
-        """Begin to connect, if it is not connected; does not wait. What goes wrong is for the next
-        `read` to raise, which is of this partition."""
+        """Begin to connect, if not connected, without waiting.
+
+        Errors are raised by the next `read`, which must be of this partition.
+        """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """What a target took of one stream."""
+    """What a target accepted from one stream."""
 
     rows: int
     """Exact."""
@@ -117,45 +120,45 @@ class Writer(Protocol):
     """A worker's connection to the target, kept for many partitions."""
 
     def switch_run(self, spec: WorkerSpec) -> None:
-        """As for `Reader`."""
+        """Switch runs, as for `Reader`."""
         ...
 
     def begin(self, partition: Partition, attempt: int, wait: Wait) -> bool:
-        """Open the transaction, write the commit record, do what the mode asks for.
+        """Open the transaction, write the commit record, and prepare the table for the mode.
 
-        Waits for an older attempt of the same partition; ends that one's session if it makes no
-        progress for the grace time.
+        Waits for an older attempt at the same partition; ends its session if it makes no progress
+        for the grace time.
 
-        Returns: False where the partition is committed already; nothing is open then.
+        Returns: False if the partition is already committed; then nothing is open.
         """
         ...
 
     def fileno(self) -> int:
-        """The socket, to be watched for an early end of the stream; -1 where there is none."""
+        """Return the socket to watch for an early end of the stream; -1 if there is none."""
         ...
 
     def check(self) -> None:
-        """Look at what the server has said. Raises if it has ended the stream."""
+        """Look for a message from the server. Raises if it has ended the stream."""
         ...
 
     def write(self, block: Block, wait: Wait) -> None: ...
 
     def end(self, wait: Wait) -> Loaded:
-        """End the stream, and do what the mode asks for after it."""
+        """End the stream, and complete the load as the mode requires."""
         ...
 
     def commit(self, loaded: Loaded, bytes: int, wait: Wait) -> None:
-        """Complete the commit record and commit it together with the rows."""
+        """Complete the commit record, and commit it together with the rows."""
         ...
 
     def abandon(self) -> None:
-        """As for `Reader`; everything since `begin` is rolled back."""
+        """Abandon as for `Reader`; everything since `begin` is rolled back."""
         ...
 
 
 @runtime_checkable
 class Pumped(Protocol):
-    """A `Writer` whose target something else than `write` may load."""
+    """A `Writer` whose target can be loaded by means other than `write`."""
 
     sink: object
     """The open stream, for readers that know what it is; None where there is none."""
@@ -163,10 +166,10 @@ class Pumped(Protocol):
 
 @runtime_checkable
 class Pumping(Protocol):
-    """A `Reader` that knows a faster way into some sinks than blocks."""
+    """A `Reader` that supports a faster way than blocks into some writers."""
 
     def pump(self, partition: Partition, sink: object, wait: Wait) -> Pump | None:
-        """Begin to read a partition's stream; None where it does not know the sink.
+        """Begin to read a partition's stream; return None if the writer is not supported.
 
         `Reader.rows` is exact once the pump is done.
         """

@@ -1,4 +1,4 @@
-"""Child tables of a target's table, of which each takes one partition: for mode attach."""
+"""Child tables of a target's table, one per partition, for mode attach."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Windows:
-    """The windows of time that a table was cut into."""
+    """The windows of time that a table is partitioned by."""
 
     first: Bound
     """Where the first one starts, though its partition is open below."""
@@ -23,7 +23,7 @@ class Windows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChildRequest:
-    """What a target has to know to plan the child tables of a run."""
+    """The facts a target needs to plan the child tables of a run."""
 
     table: TableRef
     """The target's."""
@@ -46,13 +46,13 @@ class PlannedChildren:
 
 
 class AttachesChildren(Protocol):
-    """What a `TargetCatalog` offers besides if one of its modes attaches child tables."""
+    """What a `TargetCatalog` provides in addition if one of its modes attaches child tables."""
 
     def plan_children(self, request: ChildRequest) -> PlannedChildren:
-        """Changes nothing.
+        """Plan the child tables. Changes nothing.
 
         Raises:
-            PlanningError: the table is not partitioned by the key, the partitions are no bounds, or
-                other children are where they would be; or a privilege is missing.
+            PlanningError: the table is not partitioned by the key, the partitions are not bounds,
+                other children are in their place, or a privilege is missing.
         """
         ...
