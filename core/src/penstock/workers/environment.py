@@ -13,10 +13,10 @@ ENVIRONMENT = (
 
 
 def is_inherited(name: str, patterns: Iterable[str]) -> bool:
-    """Whether workers have a variable of that name, unless it holds a secret.
+    """Whether workers inherit a variable of that name, unless it contains a secret.
 
     Parameters:
-        patterns: of the backends.
+        patterns: the patterns of the backends.
     """
     return any(fnmatch.fnmatchcase(name, pattern) for pattern in (*ENVIRONMENT, *patterns))
 

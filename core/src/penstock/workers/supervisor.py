@@ -164,8 +164,7 @@ class Supervisor:
     # Handing out work
 
     def _dispatch(self) -> bool:
-        """Give idle workers their next partition; return False when there is nothing to wait
-        for.
+        """Give idle workers their next partition; return False if there is nothing to wait for.
         """
         now = time.monotonic()
         while self._delayed and self._delayed[0][0] <= now:

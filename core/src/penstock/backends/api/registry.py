@@ -1,7 +1,7 @@
 """Finding a backend by URL scheme, or by the type of a stored connection.
 
-Where files of one scheme are of several formats, an entry is called after both: ``file.csv``.
-Both are entry points, in the groups `penstock.backends` and `penstock.connections`.
+If files of one scheme have several formats, an entry is named after both: ``file.csv``. Both are
+entry points, in the groups `penstock.backends` and `penstock.connections`.
 """
 
 from __future__ import annotations
@@ -53,8 +53,7 @@ def _own_entry_points() -> EntryPoints | tuple[()]:
 
 
 def find_backend(url: str, flag: str) -> tuple[Backend, str]:
-    """The backend of a URL's scheme, or of its scheme and the format of its files; and its
-    ``module:attribute``.
+    """Return the backend of a URL, by its scheme and file format, and its ``module:attribute``.
 
     Raises:
         UsageError: no backend has that scheme, or its driver is not installed or cannot be loaded.
@@ -73,13 +72,13 @@ def find_backend(url: str, flag: str) -> tuple[Backend, str]:
     return cast("Backend", _loaded(entry, flag)), entry.value
 
 
-# What follows the extension of a file that is compressed as a whole.
+# Extensions of compressed files, which follow the format's.
 _COMPRESSED = ("gz", "zst", "bz2", "xz", "zip", "lz4")
 _FORMAT = re.compile(r"[?&]format=([a-z]+)", re.IGNORECASE)
 
 
 def _formats(url: str) -> Iterator[str]:
-    """Names of the format that a URL's files may be in: what it says itself, or their extension."""
+    """Yield the possible formats of a URL's files, from its own parameter or their extension."""
     if found := _FORMAT.search(url):
         yield found[1].lower()
         return

@@ -131,8 +131,7 @@ class Schemas(Protocol):
         ...
 
     def find(self, name: str) -> TableRef | None:
-        """Return the table or view that a name without a schema refers to; None if there is
-        none.
+        """Return the table or view with a name without a schema; None if there is none.
         """
         ...
 
@@ -177,7 +176,7 @@ class VersionedSource(Protocol):
         ...
 
     def or_in(self, condition: str, tables: Sequence[int]) -> str:
-        """A condition that holds for all rows of some tables, too, by their ids."""
+        """Return a condition that is also true for all rows of some tables, given by their ids."""
         ...
 
 

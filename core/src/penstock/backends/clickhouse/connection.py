@@ -84,7 +84,7 @@ class Connection:
         """See `Session.hold`: parameters of the queries that name them."""
 
     def _parameters(self, query: str) -> dict[str, str] | None:
-        # The driver takes a query without places, but with parameters, for one of another form.
+        # The driver treats a query with parameters but without placeholders as one of another kind.
         return {name: text for name, text in self.held.items() if f"{{{name}:" in query} or None
 
     def rows(self, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:

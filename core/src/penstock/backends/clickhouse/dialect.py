@@ -71,7 +71,7 @@ class ClickHouseDialect(CatalogDialect):
         return f"COMMENT {self.literal(text)}"
 
     def greatest(self, value: str) -> str:
-        # By itself it gives 0 of none.
+        # By default it returns 0 for no rows.
         return f"maxOrNull({value})"
 
     def earlier(self, value: str, tag: str, seconds: int) -> str:

@@ -114,7 +114,7 @@ def streamed(
 
     Parameters:
         connection: used for this query alone; closed at the end.
-        held: see `Session.hold`.
+        held: as for `Session.hold`.
     """
     try:
         with planning(side, subject):
@@ -128,6 +128,6 @@ def streamed(
 
 
 def hold(connection: DuckDBPyConnection, values: Mapping[str, str]) -> None:
-    """Keep secret texts by name; see `Session.hold`."""
+    """Store secret texts by name; see `Session.hold`."""
     for name, digits in values.items():
         connection.execute(f"SET VARIABLE penstock_{name} = {DUCKDB.literal(digits)}")

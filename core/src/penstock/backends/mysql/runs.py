@@ -150,7 +150,7 @@ class MySqlRuns(ServerRuns):
         target = CopySpec.from_stored(run.spec, "", "").target_ref
         if step.after:
             self.check_rows(run)
-        # Whoever reads the table goes on, and nobody queues behind this for long.
+        # Readers of the table continue, and no session queues behind this for long.
         with self._tables.session.hurried():
             self._alter(target, step.statement)
 

@@ -108,7 +108,7 @@ def parse(url: str, flag: str, *, any_format: bool = False) -> FilesLocation:
     """Parse a URL, or several separated by commas.
 
     Parameters:
-        any_format: the names of files may end as those of other formats do.
+        any_format: whether names of files may end like those of other formats.
 
     Raises:
         UsageError: the URL is malformed; the message shows no secret.

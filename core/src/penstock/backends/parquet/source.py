@@ -44,7 +44,7 @@ class ParquetSource(DuckCatalog):
         self._load(list_files(self._location))
 
     def _load(self, files: Sequence[ListedFile]) -> None:
-        """Learn what the files hold."""
+        """Learn what the files contain."""
         self._listed = files
         self._footers = {
             footer.file.path: footer for footer in read_footers(self._filesystem, files, "source")
@@ -54,7 +54,7 @@ class ParquetSource(DuckCatalog):
         self._begin()
 
     def _begin(self) -> None:
-        """Have DuckDB see what the scan reads."""
+        """Let DuckDB see what the scan reads."""
         self._files = ScannedFiles.of(self._scan, [whole_file(file) for file in self._listed])
         self._part, self._sample = ScannedFiles.of(self._scan, []), ScannedFiles.of(self._scan, [])
         session = engine.FileSession(self._files, "source")

@@ -196,10 +196,10 @@ class PostgresReader:
         return False
 
     def _rows(self, partition: Partition, listed: sql.Composable) -> sql.Composable:
-        """The rows of a partition.
+        """Return the rows of a partition.
 
         Parameters:
-            listed: a select list of the columns of the pairs.
+            listed: a select list of the pairs' columns.
         """
         spec = self._spec
         computes = any(pair.expression for pair in spec.pairs)
@@ -315,7 +315,7 @@ class PostgresReader:
         return [table for table in found if table not in self._locked]
 
     def _naming(self) -> Sequence[Question]:
-        """What gives the session its name, and what it has to hold; empty where it has that."""
+        """Return statements that set the session's name and secrets; empty if they are set."""
         local = self._commits or self._spec.snapshot is not None
         values = self._spec.session_values
         new = {name: values[name] for name in values if name not in self._held or self._commits}

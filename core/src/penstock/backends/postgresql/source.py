@@ -379,7 +379,7 @@ class PostgresSource:
     # See `ReadsByColumn`
 
     def note_open(self) -> None:
-        # What was seen before an earlier snapshot was seen before this one, too.
+        # Transactions noted before an earlier snapshot also count for this one.
         if self._open_since is None and not self._adopted:
             self._open_since = open_since(self._connection)
 
@@ -418,7 +418,7 @@ class PostgresSource:
         )
 
     def _cursor_tags(self, relation: TableRef, columns: Sequence[str]) -> dict[str, str]:
-        """Of all columns; those that are not asked for with any tag."""
+        """Return the tags of all columns; columns not asked for may have any tag."""
         known = {column.name: "" for column in self.columns(relation)}
         asked = [each for each in columns if each in known]
         return known | {each: self._key(relation, Key(each)).type for each in asked}
@@ -523,8 +523,8 @@ class PostgresSource:
     # See `ComputesColumns`
 
     def check_expression(self, relation: Relation, text: str, subject: str) -> None:
-        # A condition takes no aggregate, no window and no set; CASE no bracket that is closed
-        # without having been opened.
+        # A condition accepts no aggregates, window functions or sets; CASE accepts no bracket
+        # closed without being opened.
         query = sql.SQL("EXPLAIN SELECT 1 FROM {} WHERE CASE WHEN true THEN\n{}\nEND IS NULL")
         with planning("source", subject):
             self._connection.execute(query.format(read_from(relation), sql.SQL(text)))
@@ -549,7 +549,7 @@ class PostgresSource:
         return with_columns(self._connection, definition, columns)
 
     def _columns_of(self, relation: Relation, pairs: Sequence[ColumnPair]) -> tuple[Column, ...]:
-        """The columns that pairs read."""
+        """Return the columns that pairs read."""
         if not any(pair.expression for pair in pairs):
             return self.columns(relation)
         with planning("source", "computed columns"):
@@ -557,7 +557,7 @@ class PostgresSource:
 
     @contextlib.contextmanager
     def _holding(self, pairs: Sequence[ColumnPair]) -> Iterator[None]:
-        """A transaction in which the session has what the expressions need."""
+        """Open a transaction in which the session has what the expressions need."""
         values = session_values(pairs)
         if not values:
             yield

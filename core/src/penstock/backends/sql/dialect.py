@@ -135,14 +135,12 @@ class Dialect(ABC):
         return ""
 
     def fitting(self, default: str, type_: str) -> str:
-        """Return a default, or a moment after ON UPDATE, as a type accepts it; empty if it does
-        not.
+        """Return a default, or a moment after ON UPDATE, as a type accepts it; else an empty text.
         """
         return default
 
     def set_on_update(self, moment: str) -> str:
-        """Return what follows the default of a column that is set to a moment at each change of its
-        row.
+        """Return what follows the default of a column that is set to a moment at each row change.
         """
         return ""
 
@@ -231,11 +229,11 @@ class Dialect(ABC):
         """
 
     def greatest(self, value: str) -> str:
-        """The greatest value of many rows; NULL of none."""
+        """Return the greatest value of many rows; NULL for no rows."""
         return f"max({value})"
 
     def earlier(self, value: str, tag: str, seconds: int) -> str:
-        """A date or a timestamp that is earlier, of the same type; of a date by whole days."""
+        """Return an earlier date or timestamp of the same type; a date moves by whole days."""
         if tag == "date":
             return f"CAST({value} - INTERVAL '{-(-seconds // DAY)}' DAY AS date)"
         return f"{value} - INTERVAL '{seconds}' SECOND"
@@ -372,7 +370,7 @@ class CatalogDialect(Dialect):
         return f"ALTER TABLE {self.table(table)} RENAME TO {self.ident(name)}"
 
     def column_changed(self, table: TableRef, change: ColumnChange) -> str:
-        """The statement that makes a change of a column."""
+        """Return the statement that changes a column."""
         column = self.ident(change.column)
         if change.kind == ADD:
             action = f"ADD COLUMN {column} {change.text}"
@@ -383,8 +381,10 @@ class CatalogDialect(Dialect):
         return f"ALTER TABLE {self.table(table)} {action}"
 
     def column_widened(self, column: str, change: ColumnChange) -> str:
-        """What of `ALTER TABLE` gives a column another type, or has it take NULL; for databases
-        that widen columns."""
+        """Return the part of `ALTER TABLE` that changes a column's type, or lets it be NULL.
+
+        For databases that widen columns.
+        """
         raise NotImplementedError
 
     def exchanged(self, table: TableRef, new: TableRef) -> Sequence[str]:
@@ -510,7 +510,7 @@ class CatalogDialect(Dialect):
     """What masks are computed with; None where none are."""
 
     def mask_tag(self, type_: Type) -> str:
-        """The tag of a type, as masks tell types apart."""
+        """Return the tag of a type, by which masks distinguish types."""
         return self.tag_of(type_)
 
     # Checksums
@@ -535,8 +535,9 @@ class CatalogDialect(Dialect):
         """Return the first 60 bits of a text's MD5 as a whole number."""
 
     def total(self, digest: str) -> str:
-        """Return the exact sum of many digests as text, since it exceeds 64 bits; `0` for no
-        rows.
+        """Return the exact sum of many digests as text; `0` for no rows.
+
+        It may exceed 64 bits.
         """
         return self.text(f"coalesce(sum({digest}), 0)")
 

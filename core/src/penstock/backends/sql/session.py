@@ -109,7 +109,7 @@ class Session(Protocol):
         ...
 
     def hold(self, values: Mapping[str, str]) -> None:
-        """Keep secret texts by name, for the expressions of masks; see `Masking.held`."""
+        """Store secret texts by name, for the expressions of masks; see `Masking.held`."""
         ...
 
 

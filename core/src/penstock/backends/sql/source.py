@@ -258,7 +258,7 @@ class SqlSource:
     # See `ReadsByColumn`
 
     def note_open(self) -> None:
-        """What is under way does not show."""
+        """Do nothing: open transactions are not visible."""
 
     def cursor(
         self, relation: Relation, where: str | None, columns: Sequence[str], max_ahead: float
@@ -302,12 +302,12 @@ class SqlSource:
         return self._cursor_sql(relation).keys_at(where, columns, value, key)
 
     def identity(self, relation: Relation) -> Mapping[str, str]:
-        """By what a later night recognises it; see `Cursor.source`."""
+        """Return what identifies a relation to a later night; see `Cursor.source`."""
         raise NotImplementedError
 
     @property
     def clock(self) -> str:
-        """A query for the time now, as a text; without a zone it is UTC."""
+        """A query for the current time as text; UTC if it has no zone."""
         dialect = self._session.dialect
         return f"SELECT {dialect.text(dialect.now)}"
 
@@ -322,11 +322,11 @@ class SqlSource:
             first=lambda query: session.dialect.limited(query, 1),
         )
 
-    # Columns that are computed
+    # Computed columns
 
     def check_expression(self, relation: Relation, text: str, subject: str) -> None:
         rows = self._rows(relation)
-        # A condition takes no aggregate, no window and no set.
+        # A condition accepts no aggregates, window functions or sets.
         tested = f"CASE WHEN 1 = 1 THEN\n{text}\nEND IS NULL"
         self._session.check(f"SELECT 1 FROM {rows} WHERE {tested}", subject)
 
@@ -347,7 +347,7 @@ class SqlSource:
         return self.computed_in_arrow(rows, columns) if in_arrow else columns
 
     def computed_in_arrow(self, rows: str, columns: Sequence[Column]) -> tuple[Column, ...]:
-        """Columns of an item of FROM, with the trait `arrow`; they have the trait `TYPE`."""
+        """Return an item of FROM's columns, which have the trait `TYPE`, with the trait `arrow`."""
         raise NotImplementedError
 
     def _selected_rows(

@@ -262,8 +262,7 @@ class ControlStore(Protocol):
         ...
 
     def intact(self, run_id: str) -> bool:
-        """Whether a volatile load is intact, and its table was not emptied by a crash of the
-        target.
+        """Whether a volatile load is intact, and a crash of the target has not emptied its table.
         """
         ...
 

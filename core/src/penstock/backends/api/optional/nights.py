@@ -66,8 +66,7 @@ class FindsGone(Protocol):
     def buckets_after(
         self, run: RunRow, bits: int, within: KeyRanges | None = None
     ) -> dict[int, Bucket]:
-        """Return the keys of these rows in 2 to the power of `bits` buckets, maybe without empty
-        ones.
+        """Return the keys of these rows in ``2 ** bits`` buckets; empty ones may be missing.
 
         Parameters:
             within: limits the keys to these; only if the target is a `CountsRanges`.
@@ -161,8 +160,8 @@ class GroupsKeys(Protocol):
         bits: int,
         within: KeyRanges | None = None,
     ) -> dict[int, Bucket]:
-        """Return the keys of the rows that a condition selects, in buckets, maybe without empty
-        ones.
+        """Return the keys of the rows that a condition selects, in buckets; empty ones may be
+        missing.
         """
         ...
 

@@ -276,8 +276,8 @@ class FileScan:
     def _shaped(
         self, batch: pa.RecordBatch, columns: Sequence[str], keys: Mapping[str, str | None]
     ) -> pa.RecordBatch:
-        """Return a batch in the types that travel, with columns in order, including those of the
-        folders.
+        """Return a batch in the types that travel, with columns in order, including folders'
+        columns.
         """
         names = set(batch.schema.names)
         arrays = []

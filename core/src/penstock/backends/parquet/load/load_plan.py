@@ -48,7 +48,7 @@ def defined_columns(
     """Return the columns to create; see `TargetCatalog.defined_columns`.
 
     Raises:
-        PlanningError: types that there are not, or that the format does not have: all of them.
+        PlanningError: types do not exist, or the format does not support them; names all of them.
     """
     fields = []
     wrong = []

@@ -74,7 +74,7 @@ class LocalUploads:
     Parameters:
         root: the dataset's folder.
         hidden: the folder of its documents.
-        suffixes: see `FileFormat`.
+        suffixes: as in `FileFormat`.
     """
 
     def __init__(self, root: str, hidden: str, suffixes: tuple[str, ...] = SUFFIXES) -> None:

@@ -126,7 +126,7 @@ class S3Uploads:
 
     Parameters:
         prefix: the prefix of the dataset's keys; empty or with a trailing ``/``.
-        suffixes: see `FileFormat`.
+        suffixes: as in `FileFormat`.
     """
 
     def __init__(

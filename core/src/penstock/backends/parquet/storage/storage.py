@@ -55,7 +55,7 @@ def open_storage(url: str, control_schema: str) -> Storage:
 
 
 def storage_at(location: FilesLocation, control_schema: str, format: FileFormat) -> Storage:
-    """As `open_storage`, of a folder that was found to be one."""
+    """Open the storage of a location known to be a folder; see `open_storage`."""
     hidden = "_" + quote(control_schema, safe="")
     if location.scheme == S3:
         client = s3_client(location, "target")

@@ -78,8 +78,7 @@ class DataType:
 
     @property
     def binary(self) -> bool:
-        """Whether the binary form, `embedded` object ids aside, means the same on another
-        server.
+        """Whether the binary form, without its `embedded` ids, means the same on another server.
         """
         bare = self.bare
         if bare.kind == "pseudo" or not bare.sends:

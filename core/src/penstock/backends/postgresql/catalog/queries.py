@@ -93,7 +93,10 @@ def described_query(connection: Connection, query: Query) -> tuple[Column, ...]:
 def described_columns(
     connection: Connection, read: Relation, pairs: Iterable[ColumnPair]
 ) -> tuple[Column, ...]:
-    """The columns of pairs, those that are computed, too. None of these is known to be NOT NULL."""
+    """Return the columns of pairs, including computed ones.
+
+    The latter are never known to be NOT NULL.
+    """
     query = sql.SQL("SELECT {} FROM {} LIMIT 0").format(named_columns(pairs), relation(read))
     result = connection.execute(query).pgresult
     assert result is not None

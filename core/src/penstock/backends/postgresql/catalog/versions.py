@@ -132,7 +132,7 @@ def changed_since(since: Horizon, new: Sequence[int]) -> str:
 def or_in(condition: str, tables: Sequence[int]) -> str:
     """
     Parameters:
-        tables: object ids of tables all of whose rows are read.
+        tables: the object ids of tables of which all rows are read.
     """
     if not tables:
         return f"({condition})"

@@ -138,12 +138,12 @@ def definition_with(
     partition_key: str,
     own: Sequence[tuple[str, str]],
 ) -> TableDefinition:
-    """Of one table.
+    """Return the definition of one table.
 
     Parameters:
-        types: those that do not come with the server.
-        partition_key: by which the source cuts it.
-        own: kinds and names of what it has, and is not made with.
+        types: the types that are not built in.
+        partition_key: the source's partition key.
+        own: kinds and names of objects that it has and is created without.
     """
     return _definition([table], types, partition_key, own)
 

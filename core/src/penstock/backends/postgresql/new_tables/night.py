@@ -67,7 +67,7 @@ def staged(plan: LoadPlan, request: LoadRequest) -> LoadPlan:
     what = f"merge all rows into {ref}, in one transaction"
     if request.changes:
         what = f"alter columns of {ref}, and {what}"
-    # It waits for whoever reads the table, and others for it.
+    # It waits for readers of the table, and others wait for it.
     urgent = bool(request.changes)
     after = [Step(MERGE_STEP, what, "", after=True, rank=FIRST, urgent=urgent)]
     changing = [step_of(each, ref) for each in request.changes]

@@ -134,7 +134,7 @@ def column_list(names: Iterable[str]) -> sql.Composed:
 
 
 def named_columns(pairs: Iterable[ColumnPair]) -> sql.Composed:
-    """A select list in which the columns of all pairs have their names."""
+    """Return a select list in which the columns of all pairs have their names."""
     return sql.SQL(", ").join(
         sql.SQL("{} AS {}").format(raw(pair.expression), sql.Identifier(pair.source))
         if pair.expression

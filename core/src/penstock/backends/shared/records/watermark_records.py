@@ -123,7 +123,7 @@ def _read_as_of(run: RunRow, records: Sequence[CommitRecord], night: Night) -> W
     oldest = min(used, key=lambda each: each.taken_at, default=None)
     moment = oldest.taken_at if oldest else ""
     if not run.snapshots and night.cursor is not None:
-        # Of no one moment: not before its first partition.
+        # There is no single moment, but it is not before the first partition.
         moment = min((record.started_at for record in records), default="")
     known = moments <= {snapshot.taken_at for snapshot in used}
     all_known = known and exact and len(exact) == len(horizons)

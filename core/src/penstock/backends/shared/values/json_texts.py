@@ -14,7 +14,7 @@ def json_texts(array: pa.Array) -> pa.Array:
     """Return the values of an array as JSON; NULL for NULL.
 
     Parameters:
-        array: of lists, structs or maps; a map becomes an object.
+        array: lists, structs or maps; a map becomes an object.
     """
     return pa.array(
         [

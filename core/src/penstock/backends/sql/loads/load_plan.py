@@ -331,10 +331,10 @@ def plan_load(
 
 
 def changed_columns(request: LoadRequest) -> list[Step]:
-    """The steps that alter columns before rows are loaded.
+    """Return the steps that alter columns before the load.
 
     Raises:
-        PlanningError: the table is one beside the target.
+        PlanningError: the rows are loaded into a separate table.
     """
     from penstock.backends.sql.definitions.column_changes import change_step  # noqa: PLC0415 - seldom
 

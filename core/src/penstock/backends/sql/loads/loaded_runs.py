@@ -84,7 +84,7 @@ class LoadedRuns(RecordedRuns):
             self._tables.session.run(step.statement)
 
     def is_changed(self, change: ColumnChange, table: TableRef) -> bool:
-        """Whether a change of a table's columns is made."""
+        """Whether a change of a table's columns has been made."""
         columns = read_columns(self._tables.session, table)
         return is_made(change, {column.name: column for column in columns})
 

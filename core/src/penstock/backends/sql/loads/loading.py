@@ -151,8 +151,9 @@ class SqlLoading(ABC, Generic[S_contra]):
         return holds_equal_keys(attempt, self.orders(attempt.spec.conflict_columns))
 
     def orders(self, key: Sequence[str]) -> Mapping[str, str]:
-        """Return the collations of the table's columns, as in `Key.collation`; empty if there is
-        none.
+        """Return the collations of the table's columns, as in `Key.collation`.
+
+        Empty for columns without one. Asked if `Dialect.respelled` finds rows.
 
         Asked if `Dialect.respelled` finds rows.
         """

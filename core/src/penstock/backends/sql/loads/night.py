@@ -74,8 +74,8 @@ def staged(dialect: CatalogDialect, plan: LoadPlan, request: LoadRequest) -> Loa
 def _changing(
     dialect: CatalogDialect, ref: TableRef, changes: Sequence[ColumnChange]
 ) -> tuple[list[Step], list[Step]]:
-    """The steps that alter columns one after the other before rows are merged; and those that the
-    merge makes in its transaction."""
+    """Return the steps that alter columns before the merge, and those for its transaction.
+    """
     steps = [
         replace(change_step(ref, each), after=True, rank=FIRST - len(changes) + place)
         for place, each in enumerate(changes)
@@ -86,10 +86,10 @@ def _changing(
 
 
 def follow(session: Session, dialect: CatalogDialect, run: RunRow) -> None:
-    """Within the transaction that merges, where that can be.
+    """Alter columns in the transaction of the merge, if possible.
 
     Raises:
-        TargetChanged: the table's columns are not those that the run was planned with.
+        TargetChanged: the table's columns differ from those that the run was planned with.
     """
     changes, load = changes_of(run.plan.load), run.plan.load
     if not changes:

@@ -83,8 +83,7 @@ class StageRecords(ServerRecords, Generic[S]):
 
     @abstractmethod
     def made_at(self, table: TableRef) -> str | None:
-        """Return a text that changes when a table is recreated; None or empty if there is no
-        table.
+        """Return a text that changes when a table is recreated; None or empty without a table.
         """
 
     def when_made(self, made: str) -> str:
