@@ -14,7 +14,7 @@ from types import FrameType
 AGAIN_SECONDS = 0.02
 _MACHINERY = "importlib"
 _DROPPED = "generator ignored GeneratorExit"
-"""Of the interpreter, where a generator that is closed waits once more."""
+"""The interpreter's warning about a generator that waits again while it is closed."""
 
 
 def put_off(number: int, frame: FrameType | None) -> bool:

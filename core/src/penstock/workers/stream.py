@@ -20,7 +20,7 @@ from penstock.workers.pace import Pace
 TURN_SECONDS = 0.05
 
 Waiting = tuple[str, float, float]
-"""A wait: its side, since when, and for how many seconds that had been waited for before."""
+"""A wait: its side, since when it has lasted, and the seconds waited before."""
 
 
 @dataclass(slots=True)
@@ -31,7 +31,7 @@ class Meter:
     bytes: int = 0
     waited: dict[str, float] = field(default_factory=lambda: {"source": 0.0, "target": 0.0})
     waiting: Waiting | None = None
-    """What goes on now."""
+    """The current wait."""
     started: float = field(default_factory=time.monotonic)
 
     def waits(self) -> dict[str, float]:

@@ -61,9 +61,9 @@ class Work:
     spec: WorkerSpec
     partition: Partition
     attempts: int
-    """Attempts at the partition, if errors are transient."""
+    """The maximum number of attempts at the partition, for transient errors."""
     stop_on_error: bool
-    """Start no other partitions of the run after one has failed for good."""
+    """Once a partition fails permanently, start no other partitions of the run."""
 
     @property
     def key(self) -> tuple[str, str]:
@@ -85,12 +85,12 @@ class _Process:
     worker: WorkerProcess
     seen: float
     spec: WorkerSpec
-    """The last one sent to it."""
+    """The last spec sent to it."""
     assignment: _Assignment | None = None
     moved: int = 0
-    """Bytes of all its attempts."""
+    """The bytes of all its attempts."""
     attempted: int = 0
-    """Of these, bytes of the current one."""
+    """The bytes of the current attempt among these."""
     lines: bytearray = field(default_factory=bytearray)
     stderr: bytearray = field(default_factory=bytearray)
 
@@ -164,8 +164,7 @@ class Supervisor:
     # Handing out work
 
     def _dispatch(self) -> bool:
-        """Give idle workers their next partition; return False if there is nothing to wait for.
-        """
+        """Give idle workers their next partition; return False if there is nothing to wait for."""
         now = time.monotonic()
         while self._delayed and self._delayed[0][0] <= now:
             self._waiting.appendleft(heapq.heappop(self._delayed)[2])

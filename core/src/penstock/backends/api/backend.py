@@ -26,20 +26,23 @@ if TYPE_CHECKING:
 
 class Backend(Protocol):
     source_capabilities: SourceCapabilities
-    """What it can do as a source: shared code refuses the rest before it asks for anything else."""
+    """The system as a source: shared code rejects everything else before it asks further questions.
+    """
     target_capabilities: TargetCapabilities
-    """What it can do as a target."""
+    """The system as a target."""
     located: bool
-    """Its URLs lead to rows; else to a database, in which a table or a query must be named."""
+    """Whether URLs refer to rows; otherwise to a database, in which a table or query must be named.
+    """
     kinds: tuple[str, ...]
-    """How catalogs of data assets, Dagster's for instance, name the system."""
+    """The system's names in catalogs of data assets, such as Dagster's."""
     rewrites: str
-    """What moves a table's rows to other blocks or files, for people: statements, for instance."""
+    """What moves a table's rows to other blocks or files, for people; for example statements."""
     snapshot_burden: str
-    """What a snapshot has done to the source while it was held, for people: words after "has"."""
+    """The effect on the source of a snapshot that is held, for people: words after "has"."""
     environment: tuple[str, ...]
-    """Names, or prefixes ending in ``*``, of environment variables that its driver reads and that
-    hold no secret: workers get these and no others."""
+    """Names, or prefixes ending in ``*``, of environment variables that the driver reads and that
+    hold no secret: workers inherit no others.
+    """
 
     def resolve(self, url: str, environ: Mapping[str, str], flag: str) -> str:
         """Check a URL without connecting, and add secrets from the environment to it.

@@ -16,8 +16,9 @@ class ConnectionFields:
     """
 
     kind: str
-    """The connection's type, in lower case: a name of the entry point group
-    ``penstock.connections``."""
+    """The connection's type, in lower case: a name in the entry point group
+    ``penstock.connections``.
+    """
     host: str = ""
     port: str = ""
     login: str = ""

@@ -43,7 +43,9 @@ class Pump(Mover, Protocol):
     """A mover for all rows of a partition from source to target."""
 
     most: int | None
-    """Bytes of a turn, roughly, for a stream that keeps to a rate; None: as many as it can."""
+    """The approximate number of bytes per turn for a stream that keeps to a rate; None for no
+    limit.
+    """
 
     @property
     def rows(self) -> int:

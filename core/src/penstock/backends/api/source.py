@@ -48,11 +48,11 @@ class Waiting:
     """A session whose statement waits for a lock held by a snapshot."""
 
     id: str
-    """Tells it from others."""
+    """Distinguishes it from others."""
     description: str
-    """Who it is, the kind of its statement and since when it waits; no values."""
+    """The session, the kind of its statement, and since when it waits; no values."""
     seconds: float
-    """How long it has waited; 0 where that cannot be seen."""
+    """How long it has waited; 0 if unknown."""
 
 
 @runtime_checkable
@@ -131,8 +131,7 @@ class Schemas(Protocol):
         ...
 
     def find(self, name: str) -> TableRef | None:
-        """Return the table or view with a name without a schema; None if there is none.
-        """
+        """Return the table or view with a name without a schema; None if there is none."""
         ...
 
 
@@ -141,7 +140,7 @@ class VersionedSource(Protocol):
     """A source that records which transactions wrote its rows."""
 
     furthest: int
-    """Transactions that ids can be compared over."""
+    """The number of transactions over which ids can be compared."""
 
     def versions(self, relation: TableRef) -> SourceVersions:
         """Return the versions of a relation's rows.
@@ -184,7 +183,7 @@ class SourceCatalog(Schemas, Protocol):
     """Facts about a source, for planning and verification."""
 
     settle_seconds: float
-    """How long a write may take to show in `SourceState.writes`."""
+    """How long a write may take to appear in `SourceState.writes`."""
 
     def columns(self, relation: Relation) -> tuple[Column, ...]:
         """Return the columns in order.

@@ -125,8 +125,7 @@ class TargetCatalog(Schemas, Protocol):
         ...
 
     def unique_key(self, table: TableRef) -> tuple[str, ...]:
-        """Return columns that identify rows, preferably the primary key; empty without any.
-        """
+        """Return columns that identify rows, preferably the primary key; empty without any."""
         ...
 
     def row_digests(

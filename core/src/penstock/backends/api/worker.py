@@ -15,9 +15,10 @@ if TYPE_CHECKING:
     from penstock.spec.worker_spec import WorkerSpec
 
 ARROW = "arrow"
-"""The stream format that unlike systems share: blocks are `pyarrow.RecordBatch`. Their columns are
-those of the run's pairs, in their order, by the target's names; the first batch of a stream is
-there even if it has no rows."""
+"""The stream format that unlike systems share: blocks are `pyarrow.RecordBatch`. The columns are
+those of the run's pairs, in order, with the target's names; a stream has a first batch even if it
+has no rows.
+"""
 LINES = "lines"
 r"""The other one, where it carries every column: blocks are lines of UTF-8, one for each row, with
 tabs between the values and `\N` for NULL; in texts `\t`, `\n`, `\r`, `\b` and `\\` stand for those
@@ -25,7 +26,7 @@ characters. By their types in Arrow, numbers are written in digits, truth values
 and moments in ISO form, in UTC and without a zone, bytes in hexadecimal digits, UUIDs with dashes,
 what else there is as it is shown."""
 SHARED_FORMATS = (LINES, ARROW)
-"""What unlike systems have in common; others are one system's own."""
+"""Formats shared by unlike systems; all others belong to one system."""
 
 
 def are_shared(formats: Sequence[str]) -> bool:
@@ -43,7 +44,7 @@ def compared_pairs(pairs: Sequence[ColumnPair], format_: str) -> tuple[ColumnPai
 
 
 Block = Any
-"""As the stream's format has it: bytes or a memoryview of a database's own, or a record batch."""
+"""A block in the stream's format: bytes or a memoryview in a database's own, or a record batch."""
 
 
 class Wait(Protocol):
@@ -107,13 +108,13 @@ class Loaded:
     """What a target accepted from one stream."""
 
     rows: int
-    """Exact."""
+    """The exact number."""
     inserted: int | None = None
-    """In mode upsert: rows that were not there before."""
+    """In mode upsert: the number of new rows."""
     updated: int | None = None
-    """In mode upsert: rows that were there and differed."""
+    """In mode upsert: the number of existing rows that differed."""
     spent: Spent | None = None
-    """For the commit record; None where the control store has no room for it."""
+    """For the commit record; None if the control store has no column for it."""
 
 
 class Writer(Protocol):
@@ -161,7 +162,7 @@ class Pumped(Protocol):
     """A `Writer` whose target can be loaded by means other than `write`."""
 
     sink: object
-    """The open stream, for readers that know what it is; None where there is none."""
+    """The open stream, for readers that support it; None otherwise."""
 
 
 @runtime_checkable

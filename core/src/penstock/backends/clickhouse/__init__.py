@@ -18,4 +18,4 @@ backend = ModularBackend(
     rewrites="merges and mutations",
     snapshot_burden="held nothing",
 )
-"""The object that the entry point names."""
+"""The object that the entry point refers to."""

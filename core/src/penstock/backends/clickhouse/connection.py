@@ -34,8 +34,7 @@ SETTINGS = {
 # Seconds without a byte; requests that take longer on the server are polled.
 SILENCE = 86400
 END = b"\xff\xff\xff\xff\x00\x00\x00\x00"
-"""Of a stream of record batches.
-
+"""The end of a stream of record batches.
 https://arrow.apache.org/docs/format/Columnar.html#ipc-streaming-format
 """
 

@@ -18,7 +18,7 @@ from penstock.model.tables import TableRef
 
 MOST_DIGITS = 76
 OWN = "penstock_"
-"""How tables of Penstock's own are called, in the control database."""
+"""The prefix of Penstock's own tables in the control database."""
 _TYPES = {
     "bool": "Bool",
     "int2": "Int16",

@@ -24,10 +24,10 @@ from penstock.model.tables import Relation, TableRef
 
 DIALECT = "clickhouse"
 ORDER, PARTITION = "order", "partition"
-"""Of a definition's content: the table's sorting key and its partition key."""
+"""Keys of a definition's content: the table's sorting key and partition key."""
 MARKS = "the marks of the primary key, of every 8,192nd row or so"
 SMALL_ROWS = 100_000
-"""Of a table whose keys are read at once: its marks are too few to cut by."""
+"""Tables up to this many rows have their keys read at once: their marks are too few for bounds."""
 _FACTS = TableQuery(
     "engine, sorting_key, partition_key, primary_key, toString(uuid)",
     "system.tables",

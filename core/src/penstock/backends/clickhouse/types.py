@@ -33,7 +33,7 @@ class ChType:
     arguments: tuple[str, ...]
     nullable: bool
     text: str
-    """As the server writes all of it."""
+    """The complete type as the server writes it."""
 
     def __str__(self) -> str:
         return self.text

@@ -31,7 +31,7 @@ from penstock.spec.worker_spec import WorkerSpec
 INSERT_BYTES = 32 << 20
 INSERT_ROWS = 1 << 20
 LEAST, MOST = b"least", b"most"
-"""Of a field's metadata: what the column's type can hold, as whole numbers."""
+"""Keys of a field's metadata: the range of the column's type, as whole numbers."""
 
 
 class ClickHouseWriter(RollForwardWriter):

@@ -20,7 +20,7 @@ from penstock.errors import Diagnosis, PlanningError
 # The memory limit of a worker's session, besides what Python and the batches take.
 WORKER_MEMORY = "128MB"
 _idle: dict[bool, list[DuckDBPyConnection]] = {False: [], True: []}
-"""Instances in memory that nobody uses at the moment, by `worker`."""
+"""Unused instances in memory, by `worker`."""
 
 
 def configure(connection: DuckDBPyConnection, *, worker: bool) -> DuckDBPyConnection:

@@ -25,8 +25,7 @@ OTHERS_SECONDS = 5.0
 # https://duckdb.org/docs/stable/internals/storage
 HEADERS_BYTES = 3 * 4096
 NAME = "penstock_target"
-"""What a database is called: by its own name, which is the file's, it would be taken for a schema
-of that name."""
+"""The database's name in statements: its own name, from the file, might be taken for a schema."""
 
 
 class Database(OneFile):

@@ -59,7 +59,7 @@ _TAGS = {
 }
 
 _WIDE = ("ubigint", "hugeint", "uhugeint")
-"""Whole numbers that do not fit into eight bytes."""
+"""Whole numbers that exceed eight bytes."""
 
 _TYPES = {
     "bool": "BOOLEAN",

@@ -29,4 +29,4 @@ backend = MssqlBackend(
     rewrites="ALTER TABLE, TRUNCATE or a rebuilt index",
     snapshot_burden="kept old pages of the source's database",
 )
-"""The object that the entry point names."""
+"""The object that the entry point refers to."""

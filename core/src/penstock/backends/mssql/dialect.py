@@ -42,13 +42,13 @@ _TYPES = {
     "uuid": "uniqueidentifier",
 }
 BLOCKS = 1 << 16
-"""By the two lowest bytes of their pages' numbers."""
+"""Blocks are numbered by the two lowest bytes of page numbers."""
 BY_BYTES = "Latin1_General_BIN2"
-"""The collation that tells all texts apart, but for blanks at their ends."""
+"""The collation that distinguishes all texts, apart from trailing blanks."""
 DESCRIPTION = "MS_Description"
 """The extended property that tools show as a comment."""
 _ISO = 121
-"""The style of dates and times: yyyy-mm-dd hh:mi:ss.nnnnnnn."""
+"""The style for dates and times: yyyy-mm-dd hh:mi:ss.nnnnnnn."""
 _ZONE = re.compile(r"(?:Z|[+-]00(?::?00)?)$")
 _NAME = re.compile(r"\w*")
 _SELECT = re.compile(r"SELECT (?:DISTINCT )?")

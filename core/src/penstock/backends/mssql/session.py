@@ -17,7 +17,7 @@ from penstock.backends.sql.session import Row
 from penstock.model.tables import TableRef
 
 ONE_TABLE = "FROM (SELECT CAST(? AS int) AS object_id) AS o"
-"""In a query for `facts`: the table that is asked about."""
+"""The table that a query for `facts` is about."""
 CATALOG = Queries("penstock.backends.mssql.catalog", {"table": ONE_TABLE})
 
 

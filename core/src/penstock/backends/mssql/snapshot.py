@@ -28,7 +28,7 @@ AGE_SECONDS = 600
 DROP_SECONDS = 30
 # https://learn.microsoft.com/en-us/sql/t-sql/functions/serverproperty-transact-sql
 _EDITIONS = (2, 3, 4)
-"""Those of SQL Server itself. Azure's have no files that could be named."""
+"""Editions of SQL Server itself. Azure's have no files that could be named."""
 _OTHERWISE = "; or pass --snapshot none, and keep others from writing to the source meanwhile"
 _RIGHTS = (
     "expected the rights to create and to drop a database snapshot: GRANT CREATE ANY DATABASE TO "

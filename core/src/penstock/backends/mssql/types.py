@@ -17,13 +17,13 @@ from penstock.backends.shared.values.type_table import TypeLine, TypeTable
 from penstock.model import table_model as model
 
 MAX = -1
-"""The length of what is stored apart from the row."""
+"""The length of values stored outside the row."""
 BYTES = ("binary", "varbinary", "image", "timestamp", "rowversion")
 FRACTIONS = ("datetime2", "datetimeoffset", "time")
 MICROS = 6
-"""Digits of a second that a record batch has."""
+"""The fractional digits of a second in a record batch."""
 _WIDE = ("nchar", "nvarchar")
-"""Of two bytes for each character."""
+"""Types with two bytes per character."""
 _WITH_LENGTH = ("char", "varchar", *_WIDE, "binary", "varbinary")
 
 
@@ -31,7 +31,9 @@ _WITH_LENGTH = ("char", "varchar", *_WIDE, "binary", "varbinary")
 class MsType:
     name: str
     length: int = 0
-    """Of texts and bytes, `MAX` included; of a decimal its digits, of a time those of a second."""
+    """The length of texts and bytes, including `MAX`; the digits of a decimal; the fractional
+    digits of a time.
+    """
     scale: int = 0
 
     @property

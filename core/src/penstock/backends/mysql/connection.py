@@ -62,7 +62,7 @@ class Answer:
     """The answer to a statement."""
 
     count: int
-    """How many rows it has found, or inserted."""
+    """The number of rows found or inserted."""
     rows: list[tuple[Any, ...]]
 
 
@@ -71,7 +71,7 @@ class Connection(pymysql.Connection):  # type: ignore[misc] # PyMySQL has no typ
 
     side = ""
     waits: int | None = None
-    """See `wait_for_locks`."""
+    """As in `wait_for_locks`."""
 
     @property
     def is_mariadb(self) -> bool:

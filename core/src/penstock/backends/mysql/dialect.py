@@ -41,7 +41,7 @@ _TYPES = {
     "bytea": "BINARY",
 }
 _EXACT = ("decimal", "binary")
-"""CAST takes their length."""
+"""Types whose length CAST accepts."""
 _SYSTEM = "'information_schema', 'mysql', 'performance_schema', 'sys'"
 _ZONE = re.compile(r"(?:Z|[+-]00(?::?00)?)$")
 
@@ -50,7 +50,7 @@ _CLOCK = re.compile(r"(?:datetime|timestamp)(\(\d\))?", re.IGNORECASE)
 _LONG = re.compile(r"(?:tiny|medium|long)?(?:text|blob)|json", re.IGNORECASE)
 _VARYING = re.compile(r"(?:var)?(?:char|binary)\((\d+)\)", re.IGNORECASE)
 LONGEST_INDEXED = 768
-"""Characters of a text that an index can hold: 3,072 bytes."""
+"""The characters of a text that fit into an index: 3,072 bytes."""
 
 
 def order_name(flavour: str, collation: str) -> str:

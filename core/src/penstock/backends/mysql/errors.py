@@ -42,7 +42,7 @@ _NEVER = ("certificate", "unknown ca", "wrong version number", "ssl is required"
 NO_FUNCTION = 1305
 SYNTAX_ERROR = 1064
 SIGNAL = 1644
-"""In the words of whoever has written a trigger."""
+"""The code of errors raised by triggers, with their authors' text."""
 CANNOT_CONNECT = 2003
 READ_ONLY_TRANSACTION = 1792
 # How PyMySQL writes the name of a plugin: 'b'parsec''.

@@ -29,11 +29,11 @@ class ServerFacts:
     """Facts that do not change during a session."""
 
     id: str
-    """Tells the server from others."""
+    """Identifies the server."""
     folds: bool
-    """It takes names of tables in any case."""
+    """Whether table names are accepted in any case."""
     database: str | None
-    """Of the session."""
+    """The session's current database."""
 
 
 class MySqlSession(KnownServer):

@@ -20,7 +20,7 @@ from penstock.model import table_model as model
 DECIMAL128 = 38
 _BYTES_PER_CHARACTER = 4
 _BINARY = 63
-"""The character set of what is no text."""
+"""The character set of values that are not text."""
 _NO_SCALE = 31
 _VECTOR = 242  # MySQL 9
 
@@ -28,16 +28,16 @@ _VECTOR = 242  # MySQL 9
 @dataclass(frozen=True, slots=True)
 class MyType:
     name: str
-    """As MySQL writes it, without what is in parentheses."""
+    """In MySQL's spelling, without parentheses."""
     unsigned: bool = False
     length: int = 0
-    """Of texts in characters, of bytes in bytes, of numbers in digits, of `bit` in bits."""
+    """In characters for texts, bytes for binary values, digits for numbers, bits for `bit`."""
     scale: int = 0
-    """Digits after the point, of a second too."""
+    """The digits after the decimal point, also of a second."""
     binary: bool = False
-    """Its values are bytes, not text."""
+    """Whether its values are bytes instead of text."""
     rounded: bool = False
-    """To `scale` digits, though it is no decimal: `double(9,2)`."""
+    """Whether it is rounded to `scale` digits without being a decimal: `double(9,2)`."""
 
     def __str__(self) -> str:
         """Return the type as MySQL writes it, without the members of an enum or set."""

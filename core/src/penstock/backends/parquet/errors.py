@@ -135,7 +135,7 @@ def _made(transient: bool, message: str, side: str, code: str = "") -> PenstockE
 
 
 DRIVER_ERRORS = (OSError, pa.ArrowException, boto.BotoCoreError, boto.ClientError)
-"""What `translated` turns into ours."""
+"""The exceptions that `translated` translates."""
 
 
 @contextmanager

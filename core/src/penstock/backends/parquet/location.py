@@ -47,14 +47,14 @@ class FilesLocation:
     scheme: str
     """``file`` or ``s3``."""
     patterns: tuple[str, ...]
-    """Paths as the file system names them (``/folder/file``, ``bucket/key``), percent-encoded."""
+    """Paths in the file system's form (``/folder/file``, ``bucket/key``), percent-encoded."""
     endpoint: str = ""
-    """URL of the server; empty: AWS."""
+    """The URL of the server; empty for AWS."""
     region: str = ""
     path_style: bool = False
-    """The bucket is a part of the path, and not of the server's name."""
+    """Whether the bucket is part of the path instead of the server's name."""
     profile: str = ""
-    """Of the AWS configuration files."""
+    """A profile in the AWS configuration files."""
     access_key_id: str = field(default="", repr=False)
     secret_access_key: str = field(default="", repr=False)
     session_token: str = field(default="", repr=False)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 PLAN, CONTROL = "penstock:plan", "penstock:control"
-"""How sessions of catalogs are called."""
+"""The names of catalogs' sessions."""
 CONNECT_TIMEOUT = 30
 # Seconds to wait for a lock on a catalog, in sessions that only look.
 LOOK_LOCK = 10.0
@@ -178,23 +178,22 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
     """
 
     side = ""
-    """Where it is set, a lost connection is a `TransientError`, whatever was asked."""
+    """If it is set, a lost connection is a `TransientError`, whichever statement was running."""
     guard: Watch | None = None
-    """Watches the statements that are executed from now on."""
+    """Watches all statements executed from now on."""
     _set: Mapping[str, str]
     _is_set = True
-    """Whether the session has its settings, or each transaction sets them."""
+    """Whether the session has its settings, instead of each transaction setting them."""
     _is_named = True
-    """Whether the session has the name that it is to have."""
+    """Whether the session has its name."""
     _opened_on = ""
     _each_time = ""
     _asking: AskedTogether | None = None
     _answered: AskedTogether | None = None
-    """Answers to what is asked next."""
+    """Answers to the next questions."""
     _pid = 0
     _begun = _ends = False
-    """Whether there is a transaction where statements are sent together; whether they have it to
-    themselves."""
+    """Whether statements sent together are in a transaction, and whether that is their own."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)

@@ -26,7 +26,7 @@ from penstock.errors import Diagnosis, PermanentError
 from penstock.model.codec import to_json
 
 ABSENT = ""
-"""The version of a record that is not there."""
+"""The version of a record that does not exist."""
 # Documents read, or pieces published, in parallel.
 THREADS = 16
 

@@ -42,13 +42,13 @@ class RunDocument:
     snapshot_released_at: str | None = None
     failures: tuple[Mapping[str, Any], ...] = ()
     steps: tuple[str, ...] = ()
-    """Ids of those after the last partition that are done."""
+    """The ids of completed steps after the last partition."""
     recopies: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Of this generation: ids of the partitions that are to be copied again, by request."""
+    """Requests in this generation, each with the ids of the partitions to copy again."""
     owner: str = ""
-    """The run that has taken the target last, as this one goes by it."""
+    """The owner of the target, as known to this run."""
     disturbed_by: str = ""
-    """The run that has shut this one out, since it has taken away what this one has loaded."""
+    """The run that removed what this one has loaded, and has shut it out."""
 
 
 @dataclass(frozen=True)

@@ -27,8 +27,9 @@ class Claim:
     run_id: str
     generation: int
     nonce: str = field(default_factory=lambda: token_hex(8))
-    """Another one each time: who is about to take it over, and has shut out what began before,
-    finds that it has changed."""
+    """New for each claim, so that a run about to take one over, after shutting out earlier
+    attempts, notices a change.
+    """
 
 
 def _folder(series: str) -> str:

@@ -20,13 +20,13 @@ from penstock.model.records import Spent
 
 class State(StrEnum):
     VOID = "void"
-    """Holds no rows. Attempts that have read it as it is may commit."""
+    """Holds no rows. Attempts that have read it in this state may commit."""
     COMMITTED = "committed"
     """The partition is done; some of its pieces may not be visible yet."""
     PUBLISHED = "published"
     """All of its pieces are visible."""
     CLOSED = "closed"
-    """Void for good: the generation has ended."""
+    """Void permanently: the generation has ended."""
 
 
 class StateEvent(StrEnum):
@@ -51,7 +51,7 @@ class Record:
     json_form = JsonForm(exact=True)
 
     nonce: str
-    """No two commits, and no two void records, have the same."""
+    """Unique for each commit and each void record."""
     state: State = State.VOID
     attempt: int = 0
     rows: int = 0
@@ -60,11 +60,11 @@ class Record:
     committed_at: str = ""
     pieces: tuple[Piece, ...] = ()
     remove: tuple[Piece, ...] = ()
-    """Pieces of an earlier commit, which go when these are published, or when this is closed."""
+    """Pieces of an earlier commit, to be removed when these are published or this is closed."""
     requests: tuple[str, ...] = ()
-    """Names of the requests to copy the partition again that were seen."""
+    """The recorded requests to copy the partition again."""
     read_at: str = ""
-    """See `CommitRecord`."""
+    """As in `CommitRecord`."""
     spent: Spent | None = field(default=None, metadata=OMITTED)
 
     @property
@@ -88,7 +88,7 @@ class Transition:
     after: State
     who: Who
     invariant: Callable[[Record, Record], bool]
-    """What holds of the record before and the one after."""
+    """Whether the change from one record to another is valid."""
 
 
 def _commits(before: Record, after: Record) -> bool:
@@ -170,7 +170,7 @@ TRANSITIONS = {
     )
 }
 VOID = Record("")
-"""In the place of a record that is not there."""
+"""A placeholder for a record that does not exist."""
 
 
 def _changed(before: Record, event: StateEvent, **changes: Any) -> Record:

@@ -29,7 +29,7 @@ class RollForwardWriter:
     """
 
     write: Write
-    """The stream's own: one call for a block."""
+    """The stream's own method, to save a call per block."""
     fileno: Callable[[], int]
     check: Callable[[], None]
 

@@ -86,7 +86,7 @@ class FileVersions:
 
     scheme: str
     log: str
-    """What the name of the log beside it has after the file's."""
+    """The suffix of the log's name after the file's."""
 
     def identity(self, path: str) -> str:
         """Return a file's identity; see `identity`."""

@@ -10,7 +10,7 @@ from types import ModuleType
 
 VERSION = "0.1.0"
 SWITCH = "PENSTOCK_NATIVE"
-"""An environment variable; "off" has everything done in Python."""
+"""An environment variable; with "off", Python does everything."""
 
 _log = logging.getLogger("penstock")
 

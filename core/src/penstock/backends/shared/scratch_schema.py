@@ -13,8 +13,9 @@ from penstock.model.tables import TableRef
 
 NEEDED_BY = "penstock tune"
 LOCK_SECONDS = 20
-"""For tables of a schema that is dropped: sessions that were just cancelled, and workers whose
-parent was killed, end within seconds."""
+"""For tables of a schema being dropped: sessions just canceled, and workers whose parent was
+killed, end within seconds.
+"""
 NAMED = re.compile(rf"{PREFIX}[0-9a-f]{{8}}")
 # In addition to the control tables.
 _TABLE = "scratch_table"
@@ -39,7 +40,7 @@ class ScratchSchema(ABC, Generic[C]):
     """
 
     kind: ClassVar[str] = "schema"
-    """What the server calls it."""
+    """The server's word for a schema."""
     table: TableRef | None
     target: str | None = None
 

@@ -35,21 +35,23 @@ class ServerUrls:
 
     scheme: str
     port: int
-    """Where none is named."""
+    """The default port."""
     user: str
-    """Where neither the URL nor the environment names one; may be empty."""
+    """The user if neither the URL nor the environment names one; may be empty."""
     password_variable: str
-    """Of the environment, for a URL without a password."""
+    """The environment variable with the password for a URL without one."""
     choices: Mapping[str, tuple[str, ...]]
-    """Parameters that have one of some values."""
+    """Parameters with a fixed set of values."""
     numbers: tuple[str, ...] = ()
     """Parameters that are whole numbers from 1."""
     texts: tuple[str, ...] = ()
     """Other parameters."""
     place_form: str = "host:port/database"
-    """What follows the password; the database may be of several names, with `/` between them."""
+    """The form of the URL after the password; the database may consist of several names, separated
+    by `/`.
+    """
     schemas_are_databases: bool = False
-    """What Penstock takes for a schema is what the URL calls a database."""
+    """Whether the URL's database is a schema to Penstock."""
 
     def parse(self, url: str, flag: str = "connection") -> Location:
         """Parse a URL.

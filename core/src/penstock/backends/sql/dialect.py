@@ -18,7 +18,7 @@ from penstock.model.table_model import Identity
 from penstock.model.tables import TableRef
 
 Type = Any
-"""A type as the database's driver describes it."""
+"""A type as described by the database's driver."""
 
 
 _ENDS = f";{whitespace}"
@@ -36,10 +36,10 @@ BYTES = "C"
 """The collation of a key that is compared by the bytes of its text in UTF-8."""
 NOW, UTC_NOW, TODAY, NEW_UUID = "now", "now in UTC", "today", "new uuid"
 CHARACTERS, OCTETS, LOWER, UPPER = "characters", "octets", "lower", "upper"
-"""Functions of a text; its octets are those of UTF-8."""
+"""Functions of a text; its octets are those in UTF-8."""
 NEVER = "1 = 0"
 DAY = 86_400
-"""A condition that no row meets."""
+"""The condition that no row meets."""
 
 
 class Dialect(ABC):
@@ -48,12 +48,11 @@ class Dialect(ABC):
     """
 
     name: str
-    """The database's, for messages."""
+    """The database's name, for messages."""
     functions: Mapping[str, str] = {NOW: "CURRENT_TIMESTAMP"}
-    """How a default asks for one of `NOW`, `UTC_NOW`, `TODAY` and `NEW_UUID`, as far as there is a
-    way."""
+    """The expressions in a default for `NOW`, `UTC_NOW`, `TODAY` and `NEW_UUID`, if supported."""
     calls: Mapping[str, str] = {LOWER: "lower", UPPER: "upper"}
-    """What the functions of a text are called; those that are missing have no like."""
+    """The names of text functions; missing ones have no equivalent."""
     truth = ("FALSE", "TRUE")
 
     def ident(self, name: str) -> str:
@@ -98,33 +97,34 @@ class Dialect(ABC):
     # Parts of a table like another system's; empty if the database does not support them.
 
     longest_name = 128
-    """Bytes of an index's or a constraint's name."""
+    """The maximum bytes of an index's or constraint's name."""
     constraints_by_table = False
-    """A constraint's name belongs to its table; else to the schema or the database."""
+    """Whether constraint names belong to their table, instead of the schema or database."""
     has_checks = True
     checks_with_table = False
-    """They are made with a table that is made to be loaded, and not afterwards."""
+    """Whether checks are created with a new table that is about to be loaded, and not afterwards.
+    """
     refuses_numbers = False
-    """A row that brings a number of its own is refused, where the database numbers the column."""
+    """Whether a numbered column rejects rows with their own numbers."""
     has_sequences = False
-    """A column is numbered by a sequence, which is made once the table is loaded."""
+    """Whether a numbered column uses a sequence, which is created after the load."""
     has_indexes = True
-    """They are made by CREATE INDEX."""
+    """Whether indexes are created by CREATE INDEX."""
     index_kinds: Mapping[str, str] = {}
     """The word before INDEX, by the method of an index, see `IndexModel`."""
     indexes_some = False
-    """An index may hold the rows of a condition alone."""
+    """Whether an index may be limited to rows that meet a condition."""
     includes = False
-    """An index may have columns that are no part of its key."""
+    """Whether an index may include columns outside its key."""
     descends = True
-    """The columns of an index have an order each."""
+    """Whether each column of an index has its own order."""
     has_foreign_keys = True
     numbers_nullable = False
-    """A column that is numbered may be NULL."""
+    """Whether a numbered column may be NULL."""
     defers = False
-    """A foreign key may be checked at the end of a transaction."""
+    """Whether a foreign key may be checked at the end of a transaction."""
     alters = True
-    """Constraints can be given to a table that is there."""
+    """Whether constraints can be added to an existing table."""
 
     def numbered(self, first: int, step: int) -> str:
         """Return what follows the type of a column that the database numbers."""
@@ -135,13 +135,11 @@ class Dialect(ABC):
         return ""
 
     def fitting(self, default: str, type_: str) -> str:
-        """Return a default, or a moment after ON UPDATE, as a type accepts it; else an empty text.
-        """
+        """Return a default, or a moment after ON UPDATE, in a type's form; empty if there is none."""
         return default
 
     def set_on_update(self, moment: str) -> str:
-        """Return what follows the default of a column that is set to a moment at each row change.
-        """
+        """Return the clause that sets a column to a moment whenever its row changes."""
         return ""
 
     def commented(self, text: str) -> str:
@@ -288,16 +286,16 @@ class CatalogDialect(Dialect):
     types: Mapping[str, str]
     """The type for each tag of a `Bound`."""
     ranged: tuple[str, ...]
-    """Tags of the types whose text is exact and whose order is total."""
+    """The tags of types whose text is exact and whose order is total."""
     now = "now()"
     counted = "count(*)"
-    """How many rows, as a number that can be multiplied."""
+    """The row count, as a number that can be multiplied."""
     ddl_commits = False
-    """A statement that makes or drops a table ends the transaction."""
+    """Whether creating or dropping a table ends the transaction."""
     unless_there = "IF NOT EXISTS "
-    """What follows CREATE TABLE so that one of the name stays; empty where nothing does that."""
+    """What follows CREATE TABLE to keep an existing table; empty if there is no such clause."""
     computed = "CASE WHEN is_generated = 'ALWAYS' THEN 1 ELSE 0 END"
-    """Of a row of the information schema's columns: 1 for one that the table computes."""
+    """In the information schema's columns: 1 for a computed column."""
 
     def cast(self, value: str, type_: str) -> str:
         return f"CAST({value} AS {type_})"
@@ -507,7 +505,7 @@ class CatalogDialect(Dialect):
     # Masks
 
     masking: Masking | None = None
-    """What masks are computed with; None where none are."""
+    """The functions for masks; None if masks are not supported."""
 
     def mask_tag(self, type_: Type) -> str:
         """Return the tag of a type, by which masks distinguish types."""

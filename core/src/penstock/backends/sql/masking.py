@@ -21,7 +21,7 @@ class Masking(ABC):
     """The functions with which a database computes masks."""
 
     has_keys = True
-    """A session can hold a key that no statement shows."""
+    """Whether a session can hold a key that no statement shows."""
 
     def expression(
         self, mask: Mask, column: str, value: str, type_: Any, tag: str, key: MaskingKey | None

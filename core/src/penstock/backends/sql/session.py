@@ -23,7 +23,7 @@ class Session(Protocol):
     """
 
     known: CatalogFacts | None
-    """What is kept of the catalog's answers, while many tables are described."""
+    """The catalog's answers that are kept while many tables are described."""
 
     @property
     def dialect(self) -> CatalogDialect: ...

@@ -36,11 +36,11 @@ class TextOptions:
     format: str = CSV
     """`CSV` or `JSON_LINES`."""
     extension: str = "csv"
-    """Of the names of files that are written, with what says how they are compressed."""
+    """The suffix of written files, including the compression's."""
     delimiter: str = ","
     header: bool = True
     types: str = ""
-    """Empty: inferred from all values. `TEXT`: all of them are texts."""
+    """Empty: inferred from all values. `TEXT`: all columns are texts."""
 
     @property
     def compression(self) -> str:
@@ -53,15 +53,14 @@ class TextLocation:
     files: FilesLocation
     options: TextOptions
     url: str
-    """What it was read from."""
+    """The URL it was parsed from."""
 
     def __str__(self) -> str:
         return str(self.files)
 
     @property
     def folder(self) -> FilesLocation | None:
-        """The folder in which each partition becomes a file; None if all become a single file.
-        """
+        """The folder in which each partition becomes a file; None if all become a single file."""
         (pattern,) = self.files.patterns
         head, _, name = pattern.rpartition("/")
         stem = _stem(name)

@@ -37,7 +37,7 @@ class Attempt:
     spec: WorkerSpec
     partition: Partition
     number: int
-    """Counted from 1 by the supervisor; two attempts of two executions may have the same."""
+    """Counted from 1 by the supervisor; attempts of two executions may have the same number."""
     started_at: datetime = field(default_factory=lambda: datetime.now(UTC))
 
     @property
@@ -56,13 +56,13 @@ class Standing:
     """What the control store says of an attempt's run and partition."""
 
     generation: int | None
-    """None: there is no such run."""
+    """The run's generation; None if the run does not exist."""
     committed: bool
-    """There is a commit record of the partition, by the run or by another one of its series."""
+    """Whether the partition has a commit record of the run, or of another one of its series."""
     loaded_by: tuple[str, str] | None = None
-    """The run that has committed the partition, and when, if it is another one of the series."""
+    """The other run of the series that committed the partition, and when."""
     lost: PenstockError | None = None
-    """Why the run's commit records do not count: a crash has taken the rows."""
+    """The error if the run's commit records do not count, because a crash has removed the rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +70,9 @@ class Begun:
     """The state of an attempt after its beginning: unobstructed, or rolled back."""
 
     older: Mapping[Any, object] | None = None
-    """Older attempts of the partition; see `AttemptLock.lock`."""
+    """Older attempts at the partition; see `AttemptLock.lock`."""
     standing: Standing | None = None
-    """Why the commit record could not be inserted."""
+    """The reason why the commit record could not be inserted."""
 
 
 class Write(Protocol):
@@ -310,8 +310,9 @@ class StagedHooks(AttemptLock, Protocol):
     """
 
     unseen_bytes: int
-    """The first attempt of a partition of at most as many bytes, as planned, looks whether it is
-    due when it loads it, and not before it stages it, too: to look costs more than to stage."""
+    """For a partition of at most this many planned bytes, the first attempt checks whether it is
+    due only when it loads the stage, because checking before costs more than staging.
+    """
 
     def sweep(self) -> None:
         """Remove the stages of dead attempts of all runs.

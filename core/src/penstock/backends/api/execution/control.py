@@ -23,7 +23,7 @@ class RunRow:
 
     run_id: str
     generation: int
-    """Counts how often the run was started over."""
+    """Counts how often the run was restarted."""
     spec: Mapping[str, Any]
     plan: PartitionPlan
     source_state: SourceState
@@ -34,7 +34,7 @@ class RunRow:
     finished_at: str | None
     failures: tuple[Mapping[str, Any], ...]
     released_at: str | None = None
-    """When it was said that nobody needs the run's snapshot any more."""
+    """When the run's snapshot was released."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ class Outlook:
     generation: int
     snapshot: Snapshot | None
     pending: int
-    """Partitions that are not committed."""
+    """The number of partitions that are not committed."""
     released: bool
 
 
@@ -114,12 +114,13 @@ class ControlStore(Protocol):
     """Runs and commit records, kept in the target."""
 
     patience: Patience
-    """How long its calls wait for others; may be set at any time."""
+    """How long calls wait for others; may be set at any time."""
     may_be_left: bool
     """Whether another thread may close the catalog while a call waits for the server."""
     batch_id: str
-    """The batch of whose tables this store keeps the runs: what it does for several of them may be
-    done at once, in a session that says so. Empty: of none."""
+    """The batch whose tables' runs this store keeps, so that changes to several of them can be made
+    together, in a session named after it. Empty if there is none.
+    """
 
     def create(self) -> None:
         """Create the missing control tables.
@@ -262,8 +263,7 @@ class ControlStore(Protocol):
         ...
 
     def intact(self, run_id: str) -> bool:
-        """Whether a volatile load is intact, and a crash of the target has not emptied its table.
-        """
+        """Whether a crash of the target has left a volatile load intact."""
         ...
 
     def start_over(

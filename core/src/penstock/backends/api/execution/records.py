@@ -12,7 +12,7 @@ from penstock.spec.worker_spec import Patience
 
 T = TypeVar("T")
 Row = Mapping[str, Any]
-"""Values by column: strings, integers, None, and what JSON can hold."""
+"""Values by column: strings, integers, None, and everything that JSON supports."""
 
 
 class Kind(Enum):
@@ -27,22 +27,22 @@ class Kind(Enum):
 
 
 ESSENTIAL = tuple(kind for kind in Kind if kind not in (Kind.JOURNAL, Kind.WATERMARK))
-"""Those without which nothing can be read or resumed."""
+"""The kinds without which nothing can be read or resumed."""
 
 
 class Hold(Enum):
     """What a transaction protects from others while it lasts."""
 
     CHANGE = "change"
-    """From changing the run."""
+    """Changes of the run."""
     STEP = "step"
-    """From starting the run over, and from taking back any of its commit records."""
+    """Restarts of the run, and removal of any of its commit records."""
     RECOPY = "recopy"
-    """From attempts and steps of some partitions, and from starting the run over. Open attempts
-    are waited for."""
+    """Attempts and steps of some partitions, and restarts of the run. Open attempts are awaited."""
     ALONE = "alone"
-    """From everything: the run's attempts that are open are waited for or ended; those that begin
-    later find what the transaction has changed."""
+    """Everything: open attempts of the run are awaited or ended; later ones find what the
+    transaction has changed.
+    """
 
 
 class Now(Enum):
@@ -62,13 +62,14 @@ class RecordStore(ABC):
     """
 
     patience = Patience()
-    """How long its calls wait for others; may be set at any time."""
+    """How long calls wait for others; may be set at any time."""
     batch_id = ""
     """See `ControlStore.batch_id`."""
     steps_with_records: bool
-    """Whether a step's statement is undone with the transaction that was to record it. Else the
-    record comes after the step, in a transaction of its own; where nobody came to write it, the
-    step is done again, so that it has to be repeatable."""
+    """Whether a step's statement is undone with the transaction that should record it. Otherwise
+    the record follows the step in a separate transaction, and a step without a record is done
+    again, so it must be repeatable.
+    """
 
     @abstractmethod
     def create(self) -> None:

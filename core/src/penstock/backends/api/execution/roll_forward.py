@@ -21,11 +21,11 @@ class Piece:
     """A part of what an attempt has loaded: a file, or a part of a table."""
 
     name: str
-    """What it is called once it is published; no two attempts give the same."""
+    """Its name once it is published, unique for each attempt."""
     rows: int
     bytes: int
     pending: Mapping[str, Any] = field(default_factory=dict)
-    """What it takes to publish it, as the backend has it; empty once it is published."""
+    """What the backend needs to publish it; empty once it is published."""
 
 
 class RecordDocuments(Protocol):

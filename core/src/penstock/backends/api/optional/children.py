@@ -16,9 +16,9 @@ class Windows:
     """The windows of time that a table is partitioned by."""
 
     first: Bound
-    """Where the first one starts, though its partition is open below."""
+    """The start of the first window, though its partition has no lower bound."""
     interval: str
-    """How wide the last one is, though its partition is open above."""
+    """The width of the last window, though its partition has no upper bound."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,21 +26,21 @@ class ChildRequest:
     """The facts a target needs to plan the child tables of a run."""
 
     table: TableRef
-    """The target's."""
+    """The target's table."""
     key: str
-    """What the source is cut by: a column, or an expression."""
+    """The column or expression by which the source is partitioned."""
     pairs: tuple[ColumnPair, ...]
     partitions: tuple[Partition, ...]
     selective: bool
-    """The run has a condition: a partition need not be all rows within its bounds."""
+    """Whether the run has a condition, so that a partition may lack rows within its bounds."""
     windows: Windows | None = None
-    """Where the partitions are windows of time."""
+    """The windows, if the partitions are windows of time."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedChildren:
     partitions: tuple[Partition, ...]
-    """With their children."""
+    """The partitions with their children."""
     reasons: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 

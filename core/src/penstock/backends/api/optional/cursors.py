@@ -19,20 +19,21 @@ class CursorNow:
 
     columns: tuple[str, ...]
     type: str
-    """See `Bound`."""
+    """As in `Bound`."""
     text: str
-    """Up to where a night may read by it: the greatest value, but none that is ahead of the
-    source's clock, nor one from which on rows may still come. Empty: no row has a value."""
+    """The limit up to which a night may read: the greatest value that is not ahead of the source's
+    clock, and below which no more rows can come. Empty if no row has a value.
+    """
     nulls: int
-    """Rows without a value."""
+    """The number of rows without a value."""
     ahead: str
-    """The greatest value, where that is further ahead than allowed."""
+    """The greatest value, if it is further ahead than allowed."""
     unproven: str
-    """See `Cursor`."""
+    """As in `Cursor`."""
     indexed: bool
-    """An index finds the values."""
+    """Whether an index finds the values."""
     source: Mapping[str, str] = field(default_factory=dict)
-    """See `Cursor`."""
+    """As in `Cursor`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +41,10 @@ class CursorRange:
     """The rows that a night reads."""
 
     lower: str
-    """The least value."""
+    """The lowest value."""
     condition: str
     behind: bool
-    """The source's greatest value is less than when it was last read."""
+    """Whether the source's greatest value is less than at the last read."""
 
 
 @runtime_checkable
@@ -53,8 +54,7 @@ class ReadsByColumn(Protocol):
     """
 
     def note_open(self) -> None:
-        """Note the open transactions that a snapshot taken later will not see.
-        """
+        """Note the open transactions that a snapshot taken later will not see."""
         ...
 
     def cursor(

@@ -16,13 +16,13 @@ class Followed:
     """What in a table's columns follows the source's."""
 
     added: Sequence[Column] = ()
-    """As they would be made."""
+    """New columns, as they would be created."""
     renamed: Sequence[tuple[str, str]] = ()
-    """From a name that is not its key's, to another one."""
+    """Pairs of the old and new name of columns outside the key."""
     compared: Sequence[tuple[Column, Column]] = ()
-    """A column, by the name that it has now, and what it would be made as."""
+    """Existing columns, by their current names, and what they would be created as."""
     loosened: Sequence[Column] = ()
-    """Columns that are to take NULL."""
+    """Columns that will allow NULL."""
 
 
 @runtime_checkable

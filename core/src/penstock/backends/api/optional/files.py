@@ -15,7 +15,7 @@ class FilesNow:
     """The files of a source."""
 
     place: str
-    """Where they are."""
+    """The files' location."""
     files: Sequence[SourceFile]
 
 

@@ -12,7 +12,7 @@ from penstock.model.plans import LoadPlan
 from penstock.model.tables import ColumnPair, Relation, TableRef
 
 KeyDigest = tuple[str, str]
-"""The text of a key, cut off if it is long, and the digest of its values as a whole number."""
+"""The text of a key, truncated if it is long, and the digest of its values as a whole number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class Bucket:
 
     count: int
     total: int
-    """The sum of their digests."""
+    """The sum of the keys' digests."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class KeyRanges:
     """
 
     bits: int
-    """The range of a key is the number without its lowest bits."""
+    """A key's range is its number without this many lowest bits."""
     ranges: Sequence[int]
 
     def spans(self) -> list[tuple[int, int]]:
@@ -52,7 +52,7 @@ class Chosen:
     bits: int
     buckets: Sequence[int]
     within: KeyRanges | None = None
-    """None: of all keys."""
+    """The ranges to choose from; None for all keys."""
 
 
 @runtime_checkable

@@ -6,22 +6,23 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 Waits = Mapping[str, int]
-"""By what they wait for, in the database's own words, how many sessions: ``{"CPU": 2,
-"IO:WALSync": 1, "Client:ClientRead": 1}``."""
+"""The number of sessions by what they wait for, in the database's own words: ``{"CPU": 2,
+"IO:WALSync": 1, "Client:ClientRead": 1}``.
+"""
 
 WORKING = "working"
-"""It waits for nothing: it computes."""
+"""No wait: the session computes."""
 LOCKS = "locks"
-"""For other sessions: rows, tables, pages, shared structures in memory."""
+"""Other sessions: rows, tables, pages, shared structures in memory."""
 LOG = "log"
-"""For the write-ahead log, or what a database has in its place."""
+"""The write-ahead log, or its equivalent."""
 STORAGE = "storage"
-"""For files other than the log's."""
+"""Files other than the log's."""
 MOVER = "mover"
-"""For us: for rows to come, or to be taken."""
+"""Penstock: for rows to arrive, or to be taken."""
 OTHER = "other"
 KINDS = (WORKING, LOCKS, LOG, STORAGE, MOVER, OTHER)
-"""What a wait comes to, whatever the database."""
+"""The kinds of waits, for every database."""
 
 
 class Pulse(Protocol):

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from penstock.model.tables import TableRef
 
 PREFIX = "penstock_tune_"
-"""Of the names of all such places, by which leftovers are known."""
+"""The prefix of the names of all such places, which identifies leftovers."""
 
 
 class Scratch(Protocol):
@@ -19,18 +19,17 @@ class Scratch(Protocol):
     """
 
     name: str
-    """For a control schema, in which nothing else is."""
+    """The name for a control schema that holds nothing else."""
     place: str
     """For people."""
     target: str | None
-    """The URL of a target of its own; None: it is within the target."""
+    """The URL of a separate target; None if the place is within the target."""
     table: TableRef | None
-    """The scratch table, wherever it comes from; None: in a target of its own it has the name of
-    the target's."""
+    """The scratch table; None if the separate target uses the original's name."""
     removal: str
-    """What removes it by hand, for people."""
+    """How to remove it by hand, for people."""
     remarks: tuple[str, ...]
-    """How the scratch table differs from the one that it is made like, for people."""
+    """How the scratch table differs from the original, for people."""
 
     def sweep(self) -> tuple[str, ...]:
         """Drop the remains of dead processes; return their names.

@@ -16,7 +16,7 @@ from penstock.errors import Diagnosis, TargetChanged
 from penstock.spec.modes import mode_of
 
 CLEAN = "clean"
-"""The step after which a run adds nothing."""
+"""The step after which a run adds no rows."""
 
 
 def _folder(uuid: str) -> str:

@@ -34,10 +34,10 @@ class _Version:
     table: str
     number: int
     name: str
-    """The document's."""
+    """The document's name."""
     nonce: str
     before: tuple[str, ...]
-    """Nonces of the versions before it."""
+    """The nonces of earlier versions."""
     content: bytes
 
     @property

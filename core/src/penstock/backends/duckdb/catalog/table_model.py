@@ -69,7 +69,7 @@ class OwnSequence:
     first: int
     step: int
     last: int | None
-    """The last number that it gave; None: it has given none."""
+    """The last number it gave; None if it has given none."""
 
 
 def model_of(session: DuckSession, table: TableRef, columns: Sequence[Column]) -> TableModel:

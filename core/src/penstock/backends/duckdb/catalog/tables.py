@@ -32,10 +32,11 @@ _CONSTRAINTS = query(
 @dataclass(frozen=True, slots=True)
 class Constraint:
     kind: str
-    """As DuckDB writes it: ``PRIMARY KEY``, ``UNIQUE``, ``CHECK``, ``FOREIGN KEY``, ``NOT NULL``"""
+    """In DuckDB's spelling: ``PRIMARY KEY``, ``UNIQUE``, ``CHECK``, ``FOREIGN KEY``, ``NOT NULL``
+    """
     text: str
     names: tuple[str, ...]
-    """Of its columns."""
+    """The names of its columns."""
     obstacle = ""
 
     @property

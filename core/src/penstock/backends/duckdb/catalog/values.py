@@ -73,7 +73,7 @@ def travelling(value: str, type_: Type) -> str:
 
 
 _travels: dict[str, pa.DataType] = {}
-"""The types in which values travel, by those of DuckDB, as far as it was asked."""
+"""The types in which values travel, by DuckDB type, as far as they were asked for."""
 
 
 def arrow_types(

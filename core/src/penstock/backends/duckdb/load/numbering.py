@@ -22,7 +22,9 @@ from penstock.model.tables import NotCopied, TableRef
 NUMBER, ADVANCE = "number ", "advance "
 """Prefixes of step ids."""
 MOST = 100_000_000
-"""Numbers that are taken from a sequence to move it on: some seconds. By more it is made anew."""
+"""The maximum of numbers drawn from a sequence to advance it, which takes some seconds. Beyond it
+the sequence is recreated.
+"""
 
 
 def numbering_steps(

@@ -42,11 +42,11 @@ _FOUND = (
 @dataclass(frozen=True, slots=True)
 class HistogramStep:
     key: str | None
-    """As the text of a bound; None for NULL."""
+    """The key as the text of a bound; None for NULL."""
     below: float
-    """Rows between the step before it and this one."""
+    """The number of rows between the previous step and this one."""
     equal: float
-    """Rows that have this key."""
+    """The number of rows with this key."""
 
 
 def read_bounds(
@@ -144,4 +144,4 @@ _EVEN: dict[str, Callable[[str], Any]] = {
     **dict.fromkeys(("int2", "int4", "int8", "numeric"), Fraction),
     **dict.fromkeys(("date", "timestamp", "timestamptz"), time_of),
 }
-"""Tags of keys that can be halved, and what their texts mean."""
+"""Tags of keys that can be halved, and how to parse their texts."""

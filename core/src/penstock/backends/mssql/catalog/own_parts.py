@@ -13,7 +13,7 @@ from penstock.errors import PlanningError
 from penstock.model.tables import NotCopied, TableRef
 
 OWN = "mssql"
-"""The key of a definition's content under which they are."""
+"""The key of a definition's content that holds them."""
 DISABLED = "disabled"
 GRANTS, COMMENTS = "grants", "comments"
 _ROWSTORE = {1: "CLUSTERED", 2: "NONCLUSTERED"}
@@ -23,20 +23,20 @@ _ROWSTORE = {1: "CLUSTERED", 2: "NONCLUSTERED"}
 class OwnIndex:
     name: str
     constraint: str
-    """The kind of a key's; else empty."""
+    """The kind of key it belongs to; otherwise empty."""
     called: bool
-    """Somebody has given the constraint its name."""
+    """Whether the user named the constraint."""
     unique: bool
     kind: str
     """CLUSTERED or NONCLUSTERED."""
     keys: tuple[str, ...]
     descending: tuple[str, ...]
-    """Those of the keys."""
+    """The descending key columns."""
     included: tuple[str, ...]
     options: str
     """The clauses that follow the columns."""
     obstacle: str
-    """Why it is not made elsewhere."""
+    """The reason why it cannot be created elsewhere."""
 
     @property
     def columns(self) -> str:
@@ -50,11 +50,11 @@ class OwnIndex:
 @dataclass(frozen=True, slots=True)
 class OwnParts:
     defaults: Mapping[str, str]
-    """By column: the names of defaults, where somebody has given them one."""
+    """The names of defaults that the user named, by column."""
     distrusted: tuple[str, ...]
     """The texts of checks that not all rows meet."""
     indexes: tuple[OwnIndex, ...]
-    """All of them, keys too."""
+    """All indexes, including those of keys."""
 
 
 def read_indexes(session: MssqlSession, table: TableRef) -> tuple[OwnIndex, ...]:

@@ -22,10 +22,10 @@ _MARK = "#"
 class Part:
     number: int
     name: str
-    """With its boundaries: another one where the function is split or merged."""
+    """The name with its boundaries, which changes when the function is split or merged."""
     rows: int
     tested: str
-    """What the number of a row's partition is."""
+    """The expression for the number of a row's partition."""
 
 
 def parts_of(session: MssqlSession, table: TableRef) -> list[Part]:

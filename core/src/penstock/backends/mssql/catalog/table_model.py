@@ -33,7 +33,7 @@ _STYLE = Style(
     functions={"lower": LOWER, "upper": UPPER, "coalesce": "coalesce", "isnull": "coalesce"},
 )
 _MOST_EXACT = 18
-"""Digits of two numbers whose product has as many as there can be."""
+"""The maximum digits of two numbers whose product is still exact."""
 _BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
 _WHERE = " WHERE "
 

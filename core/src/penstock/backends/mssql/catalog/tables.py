@@ -14,11 +14,11 @@ from penstock.model.tables import Column, TableRef
 
 DIALECT = "mssql"
 COLLATION = "collation"
-"""The trait of a column whose values are texts."""
+"""The trait of a column with texts."""
 CODE_PAGE = "code page"
-"""The trait of a column whose texts are in one of few characters; 0 for others."""
+"""The trait of a column whose texts have a code page; 0 for others."""
 IDENTITY = "identity"
-"""The trait of the column that the server numbers by itself."""
+"""The trait of the column that the server numbers."""
 PAGE = 8192
 _IN_CODE_PAGES = ("char", "varchar", "text")
 
@@ -104,7 +104,9 @@ def kept_as(session: MssqlSession, table: TableRef) -> tuple[str, bool]:
 
 
 _PAGED = {0: "a heap", 1: "a table with a clustered index"}
-"""Types of indexes: https://learn.microsoft.com/en-us/sql/relational-databases/system-catalog-views/sys-indexes-transact-sql"""
+"""Types of indexes with pages:
+https://learn.microsoft.com/en-us/sql/relational-databases/system-catalog-views/sys-indexes-transact-sql
+"""
 
 
 def last_numbers(session: MssqlSession, table: TableRef) -> tuple[str, int, int, int | None] | None:

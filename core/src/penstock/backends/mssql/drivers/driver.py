@@ -10,14 +10,14 @@ import pyarrow as pa
 from penstock.backends.mssql.types import MsType
 
 CLOSE_SECONDS = 5.0
-"""For how long a call that was interrupted may go on, before its connection is left to it."""
+"""How long an interrupted call may continue before its connection is left to it."""
 
 
 class Driver(Protocol):
     """A connection that runs one statement at a time. It raises `DriverError`."""
 
     notes: tuple[str, ...]
-    """What it costs to use this driver, for people; none for the one that is meant to be used."""
+    """The drawbacks of this driver, for people; none for the preferred one."""
 
     def travelling(self, value: str, of: MsType) -> str:
         """Return what to select so that the driver has a value for a record batch."""

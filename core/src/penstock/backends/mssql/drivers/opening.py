@@ -11,7 +11,7 @@ LIBRARIES = {
     "mssql": "apt-get install libltdl7 libgssapi-krb5-2, or dnf install libtool-ltdl krb5-libs",
     "mssql+pyodbc": "apt-get install unixodbc, or dnf install unixODBC",
 }
-"""How to install what each scheme's driver loads and its wheel does not bring."""
+"""How to install what each scheme's driver loads and its wheel does not include."""
 
 
 def open_driver(url: str, side: str) -> Driver:

@@ -19,7 +19,7 @@ from penstock.model.tables import Column, NotCopied, SequencePosition, TableRef
 
 LONGEST_NAME = 128
 IDENTITY = "identity"
-"""The id of the step after which the next row gets the number that it would get in the source."""
+"""The id of the step that continues the source's numbers."""
 Named = Callable[[str], str]
 """CONSTRAINT and a name, or nothing."""
 
@@ -70,16 +70,16 @@ class _Part:
     """A part of the new table besides the loaded columns."""
 
     left: NotCopied
-    """What stands for it where it is not made."""
+    """The entry that replaces it if it is not created."""
     text: str
-    """A clause, or a statement."""
+    """A clause or a statement."""
     tried: str
-    """On a table that is made to try it, beside others that may have the names."""
+    """The text tried on a temporary table, without names that other tables may have."""
     late: bool = False
-    """It is a statement, for when the table is loaded."""
+    """Whether it is a statement to execute after the load."""
     is_check: bool = False
     unique: tuple[str, ...] = ()
-    """The columns of a key, or of a unique index."""
+    """The columns of a key or unique index."""
 
 
 def made_alike(

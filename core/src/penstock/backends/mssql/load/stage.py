@@ -22,7 +22,7 @@ from penstock.model.tables import Column
 # In bulk loads Babelfish corrupts decimals with fewer digits, and does not accept CHAR.
 _NARROW = 28
 ALIGNMENT = 16
-"""Of 128-bit numbers, as the loader takes them."""
+"""The alignment of 128-bit numbers that the loader requires."""
 
 
 class BulkStage(TableStage[MssqlRecords]):

@@ -22,9 +22,9 @@ from penstock.model.table_model import Expression, IndexModel, KeyModel, TableDe
 from penstock.model.tables import Column, NotCopied, TableRef
 
 MOST_KEPT = 400
-"""Characters of a text that a key can hold: 900 bytes, less those of other columns."""
+"""The characters of a text that fit into a key: 900 bytes, less those of other columns."""
 MOST_UNITS = 4000
-"""UTF-16 code units that a text can have within its row."""
+"""The UTF-16 code units of a text that fit into its row."""
 
 
 def text_type(column: Column, definition: TableDefinition) -> str:

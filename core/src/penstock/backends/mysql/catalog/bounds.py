@@ -25,9 +25,9 @@ TRIES = 24
 @dataclass(slots=True)
 class _Range:
     first: str
-    """As the text of a bound; a value that there is."""
+    """The text of the bound; an existing value."""
     last: str | None
-    """Where the next one begins."""
+    """The start of the next range."""
     weight: int
     halves: bool = True
 

@@ -32,7 +32,7 @@ from penstock.model.tables import Column, NotCopied, TableRef
 COLLATIONS, COLUMN_OPTIONS, INDEX_OPTIONS, TABLE_OPTIONS = (
     "collations", "column options", "index options", "table options",
 )  # fmt: skip
-"""What has no form in the model, as it is called for people."""
+"""The kinds of parts without a form in the model, as named for people."""
 UNVERSIONED = "WITHOUT SYSTEM VERSIONING"
 _NAME = r"`((?:[^`]|``)+)`"
 _TEXT = r"'(?:[^'\\]|''|\\.)*'"
@@ -65,7 +65,7 @@ _CLAUSE = re.compile(
 _STORED = re.compile(r" USING (?:BTREE|HASH)|/\*!\d*|\*/")
 _MADE_WITH = ("DEFAULT CHARSET", "COLLATE")
 _MODELLED = ("ENGINE", "AUTO_INCREMENT", "COMMENT", *_MADE_WITH)
-"""Options of a table that are in its model, or no part of what it is like."""
+"""Options of a table that are in its model, or do not matter to a similar table."""
 _ESCAPES = {"0": "\0", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", "b": "\b"}
 _BITS = {"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "bigint": 64}
 
@@ -93,13 +93,13 @@ class ReadTable:
 
     model: TableModel
     columns: Mapping[str, str]
-    """What follows each one's name, as the server writes it."""
+    """The text after each column's name, as the server writes it."""
     options: Mapping[str, str]
-    """Of the table, by name, as the server writes them."""
+    """The table's options by name, as the server writes them."""
     altering: tuple[str, ...] = ()
-    """What a person would have ALTER TABLE do for the options that have no form in the model."""
+    """ALTER TABLE clauses for the options without a form in the model, for people."""
     others: tuple[NotCopied, ...] = ()
-    """What has no form in the model."""
+    """Parts without a form in the model."""
 
     @property
     def made_with(self) -> str:

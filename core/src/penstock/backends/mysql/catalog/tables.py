@@ -31,10 +31,11 @@ _NOT_NULL = re.compile(r"^(.+?) NOT NULL\b")
 # A sequence is not copied with the table.
 _NEXT = re.compile(r" DEFAULT nextval\([^)]*\)")
 FLAVOUR, OPTIONS, ALTERING, TRIGGERS = "flavour", "options", "altering", "triggers"
-"""What a definition's content has besides: the options that a table is made with, what ALTER TABLE
-has to do for the others, and of each trigger its name, when it is called, and what it does."""
+"""Additional keys of a definition's content: the table options to use, ALTER TABLE clauses for the
+others, and the name, timing and body of each trigger.
+"""
 CHARSET, COLLATION = "character set", "collation"
-"""Traits of a column whose values are texts."""
+"""Traits of a column with texts."""
 _UTF8 = ("", "utf8", "utf8mb3", "utf8mb4", "ascii")
 _NAMED = ("table_schema", "table_name")
 _TABLE = TableQuery(

@@ -52,7 +52,7 @@ _NULL = re.compile(r"(?<![\w'])(?:NOT )?NULL\b")
 # MariaDB includes the display width of numbers.
 _SHOWN = re.compile(r"^((?:small|medium|big)?int|tinyint(?!\(1\)))\(\d+\)")
 _SHORT = 255
-"""Bytes of a text whose length takes one byte."""
+"""The maximum bytes of a text with a one-byte length."""
 
 
 def _width(text: str) -> Width | None:

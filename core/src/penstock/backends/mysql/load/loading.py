@@ -19,10 +19,11 @@ class LoadSettings:
     """A server's settings for a session that loads."""
 
     files: bool
-    """Whether it takes LOAD DATA LOCAL, and all of it in one transaction: a Galera cluster may
-    split it into several, and commit them."""
+    """Whether it accepts LOAD DATA LOCAL, in a single transaction: a Galera cluster may split it
+    into several, and commit them.
+    """
     most: int
-    """Bytes of a packet that it takes."""
+    """The maximum packet size in bytes."""
 
 
 def read_settings(connection: Connection) -> LoadSettings:

@@ -37,7 +37,7 @@ from penstock.model.tables import Column, TableRef
 
 _MADE = TYPES.made
 MOST_KEPT = 768
-"""Characters of a text that a key can hold: 3,072 bytes."""
+"""The characters of a text that fit into a key: 3,072 bytes."""
 
 
 def by_bytes(session: MySqlSession) -> str:
@@ -49,9 +49,9 @@ def by_bytes(session: MySqlSession) -> str:
 # https://dev.mysql.com/doc/refman/8.4/en/column-count-limit.html
 _MOST_ROW, _MOST_PAGE = 65_000, 8_000
 _APART = 42
-"""The bytes in its page of what may be stored apart."""
+"""The bytes that separately stored values take in their page."""
 _MOST_SHORT = 255
-"""Bytes of a text that is never stored apart."""
+"""The maximum bytes of a text that is never stored separately."""
 _UUID = 144
 _MOST_LABEL, _MOST_LABELS = 255, 65_535
 # https://dev.mysql.com/doc/refman/8.4/en/enum.html

@@ -18,7 +18,7 @@ from penstock.errors import Diagnosis, PermanentError
 from penstock.model.tables import Column
 
 _LARGE = 1 << 30
-"""With what is between them, texts of more bytes might have more than 2 GB."""
+"""The size in bytes above which texts, with their separators, might exceed 2 GB."""
 
 
 def kind(column: Column) -> str:
@@ -36,9 +36,9 @@ class Syntax:
     after: str
     null: str
     escaped: tuple[bytes, ...]
-    """Characters that stand in a text after a backslash."""
+    """Characters that need a backslash in a text."""
     around: Mapping[str, tuple[str, str]]
-    """What stands before and after the values of a kind."""
+    """The text before and after the values of a kind."""
 
 
 INFILE = Syntax("", "\t", "\n", r"\N", (b"\\", b"\t", b"\n"), {})

@@ -30,7 +30,8 @@ _SLACK = 8
 _HEADER = 4
 _SIZE = Struct("<I").unpack_from
 _LONGEST = (1 << 24) - 1
-"""The length of a packet that the next one continues; and, of a header, the bits that say it."""
+"""The length of a packet that continues in the next one, and the mask for the length in a header.
+"""
 _ERROR, _EOF = 0xFF, 0xFE
 _EOF_MOST = 8
 # Per row: Arrow's arrays have 32-bit offsets.
@@ -39,10 +40,11 @@ MOST_BYTES = (1 << 31) - 1 - _SLACK
 
 class Rows(NamedTuple):
     data: memoryview
-    """Holds until the next rows are asked for."""
+    """Valid until the next rows are asked for."""
     starts: array[int]
-    """Where each row begins, in 64 bits. It consists of values, each after its length, see
-    `decoding`."""
+    """The start of each row, in 64 bits. A row consists of values, each preceded by its length, see
+    `decoding`.
+    """
 
 
 NO_ROWS = Rows(memoryview(b""), array("q"))

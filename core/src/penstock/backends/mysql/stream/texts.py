@@ -21,7 +21,7 @@ from penstock.backends.sql.catalog.relations import TYPE
 from penstock.model.tables import Column
 
 _UNITS = ("s", "ms", "ms", "ms", "us", "us", "us")
-"""The unit in which times of so many digits of a second are written."""
+"""The unit in which times are written, by their fractional digits."""
 _PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000}
 _FIRST_DAY, _LAST_DAY = -719_162, 2_932_896  # 0001-01-01 and 9999-12-31
 _MEMBER = re.compile(r"'((?:[^'\\]|''|\\.)*)'", re.S)

@@ -20,7 +20,7 @@ from penstock.errors import Diagnosis, TransientError
 
 SIDE = "target"
 _MOST = 0xFFFFFF
-"""Bytes of a packet: one that is full is followed by another one."""
+"""Bytes per packet; a full packet is followed by another."""
 
 
 class StatementWire:

@@ -33,9 +33,9 @@ TAIL = 64 << 10
 class Footer:
     file: ListedFile
     schema: pa.Schema
-    """Of what the file holds, in the types that travel."""
+    """The schema of the file's content, in the types that travel."""
     groups: tuple[tuple[int, int], ...]
-    """Rows and stored bytes of each row group."""
+    """The rows and stored bytes of each row group."""
 
     @property
     def rows(self) -> int:

@@ -35,11 +35,12 @@ _BELOW = rf"(?:/{_VISIBLE}[^/]+)*"
 @dataclass(frozen=True, slots=True)
 class ListedFile:
     path: str
-    """As its file system names it: ``/folder/file``, ``bucket/key``."""
+    """In the file system's form: ``/folder/file``, ``bucket/key``."""
     size: int
     """In bytes."""
     version: str
-    """Of S3 the ETag, else the time of the last change: another one says it was written anew."""
+    """On S3 the ETag, otherwise the time of the last change; it changes when the file is rewritten.
+    """
 
     @property
     def keys(self) -> dict[str, str | None]:

@@ -35,9 +35,9 @@ class ScannedFiles(ds.UnionDataset):  # type: ignore[misc]
     parts: Sequence[FilePart]
     head: int | None
     failures: list[PenstockError]
-    """Of scans: DuckDB tells no more of them than their text."""
+    """The failures of scans, of which DuckDB reports only the text."""
     asked: list[ds.Expression | None] | None
-    """Where it is a list: nothing is read, and conditions are noted here."""
+    """If it is a list, nothing is read, and conditions are recorded here."""
 
     @classmethod
     def of(cls, scan: FileScan, parts: Sequence[FilePart], head: int | None = None) -> ScannedFiles:

@@ -20,10 +20,12 @@ from penstock.errors import Diagnosis, TargetChanged
 from penstock.spec.modes import Mode, mode_of
 
 MANIFEST = "manifest"
-"""The step from which on the files are the dataset's."""
+"""The step from which on the files belong to the dataset."""
 EMPTIED = "the dataset was emptied, or files of it were replaced"
 FOLDER = "loading"
-"""Of a document for each run that is prepared, or about to be, and has not done that step."""
+"""The folder with a document for each run that is prepared, or being prepared, and has not done
+that step.
+"""
 
 
 def replaces_files(mode: Mode) -> bool:

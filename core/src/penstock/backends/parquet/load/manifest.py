@@ -29,10 +29,9 @@ class Entry:
     bytes: int
     run: str
     partition: str
-    """Empty: it has no rows, and only tells the columns."""
+    """The partition; empty if the file has no rows, and only records the columns."""
     selection: Mapping[str, Any] = field(hash=False)
-    """What was selected of the source: the condition, and the extent of a partition that the
-    caller has named."""
+    """What was selected from the source: the condition, and the extent of a given partition."""
 
 
 EVERYTHING: Mapping[str, Any] = {"where": None, "extent": None}
@@ -54,15 +53,15 @@ def selections(spec: Mapping[str, Any], plan: PartitionPlan) -> dict[str, Mappin
 class Manifest:
     files: tuple[Entry, ...] = ()
     schema: str = ""
-    """See `LoadPlan.schema`; with the columns that name the folders."""
+    """As in `LoadPlan.schema`, including the columns that name folders."""
     partition_by: tuple[str, ...] = ()
     leaving: tuple[str, ...] = ()
-    """Files that are being removed. Their run may not have ended: it must not put them in here."""
+    """Files being removed. Their run may be unfinished; it must not list them again."""
 
     serial: int = 0
-    """How often it was changed: none is ever the same again, with files removed in between."""
+    """Counts the changes, so that no version ever recurs after files were removed in between."""
     owner: str = ""
-    """The run that has emptied the dataset last, or replaced files of it."""
+    """The run that last emptied the dataset, or replaced files in it."""
 
 
 def read(documents: RecordDocuments) -> Manifest:

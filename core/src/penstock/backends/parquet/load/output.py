@@ -51,7 +51,7 @@ class _File:
     writer: RowsWriter | None
     rows: int = 0
     size: int = 0
-    """In bytes, once it is ended."""
+    """In bytes, once the file has ended."""
 
 
 class Output:

@@ -26,7 +26,7 @@ class Storage:
     documents: CachedDocuments
     uploads: Uploads
     hidden: str = ""
-    """The folder of the documents, where that is local."""
+    """The folder of the documents, if it is local."""
     format: FileFormat = PARQUET
 
     def __str__(self) -> str:

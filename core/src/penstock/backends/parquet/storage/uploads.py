@@ -19,14 +19,14 @@ from penstock.backends.shared.attempts.transfer import Transfer
 MOST_IN_MEMORY = 4
 
 Upload = Mapping[str, Any]
-"""What it takes to publish a file; JSON. Empty: it was published."""
+"""What is needed to publish a file, as JSON; empty if it has been published."""
 
 
 class Sink(Protocol):
     """A file being written. `write` is for pyarrow, and only gathers."""
 
     size: int
-    """Bytes that were written."""
+    """The number of bytes written."""
 
     def write(self, data: Any) -> int: ...
 

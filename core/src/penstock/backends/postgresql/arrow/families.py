@@ -59,8 +59,9 @@ TAKES: dict[str, frozenset[str]] = {
     "composite": frozenset({"struct"}),
     "other": frozenset(),
 }
-"""By the family of the server's type, those of Arrow's that go into it. A text goes into any of
-them, if the server can read it as such; so does what has no value but NULL."""
+"""By family of server types, the families of Arrow types that fit. A text fits any of them if the
+server can parse it, as does a type whose only value is NULL.
+"""
 
 
 def plain(type_: pa.DataType) -> pa.DataType:

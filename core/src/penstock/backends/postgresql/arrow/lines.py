@@ -28,7 +28,7 @@ class Lines:
 
     copied_as = LINES
     gathered = 1 << 17
-    """Bytes in a block. Larger gains nothing."""
+    """Bytes per block. Larger gains nothing."""
 
     def __init__(self, columns: Sequence[Column]) -> None:
         self._columns = columns

@@ -34,7 +34,7 @@ class Decoder:
 
     copied_as = CSV
     gathered = 1 << 20
-    """Bytes of it in a record batch."""
+    """Bytes of CSV per record batch."""
 
     def __init__(
         self, columns: Sequence[Column], pairs: Sequence[ColumnPair], subject: str

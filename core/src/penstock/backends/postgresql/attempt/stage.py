@@ -37,14 +37,15 @@ BY_INDEX = (
     "SELECT pg_catalog.set_config('enable_hashjoin', 'off', true),"
     " pg_catalog.set_config('enable_mergejoin', 'off', true)"
 )
-"""Makes the server look keys up in the index until the transaction ends, or until `ANY_WAY`. For a
-table not analyzed since it was loaded, it would assume that many rows share a key, and scan it."""
+"""Makes the server look up keys in the index until the transaction ends, or until `ANY_WAY`. For a
+table not analyzed since its load, it would assume that many rows share a key, and scan it.
+"""
 ANY_WAY = (
     "SELECT pg_catalog.set_config(name, reset_val, true) FROM pg_catalog.pg_settings"
     " WHERE name IN ('enable_hashjoin', 'enable_mergejoin')"
 )
 Run = Callable[[Sequence[sql.Composed]], Sequence[int]]
-"""Runs statements, one after the other. Returns how many rows each has found."""
+"""Runs statements one after the other, and returns how many rows each has found."""
 
 
 class PostgresStage:

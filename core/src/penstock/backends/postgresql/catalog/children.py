@@ -14,7 +14,7 @@ from penstock.model.tables import TableRef
 from penstock.spec.modes import mode_names
 
 DEFAULT = "DEFAULT"
-"""Instead of bounds."""
+"""Used in place of bounds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Existing:
     oid: int
     ref: TableRef
     bounds: str
-    """As the server writes them."""
+    """The bounds as the server writes them."""
 
 
 def read_children(connection: Connection, table: TableRef) -> list[Existing]:
@@ -51,20 +51,20 @@ class Partitioned:
 
     strategy: str
     keys: int
-    """Columns and expressions of its key."""
+    """The number of columns and expressions in its key."""
     column: str | None
-    """The first of these; None for an expression."""
+    """The first column of the key; None for an expression."""
     type: str | None
     nested: bool
-    """It is a partition itself."""
+    """Whether it is a child table itself."""
     key: str
-    """As PARTITION BY names it."""
+    """The key as named in PARTITION BY."""
     triggers: list[str]
     publications: list[str]
     identities: list[str]
-    """Columns."""
+    """The identity columns."""
     default: str | None
-    """The default partition."""
+    """The child table for all other rows."""
 
 
 def read_partitioned(connection: Connection, tables: Sequence[int]) -> dict[int, Partitioned]:

@@ -22,15 +22,15 @@ class Attribute:
 
     name: str
     type: int
-    """Its object id."""
+    """The type's object id."""
     typmod: int = -1
     nullable: bool = True
     generated: bool = False
     has_default: bool = False
     dimensions: int = 0
-    """Of an array, as declared."""
+    """The declared dimensions of an array."""
     number: int = 0
-    """Its place among all columns that the table has ever had; 0: of no table."""
+    """The column's number among all that the table has ever had; 0 outside a table."""
 
 
 def read_columns(connection: Connection, ref: TableRef, side: str) -> tuple[Column, ...]:

@@ -23,7 +23,9 @@ from penstock.model.extents import Bound
 from penstock.model.tables import TableRef
 
 MARGIN = 10
-"""Seconds from the moment at which a transaction's time is fixed to that at which others see it."""
+"""Seconds between the moment that fixes a transaction's time and the moment it becomes visible to
+others.
+"""
 _NOW = r"(?:pg_catalog\.)?(?:now|transaction_timestamp)\s*\(\s*\)|current_timestamp"
 _SETS = re.compile(
     rf"\s*begin\s+new\s*\.\s*(?P<column>[a-z_][a-z0-9_$]*|\"(?:[^\"]|\"\")+\")\s*:?=\s*(?:{_NOW})\s*;"
@@ -37,9 +39,9 @@ class OpenSince:
     """The transactions open before a snapshot is taken."""
 
     oldest: str
-    """When the oldest transaction began; the one that asks, if no other."""
+    """When the oldest transaction began; if there is no other, the asking one."""
     shown: bool
-    """All of them are shown."""
+    """Whether all of them are visible to the user."""
     standby: bool
     prepared: int
 

@@ -38,19 +38,20 @@ class DataType:
     category: str
     """As in pg_type: S for strings."""
     sends: bool
-    """It has binary input and output of its own; its components may still lack them."""
+    """Whether it has its own binary input and output; its components may still lack them."""
     accepts: bool
-    """Its input function takes values."""
+    """Whether its input function accepts values."""
     extension: str
-    """Empty where it belongs to none."""
+    """The extension that it belongs to; empty if there is none."""
     written: str
-    """Without a modifier, such that this server finds it."""
+    """The name without a modifier, in a form that this server resolves."""
     nullable: bool
     """False for a domain that is NOT NULL."""
     typmod: int = -1
     below: tuple[DataType, ...] = ()
-    """The element of an array or vector, the domain's base, the range's subtype, the composite's
-    attributes."""
+    """The element of an array or vector, the base of a domain, the subtype of a range, the
+    attributes of a composite.
+    """
     labels: tuple[str, ...] = ()
     """The labels of an enum, the names of a composite's attributes."""
 
@@ -78,8 +79,7 @@ class DataType:
 
     @property
     def binary(self) -> bool:
-        """Whether the binary form, without its `embedded` ids, means the same on another server.
-        """
+        """Whether the binary form, without its `embedded` ids, means the same on another server."""
         bare = self.bare
         if bare.kind == "pseudo" or not bare.sends:
             return False

@@ -22,12 +22,12 @@ class Relation:
     kind: str
     persistence: str
     mine: bool
-    """The user has all that its owner has."""
+    """Whether the user has all privileges of its owner."""
     owner: str
     partition: bool
     inherits: bool
     identity: str
-    """See `SourceState.identity`."""
+    """As in `SourceState.identity`."""
 
 
 def kind_name(relation: Relation) -> str:
@@ -36,7 +36,7 @@ def kind_name(relation: Relation) -> str:
 
 
 Trees = Mapping[TableRef, Sequence[Relation]]
-"""Tables with their partitions."""
+"""Tables with their child tables."""
 
 
 def read_trees(connection: Connection, refs: Sequence[TableRef]) -> dict[TableRef, list[Relation]]:
@@ -67,19 +67,21 @@ class Linked:
     """Another table, and what links it to one of the tables in question."""
 
     kind: str
-    """``foreign key``, ``inheritance``; ``sequence``: a default of its names one of theirs."""
+    """``foreign key``, ``inheritance`` or ``sequence``, if a default uses one of the table's
+    sequences.
+    """
     ref: TableRef
     root: TableRef
-    """The table that it is a partition of, or itself."""
+    """The root of its partition tree, or itself."""
     oid: int
     object: int
-    """The object id of what depends on them."""
+    """The object id of the dependent object."""
     name: str
     definition: str | None
     sequence: str | None
-    """Quoted, as the next one."""
+    """The sequence's quoted name."""
     of: str | None
-    """What it inherits from."""
+    """The quoted name of the table it inherits from."""
 
 
 def read_links(connection: Connection, trees: Trees) -> dict[TableRef, list[Linked]]:
@@ -142,9 +144,9 @@ class Dependent:
     """Another object that depends on a table's existence."""
 
     described: str
-    """As messages name it."""
+    """Its description for messages."""
     linked: int | None
-    """Its object id, where it may be one of the objects of a `Linked`."""
+    """Its object id, if it may be one of the objects of a `Linked`."""
 
 
 def read_dependents(

@@ -48,9 +48,9 @@ class TableRights:
     owner: str
     schema_usage: bool
     lacking: list[str]
-    """Of the privileges that a load may need."""
+    """The missing ones among the privileges that a load may need."""
     closed: list[str]
-    """Columns without the privilege to insert."""
+    """Columns without the INSERT privilege."""
 
 
 def read_table_rights(
@@ -67,13 +67,13 @@ class UpsertRights:
     """The additional privileges that mode upsert needs."""
 
     unread: list[str]
-    """Columns without the privilege to select."""
+    """Columns without the SELECT privilege."""
     fixed: list[str]
-    """Columns without the privilege to update."""
+    """Columns without the UPDATE privilege."""
     identities: list[str]
-    """Columns that are GENERATED ALWAYS AS IDENTITY."""
+    """Columns GENERATED ALWAYS AS IDENTITY."""
     may_stage: bool
-    """The user may make temporary tables in the database."""
+    """Whether the user may create temporary tables in the database."""
     database: str
 
 

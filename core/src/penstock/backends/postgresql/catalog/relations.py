@@ -39,7 +39,7 @@ class Nature:
     temporary: bool
     populated: bool
     hidden: bool
-    """Row security may hide some of its rows from this user."""
+    """Whether row security may hide some rows from this user."""
 
 
 def natures_of(connection: Connection, oids: Sequence[int]) -> dict[int, Nature]:

@@ -34,9 +34,9 @@ class Size:
     pages: int
     has_children: bool
     analyzed: bool
-    """Of a foreign table."""
+    """Whether a foreign table has been analyzed."""
     readable: bool
-    """Or one of its columns."""
+    """Whether the user may read it, or one of its columns."""
     key: str | None
 
 

@@ -16,9 +16,9 @@ class KeyColumn:
     """Empty for an expression."""
     nullable: bool
     equals: str
-    """The operator by which the index holds two values for equal."""
+    """The operator by which the index compares values for equality."""
     collate: str
-    """COLLATE and the index's collation, where it is another one than the column's."""
+    """COLLATE and the index's collation, if it differs from the column's."""
     operator_class: str
 
 
@@ -27,7 +27,7 @@ class UniqueKey:
     index: str
     primary: bool
     obstacle: str
-    """Why no row can be found by it; empty where one can."""
+    """The reason why the key cannot identify a row; empty if it can."""
     nulls_equal: bool
     columns: tuple[KeyColumn, ...]
 

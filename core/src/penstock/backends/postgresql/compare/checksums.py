@@ -46,9 +46,9 @@ class Values:
     texts: Mapping[str, sql.Composable]
     """Expressions, by the names of the target's columns."""
     canonical: bool = False
-    """They are texts as an unlike system writes them, too."""
+    """Whether they are canonical texts, which unlike systems write as well."""
     integers: frozenset[str] = frozenset()
-    """Those that are whole numbers on both sides, and are hashed as such: that costs less."""
+    """Columns that are whole numbers on both sides, and are hashed as such, which is cheaper."""
 
     def digest(self) -> sql.Composable:
         """Return the digest of a row. A single whole number is its own digest."""

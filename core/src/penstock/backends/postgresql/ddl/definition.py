@@ -38,7 +38,7 @@ _WHOLE = ("r", "p")
 _PARTS = ("constraints", "indexes", "sequences", "used_sequences", "statistics")
 
 OWN = "of partitions"
-"""Where a definition has the kinds and names of what partitions have of their own."""
+"""The key of a definition that holds the kinds and names of objects that only child tables have."""
 
 Json = dict[str, Any]
 

@@ -26,7 +26,7 @@ _RESTORE = "restore "
 @dataclass(slots=True)
 class Links:
     own: list[Step] = field(default_factory=list)
-    """Of the table to itself."""
+    """From the table to itself."""
     others: list[Step] = field(default_factory=list)
     """To other tables of the batch."""
     left: list[NotCopied] = field(default_factory=list)

@@ -34,9 +34,9 @@ class Names:
 
     tables: Mapping[int, TableRef]
     indexes: Mapping[int, str] = field(default_factory=dict)
-    """By oid; in the schema of their table."""
+    """By object id; in the schema of their table."""
     sequences: Mapping[tuple[str, str], TableRef] = field(default_factory=dict)
-    """Those that are made, or called otherwise; others are used as they are."""
+    """Sequences that are created or renamed; others are used as they are."""
     statistics: Mapping[tuple[str, str], TableRef] = field(default_factory=dict)
 
     def table(self, table: Json) -> TableRef:

@@ -25,9 +25,9 @@ class Loadable:
     kind: str
     insertable: bool
     instead: bool
-    """A trigger inserts its rows elsewhere."""
+    """Whether a trigger inserts its rows elsewhere."""
     hidden: bool
-    """Row security holds for the user."""
+    """Whether row security applies to the user."""
     foreign: list[str]
     """Foreign tables that its rows go into."""
 

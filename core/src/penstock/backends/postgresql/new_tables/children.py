@@ -40,11 +40,11 @@ class _Parent:
     ref: TableRef
     strategy: str
     key: str
-    """As PARTITION BY names it."""
+    """The key as named in PARTITION BY."""
     column: str
     """The key."""
     type: str
-    """Of the key."""
+    """The key's type."""
     default: str | None
 
 

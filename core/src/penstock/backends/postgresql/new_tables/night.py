@@ -122,7 +122,7 @@ class NightLoad:
     spec: CopySpec
     plan: PartitionPlan
     rows: int
-    """Of all partitions."""
+    """The row count of all partitions."""
 
 
 def merge_all(connection: Connection, nights: Sequence[NightLoad]) -> list[MergeCounts]:

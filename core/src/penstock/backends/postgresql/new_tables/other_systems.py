@@ -49,7 +49,7 @@ from penstock.model.table_model import ENUM, JSON, TEXT, KeyModel, TableDefiniti
 from penstock.model.tables import Column, NotCopied, TableRef
 
 MOST_CHARACTERS = 10_485_760
-"""Of a `varchar(n)`. https://www.postgresql.org/docs/current/datatype-character.html"""
+"""The maximum of `varchar(n)`. https://www.postgresql.org/docs/current/datatype-character.html"""
 
 
 def enum_types(
@@ -213,10 +213,10 @@ class Unlike:
     """A table that is created like another system's."""
 
     content: Mapping[str, Any]
-    """Of a definition, as if it had been read."""
+    """The content of a definition, in the form in which the catalog would be read."""
     left: tuple[NotCopied, ...]
     steps: tuple[Step, ...]
-    """They make more of it when it is loaded."""
+    """Steps that complete the table after the load."""
 
 
 def read_unlike(

@@ -17,18 +17,19 @@ if TYPE_CHECKING:
     from penstock.backends.postgresql.connection import Connection
 
 DIALECT = "postgresql"
-"""Of definitions of tables."""
+"""The dialect of table definitions."""
 BINARY = "postgresql-binary"
 TEXT = "postgresql-text"
 FORMATS = (BINARY, TEXT)
-"""Between servers."""
+"""The formats between PostgreSQL servers."""
 CSV = "csv"
-"""What record batches are read from."""
+"""The format that record batches are decoded from."""
 _COPY_FORMATS = {BINARY: "binary", TEXT: "text", LINES: "text", CSV: "csv"}
 
 OWN_XMIN = sql.SQL("(pg_catalog.txid_current() % 4294967296)::text::xid")
-"""What the rows have that this transaction has written. Within an expression of SQL: a query that
-takes parameters would need its % doubled."""
+"""The value of xmin in rows written by this transaction, as part of an SQL expression: a query with
+parameters would need its % doubled.
+"""
 
 
 def copy_format(name: str) -> sql.SQL:

@@ -27,7 +27,7 @@ class OtherSession:
     since: datetime | None
     seconds: float | None
     waits: bool
-    """For a lock."""
+    """Whether it waits for a lock."""
     signs: str
     """They change while it makes progress."""
 

@@ -32,7 +32,7 @@ class StagedWriter:
     """
 
     write: Write
-    """The stage's own: one call for a block."""
+    """The stage's own method, to save a call per block."""
     fileno: Callable[[], int]
     check: Callable[[], None]
 

@@ -21,11 +21,11 @@ class TransactionalWriter:
     """
 
     write: Write
-    """The stream's own: one call for a block."""
+    """The stream's own method, to save a call per block."""
     fileno: Callable[[], int]
     check: Callable[[], None]
     sink: object = None
-    """See `Pumped`."""
+    """As in `Pumped`."""
 
     def __init__(self, spec: WorkerSpec, hooks: TransactionalHooks) -> None:
         self._spec = spec

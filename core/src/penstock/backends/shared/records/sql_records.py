@@ -39,7 +39,7 @@ class SqlRecords(RecordStore):
     now = "now()"
     text = "VARCHAR"
     upserts = False
-    """Whether it knows INSERT ... ON CONFLICT ... DO UPDATE."""
+    """Whether the database supports INSERT ... ON CONFLICT ... DO UPDATE."""
     _has_figures = False
 
     @property

@@ -53,9 +53,9 @@ class MergeCounts:
     updated: int
     deleted: int = 0
     rows: int | None = None
-    """Of the target's table by now; None: not counted."""
+    """The current row count of the target's table; None if not counted."""
     target: str = ""
-    """What the target's table is recognised by."""
+    """What identifies the target's table."""
 
 
 class StepRecords(RunRecords, ABC):
@@ -64,7 +64,7 @@ class StepRecords(RunRecords, ABC):
     # Added by a backend
 
     merges_together = False
-    """Whether `merge` takes several runs."""
+    """Whether `merge` accepts several runs."""
 
     @abstractmethod
     def check_emptying(self, run: RunRow) -> None:

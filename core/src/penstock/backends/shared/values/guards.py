@@ -13,13 +13,13 @@ from penstock.backends.shared.values.arrow import shown
 from penstock.errors import Diagnosis, PermanentError
 
 Changed = Callable[[pa.Array], pa.Array]
-"""Tells for each value of an array whether it would become another one."""
+"""Returns for each value of an array whether it would be changed."""
 
 
 @dataclass(frozen=True, slots=True)
 class ValueGuard:
     expected: str
-    """For messages."""
+    """The expected values, for messages."""
     changed: Changed
 
 

@@ -27,7 +27,7 @@ class MadeTypes:
     unsigned: Mapping[int, str]
     floats: Mapping[int, str]
     digits: tuple[int, int]
-    """The most of a decimal, and the most behind its point; one with more becomes a text."""
+    """The maximum precision and scale of a decimal; one that exceeds them becomes a text."""
     text: str
     bytes: str
     uuid: str

@@ -17,7 +17,7 @@ _PYTHON: Mapping[pa.DataType, tuple[type, ...]] = {
     pa.string(): (str,),
     pa.binary(): (bytes, memoryview),
 }
-"""The types that stand for a value of one of Arrow's. Arrow itself would take more."""
+"""The Python types accepted for an Arrow type. Arrow itself would accept more."""
 
 
 class RowBatches:

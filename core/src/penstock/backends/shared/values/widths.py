@@ -10,8 +10,9 @@ from math import inf
 WHOLE, DECIMAL, FLOAT, TEXT, BYTES, MOMENT, LABELS = (
     "whole", "decimal", "float", "text", "bytes", "moment", "labels",
 )  # fmt: skip
-"""Kinds of widths. Their sizes are: the greatest number and the least one without its sign; digits
-before the point and after it; bits; characters; bytes; digits of a second."""
+"""Kinds of widths. Their sizes are: the greatest number, and the lowest without its sign; digits
+before and after the decimal point; bits; characters; bytes; fractional digits of a second.
+"""
 UNBOUND = inf
 
 _ARGUMENTS = re.compile(r"\s*\(([^()]*)\)")

@@ -17,7 +17,9 @@ from penstock.errors import PenstockError
 
 BEAT_SECONDS = 5.0
 LAPSE_SECONDS = 30
-"""Who has given no sign for so long is gone; on the same machine that shows at once."""
+"""A process without a sign of life for this long counts as gone; on the same machine that is
+detected at once.
+"""
 BEATEN = f"DATEDIFF(second, beat_at, SYSDATE()) < {LAPSE_SECONDS}"
 
 

@@ -38,11 +38,11 @@ _FORMAT = (
     " MATCH_BY_COLUMN_NAME = CASE_SENSITIVE ON_ERROR = ABORT_STATEMENT"
 )
 _LOADED = 3
-"""The column of what COPY INTO lists that says how many rows a file has brought."""
+"""The column of COPY INTO's result with the number of rows loaded from a file."""
 
 
 _FOLDER, _OWNER = "penstock-stage-", "process"
-"""Folders for files on their way, and the file in each that says whose it is."""
+"""Folders for files being uploaded, and the file in each that names its owner."""
 
 
 def new_folder() -> Path:

@@ -74,17 +74,17 @@ class TableQuery:
     """A question to a catalog about tables, which can be asked for one or for many."""
 
     columns: str
-    """What is asked for, as SELECT lists it."""
+    """The columns as in a SELECT."""
     rows: str
-    """What is asked, as FROM has it."""
+    """The item of FROM."""
     schema: str
     """The column that names a table's schema."""
     name: str
     """The column that names the table."""
     tests: str = ""
-    """Conditions besides; `{catalog}` stands for the place of the database's name."""
+    """Further conditions; `{catalog}` stands for the placeholder of the database's name."""
     order: str = ""
-    """By what the rows of a table are sorted."""
+    """The sort order of a table's rows."""
 
     def statement(
         self, placeholder: Callable[[int], str], catalog: str, tables: Sequence[TableRef]

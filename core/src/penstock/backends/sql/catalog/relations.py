@@ -12,7 +12,7 @@ from penstock.errors import PlanningError
 from penstock.model.tables import Column, TableRef
 
 TYPE = "sql type"
-"""The trait of a column that holds its type as the driver describes it."""
+"""The trait that holds a column's type as described by the driver."""
 
 
 def read_relations(session: Session) -> dict[TableRef, bool]:

@@ -81,8 +81,7 @@ def change_step(table: TableRef, change: ColumnChange) -> Step:
 def stage_script(
     dialect: CatalogDialect, stage: TableRef, changes: Sequence[ColumnChange]
 ) -> list[str]:
-    """Return the same changes for a table with the same columns but without constraints.
-    """
+    """Return the same changes for a table with the same columns but without constraints."""
     return [
         dialect.column_changed(stage, replace(each, nullable=False))
         for each in changes

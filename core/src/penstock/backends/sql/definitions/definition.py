@@ -25,7 +25,7 @@ KINDS = {
     "FOREIGN KEY": "foreign keys",
     "CHECK": "check constraints",
 }
-"""What constraints are called, for people."""
+"""The names of constraints, for people."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,20 +33,20 @@ class Besides:
     """The parts of a new table besides its columns, if it is created like a source's."""
 
     constraints: tuple[str, ...] = ()
-    """Those that it is made with."""
+    """The constraints to create with it."""
     options: str = ""
-    """What follows its columns and constraints in the statement that makes it."""
+    """What follows the columns and constraints in CREATE TABLE."""
     after: tuple[Step, ...] = ()
     links: tuple[Step, ...] = ()
-    """See `LoadPlan`."""
+    """As in `LoadPlan`."""
     left: tuple[NotCopied, ...] = ()
     warnings: tuple[str, ...] = ()
     columns: Mapping[str, str] = field(default_factory=dict)
     """What follows the types of some columns."""
     complete: tuple[str, ...] = ()
-    """Statements that are done with the one that makes the table."""
+    """Statements executed along with the one that creates the table."""
     keys: tuple[KeyModel, ...] = ()
-    """Those of the constraints by which mode upsert may find rows."""
+    """Those constraints by which mode upsert may find rows."""
 
 
 def definition_of(

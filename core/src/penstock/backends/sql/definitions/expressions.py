@@ -27,12 +27,14 @@ from penstock.backends.sql.dialect import (
 NUMBER, BOOLEAN, TEXT, BYTES, DATE, TIMESTAMP, MOMENT, UUID = (
     "number", "boolean", "text", "bytes", "date", "timestamp", "moment", "uuid",
 )  # fmt: skip
-"""Of a literal; and what a column holds, as `ColumnPair.canonical` has it, but for timestamps with
-a zone, which are moments."""
+"""The kinds of literals, and of what columns hold, as in `ColumnPair.canonical`, except that
+timestamps with a zone are moments.
+"""
 
 Node = Sequence[Any]
-"""`value`, a kind and a text (of bytes their hexadecimal digits); `column` and a name; `call` and a
-function; `like`, a node and a pattern; an operator or the function of a text, and nodes."""
+"""`value`, with a kind and a text (hexadecimal digits for bytes); `column`, with a name; `call`,
+with a function; `like`, with a node and a pattern; or an operator or text function, with nodes.
+"""
 
 
 class Untranslatable(Exception):
@@ -89,9 +91,9 @@ class Style:
     """Syntax that has different meanings in different databases."""
 
     escapes: bool = False
-    """A backslash in a text is one of an escape."""
+    """Whether a backslash in a text begins an escape."""
     plus_joins: bool = False
-    """Texts are joined by a plus."""
+    """Whether + concatenates texts."""
     functions: Mapping[str, str] = field(
         default_factory=lambda: {
             "length": CHARACTERS,
@@ -103,7 +105,8 @@ class Style:
             "coalesce": "coalesce",
         }
     )
-    """Of texts, and `coalesce` and `concat`, which is NULL where one of its texts is."""
+    """Text functions, and `coalesce` and `concat`, which returns NULL if any of its texts is NULL.
+    """
 
 
 STANDARD = Style()

@@ -18,12 +18,12 @@ REFER, UNLINK, RELINK = "refer ", "unlink ", "link again "
 @dataclass(frozen=True, slots=True)
 class ForeignKeyChange:
     table: TableRef
-    """Whose constraint it is."""
+    """The table of the constraint."""
     name: str
     definition: str = ""
-    """From FOREIGN KEY on."""
+    """The text from FOREIGN KEY on."""
     target: TableRef | None = None
-    """The table that it refers to, where it can be made."""
+    """The referenced table, if the key can be created."""
     kind: str = REFER
 
     @classmethod

@@ -26,11 +26,11 @@ class IndexChange:
 
     table: TableRef
     indexes: Mapping[str, str]
-    """By name, as the database's catalog writes them."""
+    """By name, in the form of the database's catalog."""
     makes: bool
-    """Else they are dropped."""
+    """Whether indexes are created; otherwise they are dropped."""
     exact: bool = True
-    """The catalog writes them like this again; else another server has written them."""
+    """Whether the catalog will return the same text; otherwise it comes from another server."""
 
     def step(self, dialect: CatalogDialect) -> Step:
         name, what = (MAKE, "make") if self.makes else (DROP, "drop")

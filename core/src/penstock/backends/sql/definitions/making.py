@@ -18,7 +18,7 @@ from penstock.model.plans import Step
 from penstock.model.tables import Column, TableRef
 
 MAKE = "make"
-"""The id of the step that makes a table where it is not there."""
+"""The id of the step that creates a missing table."""
 
 
 def check_not_asked(request: LoadRequest) -> None:

@@ -47,7 +47,7 @@ from penstock.model.table_model import (
 from penstock.model.tables import NotCopied, Relation, TableRef
 
 _SHORT = ("boolean", "integer", "decimal", "float", "date", "time", "timestamp", "moment", "uuid")
-"""What any index can hold."""
+"""Kinds of values that every index can hold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,16 +55,16 @@ class Clause:
     """A check or an index."""
 
     name: str
-    """A check's may be its text, where the database names it."""
+    """For a check that the database names, this may be its text."""
     text: str
-    """From CHECK on; of an index from its columns on, in parentheses."""
+    """From CHECK on; for an index, from its columns on, in parentheses."""
     left: NotCopied
-    """What stands for it where it is not made after all."""
+    """The entry that replaces it if it is not created after all."""
     columns: tuple[str, ...] = ()
     kind: str = ""
-    """Of an index: `UNIQUE`, `FULLTEXT`, `SPATIAL`; empty for any other."""
+    """For an index: `UNIQUE`, `FULLTEXT`, `SPATIAL`; empty for any other."""
     inline: str = ""
-    """A check as a part of the statement that makes the table."""
+    """The check as part of CREATE TABLE."""
 
     def step(self, kind: str, table: TableRef, rank: int) -> Step:
         """Return the step that creates it after the load.
@@ -81,9 +81,9 @@ class ForeignKey:
     name: str
     columns: tuple[str, ...]
     target: TableRef | None
-    """The target's table that it refers to; None: it is not copied with this one."""
+    """The referenced table in the target; None if it is not copied with this one."""
     definition: str
-    """From FOREIGN KEY on."""
+    """The text from FOREIGN KEY on."""
     left: NotCopied
     itself: bool = False
 
@@ -100,11 +100,11 @@ class Rendered:
     indexes: list[Clause] = field(default_factory=list)
     foreign_keys: list[ForeignKey] = field(default_factory=list)
     comments: list[str] = field(default_factory=list)
-    """Statements, where comments are not a part of the others."""
+    """Statements, if comments are not part of others."""
     options: list[str] = field(default_factory=list)
-    """What follows the columns in the statement that makes the table."""
+    """What follows the columns in CREATE TABLE."""
     left: list[NotCopied] = field(default_factory=list)
-    """What is not made."""
+    """The parts that are not created."""
     warnings: list[str] = field(default_factory=list)
 
     @staticmethod

@@ -33,7 +33,7 @@ from penstock.model.tables import Column, TableRef
 from penstock.spec.modes import REPLACE, UPSERT
 
 SWAP = SWAP_STEP
-"""The id of the step that puts a table in another one's place."""
+"""The id of the step that replaces a table with another."""
 
 _GUARDING = re.compile(r"(?:enum|set)\b|.*\bunsigned\b|u(tiny|small|big|huge)?int", re.IGNORECASE)
 
@@ -49,8 +49,9 @@ class TargetTables:
     """
 
     makes_whole = True
-    """A table like another system's has keys and more of the source's, in whatever mode it is
-    made; else in mode recreate alone."""
+    """Whether a table like another system's gets the source's keys and other parts in every mode;
+    otherwise only in mode recreate.
+    """
 
     def __init__(self, definitions: str) -> None:
         self.definitions = definitions

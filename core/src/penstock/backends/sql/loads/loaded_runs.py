@@ -108,7 +108,7 @@ class LoadedRuns(RecordedRuns):
     # Nights
 
     counts_rows = True
-    """Of the tables that are loaded."""
+    """Whether the rows of loaded tables are counted."""
 
     def dialect(self, table: TableRef, key: Sequence[str]) -> CatalogDialect:
         """Return the dialect for finding a table's rows by a key."""

@@ -31,7 +31,7 @@ from penstock.spec.modes import Mode, mode_of
 # Only the source knows which rows these select.
 STORAGE = BlockRange | Children | ChildBlocks | Files
 SOMEBODY = ""
-"""In the place of a run's id: it was no run of these control tables."""
+"""Stands for a run id if the change was not made by a run in these control tables."""
 # Row counts per query.
 MOST_COUNTED = 100
 
@@ -44,7 +44,7 @@ class LoadRecords(SqlRecords):
     """
 
     undisturbed = False
-    """Whether nobody else changes a table while a session is open."""
+    """Whether a table cannot be changed by others while a session is open."""
 
     def __init__(self, dialect: CatalogDialect) -> None:
         self._dialect = dialect
@@ -101,7 +101,7 @@ class LoadRecords(SqlRecords):
             self.execute(f"INSERT INTO {named} VALUES {', '.join(listed)}", added, reading=False)
 
     keeps_nights: ClassVar[bool] = False
-    """There is a table `watermark`, which those of earlier versions lack."""
+    """Whether there is a table `watermark`, which earlier versions lack."""
 
     def has_figures(self) -> bool:
         with self.reading() as found:
@@ -146,7 +146,7 @@ class _Run:
     id: str
     mode: Mode
     has_committed: bool
-    """Rows of it."""
+    """Whether it has committed rows."""
     disturbed_by: str | None
 
 

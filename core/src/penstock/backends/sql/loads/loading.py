@@ -154,8 +154,6 @@ class SqlLoading(ABC, Generic[S_contra]):
         """Return the collations of the table's columns, as in `Key.collation`.
 
         Empty for columns without one. Asked if `Dialect.respelled` finds rows.
-
-        Asked if `Dialect.respelled` finds rows.
         """
         raise NotImplementedError
 

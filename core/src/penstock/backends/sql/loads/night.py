@@ -28,7 +28,7 @@ from penstock.spec.copy_spec import CopySpec
 # Comes before everything else after the last partition.
 FIRST = -1
 DROP = "drop stage"
-"""The id of the step that drops what is merged, where that would end the merge's transaction."""
+"""The id of the step that drops what was merged, if dropping would end the merge's transaction."""
 
 
 def staged(dialect: CatalogDialect, plan: LoadPlan, request: LoadRequest) -> LoadPlan:
@@ -74,8 +74,7 @@ def staged(dialect: CatalogDialect, plan: LoadPlan, request: LoadRequest) -> Loa
 def _changing(
     dialect: CatalogDialect, ref: TableRef, changes: Sequence[ColumnChange]
 ) -> tuple[list[Step], list[Step]]:
-    """Return the steps that alter columns before the merge, and those for its transaction.
-    """
+    """Return the steps that alter columns before the merge, and those for its transaction."""
     steps = [
         replace(change_step(ref, each), after=True, rank=FIRST - len(changes) + place)
         for place, each in enumerate(changes)

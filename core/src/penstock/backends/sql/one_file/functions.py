@@ -52,4 +52,4 @@ class Total:
 
 
 FUNCTIONS = (("penstock_canonical", 2, canonical_text), ("penstock_digest", 1, digest))
-"""Their names in statements, and how many values they take. `Total` is `penstock_total`."""
+"""Their names in statements, and their numbers of arguments. `Total` is `penstock_total`."""

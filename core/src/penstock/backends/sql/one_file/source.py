@@ -26,7 +26,7 @@ class FileSource(SqlSource):
     settle_seconds = 0.0
     versions: FileVersions
     arrow_types: Mapping[str, Any]
-    """Those of Arrow, by the types of columns that can be copied."""
+    """Arrow types, by the column types that can be copied."""
 
     def __init__(self, path: str, session: DriverSession) -> None:
         self._path = path

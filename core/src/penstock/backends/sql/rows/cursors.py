@@ -84,8 +84,7 @@ class CursorSql:
         return str(read_to), nulls, str(said) if is_ahead else ""
 
     def _clock(self, tag: str, max_ahead: float, subject: str) -> tuple[str, str]:
-        """Return the current time and the last allowed moment, as values; empty without any.
-        """
+        """Return the current time and the last allowed moment, as values; empty without any."""
         if tag in NUMBERS:
             return "", ""
         ((text,),) = self.fetch(self.clock, subject)

@@ -26,7 +26,7 @@ KEYS: Mapping[Kind, tuple[str, ...]] = {
     Kind.RECOPY: ("run_id", "partition_id", "request"),
     Kind.JOURNAL: ("run_id", "execution_id"),
 }
-"""The columns of which no two records of a kind have the same."""
+"""The columns that are unique among the records of a kind."""
 # Lock names have at most 64 characters on the server with the lowest limit.
 _DIGITS = 48
 
@@ -80,14 +80,14 @@ class ServerRecords(LoadRecords):
     """
 
     scheme: ClassVar[str]
-    """Of the server's URLs."""
+    """The scheme of the server's URLs."""
     kept_in: ClassVar[str]
-    """What the server calls that in which its tables are: a schema, or a database."""
+    """The server's word for the place of its tables: a schema, or a database."""
     listing: ClassVar[str]
     """A query for the names of all tables there."""
     scripts: ClassVar[ControlScripts]
     besides: ClassVar[Collection[str]] = ()
-    """Names of control tables that only this backend has."""
+    """The names of control tables that only this backend has."""
 
     def __init__(self, session: ServerSession, schema: str, *, loading: bool = False) -> None:
         super().__init__(session.dialect)
@@ -173,7 +173,9 @@ class ServerRecords(LoadRecords):
         self._there = True
 
     grants: ClassVar[str] = ""
-    """What an administrator lets users of the control tables do; `{}` stands for where they are."""
+    """The privileges that an administrator grants to users of the control tables; `{}` stands for
+    the control schema.
+    """
 
     @contextmanager
     def permitted(self) -> Iterator[None]:

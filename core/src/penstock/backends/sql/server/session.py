@@ -13,7 +13,7 @@ from penstock.backends.sql.session import NamedRelations, Row
 
 T = TypeVar("T")
 STREAMED = 1000
-"""Rows that are fetched at once, where few are needed."""
+"""Rows fetched at once, if few are needed."""
 
 
 class ServerConnection(Protocol):

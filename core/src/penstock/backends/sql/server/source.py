@@ -25,7 +25,7 @@ class ServerSource(SqlSource, Generic[S]):
     settle_seconds = 0.0
     types: TypeTable[Any]
     moment: ClassVar[str]
-    """A query for the server's time, as a text."""
+    """A query for the server's time as text."""
     _session: S
 
     def __init__(self, session: S) -> None:

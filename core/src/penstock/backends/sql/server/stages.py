@@ -33,20 +33,20 @@ class StageRow:
     partition_id: str
     attempt: int
     beats: int
-    """Signs of life."""
+    """Counts the signs of life."""
     owns: bool
-    """The attempt has its partition."""
+    """Whether the attempt owns its partition."""
     more: tuple[Any, ...] = ()
-    """See `StageRecords.told`."""
+    """As in `StageRecords.told`."""
 
 
 class StageRecords(ServerRecords, Generic[S]):
     told: ClassVar[Sequence[str]] = ()
-    """Further columns of a stage to read, as SELECT lists them."""
+    """Further columns of a stage to read, as in a SELECT."""
     row_form: ClassVar[str] = "VALUES ({})"
     """The text after INSERT INTO and the table's name; `{}` stands for the values."""
     sign: ClassVar[str] = "beats = beats + 1"
-    """The changes of a row that are a sign of life."""
+    """The changes to a row that are a sign of life."""
     besides: ClassVar[Collection[str]] = ("stage",)
 
     def __init__(self, session: S, schema: str, *, loading: bool = False) -> None:
@@ -83,8 +83,7 @@ class StageRecords(ServerRecords, Generic[S]):
 
     @abstractmethod
     def made_at(self, table: TableRef) -> str | None:
-        """Return a text that changes when a table is recreated; None or empty without a table.
-        """
+        """Return a text that changes when a table is recreated; None or empty without a table."""
 
     def when_made(self, made: str) -> str:
         """Return when that was, for people."""

@@ -19,7 +19,7 @@ _RAGGED = re.compile(r"Row #(\d+): Expected (\d+) columns, got (\d+)")
 _NOT_UTF8 = re.compile(r"In CSV column #(\d+): Row #(\d+): .*invalid UTF8")
 
 Opened = Callable[[], TextStream]
-"""Opens the file, from its beginning."""
+"""Opens the file at its beginning."""
 
 
 def names_of(opened: Opened, options: TextOptions) -> tuple[str, ...]:

@@ -26,13 +26,13 @@ _NOT_FINITE = ("NaN", "Infinity", "-Infinity")
 @dataclass(frozen=True, slots=True)
 class Found:
     schema: pa.Schema
-    """With the columns of folders last."""
+    """Columns of folders come last."""
     rows: Mapping[str, int] | None
-    """Of each file, by its path; None where they were not read."""
+    """By path; None if the files were not read."""
 
 
 _known: dict[object, Found] = {}
-"""Planning asks several times, for the same files: they are read once."""
+"""Planning asks about the same files several times, but they are read once."""
 
 
 def find(

@@ -19,7 +19,7 @@ from penstock.backends.text.files.values import JSON, typed
 # individually.
 SURE_DIGITS = 15
 SHORT, LONG = 18, 38
-"""Digits of the decimals that columns become: so that later files rarely need another type."""
+"""Digits of the decimals that columns become, so that later files rarely need another type."""
 
 
 class _Candidate:
@@ -27,7 +27,7 @@ class _Candidate:
 
     form = ""
     kinds = frozenset({NUMBER, STRING})
-    """What its values are in JSON."""
+    """The kinds of its values in JSON."""
 
     def __init__(self) -> None:
         self.is_possible = True

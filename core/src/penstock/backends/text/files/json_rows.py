@@ -18,7 +18,7 @@ from penstock.model import values
 BATCH_ROWS = 16_384
 
 STRING, NUMBER, BOOLEAN, NESTED = "string", "number", "boolean", "nested"
-"""What the values of a column are in JSON."""
+"""The kinds of a column's values in JSON."""
 
 
 class Number(str):

@@ -1,5 +1,4 @@
-"""The bytes of a text file for parsers: decompressed, in UTF-8, with a final line break.
-"""
+"""The bytes of a text file for parsers: decompressed, in UTF-8, with a final line break."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from penstock.backends.shared.values.hex_values import from_hex
 JSON = {b"penstock": b"json"}
 """The metadata of a column whose texts are JSON."""
 FOLDER = {b"penstock": b"folder"}
-"""The metadata of a column that the folders say."""
+"""The metadata of a column from folder names."""
 
 
 def typed(texts: pa.Array, kind: pa.DataType) -> pa.Array:

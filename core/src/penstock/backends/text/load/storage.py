@@ -14,7 +14,7 @@ from penstock.backends.text.location import check_target, parse
 @dataclass(frozen=True, slots=True)
 class TextStorage(Storage):
     whole: str = ""
-    """The path of the one file that all partitions become; empty where each becomes one."""
+    """The path of the single file that all partitions become; empty if each becomes its own."""
 
     def __str__(self) -> str:
         return f"file://{quote(self.whole)}" if self.whole else str(self.location)
