@@ -1,1 +1,1 @@
-"""Worker processes, and the one stream that each of them runs."""
+"""Worker processes, and the stream that each of them runs."""

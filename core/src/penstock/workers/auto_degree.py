@@ -1,8 +1,9 @@
-"""How many streams pay, found out while they run. Pure: no clock and no server of its own.
+"""The best number of streams, found while they run. Pure: it has no clock and no server.
 
-It begins with few streams, has one per CPU within a second, and then tries: more streams, as long
-as more moves; fewer, where as much moves, or where the target's sessions mostly wait for each
-other. What it has measured counts for a while only, so it tries again, ever more seldom.
+It begins with few streams, reaches one per CPU within a second, and then experiments: with more
+streams as long as the rate grows; with fewer if the rate stays the same, or if the target's
+sessions mostly wait for each other. Measurements expire after a while, so it repeats the
+experiments, at growing intervals.
 """
 
 from __future__ import annotations
@@ -16,35 +17,36 @@ from penstock.backends.api.optional.pulse import LOCKS, LOG, MOVER
 from penstock.spec.degrees import Streams
 
 FIRST = 2
-# Seconds between two steps to one stream per CPU.
+# Seconds between two steps on the way to one stream per CPU.
 RAMP = 0.25
-# A measurement: seconds of each of its parts, how many at least and at most, and what is left out
-# before it: new streams connect, and report every half second.
+# A measurement: the seconds per part, the minimum and maximum number of parts, and the time to skip
+# before it, because new streams have to connect and report every half second.
 PART = 1.0
 LEAST_PARTS, MOST_PARTS = 3, 8
 SETTLE = 1.5
-# More streams must move so much more, and fewer may move so much less.
+# More streams must raise the rate by this factor; fewer may lower it by this factor.
 GAIN, LOSS = 1.06, 0.97
-# Where sessions wait for each other, fewer streams may move so much less.
+# If sessions wait for each other, fewer streams may lower the rate this much.
 LOSS_CROWDED = 0.92
-# Both, unless chance would explain it: so many standard errors.
+# Both count only if they exceed this many standard errors.
 SURE = 1.5
-# A rate that has changed so much is another situation.
+# A change of the rate by this factor means a new situation.
 CHANGED = 0.75
-# Seconds until the next try, doubled after each that brought nothing.
+# Seconds until the next experiment, doubled after each one without success.
 PAUSE, LONGEST_PAUSE = 5.0, 60.0
-# The target is crowded where so much of its sessions' time is spent waiting for each other, by so
-# many samples.
+# The target counts as crowded if its sessions spend this share of their time waiting for each
+# other, in at least this many samples.
 CROWDED, SAMPLES = 0.6, 4
-# Seconds until a try with fewer streams is given up, since none has ended its partition.
+# Seconds until an experiment with fewer streams is abandoned because no stream has finished its
+# partition.
 GIVE_UP = 20.0
-# Connections that are left to others.
+# Connections left to others.
 SPARE = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """Bytes a second, as measured, and how far chance may have moved it."""
+    """A measured rate in bytes per second, and its standard error."""
 
     mean: float
     error: float
@@ -56,10 +58,11 @@ class Rate:
 
 
 class AutoDegree:
-    """
+    """The controller of the number of streams.
+
     Parameters:
-        streams: where to get to quickly, and the most.
-        now: seconds, monotonic, as in every call.
+        streams: the number to reach quickly, and the maximum.
+        now: monotonic seconds, as in every call.
     """
 
     def __init__(self, streams: Streams, now: float) -> None:
@@ -87,7 +90,7 @@ class AutoDegree:
         self._start_measuring()
 
     def limit(self, most: int) -> None:
-        """A server has no connections for more."""
+        """Set the maximum, because a server has no connections for more."""
         self._most = max(1, most)
         self._usual = min(self._usual, self._most)
         if self.degree > self._most:
@@ -96,25 +99,27 @@ class AutoDegree:
             self._start_measuring()
 
     def see(self, kinds: Mapping[str, int], room: int | None) -> None:
-        """What the target's sessions wait for right now, and how many more a server would take.
+        """Record what the target's sessions wait for, and how many more a server would accept.
 
         Parameters:
-            kinds: by `penstock.backends.api.optional.pulse.KINDS`, how many sessions.
+            kinds: the number of sessions by `penstock.backends.api.optional.pulse.KINDS`.
         """
         self._room = room
         working = sum(count for kind, count in kinds.items() if kind != MOVER)
         self._waits.append((kinds.get(LOCKS, 0) + kinds.get(LOG, 0), working))
 
     def forget(self) -> None:
-        """Something else holds the streams back: what is moved meanwhile says nothing."""
+        """Discard the measurement, because something else is holding the streams back."""
         self._start_measuring()
 
     def look(self, now: float, moved: int, busy: int) -> bool:
-        """Whether the number has changed. To be called a few times a second.
+        """Update the number of streams; return whether it has changed.
+
+        To be called a few times a second.
 
         Parameters:
-            moved: bytes by now, over all streams.
-            busy: streams that move something.
+            moved: bytes moved so far, over all streams.
+            busy: the number of streams that are moving rows.
         """
         if self.begins:
             if self.degree >= self._usual:
@@ -125,7 +130,8 @@ class AutoDegree:
             else:
                 return False
         if busy != self.degree:
-            # They still connect, have not ended yet, or there are not so many partitions left.
+            # Streams are still connecting or have not finished yet, or there are too few partitions
+            # left.
             self._start_measuring()
             if self._base is None or busy < self.degree or now < self._changed_at + GIVE_UP:
                 return False
@@ -177,11 +183,11 @@ class AutoDegree:
     # Deciding
 
     def _rest(self, rate: Rate, now: float) -> bool:
-        """Try something else, when it is time to."""
+        """Try another number, if it is time to."""
         crowded = self._crowded
         slower = self._known is not None and rate.mean < CHANGED * self._known.mean
         if slower or (crowded and not self._was_crowded):
-            # Another situation: what was measured before no longer holds.
+            # In a new situation, earlier measurements no longer apply.
             self._pause = PAUSE
             self._rest_until = now
             self._upwards = False
@@ -214,7 +220,7 @@ class AutoDegree:
         return self._go(degree, f"{why}; {rate}", now)
 
     def _judge(self, rate: Rate, now: float) -> bool:
-        """Keep to what is tried, or go back."""
+        """Keep the number being tried, or go back."""
         assert self._base is not None
         up = rate.streams > self._base.streams
         base = self._base if up or self._chain is None else self._chain
@@ -226,7 +232,7 @@ class AutoDegree:
             self._base = None
             self._known = rate
             self._pause = PAUSE
-            self._rest_until = now  # go on in this direction
+            self._rest_until = now  # continue in this direction
             if up:
                 self._chain = None
             return False
@@ -235,7 +241,10 @@ class AutoDegree:
         return self._go_back(f"{rate}, {self._base}", now)
 
     def _go_back(self, reason: str, now: float) -> bool:
-        """The try has brought nothing: the next one comes later, and in the other direction."""
+        """Go back after an unsuccessful experiment.
+
+        The next one comes later, in the other direction.
+        """
         assert self._base is not None
         before, self._base = self._base, None
         self._known, self._chain = before, None

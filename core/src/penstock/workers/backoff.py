@@ -1,7 +1,7 @@
 """How long to wait before another attempt.
 
-tenacity is imported when something is retried: with what it looks for (asyncio, tornado) it takes
-10 ms of CPU, measured.
+tenacity is imported only when something is retried: with the modules it looks for (asyncio,
+tornado) the import takes 10 ms of CPU time, measured.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 @cache
 def growing() -> wait_base:
-    """What `backoff` computes, as tenacity takes it."""
+    """Return the wait of `backoff` for tenacity."""
     from tenacity import wait_exponential, wait_random  # noqa: PLC0415 - see above
 
     return wait_exponential(multiplier=0.5, max=30) + wait_random(0, 0.5)
 
 
 def backoff(attempt: int) -> float:
-    """Seconds before the attempt that follows this one."""
+    """Return the seconds to wait before the attempt after this one."""
     from tenacity import RetryCallState  # noqa: PLC0415 - see above
 
     state = RetryCallState(None, None, (), {})  # type: ignore[arg-type] # only the number counts

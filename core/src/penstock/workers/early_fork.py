@@ -1,11 +1,11 @@
-"""The nursery as a fork of this process, where that is Penstock's own command line.
+"""The nursery as a fork of this process, if that is Penstock's own command line.
 
-A second interpreter would import again what this one has: a third of what a small copy costs. Any
-other process, an orchestrator's for instance, may have threads and sockets, which a fork must not
-share. There, and where somebody has killed the fork, a nursery is a program of its own.
+A second interpreter would repeat the imports of this one, a third of the cost of a small copy. Any
+other process, such as an orchestrator's, may have threads and sockets, which a fork must not share.
+For those, and if the fork was killed, the nursery is a separate program.
 
-A fork shows others on the machine the arguments and the environment of its parent, which may hold
-a password. So it writes its own over them, and is not used where it cannot.
+Other users of the machine can see the arguments and environment of a fork's parent, which may
+contain a password. So the fork overwrites its copies, and is not used if it cannot.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _FIRST_FREE = 3
 
 
 class ForkedNursery:
-    """A fork, with what `Nursery` needs of a `Popen`."""
+    """A fork with the part of `Popen` that `Nursery` needs."""
 
     def __init__(self, pid: int, stderr: BinaryIO) -> None:
         self.pid = pid
@@ -38,7 +38,7 @@ class ForkedNursery:
         self._code: int | None = None
 
     def poll(self) -> int | None:
-        """The exit code, negative for a signal; None before it has ended."""
+        """Return the exit code, negative for a signal; None before it has ended."""
         return self._code if self._reaped(os.WNOHANG) else None
 
     def wait(self) -> int | None:
@@ -46,7 +46,7 @@ class ForkedNursery:
         return self._code
 
     def kill(self) -> None:
-        # Not reaped yet, so the id is still its own.
+        # It has not been reaped yet, so the id is still its own.
         if not self._reaped(os.WNOHANG):
             os.kill(self.pid, signal.SIGKILL)
 
@@ -54,7 +54,7 @@ class ForkedNursery:
         if self._code is None:
             try:
                 pid, status = os.waitpid(self.pid, options)
-            except ChildProcessError:  # SIGCHLD is ignored; `Popen` takes that for 0, too
+            except ChildProcessError:  # SIGCHLD is ignored; `Popen` returns 0 then too
                 pid, status = self.pid, 0
             if pid:
                 self._code = os.waitstatus_to_exitcode(status)
@@ -63,7 +63,7 @@ class ForkedNursery:
 
 @dataclass(frozen=True, eq=False)
 class _Waiting:
-    """A fork that no `Nursery` has taken yet."""
+    """A fork that has not been taken by a `Nursery` yet."""
 
     environment: Mapping[str, str]
     backends: tuple[str, ...]
@@ -72,7 +72,7 @@ class _Waiting:
 
 
 class _OwnProcess:
-    """What this process may do: nothing, until the command line says that it is its own."""
+    """What this process may do: nothing, until the command line declares it its own."""
 
     allowed = False
     waiting: _Waiting | None = None
@@ -82,20 +82,23 @@ _own = _OwnProcess()
 
 
 def allow() -> None:
-    """This process is Penstock's own: it may be forked while it has one thread and no sockets."""
+    """Declare that this process is Penstock's own.
+
+    It may then be forked while it has one thread and no sockets.
+    """
     _own.allowed = sys.platform == "linux"
 
 
 def is_possible() -> bool:
-    """Whether this process is Penstock's own, with one thread, and has not been forked yet."""
+    """Whether this process is Penstock's own, has one thread, and has not been forked yet."""
     return _own.allowed and len(os.listdir("/proc/self/task")) == 1
 
 
 def fork_early(environment: Mapping[str, str], backends: Sequence[str]) -> None:
-    """Fork a nursery for the next `take`, if that is possible: once.
+    """Fork a nursery for the next `take`, if possible, once.
 
     Parameters:
-        environment, backends: see `Nursery`.
+        environment, backends: as for `Nursery`.
     """
     if not is_possible():
         return
@@ -120,7 +123,7 @@ def fork_early(environment: Mapping[str, str], backends: Sequence[str]) -> None:
 def take(
     environment: Mapping[str, str], backends: Sequence[str]
 ) -> tuple[socket.socket, ForkedNursery] | None:
-    """The fork, if one waits that was made for this."""
+    """Return the waiting fork, if it was created for these arguments."""
     found = _own.waiting
     if found is None or (found.environment, found.backends) != (environment, tuple(backends)):
         return None
@@ -129,7 +132,7 @@ def take(
 
 
 def discard() -> None:
-    """End the fork if nobody has taken it."""
+    """End the fork if it was not taken."""
     found, _own.waiting = _own.waiting, None
     if found is not None:
         found.process.kill()
@@ -145,7 +148,7 @@ def _become_nursery(
     environment: Mapping[str, str],
     backends: Sequence[str],
 ) -> NoReturn:
-    """Be as if this process was started as `penstock.workers.fork_server`."""
+    """Make this process equivalent to one started as `penstock.workers.fork_server`."""
     code = 1
     try:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -155,7 +158,7 @@ def _become_nursery(
         os.environ.clear()
         os.environ.update(environment)
         if not sys.flags.safe_path:
-            del sys.path[:1]  # the current folder, maybe: nothing there may pose as a module
+            del sys.path[:1]  # maybe the current folder, where no file may pose as a module
         _show(environment)
         os.write(kept, READY)
         from penstock.workers import fork_server  # noqa: PLC0415
@@ -170,7 +173,7 @@ def _become_nursery(
 
 
 def _take_descriptors(requests: int, stderr: int) -> int:
-    """Keep standard ones of its own and the socket, whose number is returned."""
+    """Replace the standard descriptors, keep the socket, and return its number."""
     requests, stderr = (
         fcntl.fcntl(descriptor, fcntl.F_DUPFD, _FIRST_FREE) for descriptor in (requests, stderr)
     )
@@ -186,20 +189,20 @@ def _take_descriptors(requests: int, stderr: int) -> int:
 
 
 def _show(environment: Mapping[str, str]) -> None:
-    """Let others see this process's own arguments and environment, not its parent's.
+    """Overwrite the arguments and environment of its parent, as others see them, with its own.
 
-    The kernel reads both from where they were when the program started. Nothing else uses that
-    place any more: `os.environ` has copies.
+    The kernel reads both from their place at the program's start. Nothing else uses that memory any
+    more: `os.environ` has copies.
 
     Raises:
-        OSError, ValueError: they cannot be replaced here.
+        OSError, ValueError: they cannot be replaced on this system.
     """
     fields = Path("/proc/self/stat").read_bytes().rpartition(b")")[2].split()
-    # https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html: fields 48 to 51; the third one
-    # is the first after the name.
+    # https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html: fields 48 to 51, where the first
+    # field after the name is the third.
     arguments_at, arguments_end, environment_at, environment_end = map(int, fields[45:49])
     ours = b"".join(os.fsencode(f"{name}={value}") + b"\0" for name, value in environment.items())
-    # The arguments last: by them others know that this is no longer its parent.
+    # The arguments come last, because others recognize by them that this is no longer its parent.
     _overwrite("environ", environment_at, environment_end, ours)
     _overwrite("cmdline", arguments_at, arguments_end, TITLE.encode() + b"\0")
 

@@ -1,11 +1,11 @@
-"""The environment of a worker: what it needs, and no secrets."""
+"""The environment of a worker: what it needs, without secrets."""
 
 from __future__ import annotations
 
 import fnmatch
 from collections.abc import Iterable, Mapping
 
-# What any Python program needs; what the driver needs is the backend's to say.
+# What every Python program needs; the backend adds what the driver needs.
 ENVIRONMENT = (
     "PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_*", "TZ", "TMPDIR", "LD_LIBRARY_PATH",
     "PYTHON*", "PENSTOCK_NATIVE", "VIRTUAL_ENV", "SSL_CERT_FILE", "SSL_CERT_DIR",
@@ -13,10 +13,10 @@ ENVIRONMENT = (
 
 
 def is_inherited(name: str, patterns: Iterable[str]) -> bool:
-    """Whether workers have a variable of that name, unless it holds a secret.
+    """Whether workers inherit a variable of that name, unless it contains a secret.
 
     Parameters:
-        patterns: of the backends.
+        patterns: the patterns of the backends.
     """
     return any(fnmatch.fnmatchcase(name, pattern) for pattern in (*ENVIRONMENT, *patterns))
 
@@ -24,10 +24,10 @@ def is_inherited(name: str, patterns: Iterable[str]) -> bool:
 def worker_environment(
     environ: Mapping[str, str], patterns: Iterable[str], secrets: Iterable[str]
 ) -> dict[str, str]:
-    """The environment of a worker: what it needs by name, and nothing that holds a secret.
+    """Return the variables that a worker needs, without those that contain a secret.
 
     Parameters:
-        secrets: URLs and passwords; a variable that holds one is left out whatever its name.
+        secrets: URLs and passwords; a variable that contains one is left out whatever its name.
     """
     patterns = tuple(patterns)
     hidden = tuple(secret for secret in secrets if secret)

@@ -1,12 +1,12 @@
 """`python -m penstock.workers.fork_server`: imports what a worker needs once, and forks workers.
 
-Imports are most of a worker's start-up cost (0.25 s of CPU, measured; a fork takes 2 ms). The
-supervisor's own process cannot be forked: it may be an orchestrator's, with threads and sockets.
-This one has neither.
+Imports cause most of a worker's start-up cost (0.25 s of CPU time, measured; a fork takes 2 ms).
+The supervisor's own process cannot be forked: it may be an orchestrator's, with threads and
+sockets. This one has neither.
 
-On the socket that it is started with, each request is one byte with three file descriptors: the
-worker's stdin, stdout and stderr. Answers are lines: ``started PID``, ``ended PID EXITCODE``. When
-the socket ends, the supervisor is gone, and the nursery exits; its workers notice by themselves.
+Each request on its socket is one byte with three file descriptors: the worker's stdin, stdout and
+stderr. Answers are lines: ``started PID``, ``ended PID EXITCODE``. When the socket closes, the
+supervisor is gone, and the nursery exits; its workers notice by themselves.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from penstock.workers import worker
 
 
 def serve(requests: socket.socket) -> None:
-    """Fork a worker for each request until the socket ends."""
+    """Fork a worker for each request until the socket closes."""
     # SIGCHLD writes to the pipe, so that one select waits for both.
     ended, wakeup = os.pipe()
     os.set_blocking(ended, False)
@@ -71,17 +71,17 @@ def _report_ended(requests: socket.socket) -> None:
 
 
 def _answer(requests: socket.socket, line: str) -> None:
-    # A dead supervisor shows at the next request.
+    # The next request shows whether the supervisor is dead.
     with contextlib.suppress(BrokenPipeError, ConnectionResetError):
         requests.sendall(line.encode() + b"\n")
 
 
 def run(descriptor: int, backends: Sequence[str]) -> None:
-    """Be a nursery.
+    """Run as a nursery.
 
     Parameters:
-        descriptor: of the socket.
-        backends: to import.
+        descriptor: the descriptor of the socket.
+        backends: the backends to import.
     """
     for backend in dict.fromkeys(backends):
         load_backend(backend).preload()
@@ -90,7 +90,7 @@ def run(descriptor: int, backends: Sequence[str]) -> None:
 
 
 def main() -> None:
-    """Arguments: the socket's descriptor, and the backends to import."""
+    """Run with the socket's descriptor and the backends to import as arguments."""
     descriptor, *backends = sys.argv[1:]
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the supervisor's to handle
     run(int(descriptor), backends)

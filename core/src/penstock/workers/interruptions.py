@@ -1,7 +1,7 @@
-"""Where a signal handler may raise an exception, and what it leaves behind where it did.
+"""Where a signal handler may raise an exception, and what the exception leaves behind.
 
-A module that tries several implementations, as a driver does, takes any exception for a missing
-one, and a search for entry points takes it for an unreadable folder: there it would get lost.
+A module that tries several implementations, as drivers do, takes any exception for a missing one,
+and a search for entry points takes it for an unreadable folder. There the exception would be lost.
 """
 
 from __future__ import annotations
@@ -14,15 +14,14 @@ from types import FrameType
 AGAIN_SECONDS = 0.02
 _MACHINERY = "importlib"
 _DROPPED = "generator ignored GeneratorExit"
-"""Of the interpreter, where a generator that is closed waits once more."""
+"""The interpreter's warning about a generator that waits again while it is closed."""
 
 
 def put_off(number: int, frame: FrameType | None) -> bool:
-    """Whether an import, or a search for one, is under way where a signal was caught; then the
-    signal comes again a bit later.
+    """Whether a signal arrived during an import or a search for one, and was put off.
 
     Parameters:
-        number, frame: as its handler is given them.
+        number, frame: the arguments of the signal handler.
     """
     while frame is not None:
         if str(frame.f_globals.get("__name__")).partition(".")[0] == _MACHINERY:
@@ -35,9 +34,9 @@ def put_off(number: int, frame: FrameType | None) -> bool:
 
 
 def expect_dropped_waits() -> None:
-    """Report no more that a wait was dropped: from now on an interruption may have ended it.
+    """Stop reporting dropped waits, because from now on an interruption may have caused them.
 
-    A driver may leave a call by a generator that waits for its server again when it is closed.
+    A driver may leave a call through a generator that waits for its server again when it is closed.
     """
     report = sys.unraisablehook
 

@@ -1,4 +1,4 @@
-"""How a stream keeps to a rate: it pauses after what it has moved."""
+"""Keeping a stream to a rate: it pauses after what it has moved."""
 
 from __future__ import annotations
 
@@ -6,22 +6,23 @@ import threading
 import time
 from collections.abc import Callable
 
-# Seconds that a stream may have been slower than its rate before, and catch up on: so much more
-# than its rate may a second show.
+# Seconds of unused rate that a stream may catch up on, and by which it may exceed its rate in a
+# second.
 CATCH_UP = 0.05
-# Seconds worth of a rate that are moved at once: many small pauses, no burst now and then.
+# Seconds worth of a rate that are moved at once: many small pauses instead of bursts.
 PORTION = 0.05
 
 
 class Pace:
-    """Called after each block, with its bytes; returns once they have taken as long as they should.
+    """A pacer, called after each block with its bytes; returns once the block has taken long
+    enough.
 
-    The rate may be changed on another thread, even in a pause. A signal ends a pause as it ends
-    any other wait.
+    The rate may be changed in another thread, even during a pause. A signal ends a pause like any
+    other wait.
 
     Parameters:
-        clock: seconds, monotonic.
-        wait: for so many seconds, or until the rate has changed; instead of a real pause.
+        clock: returns monotonic seconds.
+        wait: waits for some seconds, or until the rate has changed; replaces a real pause in tests.
     """
 
     def __init__(
@@ -42,7 +43,7 @@ class Pace:
 
     @property
     def paused(self) -> float:
-        """Seconds, of the current attempt, with those of a pause that goes on."""
+        """Seconds paused in the current attempt, including the current pause."""
         pausing = self._pausing  # first: it ends after it is counted
         if pausing is None:
             return self._paused
@@ -51,32 +52,33 @@ class Pace:
 
     @property
     def portion(self) -> int | None:
-        """Bytes to move at once; None: as many as there are."""
+        """Bytes to move at once; None for no limit."""
         rate = self._rate
         return None if rate is None else max(1, int(PORTION * rate))
 
     def set(self, rate: float | None) -> None:
-        """
+        """Set the rate.
+
         Parameters:
-            rate: bytes a second; None: as fast as it goes.
+            rate: in bytes per second; None for no limit.
         """
         self._rate = rate
         self._changed.set()
 
     def begin(self) -> None:
-        """An attempt begins."""
+        """Start a new attempt."""
         self._paused = 0.0
 
     def __call__(self, size: int) -> None:
         self._owed += size
-        begun = self._pass_time()  # the block itself took some of it
+        begun = self._pass_time()  # the block itself took some of the time
         if self._owed < 1:
             return
         self._pausing = begun, self._paused
         try:
             while self._owed >= 1:
                 self._changed.clear()
-                rate = self._rate  # read after clearing: no change is missed
+                rate = self._rate  # read after clearing, so that no change is missed
                 if rate is not None:
                     self._wait(self._owed / rate)
                 self._pass_time()
@@ -85,7 +87,7 @@ class Pace:
             self._pausing = None
 
     def _pass_time(self) -> float:
-        """What was moved is paid for by the time that has passed. Returns when that is."""
+        """Deduct the time that has passed from what was moved; return the current time."""
         now, rate = self._clock(), self._rate
         passed, self._since = now - self._since, now
         self._owed = 0.0 if rate is None else max(self._owed - rate * passed, -CATCH_UP * rate)

@@ -1,4 +1,4 @@
-"""Worker processes as the supervisor sees them, and the nursery that starts them."""
+"""Worker processes as seen by the supervisor, and the nursery that starts them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ORPHAN_POLL = 0.05
 
 
 class WorkerProcess:
-    """One worker: its pipes, and how it ended."""
+    """One worker: its pipes and exit code."""
 
     def __init__(
         self, nursery: Nursery, pid: int, stdin: BinaryIO, stdout: BinaryIO, stderr: BinaryIO
@@ -35,7 +35,7 @@ class WorkerProcess:
         self.stderr = stderr
 
     def wait(self, timeout: float) -> int | None:
-        """The exit code, negative for a signal; None if it has not ended in time."""
+        """Return the exit code, negative for a signal; None if it has not ended in time."""
         return self._nursery.wait(self.pid, timeout)
 
     def signal(self, number: signal.Signals) -> None:
@@ -51,12 +51,12 @@ class WorkerProcess:
 
 
 class Nursery:
-    """Starts workers through `penstock.workers.fork_server`.
+    """A starter of workers, through `penstock.workers.fork_server`.
 
-    That process starts at once, so that its imports run while the caller plans.
+    That process is started at once, so that its imports run while the caller plans.
 
     Parameters:
-        environment: of the workers.
+        environment: the environment of the workers.
         backends: ``module:attribute`` of each backend that workers need.
     """
 
@@ -77,7 +77,7 @@ class Nursery:
             return
         self._socket, theirs = socket.socketpair()
         with theirs, _without_interrupts():
-            # -P: nothing in the current folder may pose as a module.
+            # -P: no file in the current folder may pose as a module.
             self._popen = subprocess.Popen(
                 [
                     sys.executable,
@@ -104,13 +104,13 @@ class Nursery:
             worker = self._ask()
             if worker is not None:
                 return worker
-            # Somebody killed the nursery process: start another.
+            # The nursery process was killed: start another.
             self._discard()
             self._launch()
         raise PermanentError(f"workers cannot be started: killed {LAUNCHES} times in a row")
 
     def _ask(self) -> WorkerProcess | None:
-        """A worker, or None if the nursery was killed before it could start one."""
+        """Return a worker, or None if the nursery was killed before it could start one."""
         stdin, to_worker = os.pipe()
         from_worker, stdout = os.pipe()
         errors, stderr = os.pipe()
@@ -138,10 +138,10 @@ class Nursery:
         )
 
     def _started(self) -> int | None:
-        """The pid from the nursery's answer; None if the nursery was killed.
+        """Return the pid from the nursery's answer; None if the nursery was killed.
 
         Raises:
-            PermanentError: it ended by itself, or does not answer.
+            PermanentError: the nursery ended by itself, or does not answer.
         """
         deadline = time.monotonic() + START_SECONDS
         while time.monotonic() < deadline:
@@ -163,7 +163,7 @@ class Nursery:
         while pid not in self._ended:
             orphan = pid not in self._mine or self._popen.poll() is not None
             if orphan and not _exists(pid):
-                # Nobody is left to report how it ended.
+                # No process remains to report how it ended.
                 self._ended[pid] = -signal.SIGKILL
                 break
             remaining = deadline - time.monotonic()
@@ -173,7 +173,7 @@ class Nursery:
         return self._ended.get(pid)
 
     def _listen(self, timeout: float) -> list[tuple[str, int, int]]:
-        """The nursery's messages within the time; notes which workers have ended."""
+        """Return the nursery's messages within the time; note which workers have ended."""
         ready, _, _ = select.select([self._socket], [], [], timeout)
         if ready:
             try:
@@ -204,13 +204,13 @@ class Nursery:
         self._received = b""
 
     def close(self) -> None:
-        """End the nursery; end its workers first. May be called twice."""
+        """Close the nursery, after ending its workers. May be called twice."""
         self._discard()
 
 
 @contextlib.contextmanager
 def _without_interrupts() -> Iterator[None]:
-    """What is started is never interrupted by Ctrl-C, not even before it says so itself."""
+    """Protect child processes from Ctrl-C, even before they ignore it themselves."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
     try:
         yield
@@ -219,12 +219,12 @@ def _without_interrupts() -> Iterator[None]:
 
 
 def _exists(pid: int) -> bool:
-    """Whether a process runs; a zombie does not."""
+    """Whether a process is running; a zombie is not."""
     try:
         os.kill(pid, 0)
         state = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except ProcessLookupError:
         return False
     except OSError:
-        return True  # no /proc here
+        return True  # there is no /proc
     return state.rpartition(")")[2].split()[0] != "Z"

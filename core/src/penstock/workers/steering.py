@@ -1,4 +1,4 @@
-"""What the streams of an execution may do now: how many, how fast, and why that has changed."""
+"""The current limits of an execution's streams: how many, how fast, and the reason for changes."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from penstock.workers.auto_degree import AutoDegree
 from penstock.workers.throttle import LagBrake
 
 RATE_SECONDS = 1.0
-# Where so much of the rate that is allowed is used, more streams would move no more.
+# If this share of the allowed rate is used, more streams would not raise it.
 HELD = 0.9
 
 
 class Senses(Protocol):
-    """What is known of the servers. Nothing here waits for one."""
+    """What is known about the servers. Nothing here waits for one."""
 
     def crowd(self) -> tuple[Mapping[str, int], int | None] | None:
-        """See `AutoDegree.see`: what was found since the last call; None: nothing."""
+        """Return what was found since the last call, see `AutoDegree.see`; None if nothing was."""
         ...
 
     def lag(self) -> float | None:
-        """How many seconds the source lags, as found since the last call; None: nothing."""
+        """Return the source's lag in seconds, if found since the last call; otherwise None."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Another number of streams."""
+    """A change of the number of streams."""
 
     degree: int
     cause: str
@@ -39,12 +39,13 @@ class Change:
 
 
 class Steering:
-    """
+    """The steering of an execution.
+
     Parameters:
-        streams: what was asked for.
-        max_rate: bytes a second over all streams; None: as fast as they go.
-        brake: for a source that must not lag.
-        now: seconds, monotonic, as in every call.
+        streams: the requested number.
+        max_rate: bytes per second over all streams; None for no limit.
+        brake: for a source whose lag is limited.
+        now: monotonic seconds, as in every call.
     """
 
     def __init__(
@@ -65,7 +66,7 @@ class Steering:
         self._allowed = self.wanted
 
     def attach(self, senses: Senses, now: float) -> None:
-        """A supervisor begins, which has moved nothing yet."""
+        """Attach a new supervisor, which has moved nothing yet."""
         self._senses = senses
         self._mark = now, 0
         if self._auto is not None:
@@ -73,12 +74,12 @@ class Steering:
 
     @property
     def allowed(self) -> int:
-        """How many streams may have a partition."""
+        """The number of streams that may have a partition."""
         return self._brake.streams(self.wanted) if self._brake else self.wanted
 
     @property
     def wanted(self) -> int:
-        """How many streams there would be if nothing held them back."""
+        """The number of streams if nothing held them back."""
         return self._auto.degree if self._auto else self._most
 
     @property
@@ -87,23 +88,23 @@ class Steering:
         return self._auto is not None and self._auto.begins
 
     def rate(self, busy: int) -> float | None:
-        """Bytes a second for all streams; None: as fast as they go."""
+        """Return bytes per second for all streams; None for no limit."""
         rates = [self._max_rate, self._brake.rate(busy) if self._brake else None]
         return min((rate for rate in rates if rate is not None), default=None)
 
     def limit(self, most: int) -> None:
-        """A server has no connections for more streams."""
+        """Set the maximum, because a server has no connections for more streams."""
         self._most = min(self._most, most)
         if self._auto is not None:
             self._auto.limit(most)
         self._allowed = self.allowed
 
     def look(self, now: float, moved: int, busy: int) -> Iterator[Change]:
-        """What has changed. To be called a few times a second.
+        """Yield what has changed. To be called a few times a second.
 
         Parameters:
-            moved: bytes by now, over all streams.
-            busy: streams that have a partition.
+            moved: bytes moved so far, over all streams.
+            busy: the number of streams that have a partition.
         """
         assert self._senses is not None
         cause, message = LAG, ""

@@ -1,4 +1,4 @@
-"""Moves one partition from source to target, in the best format that both speak."""
+"""Moves one partition from source to target, in the best format that both support."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from penstock.model.plans import Partition
 from penstock.model.records import Spent
 from penstock.workers.pace import Pace
 
-# So long at most until a signal is handled, however long servers are silent.
+# The maximum time until a signal is handled, however long servers are silent.
 TURN_SECONDS = 0.05
 
 Waiting = tuple[str, float, float]
-"""A wait: its side, since when, and for how many seconds that had been waited for before."""
+"""A wait: its side, since when it has lasted, and the seconds waited before."""
 
 
 @dataclass(slots=True)
 class Meter:
-    """How far an attempt is. Written by the stream, read by the thread that reports progress."""
+    """The progress of an attempt. Written by the stream, read by the thread that reports it."""
 
     rows: int = 0
     bytes: int = 0
     waited: dict[str, float] = field(default_factory=lambda: {"source": 0.0, "target": 0.0})
     waiting: Waiting | None = None
-    """What goes on now."""
+    """The current wait."""
     started: float = field(default_factory=time.monotonic)
 
     def waits(self) -> dict[str, float]:
-        """Seconds so far by side, with those of a wait that goes on."""
+        """Return the seconds waited so far by side, including the current wait."""
         waiting = self.waiting  # first: it ends after it is counted
         found = dict(self.waited)
         if waiting is not None:
@@ -45,7 +45,7 @@ class Meter:
 
     def begin_wait(self, side: str) -> Waiting:
         begun = side, time.monotonic(), self.waited[side]
-        self.waiting = self.waiting or begun  # what is waited for meanwhile is part of it
+        self.waiting = self.waiting or begun  # nested waits are part of it
         return begun
 
     def end_wait(self, begun: Waiting) -> None:
@@ -58,19 +58,19 @@ class Meter:
         return time.monotonic() - self.started
 
     def spent(self, paced: float) -> Spent:
-        """So far.
+        """Return what was spent so far.
 
         Parameters:
-            paced: seconds of keeping to a rate.
+            paced: seconds spent keeping to a rate.
         """
         seconds = (self.seconds(), self.waited["source"], self.waited["target"], paced)
         return Spent(*(round(each, 3) for each in seconds))
 
 
 class Waiter:
-    """Waits for sockets, counts the time by side, and ends a stalled stream.
+    """A waiter for sockets, which counts the time by side, and ends a stalled stream.
 
-    While waiting for the source it also watches the target, so that an error there shows at
+    While waiting for the source it also watches the target, so that errors there are noticed at
     once.
     """
 
@@ -112,7 +112,7 @@ class Waiter:
         """Limit calls that a working server answers at once. On the main thread only.
 
         Raises:
-            StallError: no answer for the stall timeout.
+            StallError: there was no answer for the stall timeout.
         """
 
         def stalled(*_: object) -> None:
@@ -193,7 +193,7 @@ def _relay_blocks(
         writer.write(block, waiter)
         meter.rows += rows
         meter.bytes += size
-        del block  # before the reader takes the next one: a large row is not held twice
+        del block  # before the reader takes the next one, so that a large row is not held twice
         pace(size)
 
 
@@ -209,9 +209,9 @@ def relay(
     meter: Meter,
     pace: Pace,
 ) -> Loaded:
-    """Move a partition's rows, between `writer.begin` and `writer.commit`, not faster than `pace`.
+    """Move a partition's rows, between `writer.begin` and `writer.commit`, no faster than `pace`.
 
-    Returns: what the target took; source and target agree on the row count.
+    Returns: what the target accepted; source and target agree on the row count.
 
     Raises:
         PermanentError: the row counts differ.

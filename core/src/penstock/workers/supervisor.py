@@ -44,26 +44,26 @@ from penstock.workers.throttle import RateShares
 TICK = 0.5
 # While the number of streams changes quickly.
 SHORT_TICK = 0.1
-# Workers report at least once a second; one that is silent for so long was stopped, in seconds.
+# Seconds. Workers report at least once a second; one that is silent for this long was stopped.
 SILENCE = 30.0
 SHORTEST_SILENCE = 10.0
-# How long cancelled workers may roll back before they are killed; everything ends within 5 s.
+# How long canceled workers may roll back before they are killed; everything ends within 5 s.
 CANCEL_SECONDS = 3.5
 STDERR_TAIL = 4000
-# If rows crash native code, they will do so again: one more try is enough.
+# Rows that crash native code will do so again: one more try is enough.
 CRASHES = {signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGSEGV}
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """A partition and the run that it belongs to."""
+    """A partition, and its run."""
 
     spec: WorkerSpec
     partition: Partition
     attempts: int
-    """Attempts at the partition, if errors are transient."""
+    """The maximum number of attempts at the partition, for transient errors."""
     stop_on_error: bool
-    """Start no other partitions of the run after one has failed for good."""
+    """Once a partition fails permanently, start no other partitions of the run."""
 
     @property
     def key(self) -> tuple[str, str]:
@@ -80,32 +80,32 @@ class _Assignment:
 
 @dataclass(slots=True, eq=False)
 class _Process:
-    """A worker process, its assignment, and its unfinished line of output."""
+    """A worker process, its assignment, and its incomplete line of output."""
 
     worker: WorkerProcess
     seen: float
     spec: WorkerSpec
-    """The last one sent to it."""
+    """The last spec sent to it."""
     assignment: _Assignment | None = None
     moved: int = 0
-    """Bytes of all its attempts."""
+    """The bytes of all its attempts."""
     attempted: int = 0
-    """Of these, bytes of the current one."""
+    """The bytes of the current attempt among these."""
     lines: bytearray = field(default_factory=bytearray)
     stderr: bytearray = field(default_factory=bytearray)
 
 
 class Supervisor:
-    """Runs partitions, of one run or of many, through workers.
+    """A supervisor that runs the partitions of one or several runs through workers.
 
     Parameters:
         nursery: starts workers.
-        degree: workers at once, at most.
-        steering: how many of them may have a partition, and how fast they may be; None: all, as
-            fast as they go.
+        degree: the maximum number of workers.
+        steering: limits how many of them have a partition, and how fast they are; None for no
+            limit.
         is_committed: asks the target for the commit record of a run's partition.
         watch: called a few times a second; yields events, or raises to end everything.
-        stop_all: start no others of any run after a partition has failed for good.
+        stop_all: once a partition fails permanently, start no others of any run.
     """
 
     def __init__(
@@ -145,7 +145,7 @@ class Supervisor:
         Failures are in `failures` afterwards. Closing the iterator cancels the workers.
 
         Raises:
-            SnapshotLost, LoadLost: after cancelling the workers.
+            SnapshotLost, LoadLost: raised after canceling the workers.
         """
         self._waiting.extend(_Assignment(work, 1) for work in works)
         self._run_id = works[0].spec.run_id
@@ -164,7 +164,7 @@ class Supervisor:
     # Handing out work
 
     def _dispatch(self) -> bool:
-        """Give idle workers their next partition; False when there is nothing left to wait for."""
+        """Give idle workers their next partition; return False if there is nothing to wait for."""
         now = time.monotonic()
         while self._delayed and self._delayed[0][0] <= now:
             self._waiting.appendleft(heapq.heappop(self._delayed)[2])
@@ -183,7 +183,7 @@ class Supervisor:
 
     @property
     def allowed(self) -> int:
-        """Workers that may have a partition now; one that has more ends it, and stays idle."""
+        """The number of workers that may have a partition; any above it finish theirs, and idle."""
         return min(self.degree, self._steering.allowed) if self._steering else self.degree
 
     def _busy(self) -> list[_Process]:
@@ -208,7 +208,7 @@ class Supervisor:
                 self._say(process, rate_line(told[process.worker.pid]))
 
     def _may_retry(self, assignment: _Assignment, error: Mapping[str, Any]) -> bool:
-        # An attempt of an old generation is refused however often it is made.
+        # An attempt of an older generation is refused every time.
         return error["error"] != Superseded.__name__ and self._wanted(assignment)
 
     def _wanted(self, assignment: _Assignment) -> bool:
@@ -245,7 +245,7 @@ class Supervisor:
 
     @staticmethod
     def _say(process: _Process, line: str) -> None:
-        # A dead worker shows at the end of its stdout.
+        # The end of its stdout shows that a worker is dead.
         with contextlib.suppress(BrokenPipeError):
             process.worker.stdin.write(line.encode() + b"\n")
             process.worker.stdin.flush()
@@ -318,7 +318,10 @@ class Supervisor:
             yield event
 
     def _bury(self, process: _Process) -> Iterator[Event]:
-        """A worker has ended. If it left an attempt open, report how that ended."""
+        """Handle the end of a worker.
+
+        If it left an attempt open, report how that ended.
+        """
         self._forget(process)
         code = process.worker.wait(CANCEL_SECONDS)
         assignment = process.assignment
@@ -400,7 +403,7 @@ class Supervisor:
     # Ending
 
     def _forget(self, process: _Process) -> None:
-        """Take a worker off the list: it is ending, or has ended."""
+        """Remove a worker from the list, because it is ending or has ended."""
         if process in self._processes:
             self._processes.remove(process)
             self._retired.append(process)
@@ -417,7 +420,10 @@ class Supervisor:
             process.worker.wait(max(0.1, deadline - time.monotonic()))
 
     def _cancel(self) -> None:
-        """End all workers: they roll back, or are killed. Leaves no process and no pipe behind."""
+        """End all workers: they roll back, or are killed.
+
+        Leaves no process and no pipe behind.
+        """
         for process in list(self._processes):
             process.worker.signal(signal.SIGTERM)
             self._forget(process)

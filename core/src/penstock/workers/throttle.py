@@ -1,30 +1,33 @@
-"""What holds streams back for the source's sake: a rate, and how far its standbys lag. Pure."""
+"""Limits on streams for the source's sake: a rate, and the lag of its standbys. Pure."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
 
-# The lag is below the limit again where it is below so much of it: not at once above it anew.
+# The lag counts as below the limit again at this share of it, so that it does not exceed it at
+# once.
 AGAIN_BELOW = 0.7
-# The streams' share is halved with each look at a lag that is too long; below this it is nothing.
+# The streams' share is halved each time the lag is too long; below this it becomes zero.
 LEAST_SHARE = 1 / 32
-# Bytes a second of a stream under way while nothing may be moved: neither server gives it up.
+# Bytes per second of a running stream while nothing may be moved, so that neither server gives it
+# up.
 TRICKLE = 64 * 1024
-# A stream that used less of its part than this leaves the rest to the others, but for room to grow.
+# A stream that uses less than this share of its part leaves the rest to the others, except for room
+# to grow.
 USED, GROWTH, LEAST_PART = 0.6, 1.5, 0.1
-# Seconds between two divisions, unless other streams are busy than before.
+# Seconds between two divisions, unless the busy streams change.
 DIVIDE_EVERY = 1.0
-# What differs by less is not worth telling.
+# Smaller differences are not worth a message.
 SAME = 0.05
 
 
 class LagBrake:
-    """Fewer streams, and slower ones, the longer the source lags; none until it has caught up.
+    """A brake that reduces the number and rate of streams as the source lags, down to zero.
 
     Parameters:
-        limit: seconds.
-        subject, hint: see `penstock.backends.api.optional.lag.LagGauge`.
+        limit: in seconds.
+        subject, hint: as in `penstock.backends.api.optional.lag.LagGauge`.
     """
 
     def __init__(self, limit: float, subject: str, hint: str) -> None:
@@ -37,10 +40,10 @@ class LagBrake:
         self.lag: float | None = None
 
     def see(self, lag: float) -> None:
-        """Take a look into account. To be called about once a second.
+        """Record a measured lag. To be called about once a second.
 
         Parameters:
-            lag: seconds.
+            lag: in seconds.
         """
         self.lag = lag
         if lag > self._limit:
@@ -52,23 +55,23 @@ class LagBrake:
             self.share = min(1.0, more) if self._free_rate else 1.0
 
     def note_rate(self, rate: float) -> None:
-        """What is moved while nothing is held back, in bytes a second."""
+        """Record the rate at which streams move when not held back, in bytes per second."""
         if self.share == 1:
             self._free_rate = rate
 
     def streams(self, wanted: int) -> int:
-        """How many streams may begin another partition, of those that would."""
+        """Return how many of the wanted streams may begin another partition."""
         return 0 if self.share == 0 else max(1, int(wanted * self.share))
 
     def rate(self, busy: int) -> float | None:
-        """Bytes a second for all streams; None: as fast as they go."""
+        """Return bytes per second for all streams; None for no limit."""
         if self.share == 1:
             return None
         return max(busy * TRICKLE, self._free_rate * self.share)
 
     @property
     def why(self) -> str:
-        """What is held back or let go, for people."""
+        """The reason for the current limit or its end, for people."""
         lag = f"lags by {self.lag or 0:.1f} s (--max-lag {self._limit:g}s)"
         if self.share == 0:
             return f"{self._subject} {lag}: no partition begins; {self._hint}"
@@ -76,7 +79,9 @@ class LagBrake:
 
 
 class RateShares:
-    """Divides a rate among the busy streams: equally, but what some do not use goes to others."""
+    """A division of a rate among the busy streams: in equal parts, with unused rate going to
+    others.
+    """
 
     def __init__(self) -> None:
         self._told: dict[int, float | None] = {}
@@ -85,14 +90,14 @@ class RateShares:
         self._at = 0.0
 
     def forget(self, stream: int) -> None:
-        """Another one begins under the same number: it has been told nothing."""
+        """Forget a stream, because a new one begins under its number."""
         self._told.pop(stream, None)
         self._marks.pop(stream, None)
 
     def changes(
         self, now: float, rate: float | None, moved: Mapping[int, int]
     ) -> dict[int, float | None]:
-        """What the streams are to be told: by stream, bytes a second; None: as fast as it goes.
+        """Return the new rate of each stream, in bytes per second; None for no limit.
 
         Parameters:
             rate: for all of them together.
@@ -123,14 +128,15 @@ class RateShares:
 def _differs(part: float | None, told: float | None) -> bool:
     if part is None or told is None:
         return part is not told
-    # Less is told at once: together they must not move more than they may.
+    # Reductions are sent at once: together the streams must not exceed the rate.
     return part < told or part > (1 + SAME) * told
 
 
 def divide(rate: float, lately: Sequence[float]) -> list[float]:
-    """
+    """Divide a rate.
+
     Parameters:
-        lately: bytes a second that each stream has moved; infinite where nobody knows yet.
+        lately: bytes per second that each stream has moved; infinite if unknown.
     """
     parts = [0.0] * len(lately)
     left, others = rate, list(range(len(lately)))
@@ -140,7 +146,7 @@ def divide(rate: float, lately: Sequence[float]) -> list[float]:
         if not slow:
             break
         for each in slow:
-            # Room to grow into, lest a stream that had to wait stays slow for ever.
+            # Leave room to grow, so that a stream that had to wait does not stay slow forever.
             parts[each] = max(GROWTH * lately[each], LEAST_PART * equal)
             left -= parts[each]
         others = [each for each in others if each not in slow]

@@ -1,15 +1,15 @@
 """`python -m penstock.workers.worker`: partitions from stdin, events on stdout.
 
-The first line on stdin is a `WorkerSpec`, each further one a partition and its attempt, a rate to
-keep to from now on, or a request to quit. stdin stays open: at its end the parent is gone, so the
-worker cancels what it does and exits. Every attempt ends with exactly one terminal event.
+The first line on stdin is a `WorkerSpec`; each further one is a partition with its attempt, a new
+rate limit, or a request to quit. stdin stays open: at its end the parent is gone, so the worker
+cancels what it is doing and exits. Every attempt ends with exactly one terminal event.
 
 The worker reports progress twice a second as long as its main thread answers signals. A main thread
-that has not answered for the stall timeout is stuck in native code; the worker then falls silent,
+that does not answer for the stall timeout is stuck in native code; the worker then falls silent,
 and its supervisor kills it. Long waits are fine: a thread that waits for a server, another thread
 or a lock does answer.
 
-Exit codes: 0 asked to quit, 130 cancelled, 70 a bug; see `penstock.errors`.
+Exit codes: 0 asked to quit, 130 canceled, 70 a bug; see `penstock.errors`.
 """
 
 from __future__ import annotations
@@ -40,12 +40,13 @@ from penstock.workers.pace import Pace
 from penstock.workers.stream import Meter, Waiter, relay
 
 PROGRESS_INTERVAL = 0.5
-# After so many intervals without progress, signal the main thread to see whether it answers.
+# After this many intervals without progress, signal the main thread to see whether it answers.
 QUIET_INTERVALS = 4
-# A main thread that answers no signal for the stall timeout is stuck. These apply if that is
-# shorter, or off. No single library call takes so long, a name lookup for instance.
+# A main thread that does not answer signals for the stall timeout is stuck. These values apply if
+# the timeout is shorter, or off. No single library call takes this long; a name lookup, for
+# instance, does not.
 SHORTEST_STUCK, USUAL_STUCK = 10.0, 600.0
-# A worker whose parent is gone exits within so many seconds, whatever it does.
+# A worker whose parent is gone exits within this many seconds, whatever it is doing.
 ORPHAN_SECONDS = 4.0
 
 
@@ -100,8 +101,8 @@ class Worker:
                 self._pace.set(asked["rate"])
             else:
                 self._requests.put(line.decode())
-        # The signal interrupts the main thread wherever it waits; if it is stuck even so, exiting
-        # closes the sockets, which the servers see.
+        # The signal interrupts the main thread wherever it waits; if it is stuck even so, the exit
+        # closes the sockets, which the servers notice.
         os.kill(os.getpid(), signal.SIGTERM)
         time.sleep(ORPHAN_SECONDS)
         os._exit(EXIT_INTERRUPTED)
@@ -132,7 +133,7 @@ class Worker:
             loaded = self._move(partition, attempt, meter)
         except BaseException as error:
             self._shielded = True
-            self._end_attempt()  # silent from here on: cleaning up is quick, or stuck
+            self._end_attempt()  # silent from here on: cleanup is either quick or stuck
             self._abandon()
             said = error.as_json() if isinstance(error, PenstockError) else _bug(error)
             self._emit(Failed(**ids, error=said))
@@ -151,7 +152,7 @@ class Worker:
         self._lower_shield()
 
     def _move(self, partition: Partition, attempt: int, meter: Meter) -> Loaded | None:
-        """Move and commit one partition; None if an earlier attempt has committed it.
+        """Move and commit one partition; return None if an earlier attempt has committed it.
 
         From the commit on, a cancellation waits until the outcome is known and reported. `_attempt`
         lowers the shield.
@@ -183,8 +184,8 @@ class Worker:
             self._current = None
 
     def _report_progress(self) -> None:
-        # On a thread of its own: the stream never looks at the clock, and a worker that waits for
-        # a long statement still reports.
+        # In a separate thread: the stream never checks the clock, and a worker still reports while
+        # it waits for a long statement.
         main = threading.main_thread().ident
         assert main is not None
         pause = threading.Event()
@@ -227,7 +228,8 @@ class Worker:
         }
 
     def _emit(self, event: Event, of: tuple[Partition, int, Meter] | None = None) -> None:
-        """
+        """Emit an event.
+
         Parameters:
             of: emit only if this is still the current attempt.
         """
@@ -249,11 +251,11 @@ def _bug(error: BaseException) -> dict[str, object]:
 
 
 def main() -> int:
-    # Stray prints of libraries must not end up among the events.
+    # Stray prints of libraries must not mix with the events.
     out = os.dup(1)
     os.dup2(2, 1)
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
-    # The stream makes many short-lived objects and no cycles.
+    # The stream creates many short-lived objects and no cycles.
     gc.set_threshold(100_000, 50, 50)
     requests = sys.stdin.buffer
     spec = WorkerSpec.from_line(requests.readline().decode())
@@ -261,14 +263,14 @@ def main() -> int:
 
 
 def run_and_exit() -> NoReturn:
-    """Be a worker, and end the process."""
+    """Run as a worker, and end the process."""
     try:
         code = main()
     except Exception:
         sys.excepthook(*sys.exc_info())
         code = EXIT_BUG
     sys.stderr.flush()
-    # Skips the interpreter's clean-up, where daemon threads could hang on stdin's lock.
+    # This skips the interpreter's cleanup, in which daemon threads could hang on stdin's lock.
     os._exit(code)
 
 

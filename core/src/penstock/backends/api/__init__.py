@@ -1,1 +1,1 @@
-"""What a database has to offer to be a source or a target."""
+"""What a database must provide to be a source or a target."""

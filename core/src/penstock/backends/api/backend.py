@@ -1,10 +1,10 @@
-"""A backend: one object for each kind of database.
+"""A backend: one object per kind of database.
 
-The engine speaks to a `SourceCatalog` and a `TargetCatalog`; a worker to a `Reader` and a
-`Writer`. Nothing here names a database.
+The engine uses a `SourceCatalog` and a `TargetCatalog`; a worker uses a `Reader` and a `Writer`.
+Nothing here names a database.
 
-All methods raise `TransientError` or `PermanentError` (see `penstock.errors`), never a driver's
-own exceptions.
+All methods raise `TransientError` or `PermanentError` (see `penstock.errors`), never a driver's own
+exceptions.
 """
 
 from __future__ import annotations
@@ -26,47 +26,50 @@ if TYPE_CHECKING:
 
 class Backend(Protocol):
     source_capabilities: SourceCapabilities
-    """What it can do as a source: shared code refuses the rest before it asks for anything else."""
+    """The system as a source: shared code rejects everything else before it asks further questions.
+    """
     target_capabilities: TargetCapabilities
-    """What it can do as a target."""
+    """The system as a target."""
     located: bool
-    """Its URLs lead to rows; else to a database, in which a table or a query must be named."""
+    """Whether URLs refer to rows; otherwise to a database, in which a table or query must be named.
+    """
     kinds: tuple[str, ...]
-    """How catalogs of data assets, Dagster's for instance, name the system."""
+    """The system's names in catalogs of data assets, such as Dagster's."""
     rewrites: str
-    """What moves a table's rows to other blocks or files, for people: statements, for instance."""
+    """What moves a table's rows to other blocks or files, for people; for example statements."""
     snapshot_burden: str
-    """What a snapshot has done to the source while it was held, for people: words after "has"."""
+    """The effect on the source of a snapshot that is held, for people: words after "has"."""
     environment: tuple[str, ...]
-    """Names, or prefixes ending in ``*``, of environment variables that its driver reads and that
-    hold no secret: workers get these and no others."""
+    """Names, or prefixes ending in ``*``, of environment variables that the driver reads and that
+    hold no secret: workers inherit no others.
+    """
 
     def resolve(self, url: str, environ: Mapping[str, str], flag: str) -> str:
-        """Check a URL without connecting, and fold secrets from the environment into it.
+        """Check a URL without connecting, and add secrets from the environment to it.
 
         Raises:
-            UsageError: malformed; the message shows no secret.
+            UsageError: the URL is malformed; the message shows no secret.
         """
         ...
 
     def secrets(self, url: str) -> tuple[str, ...]:
-        """The passwords in a URL that `resolve` returned."""
+        """Return the passwords in a URL returned by `resolve`."""
         ...
 
     def place(self, url: str) -> Place:
-        """Where a URL leads, for people and lineage: nothing secret is in it."""
+        """Return the place that a URL refers to, for people and lineage, without secrets."""
         ...
 
     def source(self, url: str) -> SourceCatalog: ...
 
     def hold_snapshot(self, url: str, relations: Sequence[Relation]) -> HeldSnapshot:
-        """Take a snapshot and hold it, on a connection of its own."""
+        """Take a snapshot and hold it, on a separate connection."""
         ...
 
     def target(self, url: str, control_schema: str) -> TargetCatalog: ...
 
     def preload(self) -> None:
-        """Import all that `reader` and `writer` need."""
+        """Import everything that `reader` and `writer` need."""
         ...
 
     def reader(self, spec: WorkerSpec) -> Reader: ...
@@ -78,5 +81,5 @@ class WithControlDdl(Protocol):
     """A backend with the capability `control_ddl`."""
 
     def control_ddl(self, control_schema: str) -> str:
-        """Statements that create the control tables, for an administrator."""
+        """Return the statements that create the control tables, for an administrator."""
         ...

@@ -1,8 +1,8 @@
-"""What a database can do as a source and as a target, as data: shared code refuses the rest.
+"""What a database can do as a source and as a target, as data: shared code rejects the rest.
 
-`penstock.planning.support` refuses what is not here, before anything is changed; tests and the
-tables in the documentation follow from it. What depends on one table, its columns or its rows is
-no capability: the backend says it where it looks at them.
+`penstock.planning.support` rejects what is not listed here, before anything is changed; tests and
+the tables in the documentation are derived from it. What depends on a single table, its columns or
+its rows is not a capability: the backend reports it when it reads them.
 """
 
 from __future__ import annotations
@@ -14,20 +14,21 @@ from penstock.spec.modes import MODES, Mode
 from penstock.spec.strategies import Strategy
 
 TRANSACTIONAL = "transactional"
-"""Rows and commit record are written in one transaction, on one session."""
+"""Rows and commit record are written in one transaction, in one session."""
 STAGED = "staged"
 """Rows go to a stage first, and from there into the table in one transaction with the record."""
 ROLL_FORWARD = "roll-forward"
-"""No transaction holds both: the record comes first, and says what completes the load."""
+"""No transaction covers both: the record comes first, and says what completes the load."""
 
 WITHOUT_CHILDREN = tuple(mode for mode in MODES.values() if not mode.attaches)
-"""The modes of a target whose tables have no child tables."""
+"""The modes of a target without child tables."""
 
 SOURCE_OPTIONS = ("descendants", "partitioning", "max_lag", "give_way_after", "set", "mask")
 """Fields of `CopySpec` that not every source supports."""
 
 COMPUTING = frozenset(("set", "mask"))
-"""Those of a source that computes columns; see `penstock.backends.api.optional.expressions`."""
+"""The fields of a source that computes columns; see `penstock.backends.api.optional.expressions`.
+"""
 
 TARGET_OPTIONS = (
     "conflict_columns",
@@ -51,20 +52,24 @@ class SourceCapabilities:
     """What a system can do as a source."""
 
     system: str
-    """What it is called, for people."""
+    """The system's name, for people."""
     formats: tuple[str, ...]
-    """The stream formats that its readers speak, best first."""
+    """The stream formats that its readers support, best first."""
     strategies: tuple[Strategy, ...]
     block_strategy: str = "blocks"
-    """What the system calls the cut by blocks; plans show it by this name."""
+    """The system's name for partitioning by blocks, as shown in plans."""
     options: frozenset[str] = frozenset()
-    """Of `SOURCE_OPTIONS`."""
+    """Those of `SOURCE_OPTIONS` that it supports."""
     nights: tuple[str, ...] = ()
-    """How it tells which rows may have changed since a night; see `penstock.spec.night_kinds`."""
+    """The ways in which it finds rows that may have changed since a night; see
+    `penstock.spec.night_kinds`.
+    """
     shared_snapshots: bool = True
-    """All partitions can be read as of one moment."""
+    """Whether all partitions can be read as of one moment."""
     shows_waits: bool = False
-    """It tells what a run's sessions wait for; see `penstock.backends.api.optional.pulse`."""
+    """Whether it reports what a run's sessions wait for; see
+    `penstock.backends.api.optional.pulse`.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,45 +77,48 @@ class TargetCapabilities:
     """What a system can do as a target."""
 
     system: str
-    """What it is called, for people."""
+    """The system's name, for people."""
     formats: tuple[str, ...]
-    """The stream formats that its writers speak, best first."""
+    """The stream formats that its writers support, best first."""
     modes: tuple[Mode, ...]
     makes_missing: tuple[Mode, ...] = ()
-    """The modes that make a table which is not there; the others expect one."""
+    """The modes that create a missing table; the others require one."""
     options: Mapping[str, tuple[Mode, ...]] = field(default_factory=dict)
-    """Of `TARGET_OPTIONS`, with the modes that each of them goes with."""
+    """Those of `TARGET_OPTIONS` that it supports, with the modes of each."""
     from_unlike_only: frozenset[str] = frozenset()
-    """Those of the options that go with a source of another system alone."""
+    """Options that only apply to a source of another system."""
     replaces_by_condition: bool
-    """Mode replace deletes rows by the partitions' conditions, so it needs a key. Else it swaps
-    what an earlier run has loaded of the same selection."""
+    """Whether mode replace deletes rows by the partitions' conditions, and so needs a key.
+    Otherwise it replaces what an earlier run has loaded from the same selection.
+    """
     commits: str
     """How a partition is committed: `TRANSACTIONAL`, `STAGED` or `ROLL_FORWARD`."""
     steps_with_records: bool
-    """A step around the load and its record are one transaction. Not where DDL commits by itself:
-    there an interrupted step is done again."""
+    """Whether a step around the load and its record are one transaction. They are not where DDL
+    commits by itself: there an interrupted step is done again.
+    """
     control_ddl: bool = False
-    """An administrator may make its control tables, with statements."""
+    """Whether an administrator can create its control tables, with statements."""
     tells_rows_apart: bool = False
-    """It tells which rows a partition of a run has loaded, whatever other rows are there."""
+    """Whether it can tell which rows a partition of a run has loaded, whatever other rows exist."""
     shows_waits: bool = False
-    """As of a source."""
+    """As for a source."""
     reserved_schemas: tuple[str, ...] = ()
-    """Patterns, in lower case, of names of schemas that nobody may make there."""
+    """Patterns, in lower case, of schema names that users may not create."""
     scratch: bool = False
-    """A table like another one can be made there to measure loads; see
-    `penstock.backends.api.optional.scratch`."""
+    """Whether a table like another one can be created there to measure loads; see
+    `penstock.backends.api.optional.scratch`.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What both ends of a copy can do."""
+    """What the two ends of a copy can do together."""
 
     source: SourceCapabilities
     target: TargetCapabilities
 
     @property
     def formats(self) -> tuple[str, ...]:
-        """The stream formats that both ends speak, best first for the source."""
+        """The stream formats that both ends support, the source's preferred one first."""
         return tuple(name for name in self.source.formats if name in self.target.formats)

@@ -1,4 +1,4 @@
-"""The fields of a connection that an orchestrator stores, from which a backend writes its URL."""
+"""The fields of a connection stored by an orchestrator, from which a backend builds its URL."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from urllib.parse import quote, urlencode
 
 @dataclass(frozen=True, slots=True)
 class ConnectionFields:
-    """Fields as people fill them in; empty where one is not given.
+    """Fields as the user filled them in; empty if missing.
 
-    The password and the extra fields, which may hold secrets, are in no `repr`.
+    The `repr` omits the password and the extra fields, which may hold secrets.
     """
 
     kind: str
-    """The connection's type, in lower case: a name of the entry point group
-    ``penstock.connections``."""
+    """The connection's type, in lower case: a name in the entry point group
+    ``penstock.connections``.
+    """
     host: str = ""
     port: str = ""
     login: str = ""
@@ -27,10 +28,10 @@ class ConnectionFields:
     extra: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     def extra_texts(self, without: frozenset[str] = frozenset()) -> dict[str, str]:
-        """The extra fields that are filled in, as parameters of a URL.
+        """Return the extra fields that are filled in, as URL parameters.
 
         Parameters:
-            without: names to leave out.
+            without: the names to leave out.
         """
         return {
             name: str(value)
@@ -47,7 +48,7 @@ class ConnectionFields:
         port: str | None = None,
         path: str | None = None,
     ) -> str:
-        """A URL with this login and password, everything percent-encoded as RFC 3986 has it.
+        """Return a URL with this login and password, percent-encoded as in RFC 3986.
 
         Parameters:
             host, port, path: replace the fields `host`, `port` and `schema`.
@@ -65,5 +66,5 @@ class ConnectionFields:
 
 
 def is_on(value: Any) -> bool:
-    """Whether an extra field says yes, as a checkbox or as a text."""
+    """Whether an extra field is on, as a checkbox or as text."""
     return str(value).lower() in ("true", "1", "yes")

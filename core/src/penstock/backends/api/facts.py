@@ -1,4 +1,4 @@
-"""What a source and a target know of tables, keys and loads."""
+"""What a source and a target know about tables, keys and loads."""
 
 from __future__ import annotations
 
@@ -19,29 +19,30 @@ class TableStatistics:
     """What a source knows about a table without reading it."""
 
     rows: int | None
-    """Estimated; None where nothing is known."""
+    """Estimated; None if unknown."""
     bytes: int
-    """Real size of the rows' storage."""
+    """The actual size of the rows' storage."""
     selected: float
-    """Estimated fraction of the rows that the run's condition selects, 0 to 1."""
+    """The estimated share of rows that the run's condition selects, 0 to 1."""
     blocks: int | None
-    """Real size in blocks; None where the table cannot be cut by blocks."""
+    """The actual size in blocks; None if the table cannot be partitioned by blocks."""
     storage: str
-    """What it is stored as and how large that is, or why it cannot be cut by blocks; for people."""
+    """The storage and its size, or the reason why it cannot be partitioned by blocks; for people.
+    """
     default_key: str | None
-    """A column that can be ranged, is indexed and never NULL: the primary key's first."""
+    """A column with an index and a usable order that is never NULL: the primary key's first."""
     children: tuple[ChildTable, ...] = ()
-    """The tables that hold its rows, where those are others than itself and may be read."""
+    """The readable tables that hold its rows, if it is not the table itself."""
     sampled: bool = True
-    """Bounds of ranges are known, or a small sample gives them."""
+    """Whether bounds of ranges are known, or available from a small sample."""
     files: tuple[SourceFile, ...] = ()
-    """The files that hold its rows, where it consists of files, from their footers."""
+    """The files that hold its rows, from their footers, if it consists of files."""
     blocks_scan: bool = False
-    """To find the rows of some blocks takes reading all of them."""
+    """Whether finding the rows of some blocks requires a full scan."""
     rows_hint: str = ""
-    """What gives the source an estimate of the rows where it has none, for people."""
+    """How to give the source an estimate of the rows, if it has none; for people."""
     notes: tuple[str, ...] = ()
-    """What else is to be known of how it is read, for people."""
+    """Further remarks on how it is read, for people."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,56 +53,55 @@ class SourceFile:
     size: int
     """In bytes."""
     version: str
-    """See `FilePart`."""
+    """As in `FilePart`."""
     groups: tuple[tuple[int, int], ...]
     """Rows and stored bytes of each row group."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChildTable:
-    """One of the tables that a table consists of."""
+    """One of the tables that make up a table."""
 
     table: TableRef
     rows: int | None
-    """Estimated; None where nothing is known."""
+    """Estimated; None if unknown."""
     bytes: int
     blocks: int | None
-    """Real size in blocks; None where it cannot be cut by blocks."""
+    """The actual size in blocks; None if it cannot be partitioned by blocks."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """How a column of the source goes into one of the target."""
+    """How a column of the source fits one of the target."""
 
     reason: str = ""
-    """Why it cannot; empty where it can."""
+    """The reason why it does not fit; empty if it does."""
     cast: str = ""
-    """The type that the source would have to cast to first; empty for none."""
+    """The type to which the source must cast first; empty if none."""
     formats: tuple[str, ...] = ()
-    """The stream formats that carry it, best first."""
+    """The stream formats that can carry it, best first."""
     warning: str = ""
     lossy: bool = False
-    """Values may arrive as others."""
+    """Whether values may change."""
     canonical: str = ""
-    """See `ColumnPair`."""
+    """As in `ColumnPair`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Siblings:
-    """The tables that are copied in one batch with a table, and itself."""
+    """The tables copied in the same batch as a table, including the table."""
 
     targets: Mapping[TableRef, TableRef] = field(default_factory=dict)
-    """Where each table of the source goes."""
+    """The target of each of the source's tables."""
     remade: frozenset[TableRef] = frozenset()
-    """Those of the target that are dropped and made again."""
+    """Target tables that are dropped and recreated."""
     filled: frozenset[TableRef] = frozenset()
-    """Those of the target that are there, and whose foreign keys to each other are undone while
-    they are loaded."""
+    """Existing target tables whose foreign keys to each other are removed during the load."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoadRequest:
-    """What a target has to know to plan how it is loaded."""
+    """The facts a target needs to plan a load."""
 
     run_id: str
     source: Relation
@@ -112,46 +112,48 @@ class LoadRequest:
     indexes: str
     unlogged: bool
     definition: TableDefinition | None
-    """Of the source's table, where the target's is made like it."""
+    """The definition of the source's table, if the target's is created like it."""
     made: tuple[Column, ...] = ()
-    """The columns of the table that is made; see `TargetCatalog.defined_columns`."""
+    """The columns of the new table; see `TargetCatalog.defined_columns`."""
     where: str | None = None
     given: bool = False
-    """The partitions are named by the caller, and need not cover the table."""
+    """Whether the caller defines the partitions, which then need not cover the table."""
     extents: tuple[tuple[str, Extent], ...] = ()
-    """Of the partitions that are given, with their ids."""
+    """The given partitions' ids and extents."""
     writing: Mapping[str, Any] = field(default_factory=dict)
-    """How files are written, as far as it was said; see `CopySpec`."""
+    """The specified options for writing files; see `CopySpec`."""
     heirs: tuple[TableRef, ...] = ()
-    """Of the source's table, those whose rows are read with it; see `SourceCatalog.heirs`."""
+    """The heirs of the source's table whose rows are read with it; see `SourceCatalog.heirs`."""
     siblings: Siblings = field(default_factory=Siblings)
     deletes: Deletes = field(default_factory=lambda: Deletes(IGNORE))
     """How rows deleted from the source are treated."""
     merges_together: bool = False
-    """The rows of all tables of the batch are merged in one transaction."""
+    """Whether the rows of all tables of the batch are merged in one transaction."""
     counted: Mapping[str, SequencePosition] | None = None
-    """The source's `SourceCatalog.positions`, by column: the sequences of the columns that these
-    are loaded into go on from there, or from where they are when the rows are loaded. None: the
-    target's sequences stay as they are."""
+    """The source's `SourceCatalog.positions`, by column. The sequences of the target columns
+    continue from there, or from their own later positions. None to leave the target's sequences
+    unchanged.
+    """
     changes: tuple[ColumnChange, ...] = ()
-    """What is to be changed of the columns of a table that is there; the pairs are those of then.
-    Its key's columns keep their names."""
+    """The changes to the columns of an existing table. The pairs are those after the changes, and
+    columns of its key keep their names.
+    """
     followed: tuple[Column, ...] = ()
-    """The columns of that table, once they are changed."""
+    """The columns of that table after the changes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Checksum:
-    """Of some rows, whatever their order."""
+    """The checksum of some rows, in any order."""
 
     rows: int
     digest: str
-    """A whole number; that of many rows is the sum of those of each."""
+    """A whole number; for several rows, the sum of their digests."""
 
 
 @dataclass(frozen=True, slots=True)
 class WeightedBound:
-    """A key value and the fraction of non-NULL rows from it up to the next one."""
+    """A key value, and the share of non-NULL rows from it up to the next one."""
 
     bound: Bound
     weight: float
@@ -159,14 +161,14 @@ class WeightedBound:
 
 @dataclass(frozen=True, slots=True)
 class RankedBound:
-    """A key value that somebody wrote, as the source reads it."""
+    """A key value that the user wrote, as the source parses it."""
 
     bound: Bound
     rank: int
-    """Its place among those that were asked for, from 1, by the key's comparison; equal values
-    share one."""
+    """Its position among the requested values, from 1, in the key's order; equal values share one.
+    """
     exact: bool
-    """The type has not rounded it off."""
+    """Whether the type holds the value without rounding."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +177,7 @@ class KeyStatistics:
     nullable: bool
     null_fraction: float
     bounds: tuple[WeightedBound, ...]
-    """Distinct and in the order of the source's own comparison."""
+    """Distinct, and in the source's own order."""
     origin: str
-    """Where the bounds come from, for people."""
+    """The origin of the bounds, for people."""
     indexed: bool

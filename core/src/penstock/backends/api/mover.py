@@ -1,4 +1,4 @@
-"""What moves bytes outside of the interpreter, where both ends of a stream know a way to do so."""
+"""Native code that moves bytes outside the interpreter, between ends that support it."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from typing import Protocol
 
 
 class Mover(Protocol):
-    """Moves bytes for a moment at a time, and waits for servers by itself.
+    """An object that moves bytes for a moment at a time, and waits for servers itself.
 
-    Between these moments signals are handled, and stalls are looked for.
+    Between these moments, signals are handled and stalls detected.
     """
 
     def run(self, seconds: float, watched: int, check: Callable[[], None]) -> bool:
-        """Move bytes for so long at most.
+        """Move bytes for a limited time.
 
         Parameters:
-            watched: the target's socket, for a mover that does not know it; or negative.
-            check: called when that has become readable.
+            watched: the target's socket, for a mover that does not know it; otherwise negative.
+            check: called when the socket becomes readable.
 
-        Returns: False once what is moved is there.
+        Returns: False once everything has been moved.
         """
         ...
 
@@ -30,27 +30,29 @@ class Mover(Protocol):
 
     @property
     def idle(self) -> float:
-        """Seconds for which nothing has moved."""
+        """Seconds since anything moved."""
         ...
 
     @property
     def side(self) -> str:
-        """What it waits for, if it is idle."""
+        """The side that it waits for while idle."""
         ...
 
 
 class Pump(Mover, Protocol):
-    """Moves all rows of a partition from source to target."""
+    """A mover for all rows of a partition from source to target."""
 
     most: int | None
-    """Bytes of a turn, roughly, for a stream that keeps to a rate; None: as many as it can."""
+    """The approximate number of bytes per turn for a stream that keeps to a rate; None for no
+    limit.
+    """
 
     @property
     def rows(self) -> int:
-        """Moved so far, roughly."""
+        """The approximate number of rows moved so far."""
         ...
 
     @property
     def bytes(self) -> int:
-        """Moved so far."""
+        """The number of bytes moved so far."""
         ...

@@ -1,7 +1,7 @@
-"""How a backend is found: by URL scheme, or by the type of a stored connection.
+"""Finding a backend by URL scheme, or by the type of a stored connection.
 
-Where files of one scheme are of several formats, an entry is called after both: ``file.csv``.
-Both are entry points, of the groups `penstock.backends` and `penstock.connections`.
+If files of one scheme have several formats, an entry is named after both: ``file.csv``. Both are
+entry points, in the groups `penstock.backends` and `penstock.connections`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,10 @@ def _entry_points(group: str = ENTRY_POINTS) -> EntryPoints:
 
 @cache
 def _entry_points_on(path: tuple[str, ...], group: str) -> EntryPoints:
-    """Asked for once: the search reads the metadata of every distribution that is on the path."""
+    """Return the entry points on a path.
+
+    Searched once: this reads the metadata of every distribution on the path.
+    """
     from importlib.metadata import entry_points  # noqa: PLC0415 - workers never search
 
     return entry_points(group=group)
@@ -40,7 +43,7 @@ def _entry_points_on(path: tuple[str, ...], group: str) -> EntryPoints:
 
 @cache
 def _own_entry_points() -> EntryPoints | tuple[()]:
-    """Those of Penstock's own distribution: found by its name, whatever else is installed."""
+    """Return the entry points of Penstock's own distribution, found by its name."""
     from importlib.metadata import PackageNotFoundError, distribution  # noqa: PLC0415
 
     try:
@@ -50,8 +53,7 @@ def _own_entry_points() -> EntryPoints | tuple[()]:
 
 
 def find_backend(url: str, flag: str) -> tuple[Backend, str]:
-    """The backend of a URL's scheme, or of its scheme and the format of its files; and its
-    ``module:attribute``.
+    """Return the backend of a URL, by its scheme and file format, and its ``module:attribute``.
 
     Raises:
         UsageError: no backend has that scheme, or its driver is not installed or cannot be loaded.
@@ -70,13 +72,13 @@ def find_backend(url: str, flag: str) -> tuple[Backend, str]:
     return cast("Backend", _loaded(entry, flag)), entry.value
 
 
-# What follows the extension of a file that is compressed as a whole.
+# Extensions of compressed files, which follow the format's.
 _COMPRESSED = ("gz", "zst", "bz2", "xz", "zip", "lz4")
 _FORMAT = re.compile(r"[?&]format=([a-z]+)", re.IGNORECASE)
 
 
 def _formats(url: str) -> Iterator[str]:
-    """Names of the format that a URL's files may be in: what it says itself, or their extension."""
+    """Yield the possible formats of a URL's files, from its own parameter or their extension."""
     if found := _FORMAT.search(url):
         yield found[1].lower()
         return
@@ -91,31 +93,35 @@ def _loaded(entry: EntryPoint, flag: str) -> Any:
     try:
         return entry.load()
     except ModuleNotFoundError as error:
-        # penstock.backends.NAME, and modules within it
+        # penstock.backends.NAME, and modules inside it
         extra = (*entry.module.split("."), "", "")[2]
         raise UsageError(
             f"{flag}: {entry.name} needs the module {error.name!r}; "
             f"install it with: pip install 'penstock[{extra}]'"
         ) from error
-    except ImportError as error:  # the module is there, a library that it loads is not
+    except ImportError as error:  # the module is installed, a library that it loads is not
         raise UsageError(f"{flag}: the driver of {entry.name} cannot be loaded: {error}") from error
 
 
 def connection_types() -> list[str]:
-    """The types of stored connections that a backend writes a URL of: those that it declares in
-    the entry point group ``penstock.connections``, and the schemes of URLs."""
+    """Return the types of stored connections from which a backend can build a URL.
+
+    They are those declared in the entry point group ``penstock.connections``, and the schemes of
+    URLs.
+    """
     schemes = (entry.name for entry in _entry_points() if not {"+", "."} & {*entry.name})
     return sorted({*schemes, *(entry.name for entry in _entry_points(CONNECTION_TYPES))})
 
 
 def url_of_connection(fields: ConnectionFields) -> str:
-    """The URL that leads where a stored connection leads, with its secrets.
+    """Return the URL that a stored connection stands for, with its secrets.
 
-    A type that is a URL's scheme alone has no fields of its own: its extra fields are parameters.
+    A type that is only a URL's scheme has no fields of its own: its extra fields become parameters.
 
     Raises:
-        UsageError: no backend knows the type, its driver is not installed, or a field asks for what
-            Penstock cannot do; says fields by their names in an orchestrator, and no secret.
+        UsageError: no backend supports the type, its driver is not installed, or a field requests
+            something that Penstock does not support; the message uses the orchestrator's names of
+            fields, and shows no secret.
     """
     for entry in _entry_points(CONNECTION_TYPES):
         if entry.name == fields.kind:
@@ -131,10 +137,10 @@ def url_of_connection(fields: ConnectionFields) -> str:
 
 
 def url_examples() -> str:
-    """URLs that the backends take, for `--help`: lines of at most 75 characters.
+    """Return the backends' URL examples for `--help`, in lines of at most 75 characters.
 
-    They stand in ``examples.txt`` beside the module that an entry point names, which is not
-    imported: that would import its driver.
+    They are in ``examples.txt`` next to the module that an entry point names. The module is not
+    imported, since that would import its driver.
     """
     from importlib.util import find_spec  # noqa: PLC0415 - workers never search
 
@@ -148,7 +154,7 @@ def url_examples() -> str:
 
 
 def ddl_scheme() -> str:
-    """A URL scheme of the backend whose control tables an administrator may make.
+    """Return a URL scheme of the backend whose control tables an administrator may create.
 
     Raises:
         UsageError: there are several.
@@ -164,7 +170,7 @@ def ddl_scheme() -> str:
 
 
 def load_backend(reference: str) -> Backend:
-    """Import a backend by the ``module:attribute`` that `find_backend` returned."""
+    """Import a backend from the ``module:attribute`` returned by `find_backend`."""
     from importlib import import_module  # noqa: PLC0415 - only workers need it
 
     module, _, attribute = reference.partition(":")

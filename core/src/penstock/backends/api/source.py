@@ -1,4 +1,4 @@
-"""What a database offers to be a source."""
+"""What a database provides to be a source."""
 
 from __future__ import annotations
 
@@ -23,78 +23,87 @@ if TYPE_CHECKING:
 
 
 class HeldSnapshot(Protocol):
-    """A snapshot and the connection that keeps it alive.
+    """A snapshot, and the connection that keeps it alive.
 
-    While it is held, the table's rows must stay where they are (no rewrite of its storage).
+    While it is held, the table's rows must stay where they are: its storage is not rewritten.
     """
 
     @property
     def snapshot(self) -> Snapshot: ...
 
     def alive(self) -> bool:
-        """Whether it is still held. Costs next to nothing; may be called every second."""
+        """Whether it is still held.
+
+        Costs next to nothing; may be called every second.
+        """
         ...
 
     def close(self) -> None:
-        """Let go of it. May be called twice."""
+        """Release it. May be called twice."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A session whose statement waits for a lock that a snapshot holds."""
+    """A session whose statement waits for a lock held by a snapshot."""
 
     id: str
-    """Tells it from others."""
+    """Distinguishes it from others."""
     description: str
-    """Who it is, the kind of its statement and since when it waits; no values."""
+    """The session, the kind of its statement, and since when it waits; no values."""
     seconds: float
-    """How long it has waited; 0 where that cannot be seen."""
+    """How long it has waited; 0 if unknown."""
 
 
 @runtime_checkable
 class LockingSnapshot(HeldSnapshot, Protocol):
-    """A snapshot that holds locks for which others wait.
+    """A snapshot with locks that others may wait for.
 
-    Whoever needs such a lock next waits behind them, even to read: so would Penstock itself.
+    Later requests for such a lock, even for reading, queue behind the waiting sessions; this
+    includes Penstock's own.
     """
 
     def waiting(self) -> Sequence[Waiting]:
-        """The sessions that wait for it, as far as is known. May be called every second, and never
-        waits for the source."""
+        """Return the known sessions that wait for it.
+
+        May be called every second, and never waits for the source.
+        """
         ...
 
     def catalog(self, look: Callable[[Sequence[Waiting]], None]) -> SourceCatalog:
-        """A catalog that reads in the session which holds the snapshot, and so waits for nobody. It
-        sees what the snapshot sees. To close it does not let go of the snapshot.
+        """Return a catalog in the session that holds the snapshot.
+
+        It waits for no lock, and sees what the snapshot sees. Closing it does not release the
+        snapshot.
 
         Parameters:
-            look: is called now and then, on another thread, with the sessions that wait; what it
-                raises ends the statement under way, and the snapshot.
+            look: called from time to time, in another thread, with the waiting sessions; an
+                exception from it ends the running statement and the snapshot.
         """
         ...
 
 
 class SnapshotSession(Protocol):
-    """A session that is to hold a snapshot."""
+    """A session that will hold a snapshot."""
 
     def hold(self, relations: Sequence[Relation]) -> HeldSnapshot:
-        """Take the snapshot, see `Backend.hold_snapshot`; once."""
+        """Take the snapshot, once; see `Backend.hold_snapshot`."""
         ...
 
     def close(self) -> None:
-        """Close it, if it holds nothing. May be called twice."""
+        """Close the session, if it holds nothing. May be called twice."""
         ...
 
 
 @runtime_checkable
 class WithSnapshotSession(Protocol):
-    """A backend that can open the session of a snapshot before it is known what that is of."""
+    """A backend that can open a snapshot's session before the relations are known."""
 
     def snapshot_session(self, url: str) -> SnapshotSession:
-        """
+        """Open a session for a snapshot.
+
         Raises:
-            PenstockError: as `Backend.source`.
+            PenstockError: as for `Backend.source`.
         """
         ...
 
@@ -104,66 +113,69 @@ class LockingSource(Protocol):
     """A source whose readers lock a table."""
 
     def adopt_locked(self, snapshot: Snapshot, relations: Sequence[Relation]) -> None:
-        """Adopt a snapshot, see `SourceCatalog.adopt`, and lock relations as reading does, while
-        the transaction lasts, before anybody waits in between.
+        """Adopt a snapshot, see `SourceCatalog.adopt`, and lock relations as a reader does.
+
+        The locks last as long as the transaction, and leave no time for others to queue in between.
 
         Raises:
-            Blocked: somebody's statement waits for the snapshot. The transaction is over.
+            Blocked: another session's statement waits for the snapshot. The transaction is over.
         """
         ...
 
 
 class Schemas(Protocol):
-    """How a database finds a table that is named without a schema."""
+    """How a database resolves a table name without a schema."""
 
     def schemas(self) -> tuple[str, ...]:
-        """Its search path: the schemas that it looks into, one after the other."""
+        """Return its search path: the schemas that it searches, in order."""
         ...
 
     def find(self, name: str) -> TableRef | None:
-        """The table, or the like, that the name alone stands for; None: there is none."""
+        """Return the table or view with a name without a schema; None if there is none."""
         ...
 
 
 @runtime_checkable
 class VersionedSource(Protocol):
-    """A source that tells which transactions have written its rows."""
+    """A source that records which transactions wrote its rows."""
 
     furthest: int
-    """Transactions that ids can be compared over."""
+    """The number of transactions over which ids can be compared."""
 
     def versions(self, relation: TableRef) -> SourceVersions:
-        """
+        """Return the versions of a relation's rows.
+
         Raises:
-            PlanningError: its rows have no versions that could be compared.
+            PlanningError: the rows have no versions that could be compared.
         """
         ...
 
     def horizon(self) -> Horizon:
-        """The horizon of the snapshot that this session reads with."""
+        """Return the horizon of the snapshot that this session reads with."""
         ...
 
     def check_fixed(self, where: str) -> None:
-        """
+        """Check that a condition depends on nothing but the row.
+
         Raises:
-            PlanningError: rows may come to fulfil a condition without a new version.
+            PlanningError: the condition may become true for a row that has no new version.
         """
         ...
 
     def has_reached(self, horizon: Horizon) -> bool:
-        """Whether the transactions that a snapshot has seen are known here, at this moment."""
+        """Whether the transactions that a snapshot has seen are already visible here."""
         ...
 
     def changed_since(self, since: Horizon, new: Sequence[int]) -> str:
-        """A condition for the rows that a snapshot with this horizon may not have seen.
+        """Return a condition for the rows that a snapshot with this horizon may not have seen.
 
         Parameters:
-            new: ids of tables all of whose rows are read.
+            new: the ids of tables of which all rows are read.
         """
         ...
 
     def or_in(self, condition: str, tables: Sequence[int]) -> str:
-        """A condition that holds for all rows of some tables, too, by their ids."""
+        """Return a condition that is also true for all rows of some tables, given by their ids."""
         ...
 
 
@@ -171,62 +183,67 @@ class SourceCatalog(Schemas, Protocol):
     """Facts about a source, for planning and verification."""
 
     settle_seconds: float
-    """How long a write may take to show in `SourceState.writes`."""
+    """How long a write may take to appear in `SourceState.writes`."""
 
     def columns(self, relation: Relation) -> tuple[Column, ...]:
-        """The columns in their order.
+        """Return the columns in order.
 
         Raises:
-            PlanningError: no such table, or it cannot be read; or the query is none: it has
-                parameters, is several statements, or changes something.
+            PlanningError: the table does not exist or cannot be read; or the query is invalid: it
+                has parameters, is several statements, or writes.
         """
         ...
 
     def in_arrow(self, relation: Relation, columns: Sequence[Column]) -> tuple[Column, ...]:
-        """The same columns, each with the trait `arrow`. Asked for where source and target are
-        unlike systems."""
+        """Return the same columns, each with the trait `arrow`.
+
+        Called if source and target are unlike systems.
+        """
         ...
 
     def castable(self, relation: Relation, wanted: Sequence[tuple[str, str]]) -> list[bool]:
-        """Of pairs of a column and a type: whether the source can assign the one to the other."""
+        """Whether the source can assign each column to the type wanted for it."""
         ...
 
     def definition(self, relation: Relation, *, partitioning: bool) -> TableDefinition:
-        """How the table is made, for a target that is to be like it; of a query, its columns.
+        """Return the definition of a table to be copied; for a query, its columns.
 
         Parameters:
-            partitioning: with the tables that it consists of.
+            partitioning: include the tables that it consists of.
 
         Raises:
-            PlanningError: it is no table.
+            PlanningError: the relation is not a table.
         """
         ...
 
     def heirs(self, relation: Relation) -> tuple[TableRef, ...]:
-        """The tables that inherit from it, whose rows are read with its own unless it is read as
-        `only`. Parts of a partitioned table are none of them."""
+        """Return the tables that inherit from a table.
+
+        Their rows are read with its own unless it is read as `only`. Parts of a partitioned table
+        do not count.
+        """
         ...
 
     def positions(self, relation: Relation) -> Mapping[str, SequencePosition]:
-        """How far the sequences have come that give columns their values, by column, as of now.
+        """Return the current positions of the sequences that fill columns, by column.
 
-        Those that may not be read are left out.
+        Unreadable sequences are left out.
         """
         ...
 
     def tables(self, include: Sequence[str], exclude: Sequence[str]) -> tuple[TableRef, ...]:
-        """Tables whose ``schema.name`` one of the patterns matches and none of the others does.
+        """Return tables whose ``schema.name`` matches an included pattern and no excluded one.
 
-        Patterns are those of `fnmatch`. Tables that are a part of a table are left out.
+        Patterns are those of `fnmatch`. Parts of partitioned tables are left out.
         """
         ...
 
     def others(self, include: Sequence[str], exclude: Sequence[str]) -> tuple[NotCopied, ...]:
-        """What is no table and what the same patterns match: views, for instance."""
+        """Return objects other than tables that match the same patterns, such as views."""
         ...
 
     def statistics(self, relation: Relation, where: str | None) -> TableStatistics:
-        """Scans nothing.
+        """Return statistics without a scan.
 
         Raises:
             PlanningError: the condition cannot be evaluated.
@@ -234,10 +251,10 @@ class SourceCatalog(Schemas, Protocol):
         ...
 
     def adopt(self, snapshot: Snapshot) -> None:
-        """Read all that follows as of this snapshot. Again with the same one: nothing.
+        """Read everything that follows as of this snapshot. Repeating it has no effect.
 
         Raises:
-            SnapshotLost: nobody holds it any more.
+            SnapshotLost: the snapshot is no longer held.
         """
         ...
 
@@ -250,91 +267,94 @@ class SourceCatalog(Schemas, Protocol):
         extents: Sequence[tuple[Extent, int | None]],
         since: SourceState,
     ) -> bool:
-        """Whether rows of these blocks, or in them now, may be of others since then.
+        """Whether rows of these blocks, or in them now, may have been written since.
 
         Parameters:
-            extents: by blocks; each with the rows that it had, None where nobody knows.
+            extents: block ranges; each with the rows that it had, None if unknown.
         """
         ...
 
     def key_type(self, relation: Relation, key: Key) -> str:
-        """The key's type, tagged as in `Bound`.
+        """Return the key's type, tagged as in `Bound`.
 
         Raises:
-            PlanningError: no such column, or the expression cannot be evaluated.
+            PlanningError: the column does not exist, or the expression cannot be evaluated.
         """
         ...
 
     def key_facts(self, relation: Relation, key: Key) -> tuple[bool, bool]:
-        """Whether the key may be NULL, and whether an index finds its values."""
+        """Return whether the key may be NULL, and whether an index finds its values."""
         ...
 
     def key_statistics(self, relation: Relation, key: Key, where: str | None) -> KeyStatistics:
-        """Bounds from statistics, or from a small sample where there are none.
+        """Return bounds from statistics, or else from a small sample.
 
-        Bounds that the condition rules out may be left out.
+        Bounds that the condition excludes may be left out.
 
         Raises:
-            PlanningError: the key's type has no order that ranges could use.
+            PlanningError: the key's type has no usable order for ranges.
         """
         ...
 
     def ntile(self, relation: Relation, key: Key, where: str | None, count: int) -> KeyStatistics:
-        """Bounds of ranges that hold equally many rows: reads the key of every row.
+        """Return bounds of ranges with equal numbers of rows; reads the key of every row.
 
         Raises:
-            PlanningError: the key's type has no order that ranges could use.
+            PlanningError: the key's type has no usable order for ranges.
         """
         ...
 
     def own_order(self, relation: Relation, key: Key) -> str:
-        """The collation by which the source itself compares this key, for `Key.collation`; empty
-        where conditions need not name it."""
+        """Return the source's collation for this key, for `Key.collation`; empty if not needed."""
         ...
 
     def shared_order(self, relation: Relation, key: Key) -> str:
-        """The collation under which any server compares this key alike; empty if it has none."""
+        """Return a collation that sorts this key alike on every server; empty if it has none."""
         ...
 
     def misplaced(self, relation: Relation, key: Key, bounds: Sequence[Bound]) -> int | None:
-        """The place of the first bound that is not greater than the one before it, as conditions
-        compare values of this key; None where each is. Reads no rows."""
+        """Return the index of the first bound that is not greater than the one before.
+
+        Bounds are compared as conditions compare this key's values. None if they are in order.
+        Reads no rows.
+        """
         ...
 
     def windows(
         self, relation: Relation, key: Key, interval: str, where: str | None, limit: int
     ) -> tuple[tuple[Bound, ...], str]:
-        """Starts of windows of one interval that cover the key's known extent, and their origin.
+        """Return the starts of windows that cover the key's known extent, and their origin.
 
         Raises:
-            PlanningError: the key is no date or timestamp, or the windows are more than `limit`.
+            PlanningError: the key is not a date or timestamp, or there are more windows than
+                `limit`.
         """
         ...
 
     def distinct(
         self, relation: Relation, key: Key, where: str | None, query: str | None, limit: int
     ) -> tuple[Bound, ...]:
-        """Distinct non-NULL values of the key, in order.
+        """Return the distinct non-NULL values of the key, in order.
 
         Parameters:
-            query: lists the values instead of a scan.
+            query: lists the values, instead of a scan.
 
         Raises:
-            PlanningError: the values are more than `limit`, or the query fails.
+            PlanningError: there are more values than `limit`, or the query fails.
         """
         ...
 
     def ranked(
         self, relation: Relation, key: Key, texts: Sequence[str], *, ordered: bool
     ) -> tuple[RankedBound, ...]:
-        """Values that somebody wrote, as the key's own.
+        """Return values that the user wrote, as the key's own.
 
         Parameters:
-            ordered: they are bounds of ranges.
+            ordered: whether they are bounds of ranges.
 
         Raises:
-            PlanningError: a text is no value of the key's type, or the type has no order that
-                ranges could use.
+            PlanningError: a text is not a value of the key's type, or the type has no usable order
+                for ranges.
         """
         ...
 
@@ -345,10 +365,10 @@ class SourceCatalog(Schemas, Protocol):
         extent: Extent,
         pairs: Sequence[ColumnPair],
     ) -> Checksum:
-        """Of the rows as the target has them: after the casts of the pairs.
+        """Return the checksum of rows in their target form, after the casts of the pairs.
 
         Parameters:
-            pairs: empty to count only.
+            pairs: if empty, rows are only counted.
         """
         ...
 
@@ -361,28 +381,28 @@ class SourceCatalog(Schemas, Protocol):
         key: Sequence[str],
         only: Sequence[str] = (),
     ) -> Iterator[tuple[str, str]]:
-        """The key, as a text, and the digest of every row, sorted by both as Python sorts.
+        """Yield the key, as text, and the digest of every row, sorted by both in Python's order.
 
         Parameters:
-            key: names of the target's columns.
-            only: these keys, instead of all.
+            key: the names of the key's columns in the target.
+            only: read these keys instead of all.
         """
         ...
 
     def close(self) -> None:
-        """Disconnect, and cancel what runs. May be called twice."""
+        """Disconnect, and cancel what is running. May be called twice."""
         ...
 
 
 @runtime_checkable
 class CutsFiner(Protocol):
-    """A source whose statistics are coarse: asked for more, it finds more bounds."""
+    """A source whose statistics are coarse, but that can find more bounds on request."""
 
     def finer_statistics(
         self, relation: Relation, where: str | None, known: KeyStatistics, count: int
     ) -> KeyStatistics:
-        """More bounds, where what is known of a key has too few for as many partitions.
+        """Return more bounds, if those known for a key are too few for the number of partitions.
 
-        Returns: what is known, where there are no more without reading the key of every row.
+        Returns: the known bounds, if finding more would read the key of every row.
         """
         ...

@@ -1,4 +1,4 @@
-"""What a database offers to be a target."""
+"""What a database provides to be a target."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ if TYPE_CHECKING:
 
 
 class TargetCatalog(Schemas, Protocol):
-    """A target's tables, and the control store beside them."""
+    """A target's tables, and its control store."""
 
     @property
     def control(self) -> ControlStore: ...
 
     def columns(self, table: TableRef) -> tuple[Column, ...]:
-        """As for a source.
+        """Return a table's columns, as for a source.
 
         Raises:
-            PlanningError: no such table.
+            PlanningError: the table does not exist.
         """
         ...
 
     def identity(self, table: TableRef) -> str:
-        """Comparable with `SourceState.identity`: equal means the very same table."""
+        """Return a text comparable with `SourceState.identity`: equal for the very same table."""
         ...
 
     def makes(self, table: TableRef, mode: Mode) -> bool:
-        """Whether the mode makes the table like the source, instead of taking it as it is."""
+        """Whether the mode creates the table like the source's instead of using an existing one."""
         ...
 
     def defined_columns(
@@ -51,31 +51,32 @@ class TargetCatalog(Schemas, Protocol):
         columns: Sequence[Column],
         types: Mapping[str, str],
     ) -> tuple[Column, ...]:
-        """The columns that a table will have which is made like the source.
+        """Return the columns of a table to be created like the source's.
 
         Parameters:
-            columns: the source's that are copied; of an unlike system, with the trait `arrow`.
-            types: what somebody wants columns to be, by name, in the target's own notation.
+            columns: the source columns to copy; for an unlike system, with the trait `arrow`.
+            types: the types that the user specified, by column, in the target's own notation.
 
         Raises:
-            PlanningError: it cannot be made so.
+            PlanningError: the table cannot be created like that.
         """
         ...
 
     def fit(self, source: Sequence[Column], target: Sequence[Column]) -> list[Fit]:
-        """How each of the source's columns goes into the target's column at its place."""
+        """Return how each source column fits the target column at the same position."""
         ...
 
     def check_writable(self, table: TableRef, mode: Mode, columns: Sequence[str]) -> None:
-        """
+        """Check that a table can be loaded.
+
         Raises:
-            PlanningError: a privilege is missing (which, and the GRANT that would do), or the
+            PlanningError: a privilege is missing (names it, and the GRANT that would help), or the
                 relation cannot be loaded.
         """
         ...
 
     def plan_load(self, request: LoadRequest) -> LoadPlan:
-        """Where the partitions are loaded, and what is done before and after. Changes nothing.
+        """Plan where partitions are loaded, and the steps before and after. Changes nothing.
 
         Raises:
             PlanningError: the mode cannot be used on this table, or a privilege is missing.
@@ -83,12 +84,15 @@ class TargetCatalog(Schemas, Protocol):
         ...
 
     def shares_order(self, table: TableRef, key: Key, collation: str) -> bool:
-        """Whether conditions on the table can compare a key by the source's own collation, see
-        `SourceCatalog.own_order`."""
+        """Whether conditions on the table can compare a key by the source's own collation.
+
+        See `SourceCatalog.own_order`.
+        """
         ...
 
     def check_condition(self, table: TableRef, where: str | None, extent: Extent) -> None:
-        """
+        """Check that a condition can be evaluated.
+
         Raises:
             PlanningError: the condition cannot be evaluated on the target's table.
         """
@@ -107,19 +111,21 @@ class TargetCatalog(Schemas, Protocol):
         *,
         others: bool,
     ) -> Mapping[str, Checksum] | None:
-        """Of the rows that each record's transaction has loaded, in one scan, by partition.
+        """Return, by partition, checksums of the rows loaded by each record's transaction.
+
+        All are computed in one scan.
 
         Parameters:
-            pairs: empty to count only.
-            others: under the empty key, digest the rows that none of them has loaded, too; they
-                are counted in any case.
+            pairs: if empty, rows are only counted.
+            others: also digest the rows that none of them loaded, under the empty key; they are
+                counted in any case.
 
-        Returns: None where the target cannot tell which rows those are.
+        Returns: None if the target cannot tell which rows these are.
         """
         ...
 
     def unique_key(self, table: TableRef) -> tuple[str, ...]:
-        """Columns that tell rows apart: the primary key's, or another's; empty for none."""
+        """Return columns that identify rows, preferably the primary key; empty without any."""
         ...
 
     def row_digests(
@@ -134,22 +140,22 @@ class TargetCatalog(Schemas, Protocol):
         loaded_by: Sequence[CommitRecord] = (),
         other_than: Sequence[CommitRecord] = (),
     ) -> Iterator[tuple[str, str]]:
-        """As for a source.
+        """Yield keys and digests, as for a source.
 
         Parameters:
-            loaded_by: only rows that these records' transactions have loaded.
-            other_than: only rows that none of these have loaded.
+            loaded_by: only rows loaded by the transactions of these records.
+            other_than: only rows not loaded by any of these.
         """
         ...
 
     def close(self) -> None:
-        """Disconnect, and cancel what runs. May be called twice."""
+        """Disconnect, and cancel what is running. May be called twice."""
         ...
 
 
 class WithIndexes(Protocol):
-    """A `TargetCatalog` whose target has the option `indexes`."""
+    """A `TargetCatalog` whose target supports the option `indexes`."""
 
     def has_indexes(self, table: TableRef) -> bool:
-        """Whether it has indexes that a load could do without; False where there is no table."""
+        """Whether a table has indexes that a load could do without; False if it does not exist."""
         ...

@@ -1,4 +1,4 @@
-"""What a worker's connections offer: one partition's stream out of a source, and into a target."""
+"""A worker's connections: the stream of one partition out of a source, and into a target."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ if TYPE_CHECKING:
     from penstock.spec.worker_spec import WorkerSpec
 
 ARROW = "arrow"
-"""The stream format that unlike systems share: blocks are `pyarrow.RecordBatch`. Their columns are
-those of the run's pairs, in their order, by the target's names; the first batch of a stream is
-there even if it has no rows."""
+"""The stream format that unlike systems share: blocks are `pyarrow.RecordBatch`. The columns are
+those of the run's pairs, in order, with the target's names; a stream has a first batch even if it
+has no rows.
+"""
 LINES = "lines"
 r"""The other one, where it carries every column: blocks are lines of UTF-8, one for each row, with
 tabs between the values and `\N` for NULL; in texts `\t`, `\n`, `\r`, `\b` and `\\` stand for those
@@ -25,36 +26,36 @@ characters. By their types in Arrow, numbers are written in digits, truth values
 and moments in ISO form, in UTC and without a zone, bytes in hexadecimal digits, UUIDs with dashes,
 what else there is as it is shown."""
 SHARED_FORMATS = (LINES, ARROW)
-"""What unlike systems have in common; others are one system's own."""
+"""Formats shared by unlike systems; all others belong to one system."""
 
 
 def are_shared(formats: Sequence[str]) -> bool:
-    """Whether these, which two systems have in common, are those of unlike ones."""
+    """Whether two systems that have these formats in common are unlike systems."""
     return bool(formats) and set(formats) <= set(SHARED_FORMATS)
 
 
 def compared_pairs(pairs: Sequence[ColumnPair], format_: str) -> tuple[ColumnPair, ...]:
-    """The pairs whose values both systems can write in one form, to be compared by checksums.
+    """Return the pairs whose values both systems can write in one form, for checksums.
 
     Parameters:
-        format_: of the streams. In a system's own, all of them.
+        format_: the format of the streams. In a system's own, all pairs qualify.
     """
     return tuple(pair for pair in pairs if pair.canonical or format_ not in SHARED_FORMATS)
 
 
 Block = Any
-"""As the stream's format has it: bytes or a memoryview of a database's own, or a record batch."""
+"""A block in the stream's format: bytes or a memoryview in a database's own, or a record batch."""
 
 
 class Wait(Protocol):
     """How a reader or writer waits, so that a stall is noticed wherever it happens."""
 
     def __call__(self, side: str, fd: int, writing: bool) -> None:
-        """Come back when the socket is ready. Raises `StallError`."""
+        """Return when the socket is ready. Raises `StallError`."""
         ...
 
     def answering(self, side: str) -> AbstractContextManager[None]:
-        """For calls that a server answers at once, if it answers. Raises `StallError`."""
+        """Limit calls that a working server answers at once. Raises `StallError`."""
         ...
 
     def turn(self, mover: Mover) -> bool:
@@ -66,107 +67,110 @@ class Reader(Protocol):
     """A worker's connection to the source, kept for many partitions."""
 
     def switch_run(self, spec: WorkerSpec) -> None:
-        """Go on with another run between the same source and target; keeps the connection."""
+        """Continue with another run between the same source and target; keeps the connection."""
         ...
 
     def read(self, partition: Partition, wait: Wait) -> Iterator[tuple[Block, int, int]]:
-        """Yield blocks of the partition's stream, and of each the number of rows, roughly, and
-        its size in bytes."""
+        """Yield blocks of the partition's stream, each with its approximate rows and its bytes."""
         ...
 
     @property
     def rows(self) -> int:
-        """Exact number of rows of the last stream, once it was read to its end."""
+        """The exact number of rows in the last stream, once it was read to the end."""
         ...
 
     def label(self, application_name: str) -> None:
-        """Show this attempt to the server's own monitoring."""
+        """Show this attempt in the server's own monitoring."""
         ...
 
     def abandon(self) -> None:
-        """Cancel whatever runs, within about 2 s, and disconnect. May be called at any time.
-        The next `read` connects again."""
+        """Cancel what is running, within about 2 s, and disconnect.
+
+        May be called at any time. The next `read` connects again.
+        """
         ...
 
 
 @runtime_checkable
 class ConnectsAhead(Protocol):
-    """A `Reader` that can connect while the target is waited for."""
+    """A `Reader` that can connect during a wait for the target."""
 
     def connect_ahead(self, partition: Partition) -> None:
-        """Begin to connect, if it is not connected; does not wait. What goes wrong is for the next
-        `read` to raise, which is of this partition."""
+        """Begin to connect, if not connected, without waiting.
+
+        Errors are raised by the next `read`, which must be of this partition.
+        """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """What a target took of one stream."""
+    """What a target accepted from one stream."""
 
     rows: int
-    """Exact."""
+    """The exact number."""
     inserted: int | None = None
-    """In mode upsert: rows that were not there before."""
+    """In mode upsert: the number of new rows."""
     updated: int | None = None
-    """In mode upsert: rows that were there and differed."""
+    """In mode upsert: the number of existing rows that differed."""
     spent: Spent | None = None
-    """For the commit record; None where the control store has no room for it."""
+    """For the commit record; None if the control store has no column for it."""
 
 
 class Writer(Protocol):
     """A worker's connection to the target, kept for many partitions."""
 
     def switch_run(self, spec: WorkerSpec) -> None:
-        """As for `Reader`."""
+        """Switch runs, as for `Reader`."""
         ...
 
     def begin(self, partition: Partition, attempt: int, wait: Wait) -> bool:
-        """Open the transaction, write the commit record, do what the mode asks for.
+        """Open the transaction, write the commit record, and prepare the table for the mode.
 
-        Waits for an older attempt of the same partition; ends that one's session if it makes no
-        progress for the grace time.
+        Waits for an older attempt at the same partition; ends its session if it makes no progress
+        for the grace time.
 
-        Returns: False where the partition is committed already; nothing is open then.
+        Returns: False if the partition is already committed; then nothing is open.
         """
         ...
 
     def fileno(self) -> int:
-        """The socket, to be watched for an early end of the stream; -1 where there is none."""
+        """Return the socket to watch for an early end of the stream; -1 if there is none."""
         ...
 
     def check(self) -> None:
-        """Look at what the server has said. Raises if it has ended the stream."""
+        """Look for a message from the server. Raises if it has ended the stream."""
         ...
 
     def write(self, block: Block, wait: Wait) -> None: ...
 
     def end(self, wait: Wait) -> Loaded:
-        """End the stream, and do what the mode asks for after it."""
+        """End the stream, and complete the load as the mode requires."""
         ...
 
     def commit(self, loaded: Loaded, bytes: int, wait: Wait) -> None:
-        """Complete the commit record and commit it together with the rows."""
+        """Complete the commit record, and commit it together with the rows."""
         ...
 
     def abandon(self) -> None:
-        """As for `Reader`; everything since `begin` is rolled back."""
+        """Abandon as for `Reader`; everything since `begin` is rolled back."""
         ...
 
 
 @runtime_checkable
 class Pumped(Protocol):
-    """A `Writer` whose target something else than `write` may load."""
+    """A `Writer` whose target can be loaded by means other than `write`."""
 
     sink: object
-    """The open stream, for readers that know what it is; None where there is none."""
+    """The open stream, for readers that support it; None otherwise."""
 
 
 @runtime_checkable
 class Pumping(Protocol):
-    """A `Reader` that knows a faster way into some sinks than blocks."""
+    """A `Reader` that supports a faster way than blocks into some writers."""
 
     def pump(self, partition: Partition, sink: object, wait: Wait) -> Pump | None:
-        """Begin to read a partition's stream; None where it does not know the sink.
+        """Begin to read a partition's stream; return None if the writer is not supported.
 
         `Reader.rows` is exact once the pump is done.
         """

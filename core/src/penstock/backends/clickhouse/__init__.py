@@ -1,4 +1,4 @@
-"""ClickHouse as source and target: over HTTP, in record batches, with parts that are moved."""
+"""ClickHouse as source and target, over HTTP, in record batches, with parts that are moved."""
 
 from __future__ import annotations
 
@@ -18,4 +18,4 @@ backend = ModularBackend(
     rewrites="merges and mutations",
     snapshot_burden="held nothing",
 )
-"""The object that the entry point names."""
+"""The object that the entry point refers to."""

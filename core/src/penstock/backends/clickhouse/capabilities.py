@@ -14,8 +14,8 @@ from penstock.spec.night_kinds import COLUMN
 from penstock.spec.strategies import AUTO, HASH, NTILE, RANGE, TIME, VALUES, WHOLE
 
 SYSTEM = "ClickHouse"
-# Nothing deletes rows and moves others into their place at once, so there is no replace; and no
-# key is unique, so there is no upsert.
+# Deleting rows and moving others into their place is not atomic, so there is no replace; and no key
+# is unique, so there is no upsert.
 LOADED = (APPEND, TRUNCATE, RECREATE, SWAP)
 
 SOURCE = SourceCapabilities(

@@ -1,4 +1,4 @@
-"""Clients of a server, all of them set alike, and what they are asked."""
+"""Clients of a server, with the same settings everywhere, and their questions."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from penstock.backends.clickhouse.location import URLS, client_options
 from penstock.errors import Diagnosis, PermanentError, TransientError
 
 OLDEST = (24, 8)
-# A run's plan is in one statement.
+# One statement contains a run's plan.
 MOST_QUERY = 256 << 20
 SETTINGS = {
-    # What was answered is there.
+    # Inserts are complete when they are answered.
     "async_insert": 0,
     "session_timezone": "UTC",
     "max_query_size": MOST_QUERY,
@@ -28,21 +28,21 @@ SETTINGS = {
     "output_format_arrow_string_as_string": 1,
     "output_format_arrow_compression_method": "none",
     "max_execution_time": 0,
-    # One who is gone waits for no answer.
+    # A client that is gone waits for no answer.
     "cancel_http_readonly_queries_on_client_close": 1,
 }
-# Seconds without a byte; what takes longer than that on the server is asked for otherwise.
+# Seconds without a byte; requests that take longer on the server are polled.
 SILENCE = 86400
 END = b"\xff\xff\xff\xff\x00\x00\x00\x00"
-"""Of a stream of record batches.
-
+"""The end of a stream of record batches.
 https://arrow.apache.org/docs/format/Columnar.html#ipc-streaming-format
 """
 
 
 class CompleteFile:
-    """A file that knows its last bytes: pyarrow takes the end of the bytes, as an error of the
-    server in mid-stream leaves it, for the end of the rows."""
+    """A file that remembers its last bytes. pyarrow takes a stream that the server ends early,
+    after an error, for the end of the rows.
+    """
 
     def __init__(self, file: Any, side: str) -> None:
         self._file = file
@@ -57,7 +57,8 @@ class CompleteFile:
         return found
 
     def check(self) -> None:
-        """
+        """Check that the stream is complete.
+
         Raises:
             TransientError: the stream has ended early.
         """
@@ -71,7 +72,7 @@ class CompleteFile:
 
 
 class Connection:
-    """What it is asked raises the driver's errors. Threads may share it."""
+    """A connection that raises the driver's errors. Threads may share it."""
 
     def __init__(self, client: Any, side: str) -> None:
         self.client = client
@@ -82,34 +83,37 @@ class Connection:
         """See `Session.hold`: parameters of the queries that name them."""
 
     def _parameters(self, query: str) -> dict[str, str] | None:
-        # The driver takes a query without places, but with parameters, for one of another form.
+        # The driver treats a query with parameters but without placeholders as one of another kind.
         return {name: text for name, text in self.held.items() if f"{{{name}:" in query} or None
 
     def rows(self, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """
+        """Return the rows of a query.
+
         Parameters:
-            values: texts, for the places `{p1:String}` and so on.
+            values: texts for the placeholders `{p1:String}` and so on.
         """
         named = {f"p{place}": value for place, value in enumerate(values, 1)}
         named |= self._parameters(query) or {}
         return list(map(tuple, self.client.query(query, parameters=named or None).result_rows))
 
     def change(self, statement: str, values: Sequence[Any] = (), *, query_id: str = "") -> int:
-        """
-        Parameters:
-            values: none; statements that change something have no places.
-            query_id: the server refuses a second query of this id while one runs.
+        """Execute a statement that changes something.
 
-        Returns: 0: the server does not count.
+        Parameters:
+            values: always empty; such statements have no placeholders.
+            query_id: the server rejects a second query with this id while one runs.
+
+        Returns: 0, since the server does not count.
         """
         self.client.command(statement, settings={"query_id": query_id} if query_id else None)
         return 0
 
     def insert(self, table: str, batches: Sequence[pa.RecordBatch]) -> None:
-        """
+        """Insert batches into a table.
+
         Parameters:
             table: quoted, with its database.
-            batches: at least one; all of one schema.
+            batches: at least one; all with the same schema.
         """
         schema = batches[0].schema
 
@@ -120,15 +124,15 @@ class Connection:
             yield END
 
         size = schema.serialize().size + sum(map(pa.ipc.get_record_batch_size, batches)) + len(END)
-        # As bytes they would be copied, and sent once more where the connection is lost; without
-        # their length they would be copied, too.
+        # As bytes they would be copied, and sent again after a lost connection; without their
+        # length they would be copied too.
         headers = {"Content-Length": f"{size}"}
         self.client.raw_insert(
             table, schema.names, messages(), fmt="ArrowStream", transport_settings=headers
         )
 
     def batches(self, query: str) -> Iterator[pa.RecordBatch]:
-        """The rows of a query, over a connection of its own; the first batch may have none.
+        """Yield the rows of a query, over a separate connection; the first batch may be empty.
 
         Raises:
             TransientError: the stream has ended early.
@@ -143,14 +147,14 @@ class Connection:
             file.check()
 
     def stream(self, query: str, count: int) -> Iterator[list[tuple[Any, ...]]]:
-        """The rows of a query, at most `count` at once."""
+        """Yield the rows of a query, at most `count` at a time."""
         for batch in self.batches(query):
             for start in range(0, batch.num_rows, count):
                 columns = batch.slice(start, count).columns
                 yield list(zip(*(column.to_pylist() for column in columns), strict=True))
 
     def interrupt(self) -> None:
-        """The server ends a query whose reader has closed its connection."""
+        """Cancel queries: the server ends one whose reader has closed its connection."""
         open_, self._open = self._open, None
         if open_ is not None:
             open_.close()
@@ -161,12 +165,13 @@ class Connection:
 
 
 def connect(url: str, side: str) -> Connection:
-    """
+    """Open a connection.
+
     Parameters:
-        side: `source` or `target`, for errors.
+        side: `source` or `target`, for error messages.
 
     Raises:
-        TransientError, PermanentError: no connection.
+        TransientError, PermanentError: the connection failed.
     """
     found = URLS.parse(url)
     with translated(side, f"{found.host}:{found.port}"):
@@ -177,7 +182,7 @@ def connect(url: str, side: str) -> Connection:
             send_receive_timeout=SILENCE,
             client_name="penstock",
             settings=SETTINGS,
-            # Sockets that a child would share with its parent.
+            # Otherwise a child process would share sockets with its parent.
             dedicated_pool=True,
         )
     version = tuple(int(part) for part in str(client.server_version).split(".")[:2])

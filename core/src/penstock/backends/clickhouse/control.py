@@ -1,4 +1,4 @@
-"""The control store: what of it ClickHouse alone knows, of its tables."""
+"""The control store: the parts that only ClickHouse has, about its tables."""
 
 from __future__ import annotations
 
@@ -56,21 +56,25 @@ class ClickHouseControl(RecordedRuns):
         super().__init__(self._store)
 
     def enter(self, run_id: str, table: TableRef, check: Callable[[Sequence[str]], None]) -> None:
-        """Nothing on the server ends with a process: there the runs' own checks have to do."""
+        """Do nothing.
+
+        No lock on the server ends with a process, so the checks of the runs themselves have to be
+        enough.
+        """
 
     def running(self, run_id: str) -> tuple[RunningAttempt, ...]:
-        return ()  # nobody holds anything that could be seen
+        return ()  # no lock of another process is visible
 
     def check_target(self, run_id: str) -> None:
         try:
             self._check_target(run_id)
         except TargetChanged:
-            # While this was looking, another execution of the run may have ended it.
+            # Another execution may have finished the run during this check.
             if not self._is_in_place(run_id):
                 raise
 
     def _is_in_place(self, run_id: str) -> bool:
-        """Whether the run's table is in the target's place, or was, or the run is done."""
+        """Whether the run's table is or was in the target's place, or the run is done."""
         run, row = self.runs.find(run_id), self.load_run(run_id)
         if run is None or row is None:
             return False
@@ -92,10 +96,11 @@ class ClickHouseControl(RecordedRuns):
     # Steps
 
     def check_emptying(self, run: RunRow) -> None:
-        """
+        """Refuse to empty the table again.
+
         Raises:
-            TargetChanged: always. Rows that are moved do not go with their records; and one who was
-                stopped at the steps of the run must not find another table under its name.
+            TargetChanged: always. Moved rows do not go with their records; and a process stopped
+                during the run's steps must not find another table under its name.
         """
         raise TargetChanged(
             f"target: run {run.run_id} cannot be started over in ClickHouse, where what it has "
@@ -118,7 +123,8 @@ class ClickHouseControl(RecordedRuns):
         if load.table == target:
             uuid = self._session.uuid(target)
             adds_to(self._documents, uuid, run.run_id)
-            # Looked at once more: who has renamed it meanwhile may not have found the document.
+            # Checked again: a process that renamed it in the meantime may not have found the
+            # document.
             if not uuid or self._session.uuid(target) != uuid:
                 raise changed(run.run_id, target, "was dropped or replaced")
         return {"owner": seen(self._session, load.table, target)}

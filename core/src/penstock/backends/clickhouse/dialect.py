@@ -1,4 +1,4 @@
-"""How ClickHouse writes SQL. Names and texts know backslashes."""
+"""The SQL of ClickHouse. Names and texts may contain backslash escapes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from penstock.model.tables import TableRef
 
 MOST_DIGITS = 76
 OWN = "penstock_"
-"""How tables of Penstock's own are called, in the control database."""
+"""The prefix of Penstock's own tables in the control database."""
 _TYPES = {
     "bool": "Bool",
     "int2": "Int16",
@@ -47,9 +47,9 @@ class ClickHouseDialect(CatalogDialect):
     truth = ("false", "true")
     has_indexes = has_foreign_keys = False
     checks_with_table = True
-    # Floats hold NaN, which no comparison finds; UUIDs have an order of their own.
+    # Floats include NaN, which no comparison finds; UUIDs sort in ClickHouse's own order.
     ranged = ("int2", "int4", "int8", "numeric", "date", "timestamptz", "text", "bytea")
-    # May be NULL: else `lag` gives 0 before the first row.
+    # Nullable, because `lag` otherwise returns 0 before the first row.
     counted = "toNullable(toInt64(count()))"
     relations = (
         "SELECT database, name, if(endsWith(engine, 'View'), 'VIEW', 'TABLE') FROM system.tables"
@@ -71,7 +71,7 @@ class ClickHouseDialect(CatalogDialect):
         return f"COMMENT {self.literal(text)}"
 
     def greatest(self, value: str) -> str:
-        # By itself it gives 0 of none.
+        # By default it returns 0 for no rows.
         return f"maxOrNull({value})"
 
     def earlier(self, value: str, tag: str, seconds: int) -> str:
@@ -80,7 +80,7 @@ class ClickHouseDialect(CatalogDialect):
         return f"{value} - toIntervalSecond({seconds})"
 
     def key_made(self, table: TableRef, columns: Sequence[str], *, primary: bool) -> str:
-        return ""  # none tells rows apart
+        return ""  # none identifies rows
 
     def default_set(self, table: TableRef, column: str, text: str) -> str:
         return f"ALTER TABLE {self.table(table)} MODIFY COLUMN {self.ident(column)} DEFAULT {text}"
@@ -132,7 +132,7 @@ class ClickHouseDialect(CatalogDialect):
                 text = text.removesuffix(zone)
             text = text.replace("T", " ")
             if seconds := _SECONDS.fullmatch(text):
-                # IN looks for no DateTime64 in a DateTime, which has no others than these.
+                # IN does not match a DateTime64 with a DateTime, which holds only these values.
                 return self.cast(self.literal(seconds[1]), f"DateTime('{UTC}')")
             return self.cast(self.literal(text), self.types[bound.type])
         return super().bound(bound)
@@ -150,7 +150,7 @@ class ClickHouseDialect(CatalogDialect):
         return f"unhex('{digits}')"
 
     def comparable(self, tag: str, value: str) -> str:
-        # An enumeration is compared by its numbers.
+        # An enum is compared by its numbers.
         return f"toString({value})" if tag == "enum" else value
 
     def bound_text(self, tag: str, value: str) -> str:
@@ -209,7 +209,7 @@ class ClickHouseDialect(CatalogDialect):
 
 
 def _bare(type_: Type) -> str:
-    """A type without what is around it, for a cast to what may be NULL."""
+    """Return a type without its wrappers, for a cast that allows NULL."""
     arguments = f"({', '.join(type_.arguments)})" if type_.arguments else ""
     return f"{type_.name}{arguments}"
 

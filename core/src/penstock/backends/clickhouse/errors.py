@@ -1,4 +1,4 @@
-"""What the server's errors mean for us.
+"""How the server's errors map to Penstock's.
 
 https://github.com/ClickHouse/ClickHouse/blob/master/src/Common/ErrorCodes.cpp
 """
@@ -24,13 +24,13 @@ from penstock.model import values
 TABLE_EXISTS, SAME_QUERY_ID = 57, 216
 TOO_MANY = {202}
 TRANSIENT = {
-    159, 160,  # over a limit of time
+    159, 160,  # over a time limit
     209, 210,  # socket timeout, network error
     216, 236, 241, 242, 252,  # still running, aborted, out of memory, read-only, too many parts
-    279, 319, 394,  # all connections failed, unknown status of an insert, cancelled
+    279, 319, 394,  # all connections failed, unknown status of an insert, canceled
     425, 473, 745, 999,  # system error, deadlock avoided, overloaded, keeper
 }  # fmt: skip
-# Of connections, rights, names and statements.
+# About connections, privileges, names and statements.
 _NOT_ABOUT_ROWS = {47, 60, 62, 81, 164, 193, 359, 497, 516}
 TOO_MANY_PARTITIONS = "Too many partitions for single INSERT block"
 _ADVICE = {
@@ -41,7 +41,7 @@ _ADVICE = {
     497: "grant it, or use another user",
     516: "check the user and the password",
 }
-# What is said again by the driver, or tells nothing: the URL of the request, versions.
+# Text that the driver adds without new information: the URL of the request, versions.
 _NOISE = re.compile(
     r"^.*?server response: |^(?:Streaming \w+(?: \w+)? failed: )|Code: \d+\. DB::Exception: "
     r"| \(version [^)]*\)| \(for url [^)]*\)|: In scope .*?(?= \([A-Z_]+\)|$)",
@@ -54,10 +54,10 @@ def code_of(error: Exception) -> int:
 
 
 def from_driver(error: Exception, side: str, subject: str = "") -> PenstockError:
-    """Class a driver's error as transient or permanent, and keep what the server said.
+    """Classify a driver's error as transient or permanent, and keep the server's diagnosis.
 
     Parameters:
-        subject: what was looked at, where the server's words do not say.
+        subject: the table or query, if the server's message does not name it.
     """
     code, text = code_of(error), str(error)
     words = _NOISE.sub("", _NOISE.sub("", text)).strip().rstrip(".")
@@ -76,7 +76,7 @@ def from_driver(error: Exception, side: str, subject: str = "") -> PenstockError
 
 @contextmanager
 def translated(side: str, subject: str = "") -> Iterator[None]:
-    """Turn a driver's errors into ours."""
+    """Translate a driver's errors to Penstock's."""
     try:
         yield
     except (ClickHouseError, HTTPError, OSError) as error:

@@ -20,7 +20,7 @@ URLS = ServerUrls(
 
 
 def client_options(found: Location) -> dict[str, Any]:
-    """What clickhouse-connect is told of a server."""
+    """Return clickhouse-connect's parameters for a server."""
     options = found.options
     secure = options.get("secure") == "true" or found.port == TLS_PORT
     return {

@@ -16,7 +16,7 @@ from penstock.backends.sql.server.reader import BATCH_ROWS, BatchQueryReader
 from penstock.errors import Diagnosis, PermanentError
 from penstock.model import values
 
-# Few enough that memory stays small where rows are wide.
+# Small enough to limit memory for wide rows.
 BATCH_BYTES = 4 << 20
 _SETTINGS = f"max_block_size = {BATCH_ROWS}, preferred_block_size_bytes = {BATCH_BYTES}"
 
@@ -39,13 +39,13 @@ class ClickHouseReader(BatchQueryReader[ClickHouseSession]):
     def _exactly(
         self, batch: pa.RecordBatch, promised: PromisedTypes[ChType], passed: int
     ) -> pa.RecordBatch:
-        """A batch of the types that are promised; those of texts hold nothing but texts.
+        """Convert a batch to the promised types, checking that texts are valid.
 
         Parameters:
-            passed: rows of the stream before it.
+            passed: the number of rows before the batch.
 
         Raises:
-            PermanentError: names the row of a value that its type does not have.
+            PermanentError: a value does not fit its type; names its row.
         """
         arrays = []
         for array, type_, wanted, pair in zip(
@@ -68,7 +68,7 @@ class ClickHouseReader(BatchQueryReader[ClickHouseSession]):
 def _exactly(array: pa.Array, wanted: pa.DataType) -> pa.Array:
     found = exactly(array, wanted)
     if pa.types.is_string(wanted) or pa.types.is_list(wanted):
-        found.validate(full=True)  # a String of the server's holds any bytes
+        found.validate(full=True)  # the server's String holds any bytes
     return found
 
 

@@ -1,4 +1,4 @@
-"""A server's tables, as the SQL kit asks for them."""
+"""A server's tables for the shared SQL code."""
 
 from __future__ import annotations
 
@@ -62,20 +62,20 @@ class ClickHouseSession(InterruptibleSession):
     # Tables
 
     def uuid(self, table: TableRef) -> str:
-        """What a table keeps when it is renamed; empty where there is none of that name."""
+        """Return a table's UUID, which stays when it is renamed; empty if it does not exist."""
         found = self.about_all(_UUID, [table])[table]
         return str(found[0][0]) if found else ""
 
     def known_uuid(self, table: TableRef) -> str:
-        """The same, as far as it is known."""
+        """Return a table's UUID, from known facts if possible."""
         found = self.about(_UUID, table)
         return str(found[0][0]) if found else ""
 
     def type_made(self, written: str, subject: str) -> ChType:
-        """A type that somebody wrote.
+        """Return a type that the user wrote.
 
         Raises:
-            PlanningError: the server has none of that name.
+            PlanningError: the server has no type of that name.
         """
         literal = self.dialect.literal(written)
         query = f"SELECT toTypeName(defaultValueOfTypeName({literal}))"

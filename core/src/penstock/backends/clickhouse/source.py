@@ -1,5 +1,4 @@
-"""Tables, views and queries of a server, as a source: planned from the catalog and the marks of
-primary keys."""
+"""Tables, views and queries of a server as a source, planned from the catalog and index marks."""
 
 from __future__ import annotations
 
@@ -25,10 +24,10 @@ from penstock.model.tables import Relation, TableRef
 
 DIALECT = "clickhouse"
 ORDER, PARTITION = "order", "partition"
-"""Of a definition's content: the table's sorting key and its partition key."""
+"""Keys of a definition's content: the table's sorting key and partition key."""
 MARKS = "the marks of the primary key, of every 8,192nd row or so"
 SMALL_ROWS = 100_000
-"""Of a table whose keys are read at once: its marks are too few to cut by."""
+"""Tables up to this many rows have their keys read at once: their marks are too few for bounds."""
 _FACTS = TableQuery(
     "engine, sorting_key, partition_key, primary_key, toString(uuid)",
     "system.tables",
@@ -38,9 +37,10 @@ _FACTS = TableQuery(
 
 
 def _of_parts(columns: str) -> TableQuery:
-    """
+    """Return a query about tables' parts.
+
     Parameters:
-        columns: computed from all parts of a table; each has a name.
+        columns: expressions over all parts of a table; each has an alias.
     """
     parts = f"SELECT database, table, {columns} FROM system.parts WHERE active"
     return TableQuery(
@@ -60,7 +60,7 @@ _SIZES = _of_parts(
 class ClickHouseSource(ServerSource[ClickHouseSession]):
     types = TYPES
     moment = "SELECT toString(now64(6))"
-    # What the server describes is all there is to a type; and parts tell of whatever is written.
+    # The server's description of a type is complete; and every write shows in the parts.
     described = SqlSource.described
     may_have_moved = SqlSource.may_have_moved
 
@@ -81,7 +81,7 @@ class ClickHouseSource(ServerSource[ClickHouseSession]):
         return replace(found, content={**found.content, ORDER: sorting, PARTITION: partition})
 
     def _facts(self, relation: Relation) -> tuple[str, str, str, str, str]:
-        """Engine, sorting key, partition key, primary key and UUID of a table."""
+        """Return a table's engine, sorting key, partition key, primary key and UUID."""
         assert isinstance(relation, TableRef)
         found = self._session.about(_FACTS, relation)
         return tuple(map(str, found[0]))  # type: ignore[return-value]
@@ -101,7 +101,7 @@ class ClickHouseSource(ServerSource[ClickHouseSession]):
         if not self._has_parts(relation):
             return found
         assert isinstance(relation, TableRef)
-        # As of now: asked about this one alone.
+        # Current facts, asked about this table alone.
         (said,) = self._session.about_all(_PARTS, [relation])[relation] or [("0", "0", "0")]
         return replace(found, identity=self._facts(relation)[4], writes=":".join(said))
 
@@ -133,7 +133,7 @@ class ClickHouseSource(ServerSource[ClickHouseSession]):
         return self._size(relation)[0] <= SMALL_ROWS
 
     def _size(self, table: TableRef) -> tuple[int, int, int]:
-        """Rows, bytes and parts."""
+        """Return rows, bytes and parts."""
         (found,) = self._session.about(_SIZES, table) or [(0, 0, 0)]
         rows, size, parts = found
         return int(rows), int(size), int(parts)
@@ -141,7 +141,7 @@ class ClickHouseSource(ServerSource[ClickHouseSession]):
     # Keys
 
     def _primary(self, relation: Relation) -> list[str]:
-        """The columns of the primary key, as far as they are plain columns."""
+        """Return the plain columns of the primary key."""
         if not self._has_parts(relation):
             return []
         names = {column.name for column in self.columns(relation)}
@@ -174,7 +174,7 @@ class ClickHouseSource(ServerSource[ClickHouseSession]):
         assert isinstance(relation, TableRef)
         literal = self._session.dialect.literal
         marks = f"mergeTreeIndex({literal(relation.schema)}, {literal(relation.name)})"
-        # The condition's columns are not all there.
+        # Some of the condition's columns are missing.
         found, nulls = keys.tiles(self._session, marks, key, tag, None, keys.MOST_BOUNDS)
         return self._statistics(relation, key, found, nulls, MARKS)
 

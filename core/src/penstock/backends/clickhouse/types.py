@@ -1,4 +1,4 @@
-"""The types of columns, and what is known of each."""
+"""The types of columns, and what is known about each."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ _WORDS = re.compile(r"\s*(\w+)\s*(?:\((.*)\))?\s*", re.DOTALL)
 
 @dataclass(frozen=True)
 class ChType:
-    """A type without the `Nullable` and `LowCardinality` around it."""
+    """A type without the surrounding `Nullable` and `LowCardinality`."""
 
     name: str
     arguments: tuple[str, ...]
     nullable: bool
     text: str
-    """As the server writes all of it."""
+    """The complete type as the server writes it."""
 
     def __str__(self) -> str:
         return self.text
@@ -44,17 +44,17 @@ class ChType:
 
     @property
     def digits(self) -> tuple[int, int]:
-        """Of a decimal, all of them and those behind the point."""
+        """The precision and scale of a decimal."""
         return int(self.arguments[0]), int(self.arguments[1])
 
     @cached_property
     def element(self) -> ChType:
-        """Of an array."""
+        """The element type of an array."""
         return parse(self.arguments[0])
 
 
 def parse(text: str) -> ChType:
-    """A type as the server writes it."""
+    """Parse a type as the server writes it."""
     name, arguments = _split(text)
     nullable = False
     inner = text
@@ -73,7 +73,7 @@ def _split(text: str) -> tuple[str, tuple[str, ...]]:
 
 
 def _arguments(text: str) -> list[str]:
-    """What stands between commas that are in no brackets and no quotes."""
+    """Divide a text at commas outside brackets and quotes."""
     parts, depth, quoted, start, at = [], 0, False, 0, 0
     while at < len(text):
         sign = text[at]
@@ -92,7 +92,7 @@ def _arguments(text: str) -> list[str]:
 
 
 class _MadeTypes(MadeTypes):
-    """Those that are made; NULL is part of a type."""
+    """The types of created columns; NULL is part of a type."""
 
     def of_all(
         self, columns: Sequence[Column], definition: TableDefinition, asked: Collection[str] = ()
@@ -100,12 +100,13 @@ class _MadeTypes(MadeTypes):
         return {each.name: self.of_column(each) for each in columns if each.name not in asked}
 
     def of_column(self, column: Column) -> str:
-        """
+        """Return the type for a column.
+
         Parameters:
             column: with the trait `arrow`.
 
         Raises:
-            PlanningError: there is no type for it.
+            PlanningError: there is no such type.
         """
         kind = arrow_type(column)
         if is_list(kind):
@@ -126,7 +127,7 @@ class _ChTypes(TypeTable[ChType]):
         return super().line(type_)
 
     def in_arrow(self, column: Column, type_: ChType) -> Column:
-        # Whoever asked for a type may have written it in another way than the server does.
+        # The user may have written the type differently from the server.
         column = replace(column, type=str(type_), nullable=type_.nullable)
         return super().in_arrow(column, type_)
 
@@ -161,12 +162,12 @@ MADE = _MadeTypes(
     bytes="String",
     uuid="UUID",
     json="String",
-    # Its own type for times of day came late, and has to be allowed.
+    # The server's own type for times of day is recent, and must be enabled.
     time=dict.fromkeys(UNITS.values(), "String"),
     timestamp=_TIMES,
     zoned=_TIMES,
 )
-# Those of which arrays travel as lists.
+# Types whose arrays travel as lists.
 _PLAIN: Mapping[str, TypeLine[ChType]] = {
     "Bool": TypeLine(pa.bool_(), "bool", model.BOOLEAN),
     "Int8": TypeLine(pa.int8(), "int2", model.INTEGER),
@@ -211,6 +212,6 @@ TYPES = _ChTypes(
     finer=lambda value, of: "",
     too_fine="",
     made=MADE,
-    # It stands in our statement.
+    # It becomes part of our statement.
     written=re.compile(r"\s*[A-Za-z]\w*\s*(?:\((?:[^';]|'(?:[^'\\]|\\.)*')*\))?\s*"),
 )

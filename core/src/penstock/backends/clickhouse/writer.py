@@ -1,4 +1,4 @@
-"""Record batches into a stage, whose parts a commit record makes those of the table."""
+"""Record batches loaded into a stage, whose parts a commit record makes the table's."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from penstock.backends.shared.values.hex_values import uuid_texts
 from penstock.errors import Diagnosis, PermanentError
 from penstock.spec.worker_spec import WorkerSpec
 
-# Of one INSERT, which makes at least one part.
+# Per INSERT, which creates at least one part.
 INSERT_BYTES = 32 << 20
 INSERT_ROWS = 1 << 20
 LEAST, MOST = b"least", b"most"
-"""Of a field's metadata: what the column's type can hold, as whole numbers."""
+"""Keys of a field's metadata: the range of the column's type, as whole numbers."""
 
 
 class ClickHouseWriter(RollForwardWriter):
@@ -83,7 +83,7 @@ class Hooks:
 
 
 class StageStream:
-    """See `PieceStream`. One INSERT is under way while the next one's rows are gathered."""
+    """See `PieceStream`. One INSERT runs while the next one's rows are gathered."""
 
     def __init__(self, connection: Connection, stages: Stages, attempt: Attempt) -> None:
         spec = attempt.spec
@@ -102,7 +102,7 @@ class StageStream:
         return -1
 
     def check(self) -> None:
-        """What an INSERT has met is heard with the next one."""
+        """Do nothing: the error of an INSERT is raised with the next one."""
 
     def write(self, block: Block, wait: Wait) -> None:
         batch = self._caster.cast(block)
@@ -117,9 +117,10 @@ class StageStream:
             self._flush(wait)
 
     def _check_ends(self, batch: pa.RecordBatch) -> None:
-        """
+        """Check that times are within the range of their columns.
+
         Raises:
-            PermanentError: a time that the column's type would make another one of.
+            PermanentError: the column's type would change a time.
         """
         for array, field in zip(batch.columns, self._schema, strict=True):
             said = field.metadata or {}
@@ -181,12 +182,12 @@ class StageStream:
             under_way.stop()
 
     def remove(self) -> None:
-        """After its piece was published."""
+        """Remove the stage, after its piece was published."""
         self._stages.drop(self._name)
 
 
 def _as_sent(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """UUIDs as texts, which every version of the server reads."""
+    """Return a batch with UUIDs as texts, which every version of the server parses."""
     arrays = [
         uuid_texts(array).cast(pa.string()) if array.type == pa.uuid() else array
         for array in batch.columns

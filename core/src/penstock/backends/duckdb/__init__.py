@@ -17,4 +17,4 @@ backend = FileBackend(
     kinds=("duckdb",),
     rewrites="a change of its rows, or a table of the same name in its place",
 )
-"""The backend object that the entry point names."""
+"""The backend object that the entry point refers to."""

@@ -1,7 +1,7 @@
-"""Sessions of DuckDB, set the same everywhere.
+"""Sessions of DuckDB, with the same settings everywhere.
 
-To make an instance of DuckDB takes 20 ms of CPU, so those in memory are kept for whoever needs one
-next. A database file is attached to one for as long as it is used, and no longer.
+Creating an instance of DuckDB takes 20 ms of CPU time, so those in memory are kept for reuse. A
+database file is attached to one only while it is in use.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from duckdb import DuckDBPyConnection
 from penstock.backends.duckdb.errors import is_locked, locked, planning
 from penstock.errors import Diagnosis, PlanningError
 
-# What a session of a worker may use at most, next to what Python and the batches take.
+# The memory limit of a worker's session, besides what Python and the batches take.
 WORKER_MEMORY = "128MB"
 _idle: dict[bool, list[DuckDBPyConnection]] = {False: [], True: []}
-"""Instances in memory that nobody uses at the moment, by `worker`."""
+"""Unused instances in memory, by `worker`."""
 
 
 def configure(connection: DuckDBPyConnection, *, worker: bool) -> DuckDBPyConnection:
-    """Set what texts of values depend on, and what a session may use.
+    """Apply the settings that texts of values depend on, and resource limits.
 
     Parameters:
-        worker: one of many processes: one thread, little memory, rows in any order.
+        worker: whether it is one of many processes: one thread, little memory, rows in any order.
     """
     connection.execute("SET TimeZone = 'UTC'")
     connection.execute("SET temp_directory = ?", [tempfile.gettempdir()])
-    connection.execute("SET enable_progress_bar = false")  # it would be on our stdout
+    connection.execute("SET enable_progress_bar = false")  # it would appear on our stdout
     if worker:
         connection.execute("SET threads = 1")
         connection.execute(f"SET memory_limit = '{WORKER_MEMORY}'")
@@ -41,10 +41,10 @@ def configure(connection: DuckDBPyConnection, *, worker: bool) -> DuckDBPyConnec
 
 @contextmanager
 def instance(*, worker: bool = False) -> Iterator[DuckDBPyConnection]:
-    """A session of an instance of one's own. Its user leaves nothing in it.
+    """Provide a session with an instance of its own, in which it must leave nothing behind.
 
     Parameters:
-        worker: see `configure`.
+        worker: as for `configure`.
     """
     try:
         connection = _idle[worker].pop()
@@ -53,7 +53,7 @@ def instance(*, worker: bool = False) -> Iterator[DuckDBPyConnection]:
     try:
         yield connection
     except BaseException:
-        connection.close()  # whatever became of it
+        connection.close()  # whatever happened to it
         raise
     if _idle[worker]:
         connection.close()
@@ -62,7 +62,7 @@ def instance(*, worker: bool = False) -> Iterator[DuckDBPyConnection]:
 
 
 def close_idle() -> None:
-    """Close those that nobody uses. Their threads would be missing in a process that is forked."""
+    """Close unused instances, whose threads would be missing after a fork."""
     for connections in _idle.values():
         while connections:
             connections.pop().close()
@@ -72,14 +72,14 @@ os.register_at_fork(before=close_idle)
 
 
 def connect_to_read(path: str | None, side: str, *, worker: bool = False) -> DuckDBPyConnection:
-    """Open a database that nobody writes to while it is open.
+    """Open a database that is not written to while it is open.
 
     Parameters:
-        path: None for an empty one in memory.
+        path: None for an empty database in memory.
 
     Raises:
-        PlanningError: there is no such database.
-        TransientError: somebody has it open for writing.
+        PlanningError: the database does not exist.
+        TransientError: another process has it open for writing.
     """
     if path is None:
         return configure(duckdb.connect(), worker=worker)
@@ -99,13 +99,14 @@ def connect_to_read(path: str | None, side: str, *, worker: bool = False) -> Duc
 
 
 def check_database(path: str, side: str) -> None:
-    """By the bytes that begin a database: DuckDB takes a CSV file and others for ones to be read
-    with a name of their own.
+    """Check a database by its first bytes.
+
+    DuckDB would otherwise open a CSV file, for instance, under that name.
 
     https://duckdb.org/docs/stable/internals/storage: ``DUCK`` follows a checksum of 8 bytes.
 
     Raises:
-        PlanningError: the file is no database.
+        PlanningError: the file is not a database.
     """
     try:
         with open(path, "rb") as file:

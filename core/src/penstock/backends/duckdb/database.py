@@ -1,4 +1,4 @@
-"""A database file as a target: attached for a moment at a time, so that others have their turn."""
+"""A database file as a target, attached for a moment at a time, so that others get their turn."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from penstock.backends.sql.one_file.database import OneFile
 from penstock.errors import PenstockError, PlanningError
 from penstock.model.tables import TableRef
 
-# Others than Penstock go by no lock: one that looks into the file is gone after a moment.
+# Programs other than Penstock ignore its lock: one that reads the file is done after a moment.
 OTHERS_SECONDS = 5.0
 # https://duckdb.org/docs/stable/internals/storage
 HEADERS_BYTES = 3 * 4096
 NAME = "penstock_target"
-"""What a database is called: by its own name, which is the file's, it would be taken for a schema
-of that name."""
+"""The database's name in statements: its own name, from the file, might be taken for a schema."""
 
 
 class Database(OneFile):
-    """
+    """A DuckDB database in a file.
+
     Parameters:
-        worker: see `configure`.
+        worker: as for `configure`.
     """
 
     dialect = DUCKDB
@@ -46,7 +46,7 @@ class Database(OneFile):
 
     @contextmanager
     def reading(self) -> Iterator[DuckSession]:
-        """The database, or an empty one where it is not there."""
+        """Open the database, or an empty one if it does not exist."""
         with translated("target"), ExitStack() as stack:
             if not os.path.exists(self.path):
                 connection = stack.enter_context(instance(worker=self._worker))
@@ -58,7 +58,7 @@ class Database(OneFile):
 
     @contextmanager
     def writing(self) -> Iterator[DuckSession]:
-        """The database, made where it is missing, and a transaction."""
+        """Open the database, created if it is missing, and a transaction."""
         with translated("target"), turn(self.path, self.folder, self.patience):
             check_folder(self.path)
             with self._attached() as session:
@@ -66,7 +66,7 @@ class Database(OneFile):
                 yield session
 
     def tidy(self) -> None:
-        """Somebody who has a turn does that."""
+        """Do nothing: each turn tidies up."""
         if os.path.isdir(self.folder):
             with suppress(PenstockError), turn(self.path, self.folder, POLL):
                 pass
@@ -105,17 +105,17 @@ class Database(OneFile):
             time.sleep(POLL)
 
     def _remove_torn(self) -> None:
-        """What is left of a database that was to be made, where the disk had no room for as much as
-        its headers: nobody could ever open it."""
+        """Remove a database whose headers did not fit on the disk: it could never be opened."""
         with suppress(OSError):
             if os.path.getsize(self.path) < HEADERS_BYTES:
                 os.unlink(self.path)
 
 
 def check_folder(path: str) -> None:
-    """
+    """Check a database's folder.
+
     Raises:
-        PlanningError: a database cannot be made there.
+        PlanningError: a database cannot be created there.
     """
     folder = os.path.dirname(path)
     if not os.path.isdir(folder):

@@ -1,4 +1,4 @@
-"""How DuckDB writes SQL. Bounds are written as every backend writes them."""
+"""The SQL of DuckDB. Bounds are written as in every backend."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from penstock.model.extents import Bound, Extent
 from penstock.model.table_model import Identity
 from penstock.model.tables import TableRef
 
-# Rows of a row group: what a block of a table is here.
+# Rows per row group, which serves as a table's block here.
 # https://duckdb.org/docs/stable/internals/storage
 GROUP_ROWS = 122_880
 MOST_DIGITS = 38
 MOST_HUGE = (1 << 127) - 1
-# A type of DuckDB's own, as a tag: a plain word.
+# A DuckDB type as a tag: a plain word.
 _OWN = re.compile(r"[a-z_][a-z0-9_ ]*")
 _TAGS = {
     "boolean": "bool",
@@ -59,7 +59,7 @@ _TAGS = {
 }
 
 _WIDE = ("ubigint", "hugeint", "uhugeint")
-"""Whole numbers that do not fit into eight bytes."""
+"""Whole numbers that exceed eight bytes."""
 
 _TYPES = {
     "bool": "BOOLEAN",
@@ -83,7 +83,7 @@ _TYPES = {
 class DuckDialect(CatalogDialect):
     name = "DuckDB"
     alters = False
-    # An index has no order.
+    # An index is not ordered.
     descends = False
     checks_with_table = has_sequences = True
     functions: Mapping[str, str] = {
@@ -126,11 +126,11 @@ class DuckDialect(CatalogDialect):
         return self.sequence_made(sequence, table, column, identity)
 
     def sequence_made(self, ref: TableRef, table: TableRef, column: str, identity: Identity) -> str:
-        """A sequence, and that it numbers a column."""
+        """Return statements that create a sequence and make it number a column."""
         sequence = self.table(ref)
         steps = f"START WITH {identity.first} INCREMENT BY {identity.step}"
         if identity.step < 0:
-            # Without one it is -1, whatever it starts with.
+            # By default the maximum is -1, whatever the start is.
             steps += f" MAXVALUE {max(identity.first, -1)}"
         default = self.default_set(table, column, f"nextval({self.literal(sequence)})")
         return f"CREATE OR REPLACE SEQUENCE {sequence} {steps};\n{default}"
@@ -190,7 +190,7 @@ class DuckDialect(CatalogDialect):
         if tag == "bytea":
             return f"'\\x' || lower(hex({value}))"
         if tag in TIMES:
-            text = self.text(value)  # DuckDB has it between the day and the time
+            text = self.text(value)  # DuckDB puts it between the day and the time
             return (
                 f"replace({text}, ' (BC)', '') || "
                 f"CASE WHEN contains({text}, ' (BC)') THEN ' BC' ELSE '' END"
@@ -224,7 +224,7 @@ class DuckDialect(CatalogDialect):
         return f"isfinite({value})"
 
     def window_starts(self, width: str, tag: str, first: str, last: str, count: int) -> str:
-        # In the session's zone, which is UTC, as the texts of bounds are.
+        # In the session's time zone, which is UTC, as for the texts of bounds.
         return f"""
             WITH asked AS (SELECT {width} AS width),
             edges AS (

@@ -1,4 +1,4 @@
-"""What DuckDB's errors mean for us.
+"""How DuckDB's errors map to Penstock's.
 
 https://duckdb.org/docs/stable/clients/python/reference lists the exceptions.
 """
@@ -21,7 +21,7 @@ from penstock.errors import (
 from penstock.model import values
 
 _LOCKED = re.compile(r'lock on file "(?P<file>[^"]*)".*?(?:\(PID (?P<pid>\d+)\))', re.DOTALL)
-# Two connections of this process that differ in what they may do.
+# Two connections of this process with different settings.
 _CONFIGURED = "different configuration"
 _PASSING = (duckdb.HTTPException, duckdb.TransactionException, duckdb.InterruptException)
 _NOT_ABOUT_ROWS = (
@@ -30,7 +30,7 @@ _NOT_ABOUT_ROWS = (
     *(duckdb.IOException, duckdb.OutOfMemoryException, duckdb.PermissionException),
     *(duckdb.ConnectionException, duckdb.DependencyException, duckdb.FatalException),
 )
-# What another try will find as it is.
+# Errors that a retry would meet again.
 _LASTING_IO = re.compile(
     r"no files found|does not exist|not a valid duckdb|is a directory|permission denied"
     r"|no such file|cannot open file|could not read enough bytes",
@@ -38,13 +38,13 @@ _LASTING_IO = re.compile(
 )
 
 
-# A disk does not get emptier by trying again.
+# Retrying does not free disk space.
 _FULL = re.compile(r"no space left on device|disk quota exceeded", re.IGNORECASE)
 
 
 @contextmanager
 def translated(side: str, subject: str = "") -> Iterator[None]:
-    """Raise DuckDB's errors as Penstock's."""
+    """Translate DuckDB's errors to Penstock's."""
     try:
         yield
     except duckdb.Error as error:
@@ -53,7 +53,7 @@ def translated(side: str, subject: str = "") -> Iterator[None]:
 
 @contextmanager
 def planning(side: str, subject: str) -> Iterator[None]:
-    """As `translated`; what trying again cannot help is a `PlanningError`."""
+    """Translate errors as `translated`, with those that no retry can help as `PlanningError`."""
     try:
         with translated(side, subject):
             yield
@@ -80,12 +80,12 @@ def translate(error: duckdb.Error, side: str, subject: str = "") -> PenstockErro
 
 
 def is_locked(error: duckdb.Error) -> bool:
-    """Whether somebody else has the database open in a way that excludes us."""
+    """Whether another process has the database open in a way that excludes this one."""
     return _LOCKED.search(str(error)) is not None or _CONFIGURED in str(error)
 
 
 def locked(path: str, side: str, error: duckdb.Error) -> TransientError:
-    """Says who has it open."""
+    """Return an error that names the process that has the database open."""
     found = _LOCKED.search(str(error))
     who = f"in another process (PID {found['pid']})" if found else "in this process"
     wanted = "written" if side == "target" else "read"
@@ -97,7 +97,7 @@ def locked(path: str, side: str, error: duckdb.Error) -> TransientError:
 
 
 def first_lines(text: str) -> str:
-    """Without the excerpt of the statement, which is ours."""
+    """Return a message without the excerpt of the statement, which is our own."""
     kept = []
     for line in text.splitlines():
         if line.startswith("LINE "):

@@ -1,4 +1,4 @@
-"""Where a URL leads: a database file, or a database in memory for queries over files."""
+"""What a URL refers to: a database file, or a database in memory for queries over files."""
 
 from __future__ import annotations
 

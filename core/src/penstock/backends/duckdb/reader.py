@@ -20,7 +20,7 @@ from penstock.errors import Diagnosis, PermanentError
 from penstock.model.plans import Partition
 from penstock.model.tables import ColumnPair
 
-# One of DuckDB's vectors at a time: rows may be long, and larger batches gain nothing (measured).
+# One DuckDB vector at a time: rows may be long, and larger batches gain nothing (measured).
 BATCH_ROWS = 2048
 BATCH_BYTES = 16 << 20
 
@@ -45,7 +45,7 @@ class DuckReader(FileReader[DuckSession]):
                     yield passing.as_travels(pa.RecordBatch.from_pylist([], schema=batches.schema))
 
     def _query(self, session: DuckSession, partition: Partition) -> tuple[str, list[Type]]:
-        """The statement that reads the run's columns, and their types."""
+        """Return the statement that reads the run's columns, and their types."""
         spec, rows = self.spec, session.rows_of(self.spec.relation)
         session.hold(spec.session_values)
         chosen = condition(spec.where, partition.extent)
@@ -60,10 +60,10 @@ class DuckReader(FileReader[DuckSession]):
 
 
 class _Passing:
-    """Batches as they are handed on: a UUID as Arrow's own, and no infinite dates.
+    """A filter for outgoing batches: UUIDs get Arrow's type, and infinite dates are rejected.
 
     Parameters:
-        subject: for errors.
+        subject: the table or query, for error messages.
     """
 
     def __init__(self, pairs: tuple[ColumnPair, ...], types: list[Type], subject: str) -> None:
@@ -101,7 +101,7 @@ class _Passing:
 
 
 def pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """The batch in parts that are not too large."""
+    """Yield the batch in parts of limited size."""
     parts = max(1, -(-batch.nbytes // BATCH_BYTES))
     rows = max(1, -(-batch.num_rows // parts))
     for start in range(0, batch.num_rows, rows):

@@ -1,4 +1,4 @@
-"""The control store: what of it DuckDB alone knows, of the table."""
+"""The control store: the parts that only DuckDB has, about the table."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class DuckRuns(FileRuns):
         super().do(run, step)
 
     def storage(self, table: TableRef) -> str:
-        # DuckDB numbers its tables anew whenever the file is opened, and notes no time: a table is
-        # known by its definition and its keys.
+        # DuckDB renumbers its tables whenever the file is opened, and records no times: a table is
+        # identified by its definition and keys.
         with self._tables.reading():
             session = self._tables.session
             if read_relations(session).get(table, True):

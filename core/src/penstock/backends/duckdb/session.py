@@ -1,4 +1,4 @@
-"""A session of DuckDB, as the SQL kit asks it."""
+"""A session of DuckDB for the shared SQL code."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ from penstock.backends.sql.one_file.session import DriverSession
 from penstock.backends.sql.session import Row
 from penstock.model.tables import TableRef
 
-# Rows of a stream that are held at once.
+# Rows of a stream held at once.
 BATCH = 1000
 
 
 class DuckSession(DriverSession):
-    """
+    """A session over a connection.
+
     Parameters:
-        connection: its zone is UTC; see `connection.configure`.
+        connection: a connection with the time zone UTC; see `connection.configure`.
     """
 
     dialect = DUCKDB
@@ -49,11 +50,14 @@ class DuckSession(DriverSession):
         return str(name)
 
     def table(self, table: TableRef) -> str:
-        """With the database's name: a schema of the same name would be taken for it."""
+        """Return a table's name with the database.
+
+        Otherwise a schema with the database's name would take precedence.
+        """
         return f"{self.dialect.ident(self.catalog)}.{self.dialect.table(table)}"
 
     def search_path(self) -> tuple[str, ...]:
-        """``main``, where nobody has said otherwise."""
+        """Return the search path, ``main`` by default."""
         ((names,),) = self.fetch("SELECT current_schemas(true)", "search path")
         return tuple(name for name in dict.fromkeys(names) if name != "pg_catalog")
 
@@ -63,7 +67,7 @@ class DuckSession(DriverSession):
             hold(self.connection, values)
 
     def _free(self) -> None:
-        # It refuses beside a call, and is closed with the last reference to it then.
+        # It refuses during a call, and is closed with the last reference to it then.
         with suppress(duckdb.Error):
             super()._free()
 
@@ -78,14 +82,14 @@ class DuckSession(DriverSession):
     def describe_all(
         self, tables: Sequence[TableRef]
     ) -> Mapping[TableRef, Sequence[tuple[str, Type]]]:
-        """A row of a table is a value, whose parts are the columns: nothing is read."""
+        """Describe tables without reading rows: a row is a value whose parts are the columns."""
         if len(tables) == 1:
             return super().describe_all(tables)
         there = read_relations(self)
         some = [table for table in tables if table in there]
         known = self.about_all(self.dialect.column_facts, some) if some else {}
         names = {str(name).lower() for rows in known.values() for name, *_ in rows}
-        row = "penstock_row"  # a column of that name would be taken for it
+        row = "penstock_row"  # a column of that name would take precedence
         while row in names:
             row += "_"
         rows = ", ".join(f"(SELECT {row} FROM {self.table(table)} AS {row})" for table in some)
@@ -106,11 +110,11 @@ def streamed(
     subject: str,
     held: Mapping[str, str] = MappingProxyType({}),
 ) -> Iterator[Row]:
-    """The rows of a query.
+    """Yield the rows of a query.
 
     Parameters:
-        connection: for this alone; it is closed at the end.
-        held: see `Session.hold`.
+        connection: used for this query alone; closed at the end.
+        held: as for `Session.hold`.
     """
     try:
         with planning(side, subject):
@@ -124,6 +128,6 @@ def streamed(
 
 
 def hold(connection: DuckDBPyConnection, values: Mapping[str, str]) -> None:
-    """Keep secret texts by name; see `Session.hold`."""
+    """Store secret texts by name; see `Session.hold`."""
     for name, digits in values.items():
         connection.execute(f"SET VARIABLE penstock_{name} = {DUCKDB.literal(digits)}")

@@ -1,7 +1,7 @@
-"""One moment of a source: a database file that is held open for reading.
+"""One moment of a source: a database file held open for reading.
 
-DuckDB lets many processes read a file, or one write it: while a reader has it open, nobody writes.
-https://duckdb.org/docs/stable/connect/concurrency
+DuckDB lets many processes read a file, or one write it: while a reader has it open, no process can
+write. https://duckdb.org/docs/stable/connect/concurrency
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from penstock.backends.shared.database_file import FileVersions, HeldFile
 from penstock.errors import SnapshotLost
 from penstock.model.tables import Relation
 
-# Of queries in memory over files, which nobody can hold: known to this process alone.
+# For queries in memory over files, which cannot be held: known only to this process.
 _MOMENTS: set[str] = set()
 VERSIONS = FileVersions(SCHEME, ".wal")
 
@@ -31,7 +31,7 @@ def hold_snapshot(path: str | None, relations: Sequence[Relation]) -> HeldFile:
 
 
 class HeldMoment(HeldFile):
-    """A session in memory. It keeps nobody from writing to the files that its queries read."""
+    """A session in memory. It does not prevent writes to the files that its queries read."""
 
     def __init__(self, connection: DuckDBPyConnection, version: Callable[[], str]) -> None:
         super().__init__(connection, version)
@@ -43,9 +43,10 @@ class HeldMoment(HeldFile):
 
 
 def check(path: str | None, token: str) -> None:
-    """
+    """Check that the source is unchanged.
+
     Raises:
-        SnapshotLost: the file is another one by now, or files that a query reads may be.
+        SnapshotLost: the file has changed, or files that a query reads may have.
     """
     if not (token in _MOMENTS if path is None else token == f"{path}:{VERSIONS.version(path)}"):
         what = f"{path} was written to, or replaced" if path else "files may have been written to"

@@ -1,4 +1,4 @@
-"""Tables, views and queries of a database file, as a source."""
+"""Tables, views and queries of a database file as a source."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from penstock.model.table_model import TableDefinition
 from penstock.model.tables import Column, NotCopied, Query, Relation, SequencePosition, TableRef
 
 SAMPLE_ROWS = 200_000
-# Operators without input that read what is in the database, or nothing.
+# Operators without input that read from the database, or nothing.
 _INSIDE = (
     "SEQ_SCAN", "TABLE_SCAN", "INDEX_SCAN", "DUMMY_SCAN", "EMPTY_RESULT", "COLUMN_DATA_SCAN",
     "CTE_SCAN", "REC_CTE_SCAN", "DELIM_SCAN", "RANGE", "GENERATE_SERIES", "UNNEST", "REPEAT",
@@ -31,7 +31,7 @@ _INSIDE = (
 
 
 class DuckSource(DuckCatalog):
-    # A write shows in the file at once.
+    # Writes are visible in the file at once.
     settle_seconds = 0.0
 
     def __init__(self, path: str | None) -> None:
@@ -45,7 +45,7 @@ class DuckSource(DuckCatalog):
     def columns(self, relation: Relation) -> tuple[Column, ...]:
         if not isinstance(relation, Query):
             return super().columns(relation)
-        # Of the query itself: within another one, columns of one name get names of their own.
+        # Describe the query itself: inside another query, columns with the same name are renamed.
         text = subselect(relation.text).removesuffix(" AS query")
         names = [name for name, _ in self._session.describe(text, "--query")]
         twice = sorted({name for name in names if names.count(name) > 1})
@@ -76,7 +76,7 @@ class DuckSource(DuckCatalog):
 
     def state(self, relation: Relation) -> SourceState:
         if self._path is None or self._reads_elsewhere(relation):
-            # Nobody says who writes to files: no moment is ever equal to another.
+            # Writes to other files are not recorded, so no moment equals another.
             name = VERSIONS.identity(self._path) if self._path else ""
             return SourceState(name, "", now(), "")
         seen = VERSIONS.version(self._path)
@@ -98,9 +98,9 @@ class DuckSource(DuckCatalog):
         assert isinstance(relation, TableRef)
         self.check_where(relation, where)
         rows, last, stored = self._sizes(relation)
-        # What is not in blocks yet is in the write-ahead log.
+        # Data not yet in blocks is in the write-ahead log.
         size = stored or rows * self.row_width(relation)
-        # Rows of one small table share a block with others.
+        # Rows of a small table share a block with others.
         size = min(size, max(rows, 1) * self.row_width(relation) * 4)
         groups = 0 if last is None else last // GROUP_ROWS + 1
         return TableStatistics(
@@ -113,7 +113,7 @@ class DuckSource(DuckCatalog):
         )
 
     def _sizes(self, relation: TableRef) -> tuple[int, int | None, int]:
-        """How many rows it has, the number of the last one, and the bytes of its blocks."""
+        """Return the number of rows, the number of the last one, and the bytes of the blocks."""
         known = self._session.known
         if known is None:
             return self._all_sizes([relation])[relation]
@@ -175,7 +175,7 @@ class DuckSource(DuckCatalog):
         return self._sampled(relation, rows), share
 
     def finds(self, relation: Relation) -> bool:
-        # Each row group knows the least and the greatest value of each column.
+        # Each row group records the lowest and highest value of each column.
         return self.is_table(relation)
 
 

@@ -72,7 +72,7 @@ class DuckTarget(FileTarget):
             Column(column.name, _made_type(column, definition, types), column.nullable)
             for column in columns
         )
-        # Made in memory, and looked at.
+        # Created in memory, and described.
         with self._made(table) as (session, made):
             described = session.described(made)
             found = [

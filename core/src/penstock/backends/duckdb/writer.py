@@ -1,4 +1,4 @@
-"""A partition is staged beside the database, then loaded in one transaction with its record."""
+"""A partition is staged next to the database, then loaded in one transaction with its record."""
 
 from __future__ import annotations
 

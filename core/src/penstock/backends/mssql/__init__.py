@@ -9,7 +9,7 @@ from penstock.backends.mssql.drivers.urls import AnyUrls
 from penstock.backends.shared.installed import check_installed
 from penstock.backends.sql.backend import ModularBackend
 
-# Which driver there is shows when it connects.
+# Which driver is installed is checked when it connects.
 check_installed("pyarrow")
 
 
@@ -29,4 +29,4 @@ backend = MssqlBackend(
     rewrites="ALTER TABLE, TRUNCATE or a rebuilt index",
     snapshot_burden="kept old pages of the source's database",
 )
-"""The object that the entry point names."""
+"""The object that the entry point refers to."""

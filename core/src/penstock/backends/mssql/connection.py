@@ -1,4 +1,4 @@
-"""Sessions, over any driver: their settings, and what they are asked."""
+"""Sessions over any driver: their settings and questions."""
 
 from __future__ import annotations
 
@@ -19,9 +19,8 @@ from penstock.errors import Diagnosis, PermanentError
 # SQL Server 2016.
 OLDEST = 13
 _COUNTED = ("INSERT", "UPDATE", "DELETE")
-# Names are quoted and NULL is no value, as the standard has it: the driver's own defaults, which a
-# server's options may change.
-# Nobody waits for a lock for ever, which is the server's own default.
+# Quoted identifiers and standard NULL comparison are the driver's defaults, which a server's
+# options may change. The server's own default is to wait forever for a lock.
 LOCK_TIMEOUT = "SET LOCK_TIMEOUT 600000"
 _SETTINGS = (
     "SET DATEFORMAT ymd",
@@ -33,7 +32,7 @@ _SETTINGS = (
 
 
 class Connection:
-    """A session. What it is asked raises `DriverError`."""
+    """A session that raises `DriverError`."""
 
     def __init__(self, url: str, side: str) -> None:
         self.side = side
@@ -53,20 +52,21 @@ class Connection:
         """The snapshot of it in which the session reads."""
 
     def use(self, snapshot: str) -> None:
-        """
+        """Switch to a snapshot.
+
         Parameters:
-            snapshot: empty for none.
+            snapshot: its name; empty for none.
         """
         self.change(f"USE {MSSQL.ident(snapshot or self.home)}")
         self.inside = snapshot
 
     def rows(self, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """Those of the first result that has columns."""
+        """Return the rows of the first result that has columns."""
         self.driver.execute(query, values)
         return self.driver.rows()
 
     def change(self, statement: str, values: Sequence[Any] = ()) -> int:
-        """Returns: how many rows the statement has changed, not counting what triggers did."""
+        """Execute a statement; return how many rows it changed, not counting triggers."""
         if statement.lstrip()[:6].upper() in _COUNTED:
             ((count,),) = self.rows(f"{statement};\nSELECT ROWCOUNT_BIG()", values)
             return int(count)
@@ -74,8 +74,11 @@ class Connection:
         return 0
 
     def stream(self, query: str, count: int) -> Iterator[list[tuple[Any, ...]]]:
-        """The rows of a query, so many at once, over a session of its own: this one may be asked
-        other questions meanwhile, and its transaction survives an error of the query."""
+        """Yield the rows of a query, a number at a time, over a separate session.
+
+        This session can answer other questions in between, and its transaction survives an error in
+        the query.
+        """
         other = connect(self._url, self.side)
         try:
             if self.inside:
@@ -89,11 +92,13 @@ class Connection:
     def batches(
         self, query: str, most: int, size: int, types: Sequence[pa.DataType] = ()
     ) -> Iterator[pa.RecordBatch]:
-        """The rows of a query as record batches; the first one comes even if it has no rows.
+        """Yield the rows of a query as record batches.
+
+        The first one comes even if it has no rows.
 
         Parameters:
-            most, size: see `growing`.
-            types: see `Driver.batch`.
+            most, size: as for `growing`.
+            types: as for `Driver.batch`.
         """
         self.driver.execute(query)
         return growing(lambda rows: self.driver.batch(rows, types), most, size)
@@ -105,7 +110,7 @@ class Connection:
         return self.driver.load(table, columns, batches)
 
     def interrupt(self) -> None:
-        """End what another thread is waiting for."""
+        """Cancel the statement that another thread waits for."""
         self.driver.interrupt()
 
     def close(self) -> None:
@@ -113,18 +118,19 @@ class Connection:
 
 
 def connect(url: str, side: str) -> Connection:
-    """
+    """Open a session.
+
     Parameters:
-        side: `source` or `target`, for errors.
+        side: `source` or `target`, for error messages.
 
     Raises:
-        TransientError, PermanentError: no connection.
+        TransientError, PermanentError: the connection failed.
     """
     where = server_of_url(url)
     try:
         with translated(side, where):
             connection = Connection(url, side)
-    except (ValueError, RuntimeError) as error:  # the driver's own, before it connects
+    except (ValueError, RuntimeError) as error:  # raised by the driver before it connects
         message = f"{side}: {where}: {type(error).__name__} of the driver"
         raise PermanentError(message, Diagnosis(side=side)) from None
     with translated(side, where):

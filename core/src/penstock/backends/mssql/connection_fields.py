@@ -1,4 +1,4 @@
-"""A stored connection's fields as a URL: of Airflow's SQL Server hook, and of its ODBC hook."""
+"""A stored connection's fields as a URL, from Airflow's SQL Server hook or its ODBC hook."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 from penstock.backends.api.connection_fields import ConnectionFields, is_on
 from penstock.errors import UsageError
 
-# Extras of Airflow's SQL Server hook, and of the library below it, that Penstock sets itself.
+# Extras of Airflow's SQL Server hook and its library that Penstock sets itself.
 _NOT_OURS = frozenset(
     {"appname", "as_dict", "autocommit", "charset", "conn_properties", "sqlalchemy_scheme"}
     | {"tds_version", "timeout", "use_datetime2"}
@@ -16,7 +16,7 @@ _NOT_OURS = frozenset(
 _NOT_OURS_IN_ODBC = frozenset(
     {"app", "clientcharset", "connect_kwargs", "placeholder", "sqlalchemy_scheme", "tds_version"}
 )
-# A driver's keywords that a URL has under another name.
+# Keywords of a driver that have another name in a URL.
 _ODBC_WORDS = {
     "applicationintent": "application_intent",
     "multisubnetfailover": "multi_subnet_failover",
@@ -34,13 +34,14 @@ _ODBC_TEXTS = {
 
 
 def url_of_fields(fields: ConnectionFields) -> str:
-    """
+    """Return the URL for a SQL Server connection's fields.
+
     Raises:
         UsageError: the host names an instance.
     """
     host, port = _host_and_port(fields)
     extra = dict(fields.extra)
-    # As pymssql has them, which Airflow's hook connects with.
+    # In the spelling of pymssql, which Airflow's hook uses.
     if "login_timeout" in extra:
         extra.setdefault("connect_timeout", extra.pop("login_timeout"))
     if "encryption" in extra:
@@ -56,7 +57,8 @@ def url_of_fields(fields: ConnectionFields) -> str:
 
 
 def odbc_url_of_fields(fields: ConnectionFields) -> str:
-    """
+    """Return the URL for an ODBC connection's fields.
+
     Raises:
         UsageError: the host names an instance.
     """
@@ -82,7 +84,7 @@ def _text(value: Any) -> str:
 
 
 def _host_and_port(fields: ConnectionFields) -> tuple[str, str]:
-    """SQL Server's drivers write them with a comma.
+    """Return the host and the port, which SQL Server's drivers separate by a comma.
 
     Raises:
         UsageError: the host names an instance.

@@ -1,4 +1,4 @@
-"""How SQL Server writes SQL: Transact-SQL."""
+"""The SQL of SQL Server: Transact-SQL."""
 
 from __future__ import annotations
 
@@ -37,28 +37,29 @@ _TYPES = {
     "text": TEXT,
     "varchar": TEXT,
     "bpchar": TEXT,
-    # No other system has its order of these.
+    # No other system orders these like this.
     "uniqueidentifier": "uniqueidentifier",
     "uuid": "uniqueidentifier",
 }
 BLOCKS = 1 << 16
-"""By the two lowest bytes of their pages' numbers."""
+"""Blocks are numbered by the two lowest bytes of page numbers."""
 BY_BYTES = "Latin1_General_BIN2"
-"""The collation that tells all texts apart, but for blanks at their ends."""
+"""The collation that distinguishes all texts, apart from trailing blanks."""
 DESCRIPTION = "MS_Description"
 """The extended property that tools show as a comment."""
 _ISO = 121
-"""The style of dates and times: yyyy-mm-dd hh:mi:ss.nnnnnnn."""
+"""The style for dates and times: yyyy-mm-dd hh:mi:ss.nnnnnnn."""
 _ZONE = re.compile(r"(?:Z|[+-]00(?::?00)?)$")
 _NAME = re.compile(r"\w*")
 _SELECT = re.compile(r"SELECT (?:DISTINCT )?")
 
 
 class MssqlDialect(CatalogDialect):
-    """
+    """The dialect of SQL Server.
+
     Parameters:
-        utf8: the server has collations of UTF-8, as from SQL Server 2019 on.
-        texts: names of columns whose values are compared by their bytes where rows are.
+        utf8: whether the server has UTF-8 collations, as from SQL Server 2019 on.
+        texts: the names of columns that are compared by their bytes where rows are.
     """
 
     name = "SQL Server"
@@ -68,7 +69,7 @@ class MssqlDialect(CatalogDialect):
         "varchar", "bytea", "uniqueidentifier",
     )  # fmt: skip
     functions: Mapping[str, str] = {
-        # Of a column without a zone it is the server's clock.
+        # In a column without a time zone, it is the server's clock.
         NOW: "SYSDATETIMEOFFSET()",
         UTC_NOW: "SYSUTCDATETIME()",
         TODAY: "CAST(SYSDATETIMEOFFSET() AS date)",
@@ -92,11 +93,11 @@ class MssqlDialect(CatalogDialect):
 
     def comment_made(self, table: TableRef, column: str, text: str) -> str:
         if ";\n" in text:
-            return ""  # where a script is cut into its statements
+            return ""  # where a script is divided into statements
         return self.property_made(table, column, DESCRIPTION, self.literal(text))
 
     def property_made(self, table: TableRef, column: str, name: str, value: str) -> str:
-        """The statement that gives a table, or a column where one is named, an extended property.
+        """Return the statement that adds an extended property to a column, or to the table if none.
 
         Parameters:
             value: a literal.
@@ -110,7 +111,7 @@ class MssqlDialect(CatalogDialect):
         return f"ALTER TABLE {self.table(table)} ADD DEFAULT {text} FOR {self.ident(column)}"
 
     def referential(self, event: str, action: str) -> str:
-        # It tests all of them at the end of the statement.
+        # It checks all of them at the end of the statement.
         return "NO ACTION" if action == "RESTRICT" else action
 
     def numbered(self, first: int, step: int) -> str:
@@ -123,12 +124,12 @@ class MssqlDialect(CatalogDialect):
         return " + ".join(texts)
 
     def limited(self, select: str, count: int) -> str:
-        # An inner query could have no order.
+        # An inner query could not be ordered.
         return _SELECT.sub(lambda found: f"{found[0]}TOP ({count}) ", select, count=1)
 
     @property
     def relations(self) -> str:
-        # The information schema's names are in capitals, which some databases tell apart.
+        # The names of the information schema are in upper case, which matters to some databases.
         return (
             "SELECT s.name, o.name, CASE o.type WHEN 'V' THEN 'VIEW' ELSE 'TABLE' END"
             " FROM sys.objects AS o JOIN sys.schemas AS s ON s.schema_id = o.schema_id"
@@ -146,13 +147,13 @@ class MssqlDialect(CatalogDialect):
         return (f"IF SCHEMA_ID({self.literal(name)}) IS NULL EXEC ({make})",)
 
     def renamed(self, table: TableRef, name: str) -> str:
-        # Of a constraint, too.
+        # Also for a constraint.
         parts = (f"[{part.replace(']', ']]')}]" for part in (table.schema, table.name))
         old = self.literal(".".join(parts))
         return f"EXEC sp_rename {old}, {self.literal(name)}, N'OBJECT'"
 
     def indexes_dropped(self, table: TableRef, names: Sequence[str]) -> str:
-        # What is disabled is still defined, whatever becomes of the run.
+        # A disabled index is still defined, whatever happens to the run.
         return self._indexes(table, names, "DISABLE")
 
     def indexes_made(self, table: TableRef, definitions: Sequence[str]) -> str:
@@ -164,10 +165,10 @@ class MssqlDialect(CatalogDialect):
         )
 
     def differ(self, names: Sequence[str]) -> str:
-        # There is no IS DISTINCT FROM before 2022.
+        # IS DISTINCT FROM is not supported before SQL Server 2022.
         def compared(row: str, name: str) -> str:
             value = f"{row}.{self.ident(name)}"
-            # A text in another case, or with other blanks at its end, is another one.
+            # A text with different case or trailing blanks is a different text.
             wide = f"CAST(CAST({value} AS nvarchar(max)) AS varbinary(max))"
             return wide if name in self._texts else value
 
@@ -189,7 +190,7 @@ class MssqlDialect(CatalogDialect):
             f"INSERT INTO {table} ({listed}) SELECT {values} FROM {staged} AS s"
             f" WHERE NOT EXISTS (SELECT 1 FROM {table} AS t WHERE {same})"
         )
-        # Texts of the key, too: a row gets the source's spelling.
+        # Including texts of the key, so that a row gets the source's spelling.
         changed = [*rest, *(name for name in key if name in self._texts)]
         if not changed:
             return insert
@@ -200,15 +201,15 @@ class MssqlDialect(CatalogDialect):
     # Bounds
 
     def comparable(self, tag: str, value: str) -> str:
-        # Under an older collation, such as SQL_Latin1_General_CP1_CI_AS, texts of one byte for each
-        # character have another order than those of two, which bounds are: 'a-c' and 'ab' change
-        # places, and rows between them would be in two partitions.
+        # Under an older collation, such as SQL_Latin1_General_CP1_CI_AS, varchar sorts differently
+        # from nvarchar, in which bounds are written: 'a-c' and 'ab' change places, and the rows
+        # between them would be in two partitions.
         return f"CAST({value} AS nvarchar(4000))" if tag == "varchar" else value
 
     def compared(self, key: Key, tag: str) -> str:
         if tag in TEXTS and key.collation == BYTES:
             return self._exact(self.key(key))
-        # What it is compared with names the collation: so the key's index finds it.
+        # The other operand names the collation, so that the key's index can be used.
         return super().compared(key, tag)
 
     def collated(self, key: Key, tag: str, value: str) -> str:
@@ -226,8 +227,11 @@ class MssqlDialect(CatalogDialect):
             super().check_collation(key)
 
     def _exact(self, value: str) -> str:
-        """What has the order of a text's bytes in UTF-8. Blanks at ends are no part of a text
-        where two are compared; so each ends with what comes before all characters."""
+        """Return an expression that sorts like a text's bytes in UTF-8.
+
+        Comparisons ignore trailing blanks, so each text is terminated by the character that sorts
+        before all others.
+        """
         if not self._utf8:
             return f"CAST({value} AS nvarchar(4000)) COLLATE {BY_BYTES} + NCHAR(0)"
         return f"{self._bytes(self.text(value))} + CHAR(0)"
@@ -262,7 +266,7 @@ class MssqlDialect(CatalogDialect):
                 wide = f"CAST({value} AS varbinary(8000))"
                 return f"'\\x' + LOWER(CONVERT(varchar(max), {wide}, 2))"
             case "numeric":
-                # By itself money has two digits, and a float six.
+                # By default money has two decimals and a float six digits.
                 return f"CONVERT(nvarchar(60), {value}, 2)"
             case "float4" | "float8":
                 return f"CONVERT(nvarchar(40), {value}, 3)"
@@ -278,8 +282,8 @@ class MssqlDialect(CatalogDialect):
         return self.text(value)
 
     def blocks(self, lower: int, upper: int | None) -> Sequence[str]:
-        # It begins with the page's number, the lowest byte first: so each range of blocks has
-        # pages from all over a table.
+        # It begins with the page number, lowest byte first, so each block range has pages from all
+        # over a table.
         ends = [f"%%physloc%% >= {_page(lower)}"] if lower else []
         return ends if upper is None else [*ends, f"%%physloc%% < {_page(upper)}"]
 
@@ -310,7 +314,7 @@ class MssqlDialect(CatalogDialect):
         return f"CAST(COALESCE(SUM(CAST({digest} AS decimal(38,0))), 0) AS varchar(40))"
 
     def _bytes(self, text: str) -> str:
-        """A text as the bytes that other systems have for it."""
+        """Return the bytes that a text has in other systems."""
         collated = f" COLLATE {UTF8}" if self._utf8 else ""
         return f"CAST({text}{collated} AS varchar(max))"
 
@@ -338,7 +342,8 @@ class MssqlDialect(CatalogDialect):
         places = range(len(str(count)))
         number = " + ".join(f"d{place}.d * {10**place}" for place in places)
         tables = " CROSS JOIN ".join(f"({listed}) AS d{place}" for place in places)
-        # Beyond the last one a date may be too late for its type, and conditions have no order.
+        # After the last window a date may exceed its type, and the order of conditions is
+        # undefined.
         wanted = f"DATEDIFF({unit}, {start}, {last}) / {length} + 1"
         offset = f"CASE WHEN n.i < {wanted} THEN n.i * {length} END"
         start_at = f"DATEADD({unit}, {offset}, {start})"
@@ -354,7 +359,7 @@ def _page(block: int) -> str:
 
 
 def _beginning(unit: str, length: int, first: str) -> str:
-    """The year, week, day or hour in which a window begins."""
+    """Return the year, week, day or hour in which a window begins."""
     time = f"CAST({first} AS datetime2(6))"
     day = f"CAST(CAST({time} AS date) AS datetime2(6))"
     if unit in ("month", "quarter", "year"):

@@ -1,6 +1,6 @@
-"""What a driver's errors mean for us.
+"""How a driver's errors map to Penstock's.
 
-Drivers tell a server's errors by their SQLSTATE:
+Drivers identify a server's errors by their SQLSTATE:
 https://learn.microsoft.com/en-us/sql/odbc/reference/appendixes/appendix-a-odbc-error-codes
 """
 
@@ -28,15 +28,15 @@ TRANSIENT = {
     "08007",  # connection failure during transaction
     "08S01",  # communication link failure
     "25S03",  # transaction is rolled back
-    "40001",  # serialization failure: a deadlock, or a snapshot that another has changed
+    "40001",  # serialization failure: a deadlock, or a row changed since the snapshot
     "40003",  # statement completion unknown
     "HY008",  # operation canceled
     "HYT00",  # timeout expired
     "HYT01",  # connection timeout expired
 }
-# Classes of connections and of names.
+# Classes for connections and for names.
 _NOT_ABOUT_ROWS = {"", "01", "08", "28", "HY", "IM", "3D", "3F"}
-GENERAL = "42000"  # syntax error or access violation, and all that has no other one
+GENERAL = "42000"  # syntax error or access violation, and everything without a state of its own
 _SERVERS_OWN = re.compile(
     r"incorrect syntax|invalid (object|column|use)|permission was denied|lock request time ?out"
     r"|cannot (open|find|drop|create|alter|truncate|insert|update)|(transaction log|space) for"
@@ -46,7 +46,7 @@ _SERVERS_OWN = re.compile(
     re.I,
 )
 INTEGRITY = "23000"  # integrity constraint violation
-# What no other try can help, though no connection came about. Words of drivers.
+# Connection errors that no retry can help, by the drivers' messages.
 _NEVER = re.compile(
     r"certificate|ssl provider: (?!.*timeout)|login failed|encryption not supp", re.I
 )
@@ -60,10 +60,11 @@ _LOGIN = "; check the user, the password and the database"
 
 
 class DriverError(Exception):
-    """
+    """An error of a driver.
+
     Parameters:
-        state: an SQLSTATE, empty where the driver has told none.
-        words: what the server or the driver has said; who said it is cut off.
+        state: the SQLSTATE; empty if the driver reports none.
+        words: the message from the server or driver, without its origin.
     """
 
     def __init__(self, state: str, words: str) -> None:
@@ -73,14 +74,14 @@ class DriverError(Exception):
 
 
 def from_driver(error: DriverError, side: str, subject: str = "") -> PenstockError:
-    """Class a driver's error as transient or permanent, and keep what the server said.
+    """Classify a driver's error as transient or permanent, and keep the server's diagnosis.
 
     Parameters:
-        subject: what was looked at, where the server's words do not say.
+        subject: the table or query, if the server's message does not name it.
     """
     words, lowered = error.words, error.words.lower()
     if error.state not in TRANSIENT and error.state[:2] not in _NOT_ABOUT_ROWS:
-        # Else they may be a trigger's own, of THROW or RAISERROR.
+        # Otherwise the message may come from a trigger's THROW or RAISERROR.
         known = error.state != GENERAL or _SERVERS_OWN.search(words)
         words = values.said(words) if known else values.value(words)
     advice = ""
@@ -98,7 +99,7 @@ def from_driver(error: DriverError, side: str, subject: str = "") -> PenstockErr
 
 @contextmanager
 def translated(side: str, subject: str = "") -> Iterator[None]:
-    """Turn a driver's errors into ours."""
+    """Translate a driver's errors to Penstock's."""
     try:
         yield
     except DriverError as error:
@@ -107,6 +108,6 @@ def translated(side: str, subject: str = "") -> Iterator[None]:
 
 @contextmanager
 def planning(side: str, subject: str) -> Iterator[None]:
-    """Turn a server's refusal into a `PlanningError` that names the subject."""
+    """Translate the server's errors to a `PlanningError` that names the subject."""
     with as_planning(), translated(side, subject):
         yield

@@ -1,6 +1,6 @@
 """URLs: ``mssql://user:password@host:port/database?parameter=value``.
 
-What a parameter means is told at
+Parameters are documented at
 https://learn.microsoft.com/en-us/sql/connect/odbc/dsn-connection-string-attribute
 """
 
@@ -34,7 +34,7 @@ URLS = ServerUrls(
 )
 
 
-# Bytes. The largest there is over TLS; the driver's own 4,096 cost a tenth more time per row.
+# Bytes. The maximum over TLS; the driver's default of 4,096 costs 10 % more time per row.
 PACKET_SIZE = 16_384
 CONNECT_SECONDS = 15
 KEYWORDS = {
@@ -51,10 +51,10 @@ KEYWORDS = {
 
 
 def connection_string(url: str) -> str:
-    """What the driver is told.
+    """Return the driver's connection string.
 
     Raises:
-        UsageError: malformed, or without anybody who logs in.
+        UsageError: the URL is malformed, or has no user.
     """
     found = URLS.parse(url)
     trusted = found.options.get("trusted_connection") == "yes"
@@ -64,7 +64,7 @@ def connection_string(url: str) -> str:
             "?authentication=...; found none of them"
         )
     said = {
-        # The loader takes an IPv6 address after a protocol for a name, and so do both in brackets.
+        # The loader takes an IPv6 address after a protocol for a name; in brackets, so do both.
         "Server": f"{'' if ':' in found.host else 'tcp:'}{found.host},{found.port}",
         "KeepAlive": "60",
         "KeepAliveInterval": "10",
@@ -76,11 +76,11 @@ def connection_string(url: str) -> str:
 
 
 def login(found: Location) -> dict[str, str]:
-    """Who logs in to which database, by the keywords of a connection string."""
+    """Return the user and database as keywords of a connection string."""
     said = {"Database": found.database} if found.database else {}
     return said | ({"UID": found.user, "PWD": found.password} if found.user else {})
 
 
 def braced(value: str) -> str:
-    """Whatever it holds, it ends where it ends."""
+    """Return a value in braces, so that its end is unambiguous."""
     return "{" + value.replace("}", "}}") + "}"

@@ -1,4 +1,4 @@
-"""The control tables: sessions, transactions and locks of the records that are kept in them."""
+"""The control tables: the sessions, transactions and locks of their records."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from penstock.backends.sql.server.named_locks import LockRecords
 from penstock.backends.sql.server.records import CONTROL, KEYS, ControlScripts
 from penstock.model.tables import TableRef
 
-# What a session waits for a lock on the target, while others wait for it.
+# How long a session waits for a lock on the target while others wait for it.
 LOCK_MS = 5_000
-# Of one statement; the server takes 2,100.
+# Per statement; the server accepts 2,100.
 MOST_VALUES = 2_000
 
 
@@ -76,12 +76,12 @@ class MssqlRecords(LockRecords[MssqlSession]):
 
     @contextmanager
     def hurried(self) -> Iterator[None]:
-        """Who waits for a lock has others wait: so not for long."""
+        """Wait only briefly for locks in the block: others queue behind a session that waits."""
         self.connection.change(f"SET LOCK_TIMEOUT {LOCK_MS}")
         try:
             yield
         finally:
-            with suppress(DriverError):  # of a session that has ended
+            with suppress(DriverError):  # the session may have ended
                 self.connection.change(LOCK_TIMEOUT)
 
     grants = "GRANT SELECT, INSERT, UPDATE, DELETE ON SCHEMA::{} TO the user"
@@ -98,8 +98,11 @@ class MssqlRecords(LockRecords[MssqlSession]):
         )
 
     def _add_many(self, kind: Kind, rows: Sequence[Row]) -> int:
-        """Those whose key is not there yet; two never come with the same keys at the same time but
-        where a batch is executed twice: then an error has it tried again."""
+        """Insert rows whose keys do not exist yet.
+
+        Two sessions insert the same key only if a batch is executed twice; the resulting error
+        causes a retry.
+        """
         values: list[Any] = []
         tuples = ", ".join(
             f"({', '.join(self._value(name, value, values) for name, value in row.items())})"
@@ -140,7 +143,8 @@ class MssqlRecords(LockRecords[MssqlSession]):
             try:
                 return self.connection.change(statement, values)
             except DriverError as error:
-                # Babelfish keeps no such lock: somebody may have come between, and be found now.
+                # Babelfish does not keep this lock: another session may have inserted a row, which
+                # is visible now.
                 if error.state != INTEGRITY or self.connection.rows("SELECT @@TRANCOUNT") != [(0,)]:
                     raise
                 return self.connection.change(statement, values)
@@ -154,7 +158,7 @@ class MssqlRecords(LockRecords[MssqlSession]):
         self.connection.change("COMMIT TRANSACTION")
 
     def roll_back(self) -> None:
-        with suppress(DriverError):  # of a session that has ended
+        with suppress(DriverError):  # the session may have ended
             self.connection.change("IF @@TRANCOUNT > 0 ROLLBACK TRANSACTION")
 
     # Attempts
@@ -172,7 +176,10 @@ class MssqlRecords(LockRecords[MssqlSession]):
         return self.session.table(TableRef(self.schema, f"stage {token}"))
 
     def drop_stage(self, token: str) -> None:
-        """One that is still locked stays for the next sweep."""
+        """Drop a stage.
+
+        One that is still locked is left to the next sweep.
+        """
         self.connection.change("SET LOCK_TIMEOUT 500")
         try:
             self.connection.change(f"DROP TABLE IF EXISTS {self.stage_table(token)}")

@@ -1,5 +1,4 @@
-"""The control store: what of it SQL Server alone knows, of sessions and of the table that is
-loaded."""
+"""The control store: the parts that only SQL Server has, about sessions and the loaded table."""
 
 from __future__ import annotations
 
@@ -22,7 +21,7 @@ class MssqlRuns(StagedRuns):
     # Steps
 
     def keep_out(self, run_id: str, table: TableRef) -> None:
-        # As each attempt does before it loads. To change the rows of their runs instead would have
+        # As each attempt does before it loads. Changing the rows of their runs instead would make
         # them and this transaction wait for each other.
         self._tables.hold_loads(table, self._tables.patience.stall_timeout)
 

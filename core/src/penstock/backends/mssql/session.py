@@ -1,4 +1,4 @@
-"""A session, as the SQL kit asks it."""
+"""A session for the shared SQL code."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from penstock.backends.sql.session import Row
 from penstock.model.tables import TableRef
 
 ONE_TABLE = "FROM (SELECT CAST(? AS int) AS object_id) AS o"
-"""In a query for `facts`: the table that is asked about."""
+"""The table that a query for `facts` is about."""
 CATALOG = Queries("penstock.backends.mssql.catalog", {"table": ONE_TABLE})
 
 
@@ -44,17 +44,17 @@ class MssqlSession(InterruptibleSession):
         return super().type_made(written.partition(" COLLATE")[0], subject)
 
     def facts(self, query: str, table: TableRef) -> list[Row]:
-        """The query's value is the table's number."""
+        """Return a catalog's rows about a table; the query's value is the table's object id."""
         if self.known is not None and ONE_TABLE in query:
             return self.known.about(query, table, partial(self._facts_of_many, query))
         return self.facts_of_one(query, table)
 
     def asked(self, name: str, table: TableRef) -> list[Row]:
-        """The answer to one of the catalog's queries about a table."""
+        """Return the answer to a catalog query about a table."""
         return self.facts(CATALOG[name], table)
 
     def facts_of_one(self, query: str, table: TableRef) -> list[Row]:
-        """The same, about this table alone."""
+        """Return the same for this table alone."""
         number = self._number(table)
         return [] if number is None else self.fetch(query, f"table {table}", [number])
 
@@ -79,10 +79,10 @@ class MssqlSession(InterruptibleSession):
         return dict(zip(tables, found, strict=True))
 
     def _number(self, table: TableRef) -> int | None:
-        # Sooner than a search through all objects.
+        # Faster than a search through all objects.
         ((number,),) = self.fetch("SELECT OBJECT_ID(?)", f"table {table}", [self.table(table)])
         if number is None and self.connection.babelfish:
-            # It does not read each name that is in quotes.
+            # It cannot parse every quoted name.
             found = self.fetch(
                 "SELECT o.object_id FROM sys.objects AS o JOIN sys.schemas AS s"
                 " ON s.schema_id = o.schema_id WHERE s.name = ? AND o.name = ?",
@@ -101,7 +101,7 @@ class MssqlSession(InterruptibleSession):
 
     @contextmanager
     def undone(self) -> Iterator[None]:
-        """A transaction that is rolled back."""
+        """Open a transaction that is rolled back."""
         self.connection.change("BEGIN TRANSACTION")
         try:
             yield
@@ -109,7 +109,7 @@ class MssqlSession(InterruptibleSession):
             self.connection.change("IF @@TRANCOUNT > 0 ROLLBACK TRANSACTION")
 
     def describe(self, query: str, subject: str) -> list[tuple[str, Type]]:
-        # It runs nothing, see
+        # This does not run the query, see
         # https://learn.microsoft.com/en-us/sql/relational-databases/system-stored-procedures/sp-describe-first-result-set-transact-sql
         rows = self.fetch(
             f"EXEC sys.sp_describe_first_result_set @tsql = {self.dialect.literal(query)}", subject
@@ -119,7 +119,10 @@ class MssqlSession(InterruptibleSession):
 
 
 def of_many(query: str, numbers: Sequence[int]) -> str:
-    """A query about one table, put about several; its rows begin with a table's number."""
+    """Return a query about one table, asked about several.
+
+    Its rows begin with the table's object id.
+    """
     verb, rest = ("SELECT", query[len("SELECT") :])
     if rest.startswith(" DISTINCT"):
         verb, rest = "SELECT DISTINCT", rest[len(" DISTINCT") :]
@@ -128,5 +131,5 @@ def of_many(query: str, numbers: Sequence[int]) -> str:
     return f"{verb} o.object_id,{rest.replace(ONE_TABLE, tables, 1)}"
 
 
-# Columns of what describes a query.
+# Columns of the description of a query.
 _HIDDEN, _ORDINAL, _NAME, _TYPE, _SIZES, _CLR = 0, 1, 2, 5, slice(6, 9), 13

@@ -1,7 +1,7 @@
-"""One moment of a source: a database snapshot, in which every session reads that knows its name.
+"""One moment of a source: a database snapshot, read by every session that knows its name.
 
-Whoever holds it, or reads in it, shares a lock by its name in the database that it is of. A session
-has that until it ends, however that comes; so what nobody shares may be dropped.
+Its holder and its readers share a lock, named after it, in the source database. A session holds the
+lock until it ends for any reason, so a snapshot without locks can be dropped.
 
 https://learn.microsoft.com/en-us/sql/relational-databases/databases/database-snapshots-sql-server
 """
@@ -22,27 +22,27 @@ from penstock.model.snapshots import Snapshot
 from penstock.model.tables import Relation
 
 MARK = "penstock_snapshot_"
-# Younger ones are left to whoever resumes the run of a holder that was killed.
+# Younger ones are left to a process that resumes the run of a killed holder.
 AGE_SECONDS = 600
-# For a snapshot to be dropped, until that is left to the next run.
+# To wait for a snapshot to be dropped, before leaving it to the next run.
 DROP_SECONDS = 30
 # https://learn.microsoft.com/en-us/sql/t-sql/functions/serverproperty-transact-sql
 _EDITIONS = (2, 3, 4)
-"""Those of SQL Server itself. Azure's have no files that could be named."""
+"""Editions of SQL Server itself. Azure's have no files that could be named."""
 _OTHERWISE = "; or pass --snapshot none, and keep others from writing to the source meanwhile"
 _RIGHTS = (
     "expected the rights to create and to drop a database snapshot: GRANT CREATE ANY DATABASE TO "
     "the login and add its user to the role db_owner of the database, or GRANT ALTER ANY DATABASE "
     "TO the login"
 )
-# What a snapshot may be dropped by is what its source has: it inherits that.
+# A snapshot inherits the privileges of its source, including the one to drop it.
 _MAY = (
     "SELECT CASE WHEN HAS_PERMS_BY_NAME(NULL, NULL, 'ALTER ANY DATABASE') = 1"
     " OR (HAS_PERMS_BY_NAME(NULL, NULL, 'CREATE ANY DATABASE') = 1"
     " OR HAS_PERMS_BY_NAME('master', 'DATABASE', 'CREATE DATABASE') = 1)"
     " AND HAS_PERMS_BY_NAME(DB_NAME(), 'DATABASE', 'CONTROL') = 1 THEN 1 ELSE 0 END"
 )
-# The database's own view has the primary's files on a secondary of an availability group.
+# On a secondary of an availability group, the database's own view shows the primary's files.
 _FILES = (
     "SELECT name, physical_name FROM sys.master_files"
     " WHERE database_id = DB_ID() AND type = 0 ORDER BY file_id"
@@ -56,10 +56,10 @@ _ONLINE = "SELECT count(*) FROM sys.databases WHERE name = ? AND state = 0"
 
 
 def made(name: str, database: str, files: Sequence[tuple[str, str]]) -> str:
-    """The statement that makes a snapshot.
+    """Return the statement that creates a snapshot.
 
     Parameters:
-        files: the logical name and the path of each file of data.
+        files: the logical name and the path of each data file.
     """
     listed = ", ".join(
         f"(NAME = {MSSQL.ident(logical)}, FILENAME = {MSSQL.literal(f'{path}.{name}')})"
@@ -73,7 +73,7 @@ def lock_of(name: str) -> str:
 
 
 class HeldDatabase:
-    """See `HeldSnapshot`. A session that is cut off does not end it: another one goes on."""
+    """See `HeldSnapshot`. The snapshot survives the loss of its session: another one takes over."""
 
     def __init__(self, url: str) -> None:
         self._url = url
@@ -83,7 +83,7 @@ class HeldDatabase:
         try:
             self.snapshot = self._take()
         except BaseException:
-            self.close()  # it may be there, where a signal has come
+            self.close()  # a signal may have come after it was created
             raise
 
     def _take(self) -> Snapshot:
@@ -102,7 +102,7 @@ class HeldDatabase:
                 connection.change(made(self._name, connection.home, files))
         except PlanningError as error:
             raise PlanningError(f"{error.message}{_OTHERWISE}", error.diagnosis) from error
-        # Without a seventh digit, which Python's times have not.
+        # Without the seventh digit, which Python's times lack.
         return Snapshot(self._name, f"{now[:26]}+00:00")
 
     def _hold(self) -> None:
@@ -127,21 +127,22 @@ class HeldDatabase:
 
     def close(self) -> None:
         if self.alive():
-            with suppress(DriverError):  # then the next run drops it
+            with suppress(DriverError):  # the next run drops it then
                 drop(self._connection, self._name)
         self._closed = True
         self._connection.close()
 
 
 def hold_snapshot(url: str, relations: Sequence[Relation]) -> HeldDatabase:
-    """All relations: whatever is in the database."""
+    """Hold a snapshot of the whole database, whichever relations are read."""
     return HeldDatabase(url)
 
 
 def _check_edition(connection: Connection) -> None:
-    """
+    """Check the server's edition.
+
     Raises:
-        PlanningError: it has no database snapshots.
+        PlanningError: it does not support database snapshots.
     """
     if connection.edition not in _EDITIONS or connection.babelfish:
         raise PlanningError(
@@ -152,10 +153,10 @@ def _check_edition(connection: Connection) -> None:
 
 
 def enter(connection: Connection, name: str) -> None:
-    """Have a session read in a snapshot, which is not swept meanwhile.
+    """Make a session read in a snapshot, and protect the snapshot from being swept.
 
     Raises:
-        SnapshotLost: it is gone.
+        SnapshotLost: the snapshot is gone.
     """
     with translated("source", "snapshot"):
         if connection.inside:
@@ -168,20 +169,21 @@ def enter(connection: Connection, name: str) -> None:
                 connection.use(name)
                 return
             except DriverError as error:
-                # Its state says that no connection came about: whether there is one is asked.
+                # The error only says that the connection failed, so check whether the snapshot
+                # exists.
                 said = error.words
                 connection.rows("SELECT 1")
     raise SnapshotLost(f"source: snapshot: {said}", Diagnosis(side="source"))
 
 
 def drop(connection: Connection, name: str) -> None:
-    """Sessions that are still in it end."""
+    """Drop a snapshot, ending the sessions that still use it."""
     connection.change(f"SET LOCK_TIMEOUT {DROP_SECONDS * 1000}")
     connection.change(f"DROP DATABASE {MSSQL.ident(name)}")
 
 
 def sweep(connection: Connection) -> None:
-    """Drop what holders have left that were killed."""
+    """Drop the snapshots of killed holders."""
     for (name,) in connection.rows(_LEFT):
         if try_lock(connection, lock_of(name), owner=SESSION):
             with suppress(DriverError):

@@ -1,4 +1,4 @@
-"""Tables, views and queries, as a source."""
+"""Tables, views and queries as a source."""
 
 from __future__ import annotations
 
@@ -42,17 +42,17 @@ from penstock.model.snapshots import Snapshot
 from penstock.model.table_model import TableDefinition
 from penstock.model.tables import Column, Query, Relation, SequencePosition, TableRef
 
-# Rows that are sampled for the bounds of ranges.
+# Rows sampled for the bounds of ranges.
 SAMPLE = 100_000
 _COLLATED = "has its collation's order, and its idea of what is equal"
-# Types whose values other systems compare in another way.
+# Types whose values other systems compare differently.
 _UNLIKE = {
     **dict.fromkeys(("char", "varchar", "nchar", "nvarchar"), _COLLATED),
     "datetime": "has thirds of a hundredth of a second, which a target has rounded",
     "uniqueidentifier": "has an order of its own",
     "varbinary": "is equal to one with more zeros at its end",
 }
-# Of a row, where the server does not say how much room its rows take.
+# Per row, if the server does not report the size.
 ROW_BYTES = 100
 
 
@@ -145,7 +145,7 @@ class MssqlSource(ServerSource[MssqlSession]):
 
     def key_statistics(self, relation: Relation, key: Key, where: str | None) -> KeyStatistics:
         tag = self._ranged(relation, key)
-        # Of the rows that a condition selects, a sample knows more.
+        # For the rows that a condition selects, a sample is better.
         if where is None and not key.expression and self.is_table(relation):
             assert isinstance(relation, TableRef)
             type_, (rows, _) = self._type_of(relation, key), stored(self._session, relation)
@@ -173,9 +173,10 @@ class MssqlSource(ServerSource[MssqlSession]):
         )
 
     def shared_order(self, relation: Relation, key: Key) -> str:
-        """
+        """Return the collation in which both sides order the key.
+
         Raises:
-            PlanningError: a target would delete other rows than those that a partition has.
+            PlanningError: a target would delete other rows than the partition's.
         """
         type_ = self._type_of(relation, key)
         if type_.name in _UNLIKE:

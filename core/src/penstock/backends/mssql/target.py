@@ -48,7 +48,7 @@ class MssqlTarget(ServerTarget[MssqlSession]):
         named = names_free(self._session, table)
         own = from_json(OwnParts, definition.content[OWN])
         there = definition.model.columns
-        # Of some columns each is one that is written.
+        # If the columns are only a part, each has been specified.
         whole = {each.name for each in there} == {column.name for column in columns}
         return {
             each.name: Column(

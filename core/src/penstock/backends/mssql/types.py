@@ -1,4 +1,4 @@
-"""The types of columns, of tables and of queries alike, and what is known of each."""
+"""The types of columns, in tables as in queries, and what is known about each."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from penstock.backends.shared.values.type_table import TypeLine, TypeTable
 from penstock.model import table_model as model
 
 MAX = -1
-"""The length of what is stored apart from the row."""
+"""The length of values stored outside the row."""
 BYTES = ("binary", "varbinary", "image", "timestamp", "rowversion")
 FRACTIONS = ("datetime2", "datetimeoffset", "time")
 MICROS = 6
-"""Digits of a second that a record batch has."""
+"""The fractional digits of a second in a record batch."""
 _WIDE = ("nchar", "nvarchar")
-"""Of two bytes for each character."""
+"""Types with two bytes per character."""
 _WITH_LENGTH = ("char", "varchar", *_WIDE, "binary", "varbinary")
 
 
@@ -31,7 +31,9 @@ _WITH_LENGTH = ("char", "varchar", *_WIDE, "binary", "varbinary")
 class MsType:
     name: str
     length: int = 0
-    """Of texts and bytes, `MAX` included; of a decimal its digits, of a time those of a second."""
+    """The length of texts and bytes, including `MAX`; the digits of a decimal; the fractional
+    digits of a time.
+    """
     scale: int = 0
 
     @property
@@ -49,11 +51,11 @@ class MsType:
 
 
 def type_of(name: str, length: int, precision: int, scale: int) -> MsType:
-    """As the catalog has it.
+    """Return a type as in the catalog.
 
     Parameters:
-        name: without or with what is in parentheses.
-        length: in bytes; `MAX` too.
+        name: with or without a suffix in parentheses.
+        length: in bytes, or `MAX`.
     """
     name = name.partition("(")[0].lower()
     if name in ("decimal", "numeric"):
@@ -75,7 +77,7 @@ def _finer(value: str, of: MsType) -> str:
     return ""
 
 
-# What columns would change
+# Values that columns would change
 
 _MINUTE = 60_000_000
 # A tick is a third of a hundredth of a second, written with three digits.
@@ -96,7 +98,7 @@ def _all_octets(of: MsType) -> Iterator[ValueGuard]:
     yield guards.all_octets(of.length, of)
 
 
-# The first and the last day of a type, see
+# A type's first and last day, see
 # https://learn.microsoft.com/en-us/sql/t-sql/data-types/date-and-time-types
 def _ticks(of: MsType) -> Iterator[ValueGuard]:
     yield guards.days(date(1753, 1, 1), date(9999, 12, 31), of)
@@ -188,7 +190,7 @@ TYPES: TypeTable[MsType] = TypeTable(
         timestamp=with_units("datetime2", _DIGITS),
         zoned=with_units("datetimeoffset", _DIGITS),
     ),
-    # It stands in our statement: words, and what is in parentheses.
+    # It becomes part of our statement: words, and what is in parentheses.
     written=re.compile(
         r"\s*[A-Za-z]\w*\s*(?:\((?:\d+|max)(?:\s*,\s*\d+)?\))?(?:\s+COLLATE\s+\w+)?\s*", re.I
     ),

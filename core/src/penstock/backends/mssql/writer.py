@@ -1,4 +1,4 @@
-"""An attempt on a server: its stage, its locks, and the transaction that loads what is staged."""
+"""An attempt on a server: its stage, its locks, and the transaction that loads the stage."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def open_writer(spec: WorkerSpec) -> StagedWriter:
 
 
 class MssqlLoading(ServerLoading[MssqlRecords, BulkStage]):
-    """Transactions that load one table take turns; others read it meanwhile, if it lets them."""
+    """Transactions that load one table take turns; others can read it if it allows that."""
 
     def __init__(self, records: MssqlRecords, attempt: Attempt, columns: Sequence[Column]) -> None:
         super().__init__(records, attempt)
@@ -59,7 +59,7 @@ class MssqlLoading(ServerLoading[MssqlRecords, BulkStage]):
 
     @contextmanager
     def _identity_kept(self) -> Iterator[None]:
-        """Where the server numbers a column by itself, it takes the source's numbers."""
+        """Insert the source's numbers into a column that the server numbers."""
         if not self._numbered:
             yield
             return
@@ -74,7 +74,9 @@ class MssqlLoading(ServerLoading[MssqlRecords, BulkStage]):
         yield stage.table, int(rows)
 
     def _check_open(self) -> None:
-        """An error ends the transaction; what came after it would be committed at once.
+        """Check that the transaction is open.
+
+        After an error ended it, later statements would commit at once.
 
         Raises:
             TransientError: it has ended.
@@ -112,7 +114,7 @@ class MssqlHooks(ServerHooks[MssqlRecords, BulkStage]):
         records.hold_loads(attempt.spec.target_table, attempt.spec.stall_timeout)
 
     def _columns(self, records: MssqlRecords, attempt: Attempt) -> Sequence[Column]:
-        """Those that are loaded: looked up once a run, and again after a failure."""
+        """Return the loaded columns, looked up once per run, and again after a failure."""
         spec = attempt.spec
         if self._known is None or self._known[0] != spec.run_id:
             found = table_columns(records.session, spec.target_table)

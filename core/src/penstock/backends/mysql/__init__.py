@@ -18,4 +18,4 @@ backend = ModularBackend(
     rewrites="ALTER TABLE or TRUNCATE",
     snapshot_burden="kept old versions of rows on the source",
 )
-"""The object that the entry points name."""
+"""The object that the entry points refer to."""

@@ -24,7 +24,7 @@ from penstock.spec.night_kinds import COLUMN
 from penstock.spec.strategies import AUTO, CHILDREN, HASH, NTILE, RANGE, TIME, VALUES, WHOLE
 
 SYSTEM = "MySQL"
-# They load what is there.
+# Modes that load an existing table.
 LOADING = (APPEND, TRUNCATE, REPLACE, UPSERT, MERGE, REPLACE_AT_END)
 
 SOURCE = SourceCapabilities(
@@ -42,7 +42,7 @@ TARGET = TargetCapabilities(
     makes_missing=(*LOADING, RECREATE),
     options={
         "conflict_columns": (UPSERT, MERGE),
-        # Replace finds the rows that it deletes by an index.
+        # Replace finds the rows to delete by an index.
         "indexes": (APPEND, TRUNCATE, RECREATE, SWAP),
         "types": (*LOADING, RECREATE),
         "arrays": (*LOADING, RECREATE),

@@ -1,4 +1,4 @@
-"""Sessions: their settings, and how they are cancelled."""
+"""Sessions: settings and cancellation."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from penstock.errors import Diagnosis, PermanentError
 
 NO_SUCH_THREAD = 1094
 OLDEST = {"MySQL": (8, 0), "MariaDB": (10, 6)}
-# MariaDB's first version that has a system variable by MySQL's name.
+# The first version of MariaDB that uses MySQL's name of a system variable.
 _RENAMED = (11, 1)
 CONNECT_SECONDS = 10
-# Values that do not fit are errors; a zero in an automatic column stays one.
+# Values that do not fit are errors; a zero in an AUTO_INCREMENT column stays zero.
 SQL_MODE = "STRICT_ALL_TABLES,NO_AUTO_VALUE_ON_ZERO,NO_ENGINE_SUBSTITUTION"
 _SETTINGS = (
     f"sql_mode = '{SQL_MODE}'",
@@ -34,21 +34,23 @@ _SETTINGS = (
 )
 # https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_com_set_option.html
 _ON, _OFF = b"\0\0", b"\1\0"
-# Statements that are sent at once.
+# Statements sent at once.
 MOST_TOGETHER = 100
 _LOADING = CLIENT.LOCAL_FILES | CLIENT.MULTI_STATEMENTS
-# A note, even, tells of lost digits.
+# Even a note may report lost digits.
 _NOTED = ("sql_notes = 1",)
-# Seconds for a lock on a table's definition: a server's own limit is a day, or a year.
+# Seconds to wait for a lock on a table's definition: a server's own limit is a day, or a year.
 LOCK_SECONDS = 600
-# Seconds. Find a peer that is gone without a word in two minutes, not the system's two hours.
+# Seconds. Detect a vanished peer within two minutes, not within the system's two hours.
 _KEEPALIVE = ((socket.TCP_KEEPIDLE, 60), (socket.TCP_KEEPINTVL, 10), (socket.TCP_KEEPCNT, 6))
 
 
 @cache
 def _unchecked() -> ssl.SSLContext:
-    """For all sessions whose server is not verified: making one takes 20 ms of CPU, since it reads
-    the system's certificates."""
+    """Return a context for sessions whose server is not verified.
+
+    Creating one takes 20 ms of CPU time, since it reads the system's certificates.
+    """
     found = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     found.check_hostname = False
     found.verify_mode = ssl.CERT_NONE
@@ -57,19 +59,19 @@ def _unchecked() -> ssl.SSLContext:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Of a statement."""
+    """The answer to a statement."""
 
     count: int
-    """How many rows it has found, or inserted."""
+    """The number of rows found or inserted."""
     rows: list[tuple[Any, ...]]
 
 
 class Connection(pymysql.Connection):  # type: ignore[misc] # PyMySQL has no types
-    """A session. What it is asked raises the driver's errors."""
+    """A session that raises the driver's errors."""
 
     side = ""
     waits: int | None = None
-    """See `wait_for_locks`."""
+    """As in `wait_for_locks`."""
 
     @property
     def is_mariadb(self) -> bool:
@@ -77,14 +79,14 @@ class Connection(pymysql.Connection):  # type: ignore[misc] # PyMySQL has no typ
 
     @property
     def number(self) -> int:
-        """The session's, by which the server's list has it."""
+        """The session's number in the server's process list."""
         return int(self.server_thread_id[0])
 
     def _create_ssl_ctx(self, given: Mapping[str, Any]) -> ssl.SSLContext:
         if not given:
             return _unchecked()
         found: ssl.SSLContext = super()._create_ssl_ctx(given)
-        # PyMySQL looks at the server's name only where a CA is given.
+        # PyMySQL checks the server's name only if a CA is given.
         found.check_hostname = bool(given.get("check_hostname"))
         return found
 
@@ -94,22 +96,22 @@ class Connection(pymysql.Connection):  # type: ignore[misc] # PyMySQL has no typ
             return list(cursor.fetchall() or ())
 
     def change(self, statement: str, values: Sequence[Any] = ()) -> int:
-        """Returns: how many rows the statement has found (not: changed)."""
+        """Execute a statement; return how many rows it matched, not changed."""
         with self.cursor() as cursor:
             return int(cursor.execute(statement, tuple(values) or None))
 
     @property
     def takes_many(self) -> bool:
-        """Whether it takes several statements at once."""
+        """Whether the session accepts several statements at once."""
         return bool(self.client_flag & self.server_capabilities & CLIENT.MULTI_STATEMENTS)
 
     def together(
         self, statements: Sequence[tuple[str, Sequence[Any]]], answers: list[Answer]
     ) -> None:
-        """Run statements, in one round trip where that may be; after an error none that follows.
+        """Run statements, in one round trip if possible; after an error, the rest is skipped.
 
         Parameters:
-            answers: is filled with the answer of each, as far as they come.
+            answers: receives the answer of each statement, as far as they come.
         """
         with self.cursor() as cursor:
             texts = [cursor.mogrify(text, tuple(values) or None) for text, values in statements]
@@ -120,7 +122,7 @@ class Connection(pymysql.Connection):  # type: ignore[misc] # PyMySQL has no typ
                     answers.append(Answer(cursor.rowcount, list(cursor.fetchall())))
 
     def rows_of_each(self, queries: Sequence[str]) -> list[list[tuple[Any, ...]] | None]:
-        """The rows of each of several queries, sent together; None where the server refuses it."""
+        """Return the rows of several queries, sent together; None for one that is rejected."""
         found: list[list[tuple[Any, ...]] | None] = []
         with self.taking_many():
             most = MOST_TOGETHER if self.takes_many else 1
@@ -129,7 +131,7 @@ class Connection(pymysql.Connection):  # type: ignore[misc] # PyMySQL has no typ
         return found
 
     def _read_each(self, queries: Sequence[str], found: list[list[tuple[Any, ...]] | None]) -> None:
-        """As far as the server comes: the first one that it refuses is the last."""
+        """Read answers until the server rejects a query."""
         try:
             with self.cursor() as cursor:
                 cursor.execute(";\n".join(queries))
@@ -142,7 +144,7 @@ class Connection(pymysql.Connection):  # type: ignore[misc] # PyMySQL has no typ
             found.append(None)
 
     def answers(self) -> bool:
-        """Whether the session has not ended."""
+        """Whether the session still exists."""
         with contextlib.suppress(pymysql.Error):
             self.change("DO 1")
             return True
@@ -150,12 +152,12 @@ class Connection(pymysql.Connection):  # type: ignore[misc] # PyMySQL has no typ
 
     @contextlib.contextmanager
     def taking_many(self) -> Iterator[None]:
-        """The server takes several statements at once: never a text that somebody wrote."""
+        """Accept several statements at once in the block, which must contain no user's text."""
         self.let_many(True)
         try:
             yield
         finally:
-            with contextlib.suppress(pymysql.Error):  # of a session that has ended
+            with contextlib.suppress(pymysql.Error):  # the session may have ended
                 self.let_many(False)
 
     def let_many(self, wanted: bool) -> None:
@@ -165,7 +167,7 @@ class Connection(pymysql.Connection):  # type: ignore[misc] # PyMySQL has no typ
             self.client_flag ^= CLIENT.MULTI_STATEMENTS
 
     def end_session(self, number: int, what: str = "CONNECTION") -> None:
-        """End another session, or what it runs (QUERY); one that is gone already is no error."""
+        """End another session, or its query (QUERY); it is no error if it has already ended."""
         try:
             self.change(f"KILL {what} {number}")
         except pymysql.Error as error:
@@ -173,7 +175,7 @@ class Connection(pymysql.Connection):  # type: ignore[misc] # PyMySQL has no typ
                 raise
 
     def abandon(self) -> None:
-        """Leave at once; what runs is cancelled by whoever knows the URL."""
+        """Leave at once; code that knows the URL cancels what is running."""
         with contextlib.suppress(Exception):
             self._force_close()
 
@@ -186,16 +188,17 @@ def connect(
     lock_seconds: int = LOCK_SECONDS,
     isolation: str = "READ-COMMITTED",
 ) -> Connection:
-    """
+    """Open a session.
+
     Parameters:
-        side: `source` or `target`, for errors.
-        loads: by LOAD DATA LOCAL, and takes several statements at once. Else a server cannot ask
-            for any data.
+        side: `source` or `target`, for error messages.
+        loads: whether the session uses LOAD DATA LOCAL, and accepts several statements at once.
+            Otherwise a server cannot request any data.
         lock_seconds: how long to wait for a lock on a table's definition.
-        isolation: of its transactions. By default each statement sees what others have committed.
+        isolation: the isolation level. By default each statement sees what others have committed.
 
     Raises:
-        TransientError, PermanentError: no connection.
+        TransientError, PermanentError: the connection failed.
     """
     found = URLS.parse(url)
     flags = CLIENT.FOUND_ROWS | (_LOADING if loads else 0)
@@ -233,7 +236,7 @@ def connect(
 def _readable(side: str) -> Iterator[None]:
     try:
         yield
-    except OSError as error:  # TLS's own errors, too
+    except OSError as error:  # includes TLS errors
         raise PermanentError(
             f"{side}: ssl_ca, ssl_cert or ssl_key cannot be read: expected files in PEM format, "
             f"found: {error}",
@@ -245,7 +248,7 @@ def _readable(side: str) -> Iterator[None]:
 def _installed(side: str, where: str) -> Iterator[None]:
     try:
         yield
-    except RuntimeError as error:  # as PyMySQL says that a package is missing
+    except RuntimeError as error:  # PyMySQL reports a missing package like this
         raise PermanentError(
             f"{side}: {where}: {error}; to log in as this user, install it",
             Diagnosis(side=side),
@@ -259,7 +262,7 @@ def _keep_alive(connection: Connection) -> None:
 
 
 def _set_up(connection: Connection, lock_seconds: int, isolation: str, more: Sequence[str]) -> None:
-    """In one statement."""
+    """Apply all settings in one statement."""
     if connection.is_mariadb:
         renamed = _version(connection) >= _RENAMED
         own: tuple[str, ...] = ("max_statement_time = 0",)
@@ -278,9 +281,10 @@ def _version(connection: Connection) -> tuple[int, ...]:
 
 
 def _check_version(connection: Connection) -> None:
-    """
+    """Check the server's version.
+
     Raises:
-        PermanentError: the server is older than what this was tested with.
+        PermanentError: the server is older than the versions this was tested with.
     """
     system = "MariaDB" if connection.is_mariadb else "MySQL"
     if _version(connection) < OLDEST[system]:
@@ -293,7 +297,7 @@ def _check_version(connection: Connection) -> None:
 
 
 def wait_for_locks(connection: Connection, seconds: int) -> None:
-    """Of rows, and of tables that somebody reads while their definition is to change."""
+    """Set how long to wait for locks on rows and on tables in use."""
     if connection.waits == seconds:
         return
     connection.change(
@@ -303,10 +307,10 @@ def wait_for_locks(connection: Connection, seconds: int) -> None:
 
 
 def kill(url: str, side: str, number: int, *, query: bool = False) -> None:
-    """End a session, or what it runs; one that is gone already is no error.
+    """End a session, or its query; it is no error if it has already ended.
 
     Raises:
-        PermanentError: this user may not.
+        PermanentError: the user may not.
     """
     looker = connect(url, side)
     try:

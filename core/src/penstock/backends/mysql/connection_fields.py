@@ -13,7 +13,8 @@ _NOT_OURS = frozenset({"charset", "client", "cursor", "local_infile", "sqlalchem
 
 
 def url_of_fields(fields: ConnectionFields) -> str:
-    """
+    """Return the URL for a connection's fields.
+
     Raises:
         UsageError: an extra stands for a token.
     """

@@ -1,4 +1,4 @@
-"""How MySQL and MariaDB write SQL: what both of them take."""
+"""The SQL that both MySQL and MariaDB accept."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _TYPES = {
     "bytea": "BINARY",
 }
 _EXACT = ("decimal", "binary")
-"""CAST takes their length."""
+"""Types whose length CAST accepts."""
 _SYSTEM = "'information_schema', 'mysql', 'performance_schema', 'sys'"
 _ZONE = re.compile(r"(?:Z|[+-]00(?::?00)?)$")
 
@@ -50,11 +50,14 @@ _CLOCK = re.compile(r"(?:datetime|timestamp)(\(\d\))?", re.IGNORECASE)
 _LONG = re.compile(r"(?:tiny|medium|long)?(?:text|blob)|json", re.IGNORECASE)
 _VARYING = re.compile(r"(?:var)?(?:char|binary)\((\d+)\)", re.IGNORECASE)
 LONGEST_INDEXED = 768
-"""Characters of a text that an index can hold: 3,072 bytes."""
+"""The characters of a text that fit into an index: 3,072 bytes."""
 
 
 def order_name(flavour: str, collation: str) -> str:
-    """What `Key.collation` calls a collation: MySQL's and MariaDB's of one name may differ."""
+    """Return the name of a collation for `Key.collation`.
+
+    Collations of MySQL and MariaDB with the same name may differ.
+    """
     return f"{flavour}:{collation}"
 
 
@@ -63,15 +66,16 @@ def own_name(order: str) -> str:
 
 
 def replaced(new: TableRef) -> TableRef:
-    """What a table is called whose place another one has taken, until it is dropped."""
+    """Return the name of a replaced table until it is dropped."""
     return replace(new, name=f"{new.name}-old")
 
 
 class MySqlDialect(CatalogDialect):
-    """
+    """The dialect of MySQL and MariaDB.
+
     Parameters:
-        by_bytes: compare texts by their bytes, where a key names no collation.
-        found_by: the index of the target's table by which `merge` finds rows; any, if it is empty.
+        by_bytes: whether to compare texts by their bytes if a key names no collation.
+        found_by: the index of the target's table by which `merge` finds rows; any if empty.
     """
 
     name = "MySQL"
@@ -109,13 +113,13 @@ class MySqlDialect(CatalogDialect):
         return f"{value} COLLATE utf8mb4_bin LIKE {pattern}"
 
     def wide(self, value: str) -> str:
-        return value  # all are
+        return value  # all values are
 
     def generated(self, text: str) -> str:
         return f"GENERATED ALWAYS AS ({text}) STORED"
 
     def numbered(self, first: int, step: int) -> str:
-        # How far the numbers are apart is the server's matter.
+        # The step between numbers is up to the server.
         return "AUTO_INCREMENT" if step == 1 else ""
 
     def identity_made(self, table: TableRef, column: str, type_: str, identity: Identity) -> str:
@@ -124,7 +128,7 @@ class MySqlDialect(CatalogDialect):
 
     def fitting(self, default: str, type_: str) -> str:
         if default == self.functions[NOW]:
-            # It has as many digits as the column.
+            # It has the same number of digits as the column.
             of = _CLOCK.match(type_)
             return f"{default}{of[1] or ''}" if of else "(current_date())"
         return f"({default})" if _LONG.match(type_) and default[0] != "(" else default
@@ -196,7 +200,7 @@ class MySqlDialect(CatalogDialect):
         return f"MODIFY COLUMN {column} {change.text}{bare}"
 
     def exchanged(self, table: TableRef, new: TableRef) -> Sequence[str]:
-        # One statement: nobody finds no table, and no kill leaves none.
+        # One statement, so that the table is never missing, even after a kill.
         old = self.table(replaced(new))
         return (
             f"DROP TABLE IF EXISTS {old}",
@@ -209,7 +213,7 @@ class MySqlDialect(CatalogDialect):
         return f"ALTER TABLE {self.table(table)} {dropped}"
 
     def indexes_made(self, table: TableRef, definitions: Sequence[str]) -> str:
-        # All of them in one reading of the table; but MySQL makes one FULLTEXT index at a time.
+        # All in one pass over the table, except that MySQL creates one FULLTEXT index at a time.
         words = [each for each in definitions if each.startswith("FULLTEXT")]
         together = [each for each in definitions if each not in words[1:]]
         groups = [
@@ -222,7 +226,8 @@ class MySqlDialect(CatalogDialect):
         return f"ALTER TABLE {self.table(table)} DROP FOREIGN KEY {self.ident(name)}"
 
     def differ(self, names: Sequence[str]) -> str:
-        # By bytes: a text in another case is another text, whatever the collation says.
+        # Compared by bytes: a text with different case is a different text, whatever the collation
+        # says.
         tests = (f"NOT BINARY t.{n} <=> BINARY s.{n}" for n in map(self.ident, names))
         return " OR ".join(tests) or NEVER
 
@@ -238,14 +243,14 @@ class MySqlDialect(CatalogDialect):
             f"INSERT INTO {table} ({', '.join([*keys, *others])}) SELECT {values}"
             f" FROM {staged} AS s LEFT JOIN {target} WHERE t.{keys[0]} IS NULL"
         )
-        # The key, too: a row gets the source's spelling.
+        # Including the key, so that a row gets the source's spelling.
         changes = ", ".join(f"t.{name} = s.{name}" for name in [*others, *keys])
         update = f"UPDATE {staged} AS s STRAIGHT_JOIN {target} SET {changes}"
         return f"{update} WHERE {self.differ([*rest, *key])};\n{insert}"
 
     def _indexed(self, table: str) -> str:
-        # Of a table that was filled a moment ago the server thinks that it is small: it would read
-        # all of it for each row that is staged.
+        # The server takes a table filled a moment ago to be small, and would read all of it for
+        # each staged row.
         index = f" FORCE INDEX ({self.ident(self._found_by)})" if self._found_by else ""
         return f"{table} AS t{index}"
 
@@ -281,7 +286,7 @@ class MySqlDialect(CatalogDialect):
         return TYPES.tag(type_)
 
     def cast_type(self, type_: Type) -> str:
-        # CAST has names of its own, and few of the columns'.
+        # CAST has its own names for types, and supports few column types.
         if type_.name in _EXACT:
             return str(replace(type_, unsigned=False))
         if type_.unsigned or type_.name == "bit":
@@ -291,12 +296,12 @@ class MySqlDialect(CatalogDialect):
     def comparable(self, tag: str, value: str) -> str:
         if self._by_bytes and tag in TEXTS:
             return self._bytes(value)
-        # A number of four bytes is shown, and read, with six digits.
+        # Numbers of four bytes are written and read with six digits.
         return f"({value} + 0e0)" if tag in ("float4", "float8") else value
 
     def compared(self, key: Key, tag: str) -> str:
         if tag in TEXTS and key.collation:
-            # What it is compared with names the collation: so the key's index finds it.
+            # The other operand names the collation, so that the key's index can be used.
             return self._bytes(self.key(key)) if key.collation == BYTES else self.key(key)
         return self.comparable(tag, self.key(key))
 
@@ -372,7 +377,7 @@ class MySqlDialect(CatalogDialect):
 
 
 def _beginning(unit: str, length: int, first: str) -> str:
-    """The year, week, day or hour in which a window begins."""
+    """Return the year, week, day or hour in which a window begins."""
     if unit in ("MONTH", "QUARTER", "YEAR"):
         return f"CAST(date_format({first}, '%Y-01-01') AS DATETIME(6))"
     if unit == "WEEK" or (unit == "DAY" and length % 7 == 0):

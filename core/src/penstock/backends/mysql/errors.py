@@ -1,4 +1,4 @@
-"""What the server's errors mean for us.
+"""How the server's errors map to Penstock's.
 
 https://dev.mysql.com/doc/mysql-errors/8.4/en/server-error-reference.html
 https://mariadb.com/kb/en/mariadb-error-code-reference/
@@ -26,26 +26,26 @@ TOO_MANY = {1040, 1203}
 TRANSIENT = {
     1047,  # Galera: node not ready
     1053, 1927, 3169,  # shutdown in progress, connection or session killed
-    1158, 1159, 1160, 1161,  # packets lost, or too late
-    1180,  # error during COMMIT: of a cluster
+    1158, 1159, 1160, 1161,  # packets lost or late
+    1180,  # error during COMMIT in a cluster
     1205, 1213,  # lock wait timeout, deadlock
-    1226,  # more queries or connections than the user may have in an hour
-    1317, 1969, 3024,  # interrupted, or over the server's time limit: not by us
+    1226,  # hourly limit of queries or connections per user
+    1317, 1969, 3024,  # interrupted, or over the server's time limit; not by us
     1637,  # too many transactions
     2002, 2003, 2006, 2013, 2055,  # cannot connect, server has gone away, connection lost
-    3058,  # a user level lock that would be a deadlock
-    3100, 3101,  # a replication group has rolled back
+    3058,  # a user-level lock would be a deadlock
+    3100, 3101,  # rolled back by a replication group
     4031,  # disconnected for being idle
 }  # fmt: skip
-# PyMySQL wraps what the network says and what cannot be helped in the same codes.
+# PyMySQL uses the same codes for network errors and for errors that no retry can help.
 _NEVER = ("certificate", "unknown ca", "wrong version number", "ssl is required")
 NO_FUNCTION = 1305
 SYNTAX_ERROR = 1064
 SIGNAL = 1644
-"""In the words of whoever has written a trigger."""
+"""The code of errors raised by triggers, with their authors' text."""
 CANNOT_CONNECT = 2003
 READ_ONLY_TRANSACTION = 1792
-# As PyMySQL writes a plugin's name: 'b'parsec''.
+# How PyMySQL writes the name of a plugin: 'b'parsec''.
 _PLUGIN = re.compile(r"'b'(\w+)''")
 # MySQL 9.6 and later. https://dev.mysql.com/doc/refman/9.6/en/encryption-functions.html
 _MD5 = (
@@ -87,7 +87,7 @@ _NOT_ABOUT_ROWS = {
     *(1044, 1045, 1046, 1049, 1050, 1051, 1054, 1060, 1072, 1091, 1142, 1143, 1146, 1153, 1227),
     *(1251, 1290, 1305, 1370, 1698, 1792, 1836, 3159, 3948, 4166),
 }
-# What a constraint asks of rows, by the error that tells of one that breaks it.
+# What a constraint requires of rows, by the error for a violation.
 CONSTRAINTS = {
     1062: "each key once in the table and the source",
     1216: "a parent in the referenced table for each row",
@@ -108,7 +108,7 @@ def code_of(error: pymysql.Error) -> int:
 
 
 def is_not_about_rows(code: int) -> bool:
-    """Whether an error speaks of connections, rights, names or the server itself."""
+    """Whether an error is about connections, privileges, names or the server itself."""
     return (
         not code or 2000 <= code < 3000 or code in _NOT_ABOUT_ROWS or code in TRANSIENT | TOO_MANY
     )
@@ -117,11 +117,11 @@ def is_not_about_rows(code: int) -> bool:
 def from_driver(
     error: pymysql.Error, side: str, subject: str = "", *, parsed: bool = False
 ) -> PenstockError:
-    """Class a driver's error as transient or permanent, and keep what the server said.
+    """Classify a driver's error as transient or permanent, and keep the server's diagnosis.
 
     Parameters:
-        subject: what was looked at, where the server's words do not say.
-        parsed: the statement has no values of rows in it.
+        subject: the table or query, if the server's message does not name it.
+        parsed: whether the statement contains no values of rows.
     """
     code = code_of(error)
     words = _PLUGIN.sub("'\\1'", str(error.args[1]) if len(error.args) > 1 else str(error))
@@ -133,7 +133,7 @@ def from_driver(
     advice = f"; {_ADVICE[code]}" if code in _ADVICE else ""
     if code == NO_FUNCTION and "md5" in words.lower():
         advice = f"; {_MD5}"
-    elif code == READ_ONLY_TRANSACTION and side == "source":  # as we open it
+    elif code == READ_ONLY_TRANSACTION and side == "source":  # we open the source read-only
         advice = f"; {_READS}"
     elif code == CANNOT_CONNECT and "certificate verify failed" in words:
         advice = f"; {_CA}"
@@ -142,7 +142,7 @@ def from_driver(
     if code in TOO_MANY:
         return TooManyConnections(message, diagnosis)
     never = code in (CANNOT_CONNECT, 2013) and any(word in words.lower() for word in _NEVER)
-    # Without a code it is the driver's own: of a connection that is closed.
+    # Without a code the error is the driver's own, about a closed connection.
     closed = not code and isinstance(error, pymysql.err.InterfaceError | pymysql.OperationalError)
     if (code in TRANSIENT and not never) or closed:
         return TransientError(message, diagnosis)
@@ -151,7 +151,7 @@ def from_driver(
 
 @contextmanager
 def translated(side: str, subject: str = "", *, parsed: bool = False) -> Iterator[None]:
-    """Turn a driver's errors into ours; see `from_driver`."""
+    """Translate a driver's errors to Penstock's; see `from_driver`."""
     try:
         yield
     except pymysql.Error as error:
@@ -162,6 +162,6 @@ def translated(side: str, subject: str = "", *, parsed: bool = False) -> Iterato
 
 @contextmanager
 def planning(side: str, subject: str) -> Iterator[None]:
-    """Turn a server's refusal into a `PlanningError` that names the subject."""
+    """Translate the server's errors to a `PlanningError` that names the subject."""
     with as_planning(), translated(side, subject, parsed=True):
         yield

@@ -25,7 +25,10 @@ URLS = ServerUrls(
 
 
 def tls_options(found: Location) -> dict[str, Any]:
-    """What PyMySQL is told of TLS; without a mode it is used where the server offers it."""
+    """Return PyMySQL's TLS options.
+
+    Without a mode, TLS is used if the server offers it.
+    """
     options = found.options
     files = {name.removeprefix("ssl_"): options[name] for name in options if name in _SSL_FILES}
     mode = options.get("ssl_mode", "verify_ca" if "ca" in files else "preferred")

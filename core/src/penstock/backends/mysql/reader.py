@@ -1,4 +1,4 @@
-"""A partition's rows as record batches, over a session that is kept for many partitions."""
+"""A partition's rows as record batches, over a session kept for many partitions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from penstock.errors import PenstockError
 from penstock.model.plans import Partition
 from penstock.spec.worker_spec import WorkerSpec
 
-# Seconds that an attempt's end waits for what it has asked the server to be ended.
+# Seconds that the end of an attempt waits for the server to end a query.
 KILL_SECONDS = 2
 
 
@@ -43,7 +43,7 @@ class MySqlReader:
         self._columns = []
 
     def label(self, application_name: str) -> None:
-        # The server's list of sessions shows what they run.
+        # The server's process list shows what sessions run.
         self._label = application_name.replace("*", "")
 
     def read(self, partition: Partition, wait: Wait) -> Iterator[tuple[Block, int, int]]:
@@ -82,7 +82,10 @@ class MySqlReader:
             yield decoder.decode(NO_ROWS), 0, 0
 
     def _connected(self) -> MySqlSession:
-        """One that sees the run's snapshot stays open for the worker's life: they are few."""
+        """Return a session.
+
+        One with the run's snapshot stays open for the worker's lifetime, since there are few.
+        """
         if self._session is None:
             snapshot, source = self._spec.snapshot, self._spec.source
             connection = take(snapshot) if snapshot else connect(source, "source")
@@ -99,7 +102,7 @@ class MySqlReader:
         number = session.connection.number
         session.connection.abandon()
         if busy:
-            # Else the server goes on until it has something to send.
+            # Otherwise the server continues until it has something to send.
             ending = threading.Thread(target=_kill, args=(self._spec.source, number), daemon=True)
             ending.start()
             ending.join(KILL_SECONDS)

@@ -1,4 +1,4 @@
-"""The control tables: sessions, transactions and locks of the records that are kept in them."""
+"""The control tables: the sessions, transactions and locks of their records."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from penstock.errors import Diagnosis, TransientError
 
 T = TypeVar("T")
 DUPLICATE = 1062
-# The table that is made first.
+# The table that is created first.
 FIRST = Kind.RUN.value
 # How long a transaction of many runs waits for a lock.
 JOINED_SECONDS = 2
-# Of one statement: rows, and characters of their values.
+# Per statement: rows, and characters of their values.
 MOST_ROWS, MOST_CHARACTERS = 500, 1 << 20
 _JOURNAL = ("run_id", "execution_id", "content")
 _DENIED = {1044, 1045, 1142, 1227}
@@ -71,7 +71,7 @@ class MySqlRecords(ServerRecords):
         ((number,),) = self.connection.rows(f"SELECT coalesce({asked})", names)
         return number is not None
 
-    # The tables: each is made by itself
+    # The tables, each created by itself
 
     @contextmanager
     def making(self) -> Iterator[None]:
@@ -92,13 +92,13 @@ class MySqlRecords(ServerRecords):
             " AND table_name = %s AND column_name = 'spent'",
             [self._schema, Kind.COMMIT.value],
         )
-        # The last statement adds that column, which cannot be there twice.
+        # The last statement adds the column, which fails if it exists.
         return script.rpartition(";\n")[0] if there else script
 
     @contextmanager
     def hurried(self) -> Iterator[None]:
         wait_for_locks(self.connection, 1)
-        yield  # each transaction says anew how long it waits
+        yield  # each transaction sets its own timeouts
 
     grants = "GRANT SELECT, INSERT, UPDATE, DELETE ON {}.* TO the user"
 
@@ -113,7 +113,7 @@ class MySqlRecords(ServerRecords):
         added = super().add(kind, rows)
         if added or len(rows) == 1:
             return added
-        # A statement of which one row is there already inserts none.
+        # If one row of a statement exists already, the statement inserts none.
         return sum(super(MySqlRecords, self).add(kind, [row]) for row in rows)
 
     def put_journals(self, rows: Sequence[Row]) -> None:
@@ -129,11 +129,10 @@ class MySqlRecords(ServerRecords):
                 values,
             )
 
-    # What an attempt says in its transaction, as statements that are sent together
+    # What an attempt's transaction executes, as statements that are sent together
 
     def begin_record(self, row: Row, generation: int, lock: str) -> tuple[str, Sequence[Any]]:
-        """Insert a commit record: where the session has the lock, and the run is of that
-        generation."""
+        """Insert a commit record, if the session has the lock and the run the generation."""
         values: list[Any] = []
         listed = ", ".join(self._value(name, value, values) for name, value in row.items())
         return (
@@ -171,7 +170,8 @@ class MySqlRecords(ServerRecords):
 
     def transact_all(self, run_ids: Sequence[str], body: Callable[[], T], hold: Hold) -> T:
         with translated("target", f"batch {self.batch_id}"):
-            # A run that somebody else changes is left to itself, which waits for longer.
+            # A run that another session is changing is left to its own transaction, which waits
+            # longer.
             wait_for_locks(self.connection, JOINED_SECONDS)
             return self._in_transaction(lambda: self._lock_all(run_ids, hold), body)
 
@@ -180,7 +180,7 @@ class MySqlRecords(ServerRecords):
         names = ["run"] if hold is Hold.CHANGE else ["run", "commit_record"]
         places = ", ".join(["%s"] * len(run_ids))
         for name in names:
-            # Always in the same order, so that two batches cannot deadlock.
+            # Lock in a fixed order, so that two batches cannot deadlock.
             self.connection.rows(
                 f"SELECT 1 FROM {self.named(name)} WHERE run_id IN ({places})"
                 f" ORDER BY run_id {mode}",
@@ -216,7 +216,7 @@ class MySqlRecords(ServerRecords):
 
     def _lock_rows(self, run_id: str, hold: Hold, partition_ids: Sequence[str]) -> None:
         whole = hold in (Hold.CHANGE, Hold.ALONE)
-        # As an attempt does it when it commits: meanwhile the run cannot be started over.
+        # As an attempt does when it commits: the run cannot be restarted while the lock is held.
         mode = "FOR UPDATE" if whole else "LOCK IN SHARE MODE"
         run = f"SELECT 1 FROM {self.named('run')} WHERE run_id = %s {mode}"
         self.connection.rows(run, [run_id])
@@ -234,7 +234,7 @@ class MySqlRecords(ServerRecords):
     def _attempts(
         self, run_id: str, partition_ids: Sequence[str], patience: float
     ) -> Iterator[None]:
-        """Keep attempts of some partitions from beginning; those that are open are waited for."""
+        """Keep attempts of some partitions from beginning, and wait for open ones."""
         taken: list[str] = []
         try:
             for partition_id in partition_ids:
@@ -248,18 +248,18 @@ class MySqlRecords(ServerRecords):
                 taken.append(name)
             yield
         finally:
-            with suppress(pymysql.Error):  # of a session that has ended
+            with suppress(pymysql.Error):  # the session may have ended
                 release_all(self.connection, taken)
 
     @translated("target", CONTROL)
     def _end_attempts(self, run_id: str) -> None:
-        """What the run's open attempts do is void from here on."""
+        """End the run's open attempts, whose work no longer counts."""
         for number in self.open_attempts(run_id).values():
             self.connection.end_session(number)
 
     @translated("target", CONTROL)
     def open_attempts(self, run_id: str) -> dict[str, int]:
-        """Partitions that are locked, and the numbers of the sessions that do."""
+        """Return locked partitions, and the numbers of the sessions that lock them."""
         rows = self.read(Kind.RUN, {"run_id": run_id}, ("plan",))
         ids = [part["id"] for row in rows for part in row["plan"]["partitions"]]
         found: dict[str, int] = {}
@@ -267,7 +267,7 @@ class MySqlRecords(ServerRecords):
             some = ids[start : start + 200]
             names = [self.lock(f"penstock:{run_id}:{name}") for name in some]
             asked = ", ".join(["is_used_lock(%s)"] * len(names))
-            # A proxy may have greeted us with a number of its own, or with none.
+            # A proxy may have reported a number of its own, or none.
             ((own, *numbers),) = self.connection.rows(f"SELECT connection_id(), {asked}", names)
             found |= {
                 name: int(number)
@@ -278,14 +278,14 @@ class MySqlRecords(ServerRecords):
 
     @contextmanager
     def alone_all(self, run_ids: Sequence[str]) -> Iterator[list[str]]:
-        """`alone` for those of some runs of which nobody else does a step right now."""
+        """Take `alone` for those runs of which no other process is doing a step."""
         names = {run_id: self._steps(run_id) for run_id in run_ids}
         with translated("target", f"batch {self.batch_id}"):
             taken = try_all(self.connection, list(names.values()))
             try:
                 yield [run_id for run_id, name in names.items() if name in taken]
             finally:
-                with suppress(pymysql.Error):  # of a session that has ended
+                with suppress(pymysql.Error):  # the session may have ended
                     release_all(self.connection, sorted(taken))
 
     def _steps(self, run_id: str) -> str:
@@ -293,7 +293,7 @@ class MySqlRecords(ServerRecords):
 
     @contextmanager
     def alone(self, run_id: str, step_id: str = "") -> Iterator[None]:
-        # Steps of one run wait for each other: locks by name are not shared.
+        # Steps of one run wait for each other: named locks are exclusive.
         name = self._steps(run_id)
         what = f"run {run_id}"
         with translated("target", what), self.holding(name, f"steps of {what}"):
@@ -301,7 +301,7 @@ class MySqlRecords(ServerRecords):
 
 
 def _portions(rows: Sequence[Row]) -> Iterator[list[Row]]:
-    """What one statement inserts: servers limit its length."""
+    """Divide rows by statement, since servers limit its length."""
     some: list[Row] = []
     size = 0
     for row in rows:

@@ -1,4 +1,4 @@
-"""The control store: what of it MySQL alone knows, of sessions and of the table that is loaded."""
+"""The control store: the parts that only MySQL has, about sessions and the loaded table."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class MySqlRuns(ServerRuns):
 
     @property
     def tables(self) -> MySqlRecords:
-        """Where records are kept, and what they are about."""
+        """The control tables, and the tables they are about."""
         return self._tables
 
     def made_at(self, table: TableRef) -> str | None:
@@ -58,7 +58,7 @@ class MySqlRuns(ServerRuns):
             found = self._tables.open_attempts(run_id)
         return tuple(RunningAttempt(partition_id, 0, "loading", "", None) for partition_id in found)
 
-    # Who is at work
+    # Active runs
 
     def enter_all(
         self,
@@ -107,7 +107,7 @@ class MySqlRuns(ServerRuns):
         except Interrupted:
             raise
         except PenstockError:
-            return frozenset()  # alone, each says what is wrong
+            return frozenset()  # done alone, each run reports what is wrong
 
     def check_targets(self, run_ids: Sequence[str]) -> dict[str, PenstockError]:
         if len(run_ids) < 2:
@@ -116,7 +116,7 @@ class MySqlRuns(ServerRuns):
         return super().check_targets([run_id for run_id in run_ids if run_id in doubtful])
 
     def doubtful(self, run_ids: Sequence[str]) -> set[str]:
-        """Those of some runs whose tables may not be as the runs have left them."""
+        """Return the runs whose tables may have changed."""
         found = self._tables.read(
             Kind.RUN, {"run_id": tuple(run_ids)}, ("run_id", "loads", "made", "disturbed_by")
         )
@@ -150,7 +150,7 @@ class MySqlRuns(ServerRuns):
         target = CopySpec.from_stored(run.spec, "", "").target_ref
         if step.after:
             self.check_rows(run)
-        # Whoever reads the table goes on, and nobody queues behind this for long.
+        # Readers of the table continue, and no session queues behind this for long.
         with self._tables.session.hurried():
             self._alter(target, step.statement)
 
@@ -172,7 +172,7 @@ class MySqlRuns(ServerRuns):
 
     def _alter(self, table: TableRef, statement: str) -> None:
         self._note_altering(table)
-        # It ends the transaction: what was noted stays, also where it fails.
+        # The statement ends the transaction: what was recorded stays, even if it fails.
         try:
             self._tables.session.run(statement)
         except PermanentError:
@@ -187,7 +187,7 @@ class MySqlRuns(ServerRuns):
         note_altered(self._tables, [table])
 
     def after_step(self, run: RunRow, step: Step) -> None:
-        # Whoever has altered the table may not have come to note it.
+        # The process that altered the table may have ended before it recorded that.
         self._note_altered(run.plan.load.table)
 
     def is_done(self, run: RunRow, step: Step) -> bool:
@@ -197,7 +197,7 @@ class MySqlRuns(ServerRuns):
         if step.id == DROP:
             return made_at(self._tables.session, run.plan.load.table) is None
         if step.id == SCHEMA:
-            # To create one that is there would wait for all that is read in it.
+            # Creating an existing table would wait for all readers of it.
             ref = run.plan.load.table
             return (ref.schema,) in self._tables.session.fetch(
                 "SELECT schema_name FROM information_schema.schemata WHERE schema_name = %s",
@@ -213,13 +213,13 @@ class MySqlRuns(ServerRuns):
             return there != (link.kind == UNLINK)
         if step.id != SWAP or made_at(self._tables.session, run.plan.load.table) is not None:
             return False
-        # It has taken its place; whoever did that may not have come to drop the old one.
+        # It has replaced the table; the process that did so may not have dropped the old one.
         old = self._tables.session.table(replaced(run.plan.load.table))
         self._tables.session.run(f"DROP TABLE IF EXISTS {old}")
         return True
 
     def _is_made_again(self, run: RunRow, table: TableRef) -> bool:
-        """Whether a run has made another table since this run was planned."""
+        """Whether a run has created another table since this run was planned."""
         (mine,) = self._tables.read(Kind.RUN, {"run_id": run.run_id}, ("created_at",))
         return made_at(self._tables.session, table) is None or any(
             mode_of(other["spec"]).recreates and (other["prepared_at"] or "") > mine["created_at"]

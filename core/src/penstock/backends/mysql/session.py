@@ -1,4 +1,4 @@
-"""A session, as the SQL kit asks it."""
+"""A session for the shared SQL code."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ HURRIED_SECONDS = 2
 
 @dataclass(frozen=True, slots=True)
 class ServerFacts:
-    """What does not change while a session lasts."""
+    """Facts that do not change during a session."""
 
     id: str
-    """Tells the server from others."""
+    """Identifies the server."""
     folds: bool
-    """It takes names of tables in any case."""
+    """Whether table names are accepted in any case."""
     database: str | None
-    """Of the session."""
+    """The session's current database."""
 
 
 class MySqlSession(KnownServer):
@@ -77,7 +77,7 @@ class MySqlSession(KnownServer):
             text, values = query.statement(self.dialect.placeholder, self.catalog, tables)
             subject = f"table {tables[0]}" if len(tables) == 1 else "tables"
             for schema, name, *row in self.fetch(text, subject, values):
-                # Some servers find names of any case, and keep them apart all the same.
+                # Some servers match names regardless of case, and still distinguish them.
                 found.get(known_as(schema, name), []).append(tuple(row))
         return {table: found[known_as(table.schema, table.name)] for table in tables}
 
@@ -88,13 +88,14 @@ class MySqlSession(KnownServer):
         others: Callable[[Sequence[TableRef]], Sequence[TableRef]],
         ask: Callable[[Sequence[TableRef]], Mapping[TableRef, T]],
     ) -> T | None:
-        """A fact of which the first that is wanted is asked for with those of other tables.
+        """Return a fact that is read for several tables when the first one is needed.
 
         Parameters:
-            others: which of the tables that are `known` may be asked about with it.
-            ask: leaves out those that the server refuses to answer about.
+            others: which of the `known` tables may be asked about with it.
+            ask: leaves out tables about which the server reports an error.
 
-        Returns: None where it is left out, or nothing is `known`; it is to be asked about alone.
+        Returns: None if the table is left out, or nothing is `known`; then it must be asked about
+        alone.
         """
         if self.known is None:
             return None
@@ -120,20 +121,20 @@ class MySqlSession(KnownServer):
         return self.columns_of_queries([query], subject)
 
     def columns_of_queries(self, queries: Sequence[str], subject: str) -> list[tuple[str, Type]]:
-        """The columns of several queries, one after the other."""
+        """Return the columns of several queries, concatenated."""
         items = (f"{raw(query)} AS described_{place}" for place, query in enumerate(queries))
         with planning(self.side, subject), self.connection.cursor() as cursor:
             cursor.execute(f"SELECT * FROM {', '.join(items)} LIMIT 0")
             return [(field.name, type_of(field)) for field in cursor._result.fields]
 
     def fetch_each(self, queries: Sequence[str]) -> list[list[Row] | None]:
-        """The rows of each query, in few round trips; None where the server refuses one."""
+        """Return the rows of each query in few round trips; None for one that is rejected."""
         with planning(self.side, "tables"):
             return self.connection.rows_of_each(queries)
 
     @contextmanager
     def hurried(self) -> Iterator[None]:
-        """Do not wait for long for locks on definitions, where one is asked about many tables."""
+        """Wait only briefly for locks on definitions, in questions about many tables."""
         with planning(self.side, "tables"):
             self.connection.change(
                 "SET @penstock_waits = @@lock_wait_timeout,"
@@ -142,11 +143,11 @@ class MySqlSession(KnownServer):
         try:
             yield
         finally:
-            with suppress(pymysql.Error):  # of a session that has ended
+            with suppress(pymysql.Error):  # the session may have ended
                 self.connection.change("SET SESSION lock_wait_timeout = @penstock_waits")
 
     def explain(self, query: str) -> list[dict[str, Any]]:
-        """The planner's table, in which columns differ between versions."""
+        """Return the planner's table, whose columns differ between versions."""
         with (
             planning(self.side, "estimate"),
             self.connection.cursor(pymysql.cursors.DictCursor) as cursor,

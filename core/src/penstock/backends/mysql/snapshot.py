@@ -1,9 +1,9 @@
-"""One moment of a source for many sessions, which are all opened while nobody can commit.
+"""One moment of a source for many sessions, all opened while no session can commit.
 
-MySQL has no snapshots that a session could join later. So the holder opens sessions for all that
-may need one, and hands them out: to its own catalog and to workers, over a socket in a folder of
-its own, as file descriptors (`sendmsg`, SCM_RIGHTS). What TLS keeps of a session cannot be handed
-out, so the holder passes on what such a session says.
+MySQL has no snapshots that a session could join later. So the holder opens enough sessions in
+advance, and hands them out: to its own catalog and to workers, over a socket in a folder of its
+own, as file descriptors (`sendmsg`, SCM_RIGHTS). What TLS keeps of a session cannot be handed out,
+so the holder passes on what such a session says.
 
 https://dev.mysql.com/doc/refman/8.4/en/commit.html (WITH CONSISTENT SNAPSHOT)
 https://dev.mysql.com/doc/refman/8.4/en/flush.html#flush-tables-with-read-lock
@@ -47,14 +47,14 @@ from penstock.errors import (
 from penstock.model.snapshots import Snapshot
 from penstock.model.tables import Relation, TableRef
 
-# How many streams there will be is not known here; most runs have no more than there are CPUs.
+# The number of streams is not known yet; most runs have at most as many as there are CPUs.
 SESSIONS = max(16, 2 * (os.cpu_count() or 1))
-# Seconds for which others may have to wait, until a lock is there or given up: there are two.
+# Seconds that others may have to wait until a lock is taken or given up; there are two locks.
 LOCK_SECONDS = 5
-# Until a holder has answered, unless it was stopped.
+# Seconds until a holder answers, unless it was stopped.
 ANSWER_SECONDS = 10
 OPENED_AT_ONCE = 8
-# What one statement reads: a server joins 61 tables at most, and views may have several.
+# Relations per statement: a server joins at most 61 tables, and a view may have several.
 TABLES_JOINED, VIEWS_JOINED = 60, 12
 _WAITING = (
     "SELECT id, user, time, left(info, 1000) FROM information_schema.processlist"
@@ -64,7 +64,7 @@ _ASKED = b"?"
 _LONGEST_HOME = 60
 _PREFIX = "penstock-snapshot-"
 BEGIN = "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY"
-# No right to lock: of all tables, of one table, of a database.
+# No privilege to lock: all tables, one table, a database.
 _DENIED = {1044, 1142, 1227}
 _LATE = 1205
 _PIECE = 1 << 18
@@ -82,7 +82,7 @@ class HeldSessions:
             with translated("source", "snapshot"):
                 self._open(url)
                 self._begin(url, relations)
-            # It keeps the tables as they are: what changes a definition waits for it.
+            # The session protects the tables' definitions: sessions that change one wait for it.
             self._own = self._free.pop(0)
             session = MySqlSession(self._own, MYSQL)
             with keeping(session, relations):
@@ -124,7 +124,7 @@ class HeldSessions:
             if not isinstance(error, TooManyConnections) or len(self._free) < 3:
                 raise error
         if refused:
-            # One to lock with, and some for others: they need them as well.
+            # One session takes the lock, and others must stay available, since they are limited.
             self._free.pop().abandon()
 
     def _begin(self, url: str, relations: Sequence[Relation]) -> None:
@@ -132,13 +132,13 @@ class HeldSessions:
         try:
             _lock(locker, relations)
             ((now,),) = locker.rows("SELECT date_format(utc_timestamp(6), '%Y-%m-%dT%T.%f')")
-            # Asked all at once: so others wait for one round trip, not for one for each.
+            # Sent to all at once, so that others wait for one round trip instead of one for each.
             for session in self._free:
                 session._execute_command(COMMAND.COM_QUERY, BEGIN)
             for session in self._free:
                 session._read_query_result()
         finally:
-            locker.abandon()  # and with it, its lock
+            locker.abandon()  # which releases its lock
         self._taken_at = f"{now}+00:00"
 
     def _lock_own(self, url: str, groups: Sequence[Mapping[str, Relation]]) -> None:
@@ -146,7 +146,7 @@ class HeldSessions:
             try:
                 self._own.rows(f"SELECT 1 FROM {', '.join(group)} LIMIT 0")
             except pymysql.Error:
-                # Which of them is it?
+                # Find out which of them it is.
                 for rows, relation in group.items():
                     with (
                         self._unless_blocked(url, relation),
@@ -155,8 +155,11 @@ class HeldSessions:
                         self._own.rows(f"SELECT 1 FROM {rows} LIMIT 0")
 
     def _lock_definitions(self, groups: Sequence[Mapping[str, Relation]]) -> None:
-        """Have each session lock what it may read: later it would wait behind whoever waits to
-        change a table, who waits for the others."""
+        """Have each session lock what it may read.
+
+        Later it would queue behind a session that waits to change a table, and that waits for the
+        other sessions.
+        """
         for group in groups:
             for each in self._free:
                 query = f"SELECT 1 FROM {', '.join(group)} LIMIT 0"
@@ -166,9 +169,10 @@ class HeldSessions:
 
     @contextlib.contextmanager
     def _unless_blocked(self, url: str, *relations: Relation) -> Iterator[None]:
-        """
+        """Check for sessions that wait to change a table.
+
         Raises:
-            Blocked: somebody waits to change a table, and so for the sessions that have it.
+            Blocked: such a session waits for the sessions of the snapshot.
         """
         try:
             yield
@@ -220,7 +224,7 @@ class HeldSessions:
             return
         facts = {name: getattr(session, name) for name in _HANDED}
         theirs = session._sock
-        # The socket is somebody else's from here on.
+        # From here on the socket belongs to another process.
         session._rfile.close()
         session._sock = session._rfile = None
         if isinstance(theirs, ssl.SSLSocket):
@@ -231,7 +235,10 @@ class HeldSessions:
             socket.send_fds(client, [json.dumps(facts).encode() + b"\n"], [theirs.fileno()])
 
     def alive(self) -> bool:
-        """A server that goes away closes the socket, which then reads as ready."""
+        """Whether the session still exists.
+
+        A server that goes away closes the socket, which then reads as ready.
+        """
         sock = getattr(self._own, "_sock", None)
         if sock is None:
             return False
@@ -252,7 +259,7 @@ class HeldSessions:
 
 
 def _joined(session: MySqlSession, relations: Sequence[Relation]) -> list[dict[str, Relation]]:
-    """The relations that one statement reads, by the items of its FROM."""
+    """Return the relations per statement, by their items of FROM."""
     tables: dict[str, Relation] = {}
     views: dict[str, Relation] = {}
     queries: list[dict[str, Relation]] = []
@@ -278,11 +285,11 @@ def _pieces(relations: Mapping[str, Relation], most: int) -> Iterator[dict[str, 
 
 
 def _lock(locker: Connection, relations: Sequence[Relation]) -> None:
-    """Keep everybody from committing; or, where that may not be, from writing to the tables.
+    """Keep all sessions from committing, or, if that is not allowed, from writing to the tables.
 
     Raises:
         PlanningError: the user may do neither.
-        TransientError: somebody writes for longer than others can be made to wait.
+        TransientError: a session writes for longer than others can be made to wait.
     """
     try:
         try:
@@ -294,7 +301,7 @@ def _lock(locker: Connection, relations: Sequence[Relation]) -> None:
             try:
                 locker.change(f"LOCK TABLES {', '.join(f'{table} READ' for table in tables)}")
             except pymysql.Error as second:
-                # That somebody writes can pass; a right that is not there cannot.
+                # A writing session may end; a missing privilege stays missing.
                 raise error if code_of(second) in _DENIED else second from second
     except pymysql.Error as error:
         ours = from_driver(error, "source", "snapshot")
@@ -317,7 +324,7 @@ def _lock(locker: Connection, relations: Sequence[Relation]) -> None:
 
 
 def _pass_on(inner: ssl.SSLSocket, outer: socket.socket) -> None:
-    """Between a session with TLS and who has it now, until one of them ends."""
+    """Relay between a session with TLS and its user, until one of them ends."""
     with inner, outer, contextlib.suppress(OSError):
         inner.setblocking(True)
         while True:
@@ -331,10 +338,10 @@ def _pass_on(inner: ssl.SSLSocket, outer: socket.socket) -> None:
 
 
 def take(token: str) -> Connection:
-    """A session of the snapshot, which nobody else has.
+    """Take a free session of the snapshot.
 
     Raises:
-        SnapshotLost: its holder is gone, or has none left.
+        SnapshotLost: the holder is gone, or has none left.
     """
     with socket.socket(socket.AF_UNIX) as holder:
         try:
@@ -370,13 +377,13 @@ def take(token: str) -> Connection:
 
 
 def _home() -> str:
-    """For temporary folders; a socket's path has 103 characters at most."""
+    """Return the folder for temporary folders; a socket's path has at most 103 characters."""
     home = tempfile.gettempdir()
     return home if len(home) < _LONGEST_HOME else "/tmp"
 
 
 def _sweep() -> None:
-    """Remove what holders have left that were killed."""
+    """Remove what killed holders have left behind."""
     for path in glob.glob(os.path.join(_home(), f"{_PREFIX}*", "sessions")):
         with socket.socket(socket.AF_UNIX) as holder, contextlib.suppress(OSError):
             holder.settimeout(0)
@@ -387,9 +394,10 @@ def _sweep() -> None:
 
 
 def check_engines(session: MySqlSession, tables: Sequence[TableRef]) -> None:
-    """
+    """Check that tables have snapshots.
+
     Raises:
-        PlanningError: a table has no snapshots.
+        PlanningError: a table's engine has none.
     """
     for table in tables:
         engine = engine_of(session, table)

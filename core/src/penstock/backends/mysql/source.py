@@ -1,4 +1,4 @@
-"""Tables, views and queries, as a source."""
+"""Tables, views and queries as a source."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from penstock.model.snapshots import Snapshot
 from penstock.model.table_model import TableDefinition
 from penstock.model.tables import Column, NotCopied, Query, Relation, SequencePosition, TableRef
 
-# Of a row, where the server does not say how much room its rows take.
+# Per row, if the server does not report the size.
 ROW_BYTES = 100
 
 
@@ -95,8 +95,10 @@ class MySqlSource(ServerSource[MySqlSession]):
         )
 
     def _emptied(self, relation: Relation, columns: Sequence[Column]) -> set[str]:
-        """Columns that are NOT NULL, and come with NULL for zero dates. None of the primary key's:
-        no table has NULL there."""
+        """Return NOT NULL columns whose zero dates arrive as NULL.
+
+        Columns of the primary key are left out, since no table allows NULL there.
+        """
         if not (self._zero_dates_null and isinstance(relation, TableRef)):
             return set()
         keys = unique_keys(self._session, relation)
@@ -156,7 +158,7 @@ class MySqlSource(ServerSource[MySqlSession]):
         return replace(found, rows=rows, bytes=size, storage=f"a query or a view {_about(rows)}")
 
     def _expected(self, relation: Relation) -> tuple[int | None, int]:
-        """Rows and bytes, as far as the server's planner says."""
+        """Return rows and bytes, as estimated by the server's planner."""
         rows = explained_rows(self._session, self._rows(relation), "1 = 1")
         return rows, (rows or 0) * ROW_BYTES
 
@@ -209,7 +211,10 @@ class MySqlSource(ServerSource[MySqlSession]):
     def _by_bytes(
         self, relation: Relation, key: Key, found: Sequence[WeightedBound]
     ) -> tuple[WeightedBound, ...]:
-        """Bounds in another order than that in which they were weighed: their weights are rough."""
+        """Return bounds in a different order from the one in which they were weighed.
+
+        Their weights are approximate.
+        """
         ranked = self.ranked(relation, key, [each.bound.text for each in found], ordered=True)
         placed = {place.rank: each for each, place in zip(found, ranked, strict=True)}
         return tuple(each for _, each in sorted(placed.items(), key=lambda item: item[0]))
@@ -219,10 +224,10 @@ class MySqlSource(ServerSource[MySqlSession]):
         if MYSQL.tag_of(type_) not in TEXTS:
             return ""
         if type_.name in ("enum", "set"):
-            return BYTES  # their own order is that of their numbers
+            return BYTES  # they are ordered by their numbers
         found = order_of(self._session, self._rows(relation), key)
-        # MariaDB: an index has 'A\t' before 'A', with blanks up to the column's length; a condition
-        # has it after.
+        # MariaDB: an index sorts 'A\t' before 'A', padded to the column's length; a condition sorts
+        # it after.
         return BYTES if type_.name == "char" and "nopad" in found else found
 
     def shared_order(self, relation: Relation, key: Key) -> str:

@@ -46,7 +46,7 @@ from penstock.model.table_model import TableDefinition
 from penstock.model.tables import Column, TableRef
 from penstock.spec.modes import Mode
 
-# Of one table.
+# Per table.
 MOST_TYPES = 50
 
 
@@ -69,7 +69,7 @@ class MySqlTarget(ServerTarget[MySqlSession]):
             return False
         if made_at(self._session, table) is None:
             return True
-        # Somebody has made it since: nothing that was found of it holds any more.
+        # The table has been created in the meantime, so earlier facts no longer apply.
         if self._session.known is not None:
             self._session.known.forget()
         return False
@@ -77,7 +77,7 @@ class MySqlTarget(ServerTarget[MySqlSession]):
     def table_columns(self, table: TableRef) -> tuple[Column, ...]:
         return table_columns(self._session, table)
 
-    # Tables that are made
+    # Tables to create
 
     def defined_columns(
         self,
@@ -117,12 +117,12 @@ class MySqlTarget(ServerTarget[MySqlSession]):
         return made_types(self._session, columns, definition, types)
 
     def written_type(self, column: Column) -> str:
-        # Some servers make the first one NOT NULL, with a default, where nothing is said.
+        # Without NULL, some servers make the first timestamp NOT NULL with a default.
         null = column.nullable and column.type.lower().startswith("timestamp")
         return f"{column.type} NULL" if null else column.type
 
     def _collations(self) -> Collection[str]:
-        """Those that the server has."""
+        """Return the server's collations."""
 
         def ask() -> Collection[str]:
             names = "SELECT collation_name FROM information_schema.collations"
@@ -138,12 +138,12 @@ class MySqlTarget(ServerTarget[MySqlSession]):
         ]
         if len(mine) > 1:
             texts = {column.type for definition in mine for column in own_columns(definition)}
-            # What a text says of other columns it says in their own table alone.
+            # References in a text to other columns are valid only in their own table.
             self._learn_types(sorted(text for text in texts if "`" not in text))
             expect_alike(self._session, mine)
 
     def _learn_types(self, texts: Sequence[str]) -> None:
-        """The types of columns that are written like this, as far as the server makes them."""
+        """Learn the types of columns with these texts, as far as the server accepts them."""
         known: dict[str, MyType] = self._session.kept("types made", dict)
         for start in range(0, len(texts), MOST_TYPES):
             some = texts[start : start + MOST_TYPES]
@@ -154,7 +154,7 @@ class MySqlTarget(ServerTarget[MySqlSession]):
     def types_made(
         self, table: TableRef, columns: Sequence[Column], plain: Sequence[str]
     ) -> Sequence[MyType]:
-        # Those of other tables that are written alike are known.
+        # The types of other tables' columns with the same text are known.
         known: dict[str, MyType] = self._session.kept("types made", dict)
         if any(column.type not in known for column in columns):
             found = self._described(columns, f"{table}")
@@ -162,9 +162,9 @@ class MySqlTarget(ServerTarget[MySqlSession]):
         return [known[column.type] for column in columns]
 
     def _described(self, columns: Sequence[Column], subject: str) -> list[MyType]:
-        """In a table that is made for this session alone."""
+        """Return the types in a table created for this session alone."""
         with self._made_of(columns) as made:
-            # By name: it may have invisible ones.
+            # Named explicitly: the table may have invisible columns.
             names = ", ".join(self._session.dialect.ident(column.name) for column in columns)
             query = f"SELECT {names} FROM {made}"
             return [type_ for _, type_ in self._session.describe(query, subject)]
@@ -230,12 +230,13 @@ class MySqlTarget(ServerTarget[MySqlSession]):
         return super().plan_load(request)
 
     def _check_takes_writes(self, table: TableRef) -> None:
-        """
+        """Check that the server accepts writes.
+
         Raises:
-            PlanningError: the server is read-only, for this user at least.
+            PlanningError: the server is read-only, at least for this user.
         """
         with planning("target", f"{table}"):
-            # Servers refuse it then. Their settings do not tell who is exempt.
+            # Read-only servers reject this. Their settings do not show which users are exempt.
             self._session.connection.change("START TRANSACTION READ WRITE")
             self._session.connection.change("ROLLBACK")
 
@@ -243,13 +244,13 @@ class MySqlTarget(ServerTarget[MySqlSession]):
 def _fitting(mine: Column, theirs: Column) -> Fit:
     fit = fit_column(mine, theirs)
     if fit.canonical == "text" and _is_json(theirs) and not _is_json(mine):
-        # MySQL writes it anew. MariaDB keeps the text.
+        # MySQL reformats it; MariaDB keeps the text.
         return replace(fit, warning=losses.JSON, canonical="")
     return fit
 
 
 def _is_json(column: Column) -> bool:
-    type_ = column.traits.get(TYPE)  # whichever system's it is
+    type_ = column.traits.get(TYPE)  # whichever system it belongs to
     return isinstance(type_, MyType) and type_.name == "json"
 
 

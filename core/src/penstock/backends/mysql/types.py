@@ -1,6 +1,6 @@
-"""The types of result sets' columns: of tables, views and queries alike, in MySQL and in MariaDB.
+"""The types of result sets' columns, from tables, views and queries, in MySQL and MariaDB.
 
-Sessions speak utf8mb4: the lengths of texts come in bytes of that.
+Sessions use utf8mb4, so the lengths of texts are in its bytes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from penstock.model import table_model as model
 DECIMAL128 = 38
 _BYTES_PER_CHARACTER = 4
 _BINARY = 63
-"""The character set of what is no text."""
+"""The character set of values that are not text."""
 _NO_SCALE = 31
 _VECTOR = 242  # MySQL 9
 
@@ -28,19 +28,19 @@ _VECTOR = 242  # MySQL 9
 @dataclass(frozen=True, slots=True)
 class MyType:
     name: str
-    """As MySQL writes it, without what is in parentheses."""
+    """In MySQL's spelling, without parentheses."""
     unsigned: bool = False
     length: int = 0
-    """Of texts in characters, of bytes in bytes, of numbers in digits, of `bit` in bits."""
+    """In characters for texts, bytes for binary values, digits for numbers, bits for `bit`."""
     scale: int = 0
-    """Digits after the point, of a second too."""
+    """The digits after the decimal point, also of a second."""
     binary: bool = False
-    """Its values are bytes, not text."""
+    """Whether its values are bytes instead of text."""
     rounded: bool = False
-    """To `scale` digits, though it is no decimal: `double(9,2)`."""
+    """Whether it is rounded to `scale` digits without being a decimal: `double(9,2)`."""
 
     def __str__(self) -> str:
-        """As MySQL writes it; of an enum or a set without its members."""
+        """Return the type as MySQL writes it, without the members of an enum or set."""
         found = self.name
         if self.name == "decimal":
             found += f"({self.length},{self.scale})"
@@ -52,7 +52,7 @@ class MyType:
 
     @property
     def is_tinyint1(self) -> bool:
-        """`tinyint(1)`, which `boolean` is, too."""
+        """Whether the type is `tinyint(1)`, of which `boolean` is an alias."""
         return self.name == "tinyint" and self.length == 1 and not self.unsigned
 
 
@@ -80,13 +80,13 @@ _NAMES = {
     FIELD_TYPE.GEOMETRY: "geometry",
     _VECTOR: "vector",
 }
-# MariaDB's types of fixed length, by that: they come as texts, and as unsigned ones.
+# MariaDB's fixed-length types, by length: they arrive as texts, and as unsigned.
 _FIXED = {36: "uuid", 39: "inet6", 15: "inet4"}
 _MOST_LENGTHS = (((1 << 8) - 1, "tiny"), ((1 << 16) - 1, ""), ((1 << 24) - 1, "medium"))
 
 
 def is_text(type_: MyType) -> bool:
-    """Compared by a collation."""
+    """Whether a type is compared by a collation."""
     return not type_.binary and (type_.name in ("char", "varchar") or type_.name.endswith("text"))
 
 
@@ -97,7 +97,7 @@ def type_of(field: FieldDescriptorPacket) -> MyType:
         return _text(field, unsigned)
     length = field.length
     if name == "decimal":
-        # The sign and the point have a place, too.
+        # The sign and the decimal point take a place each.
         length -= (not unsigned) + (field.scale > 0)
     scaled = field.scale < _NO_SCALE
     scale = field.scale if scaled else 0
@@ -151,8 +151,8 @@ def _tinyint1(of: MyType) -> pa.DataType:
     return pa.uint8() if of.unsigned else pa.int8()
 
 
-# By itself, a float has 6 digits, and a number with a scale is rounded to that. Minus zero would
-# lose its sign by an addition.
+# By default a float has 6 digits, and a number with a scale is rounded to it. An addition would
+# lose the sign of minus zero.
 _IN_FULL = "{} * 1e0"
 _TEXT = TypeLine[MyType](pa.string(), "text", model.TEXT)
 _OCTETS = TypeLine[MyType](pa.binary(), "bytea", model.BYTES)
@@ -204,7 +204,7 @@ def _table(lines: Mapping[str, TypeLine[MyType]]) -> TypeTable[MyType]:
             timestamp=with_units("datetime", _FRACTIONS),
             zoned=with_units("timestamp", _FRACTIONS),
         ),
-        # It stands in our statement: words, and what is in parentheses.
+        # It becomes part of our statement: words, and what is in parentheses.
         written=re.compile(
             r"\s*[A-Za-z]\w*(?:\s+\w+)*\s*(?:\((?:[\w\s,]|'(?:[^'\\]|'')*')*\)\s*[\w\s]*)?"
         ),
@@ -216,8 +216,9 @@ _WITH_BOOLEANS = _table({**_LINES, "tinyint": TypeLine(_tinyint1, "int2", model.
 
 
 def types_of(options: Mapping[str, str]) -> TypeTable[MyType]:
-    """
+    """Return the type table.
+
     Parameters:
-        options: those of a URL, which says whether `tinyint(1)` holds truth values.
+        options: the options of a URL, which say whether `tinyint(1)` holds truth values.
     """
     return _WITH_BOOLEANS if options.get("tinyint1") == "bool" else TYPES

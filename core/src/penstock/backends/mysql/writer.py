@@ -1,4 +1,4 @@
-"""An attempt's transaction on a server: its lock, its commit record, and its rows."""
+"""An attempt's transaction on a server: lock, commit record, rows."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ from penstock.errors import Diagnosis, TransientError
 from penstock.model.extents import Key
 from penstock.spec.worker_spec import WorkerSpec
 
-# During LOAD DATA LOCAL: MySQL, and MariaDB.
+# During LOAD DATA LOCAL, in MySQL and in MariaDB.
 WAITING_FOR_ROWS = ("Receiving from client", "Reading from net")
 
 
-# How often within the grace time an older attempt is looked at. Many that ask ten times a second
-# would all be told what the first one was told: InnoDB looks again once nobody has asked for 0.1 s.
-# https://dev.mysql.com/doc/refman/8.4/en/innodb-information-schema-internal-data.html
+# How often within the grace time an older attempt is checked. If many sessions asked ten times a
+# second, all would get the first one's answer: InnoDB refreshes it only after 0.1 s without a
+# question. https://dev.mysql.com/doc/refman/8.4/en/innodb-information-schema-internal-data.html
 LOOKS = 5
 
 
@@ -63,7 +63,7 @@ def open_writer(spec: WorkerSpec) -> TransactionalWriter:
 
 
 class Staged(SqlLoading[int]):
-    """Mode `upsert`: the rows of a temporary table of the session's own, as many as are said."""
+    """Mode `upsert`: the rows of a temporary table of the session, and their number."""
 
     def insert_staged(self, stage: int, table: str) -> int:
         raise NotImplementedError  # they are loaded there
@@ -89,7 +89,7 @@ class Staged(SqlLoading[int]):
 
 
 class CastStream:
-    """A stream of values as the types of the table's columns have them."""
+    """A stream of values in the types of the table's columns."""
 
     def __init__(self, stream: LoadStream, caster: Caster) -> None:
         self._write, self._caster = stream.write, caster
@@ -150,7 +150,7 @@ class MySqlTransaction:
         with translated("target"):
             self._look_by_condition(by_condition=spec.load_mode.deletes_by_partition)
             if spec.load_mode.deletes_by_partition:
-                # Whose turn it is, is written outside of the transaction.
+                # Whose turn it is, is recorded outside the transaction.
                 connection.together(statements[:1], answers)
                 if answers[0].rows == [(1,)]:
                     self._take_turn(attempt)
@@ -174,11 +174,11 @@ class MySqlTransaction:
         return Begun()
 
     def _look_by_condition(self, *, by_condition: bool) -> None:
-        """Where statements hold a text that somebody wrote, each is sent by itself."""
+        """Send each statement by itself if it contains a user's text."""
         self._open.let_many(not by_condition)
 
     def _run(self, statements: Statements, answers: list[Answer]) -> bool:
-        """Returns: whether the record was inserted."""
+        """Run statements; return whether the record was inserted."""
         try:
             self._open.together(statements, answers)
         except pymysql.IntegrityError as error:
@@ -188,15 +188,18 @@ class MySqlTransaction:
         return answers[2].count == 1
 
     def _signs(self, attempt: Attempt, number: int) -> object:
-        """What changes while a session loads; what was seen a moment ago, where that was asked."""
+        """Return what changes while a session loads; a recent answer is reused."""
         now = time.monotonic()
         if self._seen is None or self._seen[0] != number or now >= self._seen[1]:
             self._seen = number, now + attempt.spec.grace / LOOKS, self._looked_at(number)
         return self._seen[2]
 
     def _looked_at(self, number: int) -> object:
-        """The rows that a session's transaction has changed, where the user may see that (PROCESS);
-        else whether it runs anything, other than waiting for rows."""
+        """Return the number of rows changed in a session's transaction.
+
+        If the user may not see it (PROCESS), return whether the session runs anything except
+        waiting for rows.
+        """
         with suppress(pymysql.Error):
             return self._open.rows(
                 "SELECT trx_rows_modified FROM information_schema.innodb_trx"
@@ -227,11 +230,11 @@ class MySqlTransaction:
         loaded = LoadedTable(self._records, attempt.spec.target_table)
         loaded.replace(attempt.spec.run_id, self._selected_by(attempt))
 
-    # Attempts of one run replace rows side by side; those of another run wait until none of them is
-    # open. Whose turn it is stands in a row that they all share while they are at it.
+    # Attempts of one run replace rows at the same time; those of other runs wait until none of them
+    # is open. A row that they share meanwhile records whose turn it is.
 
     def _take_turn(self, attempt: Attempt) -> None:
-        """Before the transaction: wait for open attempts of other runs."""
+        """Before the transaction, wait for open attempts of other runs."""
         mine = attempt.spec.run_id
         if self._turn(attempt, "") != mine:
             self._open.change(
@@ -249,7 +252,8 @@ class MySqlTransaction:
         return str(found[0][0]) if found else ""
 
     def _check_turn(self, attempt: Attempt) -> None:
-        """
+        """Check that it is still the run's turn.
+
         Raises:
             TransientError: another run has taken its turn since.
         """
@@ -292,7 +296,10 @@ class MySqlTransaction:
         )
 
     def _types_of(self, attempt: Attempt) -> list[MyType]:
-        """The types of the table's columns; those of others that are written alike are known."""
+        """Return the types of the table's columns.
+
+        Those of other tables' columns with the same text are known.
+        """
         written = [(str(type_), charset or "") for _, type_, *_, charset in self._columns]
         if not self._types.keys() >= set(written):
             listed = ", ".join(BY_BYTES.ident(name) for name, *_ in self._columns)
@@ -310,8 +317,8 @@ class MySqlTransaction:
         return Staged(self._records, attempt).merge(attempt, rows)
 
     def commit(self, attempt: Attempt, loaded: Loaded, bytes: int) -> bool:
-        # From here on nobody changes the run until the transaction ends. Not earlier: whoever
-        # resumes a run must not wait for an attempt that was stopped.
+        # From here on the run cannot be changed until the transaction ends. Not earlier: a process
+        # that resumes a run must not wait for an attempt that was stopped.
         spec, records = attempt.spec, self._records
         mine = {"run_id": spec.run_id, "partition_id": attempt.partition.id}
         answers: list[Answer] = []

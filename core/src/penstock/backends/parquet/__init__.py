@@ -9,4 +9,4 @@ check_installed("boto3", "duckdb", "pyarrow")
 
 local = ParquetBackend(remote=False)
 s3 = ParquetBackend(remote=True)
-"""The backend objects that the entry points name."""
+"""The backend objects that the entry points refer to."""

@@ -1,4 +1,4 @@
-"""The object that the entry points `file` and `s3` name."""
+"""The object that the entry points `file` and `s3` refer to."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ if TYPE_CHECKING:
 
 
 class ParquetBackend:
-    """
+    """The backend of Parquet files.
+
     Parameters:
-        remote: on S3.
+        remote: whether the files are on S3.
     """
 
     def __init__(self, *, remote: bool) -> None:
@@ -33,7 +34,7 @@ class ParquetBackend:
     rewrites = "files that were replaced"
     snapshot_burden = "needed the source's files unchanged"
     # https://docs.aws.amazon.com/sdkref/latest/guide/settings-reference.html, without keys and
-    # tokens: those of the environment are in the URL by now.
+    # tokens, which have been moved from the environment to the URL.
     environment = (
         "AWS_PROFILE", "AWS_DEFAULT_PROFILE", "AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE",
         "AWS_ROLE_ARN", "AWS_ROLE_SESSION_NAME", "AWS_WEB_IDENTITY_TOKEN_FILE",
@@ -52,7 +53,7 @@ class ParquetBackend:
     def place(self, url: str) -> Place:
         return location.place_of(url)
 
-    # The modules are imported where they are used: a worker needs neither catalog.
+    # Modules are imported where they are used: a worker needs no catalog.
 
     def source(self, url: str) -> SourceCatalog:
         from penstock.backends.parquet.source import ParquetSource  # noqa: PLC0415

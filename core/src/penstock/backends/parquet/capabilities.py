@@ -1,4 +1,4 @@
-"""What Parquet files can do, on a disk and in a bucket."""
+"""What Parquet files can do, on disk and in a bucket."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from penstock.spec.night_kinds import FILES as BY_FILES
 from penstock.spec.strategies import AUTO, FILES, HASH, NTILE, RANGE, TIME, VALUES, WHOLE
 
 SYSTEM = "Parquet"
-# Rows of files cannot be updated.
+# Rows in files cannot be updated.
 LOADED = (APPEND, TRUNCATE, REPLACE, RECREATE, SWAP)
 
 SOURCE = SourceCapabilities(

@@ -1,4 +1,4 @@
-"""The control store: what of it a dataset of Parquet files alone knows, of its files."""
+"""The control store: the parts that only a dataset of Parquet files has, about its files."""
 
 from __future__ import annotations
 
@@ -30,8 +30,10 @@ class ControlDocuments(RecordedRuns):
         self._presence = storage.presence()
 
     def create(self) -> None:
-        """Sees that documents can be written, and that the server keeps to conditions: one that
-        does not know them would overwrite what it should refuse."""
+        """Check that documents can be written, and that the server supports conditional requests.
+
+        One that does not would overwrite what it should reject.
+        """
         documents, name = self._storage.documents, f"probe-{token_hex(8)}.json"
         try:
             kept = documents.create(name, b"1") and not documents.create(name, b"2")
@@ -47,7 +49,7 @@ class ControlDocuments(RecordedRuns):
             )
 
     def enter(self, run_id: str, table: TableRef, check: Callable[[Sequence[str]], None]) -> None:
-        # In a bucket the runs' own checks have to do.
+        # In a bucket, the checks of the runs themselves have to be enough.
         if self._presence is not None:
             self._presence.enter(run_id, "", check)
 
@@ -55,12 +57,12 @@ class ControlDocuments(RecordedRuns):
         return None if self._presence is None else self._presence.executes(run_id, "")
 
     def leave(self) -> None:
-        """End what was entered."""
+        """Leave the runs that were entered."""
         if self._presence is not None:
             self._presence.leave()
 
     def running(self, run_id: str) -> tuple[RunningAttempt, ...]:
-        return ()  # nobody holds anything that could be seen
+        return ()  # no lock of another process is visible
 
     def check_target(self, run_id: str) -> None:
         self._fence.check(run_id)
@@ -116,12 +118,15 @@ class ControlDocuments(RecordedRuns):
     def take_back(
         self, run: RunRow, records: Sequence[CommitRecord], rows_of: TableRef | None
     ) -> None:
-        """The rows stay until the next attempt commits, which takes them away: nobody who is killed
-        in between loses any. The steps after the last partition are done once more."""
+        """Take back commits.
+
+        The rows stay until the next attempt commits, which removes them, so that a kill in between
+        loses none. The steps after the last partition are done again.
+        """
         self._fence.begin(run.run_id)
         this = {"run_id": run.run_id}
         if MANIFEST in self.steps_done(run.run_id):
-            # Whatever has become of the rest since it was done.
+            # Whatever has happened to the rest since it was done.
             owner = manifest.read(self._storage.documents).owner
             self._records.change(Kind.RUN, this, {"owner": owner})
         self._records.delete(Kind.STEP, this)

@@ -1,4 +1,4 @@
-"""What errors of file systems, of S3 and of pyarrow mean for us.
+"""How errors of file systems, S3 and pyarrow map to Penstock's.
 
 S3's codes: https://docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html. boto3 gives them
 as they are; pyarrow tells them in the text of an `OSError`, by the names of the AWS SDK for C++:
@@ -21,17 +21,17 @@ from penstock.model import values
 
 
 class Broken(pa.ArrowInvalid):  # type: ignore[misc]
-    """What is found wrong with a file, in whole words."""
+    """A defect of a file, described in full."""
 
 
-# Codes without underscores, in small letters: both notations are one then.
+# Codes in lower case without underscores, which makes both notations equal.
 TRANSIENT_CODES = {
     "slowdown", "throttling", "throttlingexception", "throttled", "requestlimitexceeded",
     "toomanyrequests", "toomanyrequestsexception", "bandwidthlimitexceeded", "internalerror",
     "internalfailure", "serviceunavailable", "requesttimeout", "requesttimeoutexception",
     "networkconnection", "operationaborted", "conditionalrequestconflict", "expiredtoken",
     "unavailable", "reducerequestrate", "clientsigningfailure",
-    "nosuchupload",  # somebody has ended an upload of ours: the partition was done without it
+    "nosuchupload",  # our upload was ended by another process: the partition was done without it
 }  # fmt: skip
 PERMANENT_CODES = {"notimplemented"}
 ADVICE = {
@@ -47,7 +47,7 @@ ADVICE = {
     "permanentredirect": "the bucket is in another region",
     "authorizationheadermalformed": "the bucket is in another region",
 }
-# What a network or a network's file system may do better next time.
+# Errors of a network or network file system that may not occur again.
 TRANSIENT_ERRNO = {
     errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EHOSTDOWN, errno.EHOSTUNREACH,
     errno.ENETUNREACH, errno.ENETDOWN, errno.ECONNRESET, errno.ECONNREFUSED, errno.ECONNABORTED,
@@ -59,7 +59,7 @@ _AWS = re.compile(
     re.DOTALL,
 )
 _CURL = re.compile(r"curlCode: (\d+)")
-# https://curl.se/libcurl/c/libcurl-errors.html: what TLS refuses, it refuses again.
+# https://curl.se/libcurl/c/libcurl-errors.html: TLS errors recur.
 _CURL_PERMANENT = {35, 51, 53, 54, 58, 59, 60, 66, 77, 80, 82, 83, 90, 91}
 _PERMANENT_BOTO = (
     boto.NoCredentialsError,
@@ -83,11 +83,11 @@ _TRANSIENT_BOTO = (
 
 
 def from_driver(error: Exception, side: str, subject: str) -> PenstockError:
-    """Class an error as transient or permanent, and keep what the server said.
+    """Classify an error as transient or permanent, and keep the server's diagnosis.
 
     Parameters:
-        error: of the file system, botocore or pyarrow.
-        subject: what was read or written.
+        error: an error of the file system, botocore or pyarrow.
+        subject: the file that was read or written.
     """
     if isinstance(error, boto.ClientError):
         said: Any = error.response.get("Error", {})
@@ -113,7 +113,7 @@ def from_driver(error: Exception, side: str, subject: str) -> PenstockError:
         return _made(error.errno in TRANSIENT_ERRNO, f"{side}: {subject}: {words}", side)
     if isinstance(error, Broken):
         return _made(False, f"{side}: {subject}: {words}", side)
-    # Without a number or a code it is pyarrow that cannot read what the file holds.
+    # Without a number or code, pyarrow cannot read the file's content.
     return _made(False, f"{side}: {subject}: cannot be read as Parquet: {values.said(words)}", side)
 
 
@@ -122,7 +122,7 @@ def _from_code(code: str, status: int, words: str, side: str, subject: str) -> P
     transient = (
         plain in TRANSIENT_CODES or status == 429 or status >= 500
     ) and plain not in PERMANENT_CODES
-    # Of an answer without a body, as to HEAD, only the status is known.
+    # For a response without a body, as to HEAD, only the status is known.
     why = ADVICE.get(str(status) if plain in {"", "unknown"} else plain, "")
     shown = ", ".join(part for part in (code, f"status {status}" if status else "") if part)
     message = ": ".join(part for part in (side, subject, why, words) if part)
@@ -135,19 +135,19 @@ def _made(transient: bool, message: str, side: str, code: str = "") -> PenstockE
 
 
 DRIVER_ERRORS = (OSError, pa.ArrowException, boto.BotoCoreError, boto.ClientError)
-"""What `translated` turns into ours."""
+"""The exceptions that `translated` translates."""
 
 
 @contextmanager
 def translated(side: str, subject: str) -> Iterator[None]:
-    """Turn errors of file systems, botocore and pyarrow into ours.
+    """Translate errors of file systems, botocore and pyarrow to Penstock's.
 
     Parameters:
         side: ``source`` or ``target``.
-        subject: what is read or written, for the message.
+        subject: the file that is read or written, for the message.
 
     Raises:
-        TransientError, PermanentError: for what they raise.
+        TransientError, PermanentError: in place of the original errors.
     """
     try:
         yield

@@ -1,9 +1,9 @@
-"""URLs of Parquet files: where they lead, with what settings.
+"""URLs of Parquet files: locations and settings.
 
 ``file:///folder/*.parquet`` and ``s3://bucket/folder/*.parquet``; several, separated by commas.
 Paths of files are percent-encoded; ``*``, ``**`` and ``[...]`` are patterns unless they are
-encoded, and ``?`` begins the parameters, which hold for all of the list. Names in a bucket are
-written as they are, as every other tool for S3 takes them: there ``%20`` is no blank.
+encoded, and ``?`` begins the parameters, which apply to the whole list. Names in a bucket are not
+encoded, as in other tools for S3: there ``%20`` does not mean a blank.
 """
 
 from __future__ import annotations
@@ -42,29 +42,29 @@ _CREDENTIALS = {
 
 @dataclass(frozen=True, slots=True)
 class FilesLocation:
-    """Where a URL leads. May carry secrets, which its `repr` does not show."""
+    """The location that a URL refers to. It may contain secrets, which its `repr` does not show."""
 
     scheme: str
     """``file`` or ``s3``."""
     patterns: tuple[str, ...]
-    """Paths as the file system names them (``/folder/file``, ``bucket/key``), percent-encoded."""
+    """Paths in the file system's form (``/folder/file``, ``bucket/key``), percent-encoded."""
     endpoint: str = ""
-    """URL of the server; empty: AWS."""
+    """The URL of the server; empty for AWS."""
     region: str = ""
     path_style: bool = False
-    """The bucket is a part of the path, and not of the server's name."""
+    """Whether the bucket is part of the path instead of the server's name."""
     profile: str = ""
-    """Of the AWS configuration files."""
+    """A profile in the AWS configuration files."""
     access_key_id: str = field(default="", repr=False)
     secret_access_key: str = field(default="", repr=False)
     session_token: str = field(default="", repr=False)
 
     @property
     def path(self) -> str:
-        """The one path that it leads to, as the file system names it, without a ``/`` at its end.
+        """The location's only path, as the file system names it, without a trailing ``/``.
 
         Raises:
-            UsageError: it leads to several, or is a pattern.
+            UsageError: there are several paths, or the path is a pattern.
         """
         if len(self.patterns) > 1 or _WILD.search(self.patterns[0]):
             raise UsageError(
@@ -75,21 +75,21 @@ class FilesLocation:
 
     @property
     def bucket(self) -> str:
-        """Of the first path."""
+        """The bucket of the first path."""
         return self.patterns[0].partition("/")[0] if self.scheme == S3 else ""
 
     @property
     def key(self) -> str:
-        """The path within its bucket, without a ``/`` at its end."""
+        """The path within its bucket, without a trailing ``/``."""
         return self.path.partition("/")[2]
 
     def __str__(self) -> str:
-        """For people."""
+        """Return the location for people."""
         decoded = (p.replace("%25", "%") if self.scheme == S3 else p for p in self.patterns)
         return ",".join(f"{self.scheme}://{pattern}" for pattern in decoded)
 
     def url(self) -> str:
-        """The URL that leads here, with everything in it."""
+        """Return the complete URL of the location."""
         settings = {
             name: value for name in _PARAMETERS if (value := getattr(self, name)) not in {"", False}
         }
@@ -105,13 +105,13 @@ _PARAMETERS = tuple(
 
 
 def parse(url: str, flag: str, *, any_format: bool = False) -> FilesLocation:
-    """Read a URL, or several that commas separate.
+    """Parse a URL, or several separated by commas.
 
     Parameters:
-        any_format: the names of files may end as those of other formats do.
+        any_format: whether names of files may end like those of other formats.
 
     Raises:
-        UsageError: malformed; the message shows no secret.
+        UsageError: the URL is malformed; the message shows no secret.
     """
     schemes: set[str] = set()
     patterns = []
@@ -153,12 +153,12 @@ def parse(url: str, flag: str, *, any_format: bool = False) -> FilesLocation:
 
 
 def _shown(name: str) -> str:
-    """The name of a parameter, unless it could be a part of a secret that a & has cut off."""
+    """Return a parameter's name, unless it could be part of a secret cut off at a &."""
     return repr(name) if _NAME.fullmatch(name) else "that is no name (write %26 for & in a value)"
 
 
 def _pattern(scheme: str, path: str, flag: str) -> str:
-    # A secret may hold a /, and end early what stands before the path.
+    # A secret may contain a /, and end the part before the path too early.
     if set("@:") & set(path.partition("/")[0]):
         raise UsageError(
             f"{flag}: a {scheme}:// URL has no user and password; expected {scheme}://"
@@ -186,9 +186,10 @@ def _pattern(scheme: str, path: str, flag: str) -> str:
 
 
 def _check_format(url: str, flag: str) -> None:
-    """
+    """Check the file format in a URL.
+
     Raises:
-        UsageError: the URL ends as the name of a file that is not Parquet.
+        UsageError: the URL ends with the name of a file that is not Parquet.
     """
     found = _OTHER_FORMAT.search(url.rpartition("/")[2])
     if found is None:
@@ -209,9 +210,10 @@ def _check_format(url: str, flag: str) -> None:
 
 
 def check_folder(location: FilesLocation, flag: str) -> None:
-    """
+    """Check the location of a target.
+
     Raises:
-        UsageError: the location of a target ends as the name of a single file does.
+        UsageError: it ends like the name of a single file.
     """
     (first, *others) = location.patterns
     if first.lower().endswith(_PARQUET) and not others and not _WILD.search(first):
@@ -224,9 +226,10 @@ def check_folder(location: FilesLocation, flag: str) -> None:
 
 
 def _check_endpoint(endpoint: str, flag: str) -> None:
-    """
+    """Check an endpoint.
+
     Raises:
-        UsageError: it is no URL of a server.
+        UsageError: it is not the URL of a server.
     """
     if not endpoint:
         return
@@ -243,13 +246,14 @@ def _check_endpoint(endpoint: str, flag: str) -> None:
 
 
 def resolve(url: str, environ: Mapping[str, str], flag: str, *, any_format: bool = False) -> str:
-    """Check a URL and fold settings and secrets from the environment into it.
+    """Check a URL, and add settings and secrets from the environment to it.
 
-    Credentials in files, and those that a machine or container has, are left to the SDK, where the
-    rows are read. A profile that the URL names goes before credentials of the environment.
+    Credentials in files, and those of a machine or container, are left to the SDK in the processes
+    that read the rows. A profile in the URL takes precedence over credentials in the environment.
 
     Raises:
-        UsageError: malformed, or half of the credentials is missing; shows no secret.
+        UsageError: the URL is malformed, or half of the credentials is missing; the message shows
+            no secret.
     """
     found = parse(url, flag, any_format=any_format)
     if found.scheme == FILE:
@@ -260,7 +264,7 @@ def resolve(url: str, environ: Mapping[str, str], flag: str, *, any_format: bool
             settings[name] = settings[name] or environ.get(variable, "")
     if settings["endpoint"] and not found.endpoint:
         _check_endpoint(settings["endpoint"], flag)
-        # The URL may have said so without an endpoint.
+        # The URL may have specified it without an endpoint.
         settings["path_style"] = found.path_style or "path_style=" not in url
     if not found.profile and not found.secret_access_key:
         for name, variable in _CREDENTIALS.items():
@@ -275,7 +279,7 @@ def resolve(url: str, environ: Mapping[str, str], flag: str, *, any_format: bool
 
 
 def secrets(url: str) -> tuple[str, ...]:
-    """The passwords in a URL that `resolve` returned."""
+    """Return the passwords in a URL returned by `resolve`."""
     return secrets_of(parse(url, "connection"))
 
 
@@ -284,7 +288,7 @@ def secrets_of(found: FilesLocation) -> tuple[str, ...]:
 
 
 def place_of(url: str) -> Place:
-    """The bucket, and the path up to what is a pattern; of a list, of the first."""
+    """Return the bucket, and the path up to a pattern; for a list, those of the first."""
     return place_at(parse(url, "connection"))
 
 
@@ -300,7 +304,7 @@ def place_at(found: FilesLocation) -> Place:
 
 
 def identity(location: FilesLocation) -> str:
-    """Of the folder that a location's files are in: equal where it is the very same."""
+    """Return the identity of a location's folder, equal only for the same folder."""
     plain = _WILD.split(location.patterns[0])[0]
     if plain != location.patterns[0] or plain.lower().endswith(_PARQUET):
         plain = plain.rpartition("/")[0]

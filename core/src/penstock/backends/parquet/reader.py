@@ -1,6 +1,6 @@
 """A partition as a stream of record batches.
 
-Whole files and parts of them are read as they are; whatever has a condition, and a query, goes
+Whole files and parts of them are read directly; a partition with a condition, and a query, go
 through DuckDB.
 """
 
@@ -50,7 +50,7 @@ class ParquetReader(BatchReader):
         self, partition: Partition, stopped: Callable[[], bool]
     ) -> Iterator[pa.RecordBatch]:
         spec = self._spec
-        # Made anew each time: its credentials may have a short life.
+        # Created anew each time, since its credentials may be short-lived.
         filesystem = file_system(self._location, "source")
         parts = self._parts(partition)
         scan = self._scan(filesystem, parts, stopped)
@@ -93,7 +93,7 @@ class ParquetReader(BatchReader):
         if self._schema is None:
             some = [ListedFile(part.path, part.size, part.version) for part in parts]
             if some[0].keys:
-                # What a folder's column is, all folders say together.
+                # The type of a folder's column depends on all folders.
                 self._listed = self._listed or list_files(self._location)
                 some += self._listed
             FileScan(filesystem, pa.schema([])).check(parts[0])
@@ -103,12 +103,12 @@ class ParquetReader(BatchReader):
     def _selected(
         self, files: ScannedFiles, partition: Partition
     ) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
-        """What DuckDB selects, and of what types it is."""
+        """Return the rows that DuckDB selects, and their types."""
         spec = self._spec
         reading.check_names(files.scan.schema, "source")
         located = isinstance(spec.relation, Located)
         rows = reading.rows(spec.relation)
-        # Which files is no condition.
+        # The choice of files is not a condition.
         extent = Whole() if isinstance(partition.extent, Files) else partition.extent
         connection = self._connection = reading.session(files, worker=True)
         chosen = condition(spec.where, extent)
@@ -148,7 +148,7 @@ class ParquetReader(BatchReader):
         return schema, batches()
 
     def _batch_rows(self, files: ScannedFiles) -> int:
-        """As large as those of the files, of the columns that are read in any case."""
+        """Return the batch size of the files, for the columns that are read in any case."""
         named = {pair.source for pair in self._spec.pairs if not pair.expression}
         if not isinstance(self._spec.relation, Located):
             named = set(files.schema.names)
@@ -159,6 +159,6 @@ class ParquetReader(BatchReader):
         if self._ahead is not None:
             self._ahead.stop()
         if self._connection is not None:
-            with suppress(duckdb.Error):  # it is done already
+            with suppress(duckdb.Error):  # it is already done
                 self._connection.interrupt()
             self._connection = None

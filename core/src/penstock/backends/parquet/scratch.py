@@ -1,4 +1,4 @@
-"""A dataset of one's own beside a target's, for measurements: in a folder on the same disk."""
+"""A separate dataset next to a target's, for measurements: in a folder on the same disk."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ _CONTROL = "penstock"
 
 
 class ParquetScratch(ScratchFolder):
-    """
+    """A scratch dataset.
+
     Parameters:
-        like: see `WithScratch.scratch`; here it only says that there is something to be like.
+        like: as for `WithScratch.scratch`; here it only says that there is a table to imitate.
     """
 
     def __init__(self, url: str, like: TableRef | None) -> None:
@@ -44,7 +45,7 @@ class ParquetScratch(ScratchFolder):
         return f"file://{quote(self._dataset)}"
 
     def _create(self) -> None:
-        """The copy makes all of it."""
+        """Do nothing: the copy creates everything."""
 
     def make_table(self) -> None:
         shutil.rmtree(self._dataset, ignore_errors=True)

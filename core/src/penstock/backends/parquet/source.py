@@ -1,4 +1,4 @@
-"""Facts about files as a source, for planning and verification: from lists and footers."""
+"""Facts about files as a source, for planning and verification, from lists and footers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from penstock.spec.masking_keys import session_values
 
 DIALECT = "arrow"
 PART, SAMPLE = "source_part", "source_sample"
-# Row groups, and rows of each, that show how the values of a key are spread.
+# Row groups, and rows of each, that show the distribution of a key's values.
 SAMPLED_GROUPS, SAMPLED_ROWS = 100, 1000
 
 
@@ -44,7 +44,7 @@ class ParquetSource(DuckCatalog):
         self._load(list_files(self._location))
 
     def _load(self, files: Sequence[ListedFile]) -> None:
-        """Learn what the files hold."""
+        """Learn what the files contain."""
         self._listed = files
         self._footers = {
             footer.file.path: footer for footer in read_footers(self._filesystem, files, "source")
@@ -54,7 +54,7 @@ class ParquetSource(DuckCatalog):
         self._begin()
 
     def _begin(self) -> None:
-        """Have DuckDB see what the scan reads."""
+        """Let DuckDB see what the scan reads."""
         self._files = ScannedFiles.of(self._scan, [whole_file(file) for file in self._listed])
         self._part, self._sample = ScannedFiles.of(self._scan, []), ScannedFiles.of(self._scan, [])
         session = engine.FileSession(self._files, "source")
@@ -84,11 +84,11 @@ class ParquetSource(DuckCatalog):
         )
 
     def definition(self, relation: Relation, *, partitioning: bool) -> TableDefinition:
-        """The columns say it all."""
+        """Return the columns, which are the whole definition."""
         return TableDefinition(DIALECT, {})
 
     def tables(self, include: Sequence[str], exclude: Sequence[str]) -> tuple[TableRef, ...]:
-        return ()  # the URL leads to the rows of one
+        return ()  # the URL refers to the rows of one table
 
     def schemas(self) -> tuple[str, ...]:
         return ()
@@ -127,7 +127,7 @@ class ParquetSource(DuckCatalog):
         size = sum(file.size for file in files)
         if not isinstance(relation, Located):
             self.check_where(relation, where)
-            # DuckDB expects nothing of rows that it does not store.
+            # DuckDB has no estimates for rows that it does not store.
             storage = f"a query over {len(files):,} Parquet files"
             return TableStatistics(None, size, 1.0, None, storage, None, sampled=False)
         rows = sum(footer.rows for footer in self._footers.values())
@@ -155,9 +155,9 @@ class ParquetSource(DuckCatalog):
         )
 
     def _chosen(self, files: Sequence[SourceFile], where: str) -> list[SourceFile]:
-        """Files that may hold rows under a condition, by statistics and folders.
+        """Return the files that may hold rows for a condition, by statistics and folders.
 
-        At least one: nothing selected is a copy of nothing, not an error.
+        At least one: to select nothing is a valid copy, not an error.
         """
         expression = self._pushed(where)
         if expression is None:
@@ -171,7 +171,7 @@ class ParquetSource(DuckCatalog):
         return kept or list(files[:1])
 
     def _pushed(self, where: str) -> ds.Expression | None:
-        """What DuckDB would have the files test of a condition; None where that cannot be told."""
+        """Return the part of a condition that DuckDB has the files test; None if unknown."""
         asked = self._files.asked = []
         try:
             self._session.fetch(
@@ -179,7 +179,7 @@ class ParquetSource(DuckCatalog):
             )
         finally:
             self._files.asked = None
-        # A condition with a query of its own may read the files more than once.
+        # A condition with a subquery may read the files more than once.
         return asked[0] if len(asked) == 1 else None
 
     # Rows
@@ -231,8 +231,8 @@ class ParquetSource(DuckCatalog):
         key: Sequence[str],
         only: Sequence[str] = (),
     ) -> Iterator[tuple[str, str]]:
-        # What is registered is not seen by DuckDB's own cursors, and the caller may ask other
-        # things while it reads.
+        # DuckDB's own cursors do not see registered objects, and the caller may ask other questions
+        # while it reads.
         rows = self._from(relation)
         texts = canonical_texts(self._session, rows, pairs)
         files = self._files
@@ -245,7 +245,7 @@ class ParquetSource(DuckCatalog):
         return read_digests(session, rows, chosen, texts, key, only)
 
     def _counted(self, extent: Whole | Files) -> int:
-        """Rows, from the footers."""
+        """Return the number of rows, from the footers."""
         if isinstance(extent, Whole):
             return sum(footer.rows for footer in self._footers.values())
         count = 0

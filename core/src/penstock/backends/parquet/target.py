@@ -1,4 +1,4 @@
-"""A dataset of Parquet files as a target: checked before anything is changed, compared after."""
+"""A dataset of Parquet files as a target: checked before any change, compared afterwards."""
 
 from __future__ import annotations
 
@@ -24,9 +24,10 @@ from penstock.spec.modes import Mode, mode_of
 
 
 class ParquetTarget:
-    """
+    """The catalog of a Parquet target.
+
     Parameters:
-        url: of a folder, which is the dataset.
+        url: the URL of the folder that is the dataset.
     """
 
     def __init__(self, url: str, control_schema: str) -> None:
@@ -43,9 +44,10 @@ class ParquetTarget:
         self.control.leave()
 
     def _manifest(self) -> Manifest:
-        """
+        """Return the manifest.
+
         Raises:
-            PlanningError: there is none.
+            PlanningError: it does not exist.
         """
         found = manifest.read(self._storage.documents)
         if not found.schema:
@@ -109,8 +111,11 @@ class ParquetTarget:
         *,
         others: bool,
     ) -> Mapping[str, Checksum] | None:
-        """Each partition's rows are in files of its own. Files of another selection than the
-        run's, and those that the run will replace, are none of its others."""
+        """Return the checksums of partitions, whose rows are in separate files.
+
+        Files of another selection than the run's, and files that the run will replace, do not count
+        as others.
+        """
         comparing = self._comparing()
         visible = set(self._storage.uploads.visible())
         found = {
@@ -125,7 +130,7 @@ class ParquetTarget:
         return found
 
     def _others(self, records: Sequence[CommitRecord], visible: set[str]) -> set[str]:
-        """Files that the run of these records has not loaded, where there should be none."""
+        """Return files not loaded by the run of these records, where it should be alone."""
         left = visible.difference(*(record.files for record in records))
         run_id = records[0].transaction if records else ""
         run = self.control.load_run(run_id) if run_id else None

@@ -1,4 +1,4 @@
-"""Record batches into Parquet files, which a commit record makes those of a partition."""
+"""Record batches written to Parquet files, which a commit record makes a partition's."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class FilesStream:
         self._output.write(self._caster.cast(self._arranged(block)), wait)
 
     def _arranged(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """With the columns in the dataset's order; NULL where it has one that is not copied."""
+        """Return a batch with columns in the dataset's order, and NULL for those not copied."""
         given = set(batch.schema.names)
         arrays = [
             batch.column(field.name) if field.name in given else pa.nulls(len(batch), field.type)

@@ -1,4 +1,4 @@
-"""The backend object that the entry point names."""
+"""The backend object that the entry point refers to."""
 
 from __future__ import annotations
 
@@ -50,13 +50,15 @@ class PostgresBackend:
     def place(self, url: str) -> Place:
         return location.place_of(url)
 
-    # Catalogs are imported where they are used, a worker needs neither; while the server answers.
+    # Catalogs are imported where they are used: a worker needs neither, and the main process
+    # imports them while it waits for the server.
 
     def source(self, url: str) -> SourceCatalog:
         with _opening(url, "source", PLAN) as opening:
             from penstock.backends.postgresql.source import PostgresSource  # noqa: PLC0415
 
-            available()  # where it is not, this process says why: nobody reads what workers log
+            # where it is missing, this process says why: no person reads the logs of workers
+            available()
             return PostgresSource(url, opening.take())
 
     def hold_snapshot(self, url: str, relations: Sequence[Relation]) -> HeldSnapshot:
@@ -74,8 +76,8 @@ class PostgresBackend:
             return PostgresTarget(url, control_schema, opening.take())
 
     def preload(self) -> None:
-        """Reader and writer come with this module: catalogs need most of what they import."""
-        available()  # forks have it then
+        """Import the reader and the writer, which bring most of what catalogs need."""
+        available()  # so that forked processes inherit it
 
     def reader(self, spec: WorkerSpec) -> Reader:
         return PostgresReader(spec)

@@ -35,7 +35,7 @@ from penstock.spec.strategies import (
 )
 
 SYSTEM = "PostgreSQL"
-# They load what is there.
+# Modes that load an existing table.
 LOADING = (APPEND, TRUNCATE, REPLACE, UPSERT)
 
 SOURCE = SourceCapabilities(
@@ -55,14 +55,14 @@ TARGET = TargetCapabilities(
     makes_missing=(*LOADING, MERGE, REPLACE_AT_END, RECREATE),
     options={
         "conflict_columns": (UPSERT, MERGE),
-        # Replace finds the rows that it deletes by an index, and upsert those that it updates.
+        # Replace finds the rows to delete by an index, and upsert the rows to update.
         "indexes": (APPEND, TRUNCATE, RECREATE, SWAP),
         "unlogged": (TRUNCATE, RECREATE, SWAP),
         "partitioning": (RECREATE,),
         "types": (*LOADING, MERGE, REPLACE_AT_END, RECREATE),
         "enums": (*LOADING, MERGE, REPLACE_AT_END, RECREATE),
     },
-    # A table of the same system is made with the source's types.
+    # Between two PostgreSQL servers, a table is created with the source's types.
     from_unlike_only=frozenset({"types", "enums"}),
     replaces_by_condition=True,
     commits=TRANSACTIONAL,
@@ -70,7 +70,7 @@ TARGET = TargetCapabilities(
     control_ddl=True,
     tells_rows_apart=True,
     shows_waits=True,
-    # The server refuses to make schemas of names that begin like its own.
+    # The server rejects schema names that begin like its own.
     reserved_schemas=("pg_*", "information_schema"),
     scratch=True,
 )

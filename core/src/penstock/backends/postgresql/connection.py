@@ -1,4 +1,4 @@
-"""Sessions: their settings, their transactions, and how they are cancelled."""
+"""Sessions: settings, transactions, and cancellation."""
 
 from __future__ import annotations
 
@@ -23,17 +23,18 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 PLAN, CONTROL = "penstock:plan", "penstock:control"
-"""How sessions of catalogs are called."""
+"""The names of catalogs' sessions."""
 CONNECT_TIMEOUT = 30
-# Seconds for a lock on a catalog, in sessions that only look.
+# Seconds to wait for a lock on a catalog, in sessions that only look.
 LOOK_LOCK = 10.0
 CANCEL_TIMEOUT = 1.5
-# Seconds for a statement that is cancelled to end, or to reach the server.
+# Seconds for a canceled statement to end, or to reach the server.
 SENT_SECONDS = 0.2
 
-# The text of a value must mean the same on both servers, in the plan and years later; a condition
-# must select the same rows on both. Timeouts of the role are for its other work, as in pg_dump.
-# With row_security off a policy that would hide rows is an error, not a silent gap.
+# A value's text must mean the same on both servers, in the plan and years later, and a condition
+# must select the same rows on both. Timeouts of the role are meant for its other work; pg_dump
+# clears them too. With row_security off, a policy that would hide rows causes an error instead of a
+# silent gap.
 SETTINGS = {
     "datestyle": "ISO, YMD",
     "intervalstyle": "postgres",
@@ -48,15 +49,15 @@ SETTINGS = {
     "statement_timeout": "0",
     "lock_timeout": "0",
     "idle_in_transaction_session_timeout": "0",
-    # When our machine vanishes, the server lets go of locks, of the snapshot and of
-    # the sign that a run is executed, in two minutes instead of two hours.
+    # If this machine vanishes, the server releases the locks, the snapshot and the mark of the
+    # active run within two minutes instead of two hours.
     "tcp_keepalives_idle": "60",
     "tcp_keepalives_interval": "10",
     "tcp_keepalives_count": "6",
 }
 SETTINGS_14 = {
     "idle_session_timeout": "0",
-    # So that a server notices a killed worker while it computes, not only when it sends.
+    # Lets the server notice a killed worker while it computes, not only when it sends.
     "client_connection_check_interval": "2s",
 }
 SET_UP = (
@@ -64,7 +65,7 @@ SET_UP = (
     " FROM unnest(%s::text[], %s::text[]) AS s (name, value)"
     " WHERE pg_catalog.pg_backend_pid() = %s"
 )
-# Without a pooler they stay when the transaction is committed.
+# Without a pooler, the settings stay after the commit.
 SET_IN_BATCH = (
     "SELECT pg_catalog.set_config(name, value, pg_catalog.pg_backend_pid() <> %s)"
     " FROM unnest(%s::text[], %s::text[]) AS s (name, value)"
@@ -72,13 +73,13 @@ SET_IN_BATCH = (
 SETTINGS_17 = {"transaction_timeout": "0"}
 SET_PATH = "SELECT pg_catalog.set_config('search_path', %s, true)"
 FULL = "pg_catalog, pg_temp"
-# A user's query, and what it calls, must only read.
+# A user's query, and the functions it calls, may only read.
 SETTINGS_SOURCE = {"default_transaction_read_only": "on"}
-# Where a transaction sets its own.
+# For transactions that set their own.
 SET_IN_TRANSACTION = {"default_transaction_read_only": "transaction_read_only"}
-# These say what a session without a transaction does: there the pooler's own rules hold.
+# These affect a session outside a transaction, where the pooler's own rules apply.
 SET_OUTSIDE = ("idle_session_timeout",)
-# Notice within two minutes, not the system's two hours, that the peer has vanished.
+# Detect a vanished peer within two minutes, not within the system's two hours.
 KEEPALIVES = {
     "keepalives_idle": 60,
     "keepalives_interval": 10,
@@ -88,7 +89,10 @@ KEEPALIVES = {
 
 
 def _is_news(record: logging.LogRecord) -> bool:
-    """psycopg warns where an error within a pipeline, which it raises, is followed by another."""
+    """Whether a warning is worth logging.
+
+    psycopg warns if another error follows the one in a pipeline, which it raises anyway.
+    """
     return not str(record.msg).startswith("error ignored terminating")
 
 
@@ -103,18 +107,18 @@ def connect(
     lock_seconds: float = 0,
     set_up: bool = True,
 ) -> Connection:
-    """Open a session with settings under which both servers write and compare values alike.
+    """Open a session whose settings make both servers write and compare values in the same way.
 
-    Autocommit: transactions are begun by hand, where they are meant.
+    The session is in autocommit mode: transactions are begun explicitly.
 
     Parameters:
-        lock_seconds: how long a statement may wait for a lock; 0: as long as its guard says.
-        set_up: apply the settings to the session, with what it is asked first; else each `begin`
+        lock_seconds: how long a statement may wait for a lock; if 0, the guard decides.
+        set_up: apply the settings to the session with its first statement; otherwise each `begin`
             applies them.
 
     Raises:
-        TransientError: not reachable now. TooManyConnections: no connection left.
-        PermanentError: refused.
+        TransientError: the server is not reachable now. TooManyConnections: no connection is left.
+        PermanentError: the server refused the connection.
     """
     given = conninfo.conninfo_to_dict(url)
     added: dict[str, Any] = {"application_name": application_name}
@@ -123,8 +127,8 @@ def connect(
         added["connect_timeout"] = CONNECT_TIMEOUT
     try:
         connection = Connection.connect(url, autocommit=True, prepare_threshold=None, **added)
-        # psycopg would call Python for each notice of a trigger. There a signal's exception, which
-        # cancels, would get lost.
+        # psycopg would call Python for each notice of a trigger, where the exception that a signal
+        # raises to cancel would be lost.
         connection.pgconn.notice_handler = None
         try:
             settings = _settings(connection.info.server_version, side)
@@ -154,7 +158,7 @@ def _settings(version: int, side: str) -> dict[str, str]:
 
 
 class Watch(Protocol):
-    """Watches a session's statements; see `Guard`."""
+    """A watch over a session's statements; see `Guard`."""
 
     run_id: str
     find: Callable[[Connection], int | None] | None
@@ -165,31 +169,31 @@ class Watch(Protocol):
 class Connection(psycopg.Connection[tuple[Any, ...]]):
     """A connection that keeps its settings behind a pooler too.
 
-    A pooler may give each transaction another of its server's sessions, so there every
-    transaction sets them anew, for itself alone.
+    A pooler may give each transaction another server session, so behind one every transaction
+    applies the settings anew, for itself alone.
 
-    Any thread may close it. One that executes something on it at that moment does so for it. What
-    uses its `pgconn` itself, a worker's stream for instance, is on the thread that closes it.
+    Any thread may close the connection. If another thread is executing a statement then, that
+    thread closes it. Code that uses `pgconn` directly, such as a worker's stream, runs in the
+    thread that closes it.
     """
 
     side = ""
-    """Where it is set, a lost connection is a `TransientError`, whatever was asked."""
+    """If it is set, a lost connection is a `TransientError`, whichever statement was running."""
     guard: Watch | None = None
-    """Watches the statements that are executed from now on."""
+    """Watches all statements executed from now on."""
     _set: Mapping[str, str]
     _is_set = True
-    """Whether the session has its settings, or each transaction sets them."""
+    """Whether the session has its settings, instead of each transaction setting them."""
     _is_named = True
-    """Whether the session has the name that it is to have."""
+    """Whether the session has its name."""
     _opened_on = ""
     _each_time = ""
     _asking: AskedTogether | None = None
     _answered: AskedTogether | None = None
-    """Answers to what is asked next."""
+    """Answers to the next questions."""
     _pid = 0
     _begun = _ends = False
-    """Whether there is a transaction where statements are sent together; whether they have it to
-    themselves."""
+    """Whether statements sent together are in a transaction, and whether that is their own."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -207,24 +211,27 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
 
     @property
     def server_pid(self) -> int:
-        """Of the server's session: a pooler's is that of the transaction."""
+        """The process id of the server's session; behind a pooler, of the current transaction's."""
         return self._pid or self.info.backend_pid
 
     def rename(self, application_name: str) -> None:
-        """Show the server's monitoring another name, from the next statement on."""
+        """Change the name shown in the server's monitoring, from the next statement on."""
         settings = {**self._set, "application_name": application_name}
         if self._each_time:
             self.set_in_transactions(settings)
         else:
-            self._is_named = not self._is_set  # else it is among those that are still to be set
+            self._is_named = not self._is_set  # otherwise it is set with the other settings
             self._set = settings
 
     def set_up_later(self, settings: Mapping[str, str], side: str) -> None:
-        """Set them together with what is asked first: that is a round trip less."""
+        """Apply settings together with the first statement, which saves a round trip."""
         self._set, self._is_set, self._opened_on = settings, False, side
 
     def set_up(self, settings: Mapping[str, str]) -> None:
-        """Set them for the session, where it is one: a pooler shows process ids of its own."""
+        """Apply settings to the session.
+
+        Not behind a pooler, which reports process ids of its own.
+        """
         if self._asking is not None:
             raise psycopg.OperationalError("settings are not asked for")
         self._set, self._is_set = settings, True
@@ -235,9 +242,10 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
         return SET_UP, [list(self._set), list(self._set.values()), self.info.backend_pid]
 
     def _settle(self) -> None:
-        """
+        """Apply the settings.
+
         Raises:
-            PenstockError: as `connect`. A pooler says only now what it thinks of a session.
+            PenstockError: as for `connect`. A pooler may reject the session only now.
         """
         if not self._is_set:
             try:
@@ -255,7 +263,7 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
         return query, [self._set["application_name"]]
 
     def set_in_transactions(self, settings: Mapping[str, str]) -> None:
-        """Have each transaction begin with them."""
+        """Have each transaction begin with some settings."""
         self._set, self._is_set = settings, True
         self._each_time = "".join(
             f"; SET LOCAL {SET_IN_TRANSACTION.get(name, name)} = "
@@ -266,16 +274,16 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
 
     @property
     def pooled(self) -> bool:
-        """Whether a pooler lends its server's sessions: then locks must end with a transaction."""
+        """Whether a pooler lends its server sessions, so that locks must end with a transaction."""
         if not self._is_set:
             self._settle()
         return bool(self._each_time)
 
     def begin(self, how: str = "", then: str = "") -> psycopg.Cursor[tuple[Any, ...]]:
-        """Begin a transaction by hand, in one round trip.
+        """Begin a transaction explicitly, in one round trip.
 
         Parameters:
-            then: its first statements, for a transaction that is not begun `together` with others.
+            then: its first statements, for a transaction not begun `together` with others.
 
         Returns: the results of all statements.
         """
@@ -290,7 +298,7 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
         also = f"; {then}" if then else ""
         with self._translated_loss():
             begun = super().execute(f"BEGIN {how}{self._each_time}{also}".encode())
-            if not how:  # nothing may be asked before a snapshot is imported
+            if not how:  # no statement may precede the import of a snapshot
                 self.note_pid()
         return begun
 
@@ -308,13 +316,13 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
         return self._execute(*args, **options)
 
     def first(self, *args: Any) -> tuple[Any, ...]:
-        """The first row of a query that always has one."""
+        """Return the first row of a query that always has one."""
         row = self.execute(*args).fetchone()
         assert row is not None
         return row
 
     def value(self, *args: Any) -> Any:
-        """The first column of a query's first row; None where there is no row."""
+        """Return the first column of a query's first row; None if there is no row."""
         row = self.execute(*args).fetchone()
         return None if row is None else row[0]
 
@@ -332,7 +340,7 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
 
     @property
     def _is_idle(self) -> bool:
-        """Outside of a transaction."""
+        """Whether the session is outside a transaction."""
         return self.info.transaction_status == TransactionStatus.IDLE
 
     @property
@@ -340,10 +348,13 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
         return self.pgconn.pipeline_status != PipelineStatus.OFF
 
     def ask_together(self, calls: Iterable[Callable[[], object]]) -> None:
-        """Make calls that only ask this server, together: see `AskedTogether`.
+        """Make calls that only ask this server, sending their questions together.
 
-        Raises nothing but `Interrupted`. A call that cannot be made so is not made, nor one that
-        comes after a question that the server refuses: whoever wants its answer makes it alone.
+        See `AskedTogether`.
+
+        Raises nothing but `Interrupted`. A call is left out if it cannot be made in this way, or
+        follows a question that the server rejects; it is then made alone by the code that needs its
+        result.
         """
         if psycopg.Pipeline.is_supported():
             self._asking = asking = AskedTogether(self)
@@ -369,18 +380,19 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
 
     @property
     def is_asking(self) -> bool:
-        """Whether what is executed now is asked together with others."""
+        """Whether the current statement is sent together with those of other calls."""
         return self._asking is not None
 
     def _send_together(
         self, questions: Sequence[Question], full: Sequence[Question]
     ) -> Sequence[psycopg.Cursor[tuple[Any, ...]]]:
-        """
+        """Send questions in one round trip.
+
         Parameters:
-            full: those that are asked where names are full.
+            full: the questions to ask while names are full.
 
         Raises:
-            psycopg.Error: one is refused. A transaction goes on all the same.
+            psycopg.Error: the server rejects one. The transaction continues.
         """
         asking, self._asking = self._asking, None
         within = not self._is_idle
@@ -394,7 +406,7 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
                 if full:
                     self.execute(SET_PATH, [FULL])
                     answers += [self.execute(*question) for question in full]
-                if within:  # the path is what it was
+                if within:  # the search path is restored
                     self.execute("ROLLBACK TO together")
                     self.execute("RELEASE together")
         except BaseException:
@@ -406,20 +418,21 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
             self._asking = asking
         if own is not None and own.rowcount == 0:
             self.set_in_transactions(self._set)
-            return self._send_together(questions, full)  # the settings were another session's
+            return self._send_together(questions, full)  # the settings belonged to another session
         return answers
 
     @contextmanager
     def together(self, *, begin: bool = False, commit: bool = False) -> Iterator[None]:
-        """Send all statements of the block before the server has answered the first of them.
+        """Send all statements of the block without waiting for the answers.
 
-        They cost one round trip, and are one transaction where none is open. Their cursors have
-        results after the block, not within it. The first that fails raises at its end; the server
-        skips those that follow. None may be a COPY. A libpq before 14 sends them one by one.
+        They cost one round trip, and form one transaction if none is open. Their cursors have
+        results after the block, not within it. The first failure is raised at the end of the block;
+        the server skips the statements after it. None may be a COPY. A libpq before 14 sends them
+        one by one.
 
         Parameters:
-            begin, commit: a transaction, in the same round trip. Else, where none is open, they are
-                one of their own.
+            begin, commit: begin or commit a transaction in the same round trip. Otherwise, if none
+                is open, the statements form one of their own.
         """
         if not psycopg.Pipeline.is_supported():
             if begin:
@@ -447,12 +460,12 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
                     except psycopg.Error:
                         raise
                     except BaseException:
-                        abandon(self)  # to leave a pipeline is to wait for all answers
+                        abandon(self)  # leaving a pipeline waits for all answers
                         raise
             except psycopg.OperationalError as error:
                 if not self._is_sending_together or error.__context__ is None:
                     raise
-                # Something has interrupted that wait, so that the pipeline could not be left.
+                # The wait was interrupted, so the pipeline could not be left.
                 abandon(self)
                 raise error.__context__ from None
             finally:
@@ -465,15 +478,15 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
     def transaction_of(
         self, *first: Question, reads: Iterable[Callable[[], object]] = ()
     ) -> Iterator[None]:
-        """A transaction that begins with some statements, in one round trip.
+        """Open a transaction that begins with some statements, in one round trip.
 
         Parameters:
-            first: the arguments of `execute` for each.
-            reads: calls that are made in the transaction: what they ask first is asked with these
-                statements, after them, and answered where it is asked.
+            first: the arguments of `execute` for each statement.
+            reads: calls to be made in the transaction; their first questions are sent right after
+                these statements, and answered when the calls ask them.
         """
         if self._each_time or not psycopg.Pipeline.is_supported():
-            # What a pooler has lent is asked before somebody waits.
+            # Learn which session a pooler has lent before a statement has to wait.
             with self.transaction():
                 for statement in first:
                     self.execute(*statement)
@@ -502,7 +515,7 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
 
     @contextmanager
     def whole_transaction(self) -> Iterator[None]:
-        """Statements that are a transaction, sent as `together` does it."""
+        """Send the statements of the block as one transaction, as in `together`."""
         if self._each_time or not psycopg.Pipeline.is_supported():
             with self.transaction():
                 yield
@@ -512,7 +525,7 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
 
     @contextmanager
     def _translated_loss(self) -> Iterator[None]:
-        """What a lost connection means does not depend on what was asked when it was lost."""
+        """Report a lost connection in the same way, whichever statement was running."""
         try:
             yield
         except psycopg.OperationalError as error:
@@ -538,14 +551,14 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
             yield transaction
 
     def note_pid(self) -> None:
-        """Find out which of its sessions a pooler has lent, where that matters."""
+        """Note the process id of the session that a pooler has lent, if it matters."""
         if self._each_time and self.guard is not None and self.guard.find is None:
             ((self._pid,),) = super().execute("SELECT pg_catalog.pg_backend_pid()").fetchall()
 
 
 @contextmanager
 def full_names(connection: Connection) -> Iterator[None]:
-    """A transaction in which the server writes, and reads, names with their schemas."""
+    """Open a transaction in which the server reads and writes names with their schemas."""
     if connection.is_asking:
         with connection.asking_full_names():
             yield
@@ -561,16 +574,16 @@ def full_names(connection: Connection) -> Iterator[None]:
 
 
 def abandon(connection: Connection) -> None:
-    """Cancel what the session runs and close it. Never raises, never takes long."""
+    """Cancel the running statement and close the session. Never raises, never takes long."""
     in_use = connection.in_use
     in_use.leave()
-    # The first try is too early for a statement that is just being sent.
+    # The first attempt comes too early for a statement that is still being sent.
     for seconds in (SENT_SECONDS, CALL_SECONDS):
         try:
             if connection.info.transaction_status == TransactionStatus.ACTIVE:
                 connection.cancel_safe(timeout=CANCEL_TIMEOUT)
         except (psycopg.Error, OSError):
-            in_use.free(0)  # who waits for the server does not hear from it either
+            in_use.free(0)  # a thread that waits for the server does not notice either
             return
         if in_use.free(seconds):
             return

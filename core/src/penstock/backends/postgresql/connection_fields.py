@@ -1,4 +1,4 @@
-"""A stored connection's fields as the URL that libpq reads."""
+"""A stored connection's fields as a URL for libpq."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import replace
 from penstock.backends.api.connection_fields import ConnectionFields, is_on
 from penstock.errors import UsageError
 
-# Extras of Airflow's PostgreSQL hook that libpq does not know.
+# Extras of Airflow's PostgreSQL hook that libpq does not support.
 _NOT_FOR_LIBPQ = frozenset(
     {
         "aws_conn_id",
@@ -22,20 +22,21 @@ _NOT_FOR_LIBPQ = frozenset(
         "workgroup-name",
     }
 )
-# Extras that stand for a token that a cloud's library must fetch.
+# Extras that stand for a token, which a cloud provider's library must fetch.
 _TOKENS = ("iam", "azure_conn_id", "redshift", "redshift-serverless")
-# Extras of a Google Cloud SQL connection: the instance, and how its hook connects.
+# Extras of a Google Cloud SQL connection: the instance, and how the hook connects to it.
 _OF_CLOUD_SQL = frozenset(
     {"database_type", "project_id", "location", "instance", "use_proxy", "use_ssl"}
     | {"use_iam", "sql_proxy_use_tcp", "sql_proxy_version", "sql_proxy_binary_path"}
 )
-# Hosts that can stand in a URL as they are; an IPv6 address needs brackets there.
+# Hosts that can appear in a URL unchanged; an IPv6 address needs brackets.
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
 _IPV6 = re.compile(r"[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*")
 
 
 def url_of_fields(fields: ConnectionFields) -> str:
-    """
+    """Return the URL for a connection's fields.
+
     Raises:
         UsageError: an extra stands for a token that would have to be fetched.
     """
@@ -49,7 +50,7 @@ def url_of_fields(fields: ConnectionFields) -> str:
     host = fields.host
     if _NAME.fullmatch(host) or _IPV6.fullmatch(host):
         return fields.url("postgresql", parameters)
-    # The folder of a Unix socket; several hosts, all with this port; no host.
+    # A directory of Unix sockets, several hosts with the same port, or no host.
     bracketed = host.startswith("[") and host.endswith("]")
     given = {"host": host[1:-1] if bracketed else host, "port": fields.port}
     parameters = {**{name: value for name, value in given.items() if value}, **parameters}
@@ -57,9 +58,10 @@ def url_of_fields(fields: ConnectionFields) -> str:
 
 
 def cloud_sql_url_of_fields(fields: ConnectionFields) -> str:
-    """
+    """Return the URL for a Google Cloud SQL connection's fields.
+
     Raises:
-        UsageError: the instance is not PostgreSQL, or is reached through a proxy program.
+        UsageError: the instance is not PostgreSQL, or needs a proxy program.
     """
     database = fields.extra.get("database_type")
     if database not in ("postgres", "postgresql"):

@@ -1,4 +1,4 @@
-"""The control store: what of it PostgreSQL alone knows, of sessions and of the table."""
+"""The control store: the parts that only PostgreSQL has, about sessions and the table."""
 
 from __future__ import annotations
 
@@ -45,9 +45,10 @@ from penstock.spec.modes import mode_names, mode_of
 
 
 class ControlTables(RecordedRuns):
-    """
+    """The control store in a PostgreSQL target.
+
     Parameters:
-        connect: opens another session, to look at what the first one waits for.
+        connect: opens a second session, to look up what the first one waits for.
     """
 
     may_be_left = True
@@ -66,7 +67,7 @@ class ControlTables(RecordedRuns):
         """The names of watermarks; None: not asked for ahead."""
 
     def _reads(self, run_ids: Sequence[str], hold: Hold) -> list[Callable[[], object]]:
-        """What transactions ask after they have locked runs."""
+        """Return the queries that a transaction runs after it has locked runs."""
         ids = list(run_ids)
         reads: list[Callable[[], object]] = []
         if len(ids) == 1:
@@ -84,10 +85,12 @@ class ControlTables(RecordedRuns):
     def questions(
         self, tables: Collection[TableRef], *, making: bool
     ) -> list[Callable[[], object]]:
-        """Calls that ask what planning asks here. What they find is kept until `forget_answers`.
+        """Return calls that ask what planning asks here.
+
+        Their answers are kept until `forget_answers`.
 
         Parameters:
-            making: the tables are made anew, whatever stopped runs have left undone.
+            making: the tables are created anew, whatever interrupted runs left unfinished.
         """
 
         def note_steps_left() -> None:
@@ -131,7 +134,7 @@ class ControlTables(RecordedRuns):
         with translated("target"):
             self._tables.attend(next(iter(tables)))
             contested = enter_all(self._connection, tables)
-        # With others at work on a table: each by itself.
+        # Other runs are active on a table, so each run enters separately.
         return super().enter_all({run_id: tables[run_id] for run_id in contested}, check)
 
     def leave_all(self, tables: Mapping[str, TableRef]) -> None:
@@ -171,7 +174,7 @@ class ControlTables(RecordedRuns):
         what, same_table = found
         if not same_table or not self._holds_rows(run):
             raise loaded.changed(what)
-        with translated("target"):  # VACUUM FULL and its like move rows, and lose none
+        with translated("target"):  # VACUUM FULL and the like move rows but lose none
             if mode_of(run.spec).attaches:
                 loaded.note_rewritten()
             else:
@@ -184,19 +187,22 @@ class ControlTables(RecordedRuns):
         return super().check_targets([run_id for run_id in run_ids if run_id in doubtful])
 
     def _holds_rows(self, run: RunRow) -> bool:
-        """Whether all rows that the run has committed are there, and no others where it has emptied
-        the table and committed none yet; False where that cannot be known."""
+        """Whether the table holds all rows that the run has committed.
+
+        If the run emptied the table and has committed nothing yet, the table must be empty. False
+        if it cannot be determined.
+        """
         table, records = run.plan.load.table, self.committed(run.run_id)
         if not any(record.rows for record in records):
             mode = mode_of(run.spec)
             if mode.empties_before and self._loaded(run.run_id).emptied_by():
-                return False  # that run has loaded nothing either, and goes on from here
+                return False  # that run has loaded nothing either, and continues from here
             return not mode.starts_empty or self._is_empty(table)
         try:
             counts = read_loaded(
                 self._connection, table, None, records, target_values((), tuple), others=False
             )
-        except PlanningError:  # they may be written, but not read
+        except PlanningError:  # the user may write them, but not read them
             return False
         return counts is not None and all(
             record.inserted is None and counts[record.partition_id].rows == record.rows
@@ -237,17 +243,19 @@ class ControlTables(RecordedRuns):
         return super().prepare_all(loads)
 
     def _prepare_at_once(self, run_id: str, load: LoadPlan) -> bool:
-        """In one round trip, where nothing has to be done to the table; False where the run is
-        prepared, or that cannot be done."""
+        """Prepare a run in one round trip if the table needs no change; else return False.
+
+        False also if the run is already prepared.
+        """
         try:
             with self._tables.changing([run_id]):
-                # Its mode says whether it loads the children that are there.
+                # Its mode determines whether it loads existing children.
                 tables = [(run_id, load.table, None)]
                 noted = note_tables(self._connection, self._schema, tables, prepared=True)
         except Interrupted:
             raise
         except PenstockError:
-            return False  # done step by step, it says what is wrong
+            return False  # the step-by-step path reports what is wrong
         return noted.rowcount == 1
 
     # Steps
@@ -259,7 +267,7 @@ class ControlTables(RecordedRuns):
     def after_preparing(self, run: RunRow, load: LoadPlan) -> Row:
         if load.volatile:
             self._connection.execute(self._statement("mark_volatile"), [run.run_id])
-        # Mode attach adds children, and notes each.
+        # Mode attach adds children, and records each.
         children = not mode_of(run.spec).attaches
         self._loaded(run.run_id).note(load.table, children=children)
         return {}
@@ -282,7 +290,8 @@ class ControlTables(RecordedRuns):
             ):
                 return
         elif step.done:
-            # One run after the other: whoever has waited finds what that one has made.
+            # Runs create tables one at a time: a run that waited finds what the previous one
+            # created.
             self._connection.execute(self._statement("lock_making"))
             if self.is_done(run, step):
                 return
@@ -313,12 +322,12 @@ class ControlTables(RecordedRuns):
                 for run, records in nights
             ],
         )
-        # From here on the tables are gone.
+        # From here on the tables no longer exist.
         self._records.change(Kind.RUN, {"run_id": tuple(run_ids)}, {"target_state": None})
         return merged
 
     def do_all(self, steps: Sequence[tuple[RunRow, Step]]) -> None:
-        """In one statement, but for those that want to be looked at one by one."""
+        """Do steps in one statement, except those that must be checked one by one."""
         texts: list[bytes] = []
         last = [step for _, step in steps if step.after]
         if last:
@@ -336,7 +345,7 @@ class ControlTables(RecordedRuns):
         if texts:
             self._connection.execute(b";\n".join(texts))
         if last:
-            # By now all that was done holds its locks.
+            # Everything done so far holds its locks by now.
             self._check_all(list(dict.fromkeys(run.run_id for run, step in steps if step.after)))
 
     def _check_all(self, run_ids: Sequence[str]) -> None:
@@ -350,7 +359,7 @@ class ControlTables(RecordedRuns):
         volatile = [run.run_id for run, load in prepared if load.volatile]
         for run_id in volatile:
             self._connection.execute(self._statement("mark_volatile"), [run_id])
-        # Mode attach adds children, and notes each.
+        # Mode attach adds children, and records each.
         tables = [
             (run.run_id, load.table, not mode_of(run.spec).attaches) for run, load in prepared
         ]
@@ -363,7 +372,7 @@ class ControlTables(RecordedRuns):
     def is_at_work(self, run_id: str, table: TableRef) -> bool | None:
         if self.is_executed(run_id, table) or self.running(run_id):
             return True
-        # Sessions of a pooler hold no locks for those that it serves.
+        # Behind a pooler, sessions hold no locks on behalf of their clients.
         return None if self._connection.pooled else False
 
     def is_done(self, run: RunRow, step: Step) -> bool:
@@ -376,7 +385,7 @@ class ControlTables(RecordedRuns):
             return bool(step.done and self._connection.value(step.done))
 
     def after_step(self, run: RunRow, step: Step) -> None:
-        if step.id == SWAP:  # what was loaded has the name of the old table from here on
+        if step.id == SWAP:  # from here on the loaded table has the old table's name
             self._loaded(run.run_id).forget()
         elif step.id.startswith(SET_LOGGED):
             self._loaded(run.run_id).note_rewritten()
@@ -391,13 +400,13 @@ class ControlTables(RecordedRuns):
     ) -> None:
         if rows_of is not None:
             delete_rows(self._connection, rows_of, records)
-        # Rows that are read later may have newer values.
+        # Rows read later may have newer values.
         advances = tuple(step.id for step in run.plan.load.after if step.id.startswith(ADVANCE))
         self._records.delete(Kind.STEP, {"run_id": run.run_id, "step_id": advances})
 
 
 def _all_of(queries: Sequence[str]) -> bytes:
-    """One query with the answer of each as a column."""
+    """Combine queries into one, which returns each answer as a column."""
     return f"SELECT {', '.join(f'({query})' for query in queries)}".encode()
 
 

@@ -1,4 +1,4 @@
-"""What the server's errors mean for us.
+"""How the server's errors map to Penstock's.
 
 SQLSTATE classes: https://www.postgresql.org/docs/current/errcodes-appendix.html
 """
@@ -35,22 +35,23 @@ SESSION_ENDED = {
 }
 TRANSIENT_STATES = SESSION_ENDED | {
     "55P03",  # lock_not_available
-    "57014",  # query_canceled: not by us, else the attempt would be gone
+    "57014",  # query_canceled: not canceled by us, or the attempt would be over
 }
-# A disk does not get emptier by trying again; 58P01 and 58P02 name files that are not there.
+# Retrying does not free disk space; 58P01 and 58P02 report missing files.
 PERMANENT_STATES = {"53100", "58P01", "58P02"}
 
-# Patterns are texts: compiling them takes a millisecond, and most processes see no error.
+# Patterns are kept as text: compiling them takes a millisecond, and most processes see no error.
 
-# Two sessions changed one row of the catalog at once, or one has dropped what the other was about
-# to look at. These words are never translated.
+# Two sessions changed a catalog row at the same time, or one dropped what the other was about to
+# look up. The server never translates these messages.
 _CATALOG_RACE = (
     r"tuple concurrently (updated|deleted)|cache lookup failed"
     r"|could not open relation with OID"
 )
 INTERNAL = "XX000"
 CONSTRAINT = "23"
-# Of these classes, messages speak of connections, rights, statements and the server itself.
+# In these classes, messages are about connections, privileges, statements and the server itself,
+# not about rows.
 NOT_ABOUT_ROWS = frozenset(
     {
         *("08", "0A", "25", "26", "28", "2B", "34", "3B", "3D", "3F", "40", "42"),
@@ -65,15 +66,15 @@ _UNCHECKED = (
     "copy the column as bytea (--query)"
 )
 
-# A pooler tells all of its troubles under one SQLSTATE, which is that of lost connections too.
+# A pooler reports all of its errors under one SQLSTATE, which also means a lost connection.
 _POOLER_NEVER = r"(?i)statement pooling|long transactions not allowed"
 
-# A refused connection carries no SQLSTATE through libpq, only the server's text, or a pooler's.
+# For a refused connection libpq reports no SQLSTATE, only the text from the server or a pooler.
 _TOO_MANY = (
     r"(?i)too many (clients|connections)|connection slots are reserved"
     r"|no more connections allowed|query_wait_timeout"
 )
-# A pooler repeats its server's words: these tell what happened.
+# A pooler repeats its server's message, which tells the cause.
 _REFUSED = (
     r"(?i)authentication failed|no pg_hba|no such (user|database)"
     r"|(role|user|database) \S+ does not exist"
@@ -82,14 +83,14 @@ _LATER = (
     r"(?i)starting up|shutting down|in recovery|terminat|cannot connect now"
     r"|database system is not (yet )?accepting"
     r"|could not fork|out of memory|cannot allocate memory|temporarily unavailable"
-    # The connection broke, or the server could not even begin to speak of encryption.
+    # The connection broke, or the server could not even negotiate encryption.
     r"|SSL SYSCALL|unexpected(ly)?\b|EOF detected|reset by peer|error response during SSL exchange"
     r"|timed out|timeout expired|due to timeout"
     # A pooler that cannot reach its server.
     r"|server login has been failing|server login failed|cannot connect to server"
     r"|client_login_timeout|server_login_retry|connect_timeout \("
 )
-# libpq has refused what it was given before it has spoken to anybody.
+# libpq rejected its input before contacting a server.
 _GIVEN = (
     r"^connection is bad: (?!connection to server|could not|out of memory)"
     r"|invalid \w+ value|invalid (integer )?value|bad value for|invalid port number"
@@ -101,11 +102,11 @@ _NEVER = r"(?i)FATAL|no password supplied|certificate|SSL|authentication"
 def from_driver(
     error: psycopg.Error, side: str, subject: str = "", table: str = ""
 ) -> PenstockError:
-    """Class a driver's error as transient or permanent, and keep what the server said.
+    """Classify a driver's error as transient or permanent, and keep the server's diagnosis.
 
     Parameters:
-        subject: what was looked at, where the server's words do not say.
-        table: what is loaded; named where the server names its number alone.
+        subject: the table or query, if the server's message does not name it.
+        table: the table being loaded; named where the server gives only its number.
     """
     diag = error.diag
     state = error.sqlstate or ""
@@ -141,16 +142,17 @@ def from_driver(
             what = table or "a table, or what belongs to it,"
             message += f" (another session has dropped, made anew or altered {what} just now)"
     else:
-        # No SQLSTATE: the driver's own. Lost connections are OperationalErrors.
+        # Without an SQLSTATE, the error is the driver's own. Lost connections are
+        # OperationalErrors.
         transient = isinstance(error, psycopg.OperationalError)
     return (TransientError if transient else PermanentError)(message, diagnosis)
 
 
 def is_loss(error: psycopg.OperationalError) -> bool:
-    """Whether the session has ended: the connection itself may not know that yet.
+    """Whether the session has ended, even if the connection does not know yet.
 
-    A socket that was reset at the very moment at which it is waited for is such a case, and one
-    whose server has said why it ends the session, before it does.
+    This includes a socket that was reset just as it was being waited for, and a server that has
+    announced the end of the session but not closed it yet.
     """
     if error.sqlstate is None:
         return not isinstance(error, psycopg.errors.PipelineAborted)
@@ -161,12 +163,12 @@ def _without_values(
     message: str, diagnosis: Diagnosis, diag: psycopg.errors.Diagnostic
 ) -> tuple[str, Diagnosis]:
     kind, copied = diagnosis.code[:2], _COPIED.search(diagnosis.context)
-    # Which line of the stream, without the value.
+    # The line of the stream, without the value.
     diagnosis = replace(diagnosis, context=copied[0] if copied else "")
     if diag.source_function == "exec_stmt_raise":
-        # In the words of whoever has written a trigger or a function.
+        # The text comes from the author of a trigger or function.
         return values.HIDDEN, replace(diagnosis, detail="", hint="")
-    if kind == CONSTRAINT:  # which the message names; the row is in the detail
+    if kind == CONSTRAINT:  # the message names the constraint; the row is in the detail
         return message, replace(diagnosis, detail="")
     if not kind or kind in NOT_ABOUT_ROWS:
         return message, diagnosis
@@ -176,12 +178,12 @@ def _without_values(
 def _is_catalog_race(state: str, diag: psycopg.errors.Diagnostic) -> bool:
     if state == INTERNAL:
         return re.match(_CATALOG_RACE, diag.message_primary or "") is not None
-    # Two sessions that make what neither of them has found.
+    # Two sessions created what neither of them had found.
     return state == UNIQUE_VIOLATION and diag.schema_name == "pg_catalog"
 
 
 def from_connecting(error: psycopg.Error, side: str) -> PenstockError:
-    """Class an error that `connect` raised: it has no SQLSTATE, so its text must do."""
+    """Classify an error raised by `connect`, by its text, since it has no SQLSTATE."""
     if error.sqlstate:
         return from_driver(error, side)
     text = " ".join(str(error).split())
@@ -196,18 +198,18 @@ def from_connecting(error: psycopg.Error, side: str) -> PenstockError:
     return TransientError(f"{side}: {text}", diagnosis)
 
 
-# "COPY t, line 3, column a: ..." of a text stream, where the server looked at the value.
+# "COPY t, line 3, column a: ..." in a text stream, where the server examined the value.
 _COPIED = re.compile(r"^COPY .+?, line (\d+)(?:, column (.+?))?(?=: |$)", re.M)
 
 
 @contextmanager
 def translated(side: str, *, rows: bool = False, table: str = "") -> Iterator[None]:
-    """Turn a driver's errors into ours.
+    """Translate a driver's errors to Penstock's.
 
     Parameters:
         table: see `from_driver`.
-        rows: say which row of the stream the server speaks of, and which column: its lines are
-            the stream's rows.
+        rows: report the row of the stream and the column; the server's line numbers are the
+            stream's row numbers.
     """
     try:
         yield
@@ -226,12 +228,12 @@ def _place(error: psycopg.Error) -> str:
 
 @contextmanager
 def planning(side: str, subject: str) -> Iterator[None]:
-    """Turn a server's refusal into a `PlanningError` that names the subject."""
+    """Translate the server's errors to a `PlanningError` that names the subject."""
     try:
         yield
     except psycopg.Error as error:
         ours = from_driver(error, side, subject)
         if ours.transient:
             raise ours from error
-        # The context would speak of our own statement.
+        # The context would show our own statement.
         raise PlanningError(ours.message, replace(ours.diagnosis, context="")) from error

@@ -1,4 +1,4 @@
-"""How far replication is behind: of a standby its own replay, of a primary its standbys'."""
+"""Replication lag: a standby's own replay, or a primary's standbys."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class PostgresLagGauge:
         abandon(self._connection)
 
     def _look(self) -> tuple[bool, float, int]:
-        """Whether this is a standby, the lag, and how many standbys cannot be seen."""
+        """Return whether this is a standby, the lag, and how many standbys do not report theirs."""
         with translated("source"):
             standby, lag, hidden = self._connection.first(statement("lag"))
         return standby, float(lag), hidden

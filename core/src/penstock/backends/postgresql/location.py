@@ -1,4 +1,4 @@
-"""URLs: checked without connecting, their secrets, and where they lead."""
+"""URLs: checked without connecting, their secrets, and what they refer to."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from psycopg import conninfo, pq
 from penstock.errors import UsageError
 from penstock.model.tables import Place
 
-# What assets and lineage call it, and the port where a URL names none.
+# The scheme in asset and lineage names, and the port for a URL without one.
 SCHEME = "postgres"
 DEFAULT_PORT = 5432
 _FORM = "postgresql://user:password@host:port/database"
@@ -25,11 +25,12 @@ _HIDDEN = ("password", "sslpassword", "oauth_client_secret")
 
 
 def parts_of(url: str, flag: str) -> dict[str, Any]:
-    """What libpq makes of a URL.
+    """Return libpq's parameters for a URL.
 
     Raises:
-        UsageError: it cannot read the URL, or could not connect with it anywhere. Nothing of the
-            URL is shown, nor what libpq says of it: any part may be one of a password.
+        UsageError: libpq cannot parse the URL, or could not connect anywhere with it. The message
+            shows neither the URL nor libpq's own message: any part of them may belong to a
+            password.
     """
     if re.search(r"^[^/]*//[^/?]*/[^?]*@", url) or url.count("@") > 1:
         raise UsageError(
@@ -57,11 +58,11 @@ def parts_of(url: str, flag: str) -> dict[str, Any]:
 
 
 def _unknown_parameters(url: str) -> list[str]:
-    """Parameters that libpq does not accept, but none that may be part of a password with a &."""
+    """Return parameters that libpq rejects, unless they may be part of a password with a &."""
     head, _, query = url.partition("?")
     _, at, _ = head.partition("//")[2].partition("/")[0].rpartition("@")
     if "@" in query or (":" in head.partition("//")[2] and not at):
-        return []  # a password may end where this query begins
+        return []  # the query may begin inside a password
     known = {option.keyword.decode() for option in pq.Conninfo.get_defaults()} | {"ssl"}
     names: list[str] = []
     for name, _ in parse_qsl(query, keep_blank_values=True):
@@ -72,7 +73,7 @@ def _unknown_parameters(url: str) -> list[str]:
 
 
 def resolve(url: str, environ: Mapping[str, str], flag: str) -> str:
-    """Check a URL and fold PGPASSWORD into it, so that no child needs it in its environment.
+    """Check a URL and add PGPASSWORD to it, so that no child process needs it in its environment.
 
     Raises:
         UsageError: see `parts_of`.
@@ -84,20 +85,22 @@ def resolve(url: str, environ: Mapping[str, str], flag: str) -> str:
 
 
 def secrets(url: str) -> tuple[str, ...]:
-    """The parts of a connection string that libpq itself hides from display."""
+    """Return the parts of a connection string that libpq itself hides from display."""
     given = conninfo.conninfo_to_dict(url)
     return tuple(str(given[name]) for name in _HIDDEN if given.get(name))
 
 
 def place_of(url: str) -> Place:
-    """The first of several hosts; `localhost` for a socket; the name of the service
-    (`pg_service.conf`) where the URL names no host.
+    """Return the place that a URL refers to.
+
+    For several hosts it is the first; for a socket, `localhost`; without a host, the name of the
+    service (`pg_service.conf`).
 
     Parameters:
-        url: with its secrets; none of them is in what is returned.
+        url: the URL with its secrets, none of which is in the result.
 
     Raises:
-        UsageError: malformed.
+        UsageError: the URL is malformed.
     """
     parts = parts_of(url, "connection")
 

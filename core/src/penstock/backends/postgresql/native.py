@@ -1,4 +1,4 @@
-"""COPY outside of the interpreter, on psycopg's connections, through the libpq it has loaded."""
+"""COPY outside the interpreter, on psycopg's connections, through the libpq that psycopg loaded."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from penstock.backends.postgresql.session.libpq import library, pointer
 from penstock.backends.shared.native import native
 from penstock.errors import PenstockError
 
-# How a turn has ended; `Outcome` in core/native/src/turn.rs.
+# The results of a turn: `Outcome` in core/native/src/turn.rs.
 MORE, READY, SPOKE, SOURCE_FAILED, TARGET_FAILED, REFUSED = range(6)
 
 _log = logging.getLogger("penstock")
@@ -25,35 +25,35 @@ _log = logging.getLogger("penstock")
 
 @dataclass(frozen=True, slots=True)
 class CopySink:
-    """A COPY FROM STDIN that has begun."""
+    """A running COPY FROM STDIN."""
 
     connection: Connection
 
 
 def available() -> bool:
-    """Whether what is below can be used."""
+    """Whether the native code is installed and fits psycopg's libpq."""
     return _found() is not None
 
 
 def is_plain(connection: Connection) -> bool:
-    """Whether rows can be read from the connection's socket: it has no encryption."""
+    """Whether rows can be read from the connection's socket directly, without encryption."""
     _, libpq = _loaded()
     return bool(libpq.is_plain(pointer(connection)))
 
 
 def pump(source: Connection, target: Connection, unanswered: bool) -> Any:
-    """From a COPY that has begun on the one to that on the other.
+    """Return a pump from a running COPY TO to a running COPY FROM.
 
     Parameters:
         unanswered: here and below: the source's COPY was sent, and libpq has read nothing since;
-            for connections that are plain.
+            only for connections that are plain.
     """
     module, libpq = _loaded()
     return module.Pump(libpq, pointer(source), pointer(target), unanswered)
 
 
 def lines(source: Connection, unanswered: bool) -> Any:
-    """Of a COPY in text format that has begun; see `api.worker.LINES`."""
+    """Return a reader of a running COPY in text format; see `api.worker.LINES`."""
     module, libpq = _loaded()
     return module.Lines(libpq, pointer(source), unanswered)
 
@@ -61,7 +61,10 @@ def lines(source: Connection, unanswered: bool) -> Any:
 def decoder(
     source: Connection, unanswered: bool, kinds: list[str], most_rows: int, most_bytes: int
 ) -> Any:
-    """Of a binary COPY that has begun; see `Decoder` in core/native/src/decode/decoder.rs."""
+    """Return a decoder of a running binary COPY.
+
+    See `Decoder` in core/native/src/decode/decoder.rs.
+    """
     module, libpq = _loaded()
     made = module.Decoder(kinds, most_rows, most_bytes)
     made.attach(libpq, pointer(source), unanswered)
@@ -70,7 +73,7 @@ def decoder(
 
 @cache
 def _found() -> tuple[ModuleType, Any] | None:
-    """The package, and the library of psycopg's connections; None without either."""
+    """Return the package, and the library of psycopg's connections; None without either."""
     module = native()
     if module is None:
         return None
@@ -95,10 +98,10 @@ class NativeMover:
     """See `Mover`.
 
     Parameters:
-        moved: an object of `penstock_native` with turns.
-        connections: the source's, and the target's where the object uses it too.
-        finish: called when all is moved.
-        refused: what an object's `fault` means, for those that look at values.
+        moved: an object of `penstock_native` that works in turns.
+        connections: the source's, and the target's if the object uses it too.
+        finish: called when everything has been moved.
+        refused: translates an object's `fault` to an error, for objects that examine values.
     """
 
     most: int | None = None

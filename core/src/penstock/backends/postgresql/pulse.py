@@ -48,7 +48,7 @@ class PostgresPulse:
 
     def room(self) -> int | None:
         if self._connection.pooled:
-            return None  # the pooler's own limits count
+            return None  # the pooler's own limits apply
         with translated(self._side):
             return int(self._connection.value(statement("room")))
 
@@ -57,7 +57,10 @@ class PostgresPulse:
 
 
 def wait_kind(wait: str) -> str:
-    """See `WithPulse`. Names of events differ between versions, so only their beginning counts."""
+    """Return the kind of a wait; see `WithPulse`.
+
+    Names of events differ between versions, so only their beginnings count.
+    """
     if wait == CPU:
         return WORKING
     kind, _, event = wait.partition(":")

@@ -1,7 +1,7 @@
-"""COPY TO STDOUT: rows leave the source in the server's own binary form, undecoded.
+"""COPY TO STDOUT: rows leave the source in the server's own binary form, without being decoded.
 
-For an unlike target they leave as lines of text that it takes as they are, or as CSV, of which
-record batches are made.
+For an unlike target they leave as text lines that it loads unchanged, or as CSV that is converted
+to record batches.
 """
 
 from __future__ import annotations
@@ -49,9 +49,10 @@ if TYPE_CHECKING:
     from penstock.backends.postgresql.arrow.wire import Wire
     from penstock.backends.postgresql.session.asked_together import Question
 
-# One message a row comes in; gathered, they cost one call a write. Larger gains nothing (measured).
+# Each row arrives as one message; gathering them saves write calls. Larger blocks gain nothing
+# (measured).
 GATHER = 128 * 1024
-# Of a block, at most.
+# Per block, at most.
 MOST_ROWS = 1 << 16
 
 
@@ -93,12 +94,12 @@ class PostgresReader:
     def _gathered(
         self, connection: Connection, partition: Partition, wait: Wait
     ) -> Iterator[tuple[Block, int, int]]:
-        """Blocks of the server's own form, or what is made of them here."""
+        """Yield blocks in the server's own format, or converted in this process."""
         form = self._form(partition)
         self._start(connection, partition, wait, form)
         empty = True
         for block, count in self._blocks(connection, wait, form.gathered if form else GATHER):
-            # Nothing of a large row is kept here while the target takes it.
+            # Keep no reference to a large row while the target takes it.
             if form:
                 made = form.decode(block)
                 del block
@@ -115,8 +116,9 @@ class PostgresReader:
     def _decoded(
         self, connection: Connection, partition: Partition, wait: Wait
     ) -> Iterator[tuple[Block, int, int]]:
-        """Record batches, made outside of the interpreter."""
-        # Imported here: between two servers nothing needs Arrow, and it may not be installed.
+        """Yield record batches, decoded outside the interpreter."""
+        # Imported here: copies between PostgreSQL servers do not need Arrow, which may not be
+        # installed.
         from penstock.backends.postgresql.arrow.wire import Wire  # noqa: PLC0415
 
         wire = Wire(self._columns, self._spec.pairs, self._subject(partition))
@@ -140,7 +142,7 @@ class PostgresReader:
     def _lines(
         self, connection: Connection, partition: Partition, wait: Wait
     ) -> Iterator[tuple[Block, int, int]]:
-        """Blocks of lines, gathered outside of the interpreter."""
+        """Yield blocks of lines, gathered outside the interpreter."""
         unanswered = self._start(connection, partition, wait, self._form(partition), native=True)
         gathered = lines(connection, unanswered)
         mover = NativeMover(gathered, (connection,))
@@ -175,12 +177,12 @@ class PostgresReader:
         *,
         native: bool = False,
     ) -> bool:
-        """Begin the COPY of a partition, in the server's own form or in another one.
+        """Begin the COPY of a partition, in the server's own format or another.
 
         Parameters:
-            native: the stream is read outside of the interpreter.
+            native: whether the stream is read outside the interpreter.
 
-        Returns: whether the server's answer is left to what reads the stream.
+        Returns: whether the server's response is left to the reader of the stream.
         """
         query = statement("copy_out").format(
             rows=self._rows(partition, form.selected if form else selected(self._spec.pairs)),
@@ -194,10 +196,10 @@ class PostgresReader:
         return False
 
     def _rows(self, partition: Partition, listed: sql.Composable) -> sql.Composable:
-        """The rows of a partition.
+        """Return the rows of a partition.
 
         Parameters:
-            listed: a select list of the columns of the pairs.
+            listed: a select list of the pairs' columns.
         """
         spec = self._spec
         computes = any(pair.expression for pair in spec.pairs)
@@ -208,7 +210,7 @@ class PostgresReader:
         return sql.SQL("SELECT {} FROM ({}) AS computed").format(listed, rows)
 
     def _finish(self, connection: Connection, wait: Wait) -> None:
-        """Take what the server says at the end of a stream."""
+        """Receive the server's messages at the end of a stream."""
         with translated("source"):
             self.rows = end_copy(connection, "source", wait)
             if self._commits:
@@ -218,10 +220,10 @@ class PostgresReader:
     def _blocks(
         self, connection: Connection, wait: Wait, least: int
     ) -> Iterator[tuple[bytes | memoryview, int]]:
-        """The stream in blocks of whole rows, with how many they are.
+        """Yield the stream in blocks of whole rows, each with its number of rows.
 
         Parameters:
-            least: bytes that are gathered in a block, while there are more.
+            least: the minimum size of a block in bytes, except the last.
         """
         pgconn, socket = connection.pgconn, connection.fileno()
         get = pgconn.get_copy_data
@@ -241,8 +243,8 @@ class PostgresReader:
                     continue
                 elif not gathered:
                     break
-                # One large row is handed on as it is: joining would copy it. Nothing of it is
-                # kept here meanwhile.
+                # Hand on a single large row as it is: joining would copy it. Keep no reference to
+                # it.
                 count = len(gathered)
                 block = gathered[0] if count == 1 else b"".join(gathered)
                 gathered = []
@@ -254,7 +256,7 @@ class PostgresReader:
                     break
 
     def _form(self, partition: Partition) -> Decoder | Lines | None:
-        """What another system is sent of the stream; None where the rows leave as they are."""
+        """Return the conversion of the stream for another system; None if rows leave unchanged."""
         if self._spec.format not in SHARED_FORMATS:
             return None
         # Imported here: see `_decoded`.
@@ -266,7 +268,7 @@ class PostgresReader:
         return Decoder(self._columns, self._spec.pairs, self._subject(partition))
 
     def _subject(self, partition: Partition) -> str:
-        """What is read, for errors."""
+        """Return the name of the table or query for error messages."""
         return f"source: {self._spec.relation}, partition {partition.id}"
 
     def _read_columns(self, connection: Connection) -> list[Column]:
@@ -306,14 +308,14 @@ class PostgresReader:
         return self._connection
 
     def _to_lock(self, partition: Partition) -> Sequence[Relation]:
-        """Tables that are read with the snapshot, and that this session has not locked."""
+        """Return tables to be read with the snapshot that this session has not locked yet."""
         if self._spec.snapshot is None:
             return ()
         found = tables_of(self._spec.relation, partition.extent)
         return [table for table in found if table not in self._locked]
 
     def _naming(self) -> Sequence[Question]:
-        """What gives the session its name, and what it has to hold; empty where it has that."""
+        """Return statements that set the session's name and secrets; empty if they are set."""
         local = self._commits or self._spec.snapshot is not None
         values = self._spec.session_values
         new = {name: values[name] for name in values if name not in self._held or self._commits}
@@ -326,10 +328,10 @@ class PostgresReader:
         return [(query, [self._labelled, local]), *held]
 
     def _ready(self, partition: Partition) -> Connection:
-        """Connected, labelled, and in the transaction in which the partition is read.
+        """Return a connection in the transaction that reads the partition, with its name set.
 
-        One that sees the run's snapshot stays open for the worker's life: it is imported once.
-        Without a snapshot a COPY that is all there is to read needs none.
+        A connection with the run's snapshot stays open for the worker's lifetime, so that the
+        snapshot is imported once. Without a snapshot, a single COPY needs no transaction.
         """
         connection = self._connect(partition)
         alone = self._spec.format not in SHARED_FORMATS and not connection.pooled
@@ -356,14 +358,14 @@ class PostgresReader:
 
 
 class _Opened(NamedTuple):
-    """A session that is ready to be read, and the tables that it has locked on the way."""
+    """A session ready to be read from, and the tables it has locked."""
 
     connection: Connection
     locked: Sequence[Relation]
 
 
 def _opened(spec: WorkerSpec, application_name: str, tables: Sequence[Relation]) -> _Opened:
-    """One that sees the run's snapshot, if there is one."""
+    """Open a session, with the run's snapshot if there is one."""
     if spec.snapshot is None:
         return _Opened(connect(spec.source, "source", application_name), ())
     connection = connect(spec.source, "source", application_name, set_up=False)
@@ -381,7 +383,7 @@ def _opened(spec: WorkerSpec, application_name: str, tables: Sequence[Relation])
 def _named(
     connection: Connection, naming: Sequence[Question], tables: Sequence[Relation], seconds: float
 ) -> _Opened:
-    """One that is open, with the locks and the name for another partition."""
+    """Add the locks and the name for another partition to an open session."""
     if tables:
         join_locks(connection, tables, seconds, naming)
     else:

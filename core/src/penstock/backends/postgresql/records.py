@@ -1,4 +1,4 @@
-"""Records of runs as control tables, and the locks under which they are changed."""
+"""Records of runs in control tables, and the locks under which they are changed."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from penstock.spec.worker_spec import Patience
 
 T = TypeVar("T")
 
-# An arbitrary number that nothing else is likely to use: two runs may create the tables at once.
+# An arbitrary number that is unlikely to be used elsewhere: two runs may create the tables at once.
 CREATE_LOCK = 0x50454E53
-# Milliseconds. Attempts of other runs use a table that lacks a column.
+# Milliseconds. Attempts of other runs use the table that lacks a column.
 ADDING_MS = 1000
 DENIED, LOCKED = "42501", "55P03"
 # How long a transaction of many runs waits for a lock, in milliseconds.
 JOINED_LOCK_MS = 2000
-# A run's row is shared by its attempts and steps, in this mode.
+# The lock mode in which attempts and steps share a run's row.
 _SHARED = "KEY SHARE"
 
 
@@ -46,9 +46,10 @@ def ddl(control_schema: str) -> str:
 
 
 class PostgresRecords(SqlRecords):
-    """
+    """Records of runs in a PostgreSQL target.
+
     Parameters:
-        connect: opens another session, to look at what the first one waits for.
+        connect: opens a second session, to look up what the first one waits for.
     """
 
     steps_with_records = TARGET.steps_with_records
@@ -83,9 +84,11 @@ class PostgresRecords(SqlRecords):
 
     @contextlib.contextmanager
     def _permitted(self) -> Iterator[None]:
-        """
+        """Translate missing privileges.
+
         Raises:
-            PermanentError: the user may not use the control tables; with the GRANTs that would do.
+            PermanentError: the user may not use the control tables; names the GRANTs that would
+                help.
         """
         try:
             with translated("target"):
@@ -110,7 +113,7 @@ class PostgresRecords(SqlRecords):
             return cursor.fetchall() if cursor.description else []
 
     def create(self) -> None:
-        # Looked for first: CREATE ... IF NOT EXISTS asks for the privilege even if they do.
+        # Checked first: CREATE ... IF NOT EXISTS requires the privilege even if the tables exist.
         with planning("target", f"control schema {self._name!r}"):
             missing = [] if self._complete else self._missing()
             if not missing and self.keeps_figures:
@@ -119,17 +122,18 @@ class PostgresRecords(SqlRecords):
             try:
                 with self._connection.transaction():
                     self._connection.execute("SELECT pg_advisory_xact_lock(%s)", [CREATE_LOCK])
-                    # A session that has looked for the schema remembers that it was not there
-                    # until it opens a table, and would make what another one has made by now.
+                    # A session that did not find the schema caches that until it opens a table, and
+                    # would then create what another session has created in the meantime.
                     self._connection.execute("SELECT FROM pg_catalog.pg_namespace LIMIT 0")
                     if not missing:
-                        # Who waits to alter a table has others wait: so not for long.
+                        # Sessions queue behind one that waits to alter a table, so it must not wait
+                        # for long.
                         self._connection.execute(f"SET LOCAL lock_timeout = {ADDING_MS}")
                     self._connection.execute(ddl(self._name).encode())
             except Exception as error:
                 state = getattr(error, "sqlstate", None)
                 if not missing and state in (DENIED, LOCKED):
-                    return  # tables of an earlier version do without reports
+                    return  # tables of an earlier version work without reports
                 if state != DENIED:
                     raise
                 raise PlanningError(
@@ -140,12 +144,12 @@ class PostgresRecords(SqlRecords):
                 ) from error
 
     def look(self) -> None:
-        """Find out whether the control tables are there, and what they have room for."""
+        """Find out whether the control tables exist, and which columns they have."""
         self._complete = self._complete or not self._missing()
         _ = self.keeps_figures
 
     def _missing(self) -> list[str]:
-        """Those of the control tables that are not there."""
+        """Return the control tables that do not exist."""
         found = self._connection.execute(
             "SELECT name FROM unnest(%s::text[]) AS u (name) WHERE to_regclass(name) IS NULL",
             [self._tables],
@@ -181,8 +185,7 @@ class PostgresRecords(SqlRecords):
         return super()._select(kind, where, columns, more)
 
     def attend(self, run_id: str) -> None:
-        """Be known as a session of this run, or of its batch, and end older ones that are in the
-        way."""
+        """Register the session as one of this run or its batch, and end older ones in its way."""
         if self.batch_id and is_table_run(run_id, self.batch_id):
             self._attend(self.batch_id, batch_name(self.batch_id))
         else:
@@ -200,8 +203,7 @@ class PostgresRecords(SqlRecords):
 
     @contextlib.contextmanager
     def changing(self, run_ids: Sequence[str]) -> Iterator[None]:
-        """Statements that change runs, of which none looks at what another one has found: they are
-        a transaction, which locks the runs first."""
+        """Lock runs, and open a transaction of independent statements that change them."""
         with translated("target"):
             self.attend(run_ids[0])
             with self._connection.whole_transaction():
@@ -218,13 +220,13 @@ class PostgresRecords(SqlRecords):
 
     def _locking(self, run_ids: Sequence[str], hold: Hold) -> Iterator[tuple[Any, ...]]:
         if len(run_ids) > 1:
-            # A table that somebody has locked is left to itself, which waits for longer.
+            # A table locked by another session is left to its own transaction, which waits longer.
             yield (f"SET LOCAL lock_timeout = {JOINED_LOCK_MS}".encode(),)
         mode = "NO KEY UPDATE" if hold is Hold.CHANGE else _SHARED
-        # Always in the same order, so that two batches cannot deadlock.
+        # Lock in a fixed order, so that two batches cannot deadlock.
         yield self._lock_all("run", "run_id", run_ids, mode)
         if hold is Hold.STEP:
-            # Steps share the commit records; none can be taken back until they are done.
+            # Steps share the commit records; none can be removed until the steps are done.
             yield self._lock_all("commit_record", "run_id, partition_id", run_ids, _SHARED)
 
     def _lock_all(
@@ -245,7 +247,7 @@ class PostgresRecords(SqlRecords):
     ) -> T:
         with translated("target"):
             self.attend(run_id)
-            # What others have committed meanwhile is seen by the statements that follow.
+            # The statements that follow see what others have committed in the meantime.
             if hold in (Hold.CHANGE, Hold.STEP):
                 reads = self.reads([run_id], hold)
                 with self._connection.transaction_of(*self._locking([run_id], hold), reads=reads):
@@ -255,7 +257,7 @@ class PostgresRecords(SqlRecords):
                     self._shut_out_attempts(run_id)
                 else:
                     self._wait_for_attempts(run_id, partition_ids, patience)
-                    # As an attempt does it: meanwhile the run cannot be started over.
+                    # As an attempt does: the run cannot be restarted while the lock is held.
                     self._lock_run(run_id, _SHARED)
                     self._lock_committed(run_id, partition_ids)
                 return body()
@@ -280,7 +282,7 @@ class PostgresRecords(SqlRecords):
         self._connection.execute("SET LOCAL lock_timeout = 0")
 
     def _shut_out_attempts(self, run_id: str) -> None:
-        """Lock the run's row against its attempts; what they do is void, so they are ended."""
+        """Lock the run's row against its attempts, and end them: their work no longer counts."""
 
         def end_attempts(session: Connection) -> None:
             for (pid,) in session.execute(
@@ -302,7 +304,8 @@ class PostgresRecords(SqlRecords):
         locks = [("_shared", steps), ("", f"{steps}:{step_id}")] if step_id else [("", steps)]
         with translated("target"):
             self.attend(run_id)
-            # Of the session, which ends with its process, or is ended as an older one.
+            # Session locks, which end with the process or when the session is ended as an older
+            # one.
             for mode, key in locks:
                 self._call(f"pg_advisory_lock{mode}", key)
         try:

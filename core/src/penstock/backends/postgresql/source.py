@@ -110,13 +110,13 @@ T = TypeVar("T")
 
 
 class PostgresSource:
-    """
+    """The catalog of a PostgreSQL source.
+
     Parameters:
-        connection: that was opened for it.
+        connection: a session opened for it.
     """
 
-    # A session that has become idle reports what it wrote after 10 s at the latest
-    # (PGSTAT_IDLE_INTERVAL in pgstat.c).
+    # An idle session reports its writes within 10 s (PGSTAT_IDLE_INTERVAL in pgstat.c).
     settle_seconds = 11.0
 
     def __init__(self, url: str, connection: Connection | None = None) -> None:
@@ -156,7 +156,7 @@ class PostgresSource:
             return
         facts, connection = self._sets[-1], self._connection
         if facts.is_empty:
-            # Somebody is about to look for some.
+            # The caller is about to look some up.
             listed = (("tables", read_tables), ("others", read_others))
             connection.ask_together(
                 partial(self._once, what, partial(read, connection)) for what, read in listed
@@ -191,7 +191,7 @@ class PostgresSource:
         connection.ask_together([partial(look, *each) for each in kinds])
 
     def _about(self, relation: Relation) -> Described:
-        """What is known of it; nothing, but within `describing`."""
+        """Return the known facts about a relation; empty outside `describing`."""
         return self._sets[-1] if self._sets else Described(self._connection, [relation])
 
     def columns(self, relation: Relation) -> tuple[Column, ...]:
@@ -256,7 +256,7 @@ class PostgresSource:
         return match_tables(rows, include, exclude)
 
     def _once(self, what: str, read: Callable[[], T]) -> T:
-        """Of the whole database."""
+        """Return a fact about the whole database, read once."""
         return self._sets[0].once(what, read) if self._sets else read()
 
     def schemas(self) -> tuple[str, ...]:
@@ -279,7 +279,7 @@ class PostgresSource:
         if self._adopted == snapshot.token and status == TransactionStatus.INTRANS:
             return
         if status != TransactionStatus.IDLE:
-            # A question that the server refused has ended the transaction for all others.
+            # A rejected question has ended the transaction for all others.
             with translated("source"):
                 self._connection.execute("ROLLBACK")
         if self._adopted != snapshot.token:
@@ -318,12 +318,12 @@ class PostgresSource:
                 self._connection.execute("ROLLBACK")
             self._forget()
             raise
-        # To go back to one of before would give the locks back.
+        # Rolling back to an earlier savepoint would release the locks.
         for each in self._sets:
             each.forget_savepoint()
 
     def _forget(self) -> None:
-        """What was read in another transaction may be of another moment."""
+        """Forget facts read in another transaction, which may be of another moment."""
         self._oids = {}
         for each in self._sets:
             each.forget()
@@ -365,7 +365,7 @@ class PostgresSource:
         self._once(f"functions of {where}", partial(check_fixed, self._connection, where))
 
     def has_reached(self, horizon: Horizon) -> bool:
-        # Counted from the next id of the server, whatever the transaction's own snapshot sees.
+        # Counted from the server's next id, whatever the transaction's own snapshot sees.
         with planning("source", "horizon"):
             latest = str(max(horizon.xmax % 2**32, FIRST_NORMAL))
             return int(self._connection.value("SELECT pg_catalog.age(%s::xid)", [latest])) >= 0
@@ -379,7 +379,7 @@ class PostgresSource:
     # See `ReadsByColumn`
 
     def note_open(self) -> None:
-        # What was seen before an earlier snapshot was seen before this one, too.
+        # Transactions noted before an earlier snapshot also count for this one.
         if self._open_since is None and not self._adopted:
             self._open_since = open_since(self._connection)
 
@@ -418,7 +418,7 @@ class PostgresSource:
         )
 
     def _cursor_tags(self, relation: TableRef, columns: Sequence[str]) -> dict[str, str]:
-        """Of all columns; those that are not asked for with any tag."""
+        """Return the tags of all columns; columns not asked for may have any tag."""
         known = {column.name: "" for column in self.columns(relation)}
         asked = [each for each in columns if each in known]
         return known | {each: self._key(relation, Key(each)).type for each in asked}
@@ -450,7 +450,7 @@ class PostgresSource:
         return may_have_moved(self._connection, relation, where, extents, since)
 
     def _key(self, relation: Relation, key: Key) -> SourceKey:
-        # Two references to one table are equal, whichever of its rows they mean.
+        # Two references to one table are equal, whichever of its rows they select.
         only = isinstance(relation, TableRef) and relation.only
         return self._about(relation).once(
             ("key", relation, only, key), lambda: SourceKey(self._connection, relation, key)
@@ -523,8 +523,8 @@ class PostgresSource:
     # See `ComputesColumns`
 
     def check_expression(self, relation: Relation, text: str, subject: str) -> None:
-        # A condition takes no aggregate, no window and no set; CASE no bracket that is closed
-        # without having been opened.
+        # A condition accepts no aggregates, window functions or sets; CASE accepts no bracket
+        # closed without being opened.
         query = sql.SQL("EXPLAIN SELECT 1 FROM {} WHERE CASE WHEN true THEN\n{}\nEND IS NULL")
         with planning("source", subject):
             self._connection.execute(query.format(read_from(relation), sql.SQL(text)))
@@ -549,7 +549,7 @@ class PostgresSource:
         return with_columns(self._connection, definition, columns)
 
     def _columns_of(self, relation: Relation, pairs: Sequence[ColumnPair]) -> tuple[Column, ...]:
-        """The columns that pairs read."""
+        """Return the columns that pairs read."""
         if not any(pair.expression for pair in pairs):
             return self.columns(relation)
         with planning("source", "computed columns"):
@@ -557,7 +557,7 @@ class PostgresSource:
 
     @contextlib.contextmanager
     def _holding(self, pairs: Sequence[ColumnPair]) -> Iterator[None]:
-        """A transaction in which the session has what the expressions need."""
+        """Open a transaction in which the session has what the expressions need."""
         values = session_values(pairs)
         if not values:
             yield
@@ -640,9 +640,9 @@ class PostgresSource:
 
 
 class HolderSource(PostgresSource):
-    """A catalog in the session that holds the snapshot, with the locks of that.
+    """A catalog in the session that holds the snapshot, and under its locks.
 
-    To close it does not let go of the snapshot.
+    Closing it does not release the snapshot.
     """
 
     def __init__(self, connection: Connection, snapshot: Snapshot, guard: Guard) -> None:
@@ -655,7 +655,7 @@ class HolderSource(PostgresSource):
     def checksum(
         self, relation: Relation, where: str | None, extent: Extent, pairs: Sequence[ColumnPair]
     ) -> Checksum:
-        # A question that the server refuses must not end the snapshot for all others.
+        # A rejected question must not end the snapshot for all others.
         with self._connection.transaction():
             return super().checksum(relation, where, extent, pairs)
 
@@ -663,6 +663,6 @@ class HolderSource(PostgresSource):
 def _rows(
     relation: Relation, extent: Extent, where: str | None, pairs: Sequence[ColumnPair]
 ) -> sql.Composable:
-    """What a partition is read from, as one relation, whatever tables it consists of."""
+    """Return a partition's rows as one relation, whichever tables they come from."""
     columns = named_columns(pairs)
     return sql.SQL("({}) AS rows").format(select(relation, extent, where, columns))

@@ -66,22 +66,23 @@ from penstock.spec.worker_spec import Patience
 
 
 def _privileges(mode: Mode) -> list[str]:
-    """Those on the table that a mode needs besides the one to insert."""
+    """Return the table privileges that a mode needs in addition to INSERT."""
     return (["TRUNCATE"] if mode.truncates else []) + (
         ["DELETE", "SELECT"] if mode.deletes_by_partition else []
     )
 
 
 def _among(run: RunRow, within: KeyRanges | None) -> list[str]:
-    """Conditions on the key that select apart what is in some ranges."""
+    """Return conditions on the key that select some ranges without overlap."""
     key = run.plan.load.conflict_columns
     return in_spans(None, key[0], within.spans()) if within else []
 
 
 class PostgresTarget:
-    """
+    """The catalog of a PostgreSQL target.
+
     Parameters:
-        connection: that was opened for it.
+        connection: a session opened for it.
     """
 
     def __init__(self, url: str, control_schema: str, connection: Connection | None = None) -> None:
@@ -127,7 +128,7 @@ class PostgresTarget:
             self._known.kept(Rehearsals).expect(contents)
 
     def _facts(self, table: TableRef) -> TargetFacts:
-        """Those that hold for now."""
+        """Return the current set of facts."""
         known = self._known
         if known is not None and table in known.refs and table not in self._outdated:
             return known
@@ -137,7 +138,10 @@ class PostgresTarget:
         abandon(self._connection)
 
     def has_indexes(self, table: TableRef) -> bool:
-        """See `WithIndexes`: roughly, as some may be needed by something else."""
+        """Whether a table has indexes to defer; see `WithIndexes`.
+
+        An estimate, since some may be needed by other objects.
+        """
         with translated("target"):
             found = self._connection.value(
                 "SELECT EXISTS (SELECT FROM pg_catalog.pg_index AS x WHERE x.indisvalid"
@@ -168,7 +172,7 @@ class PostgresTarget:
                 return False
             if find_oid(self._connection, table) is None:
                 return True
-        # Somebody has made it since: nothing that was found of it holds any more.
+        # The table has been created in the meantime, so earlier facts no longer apply.
         self._outdated.add(table)
         return False
 
@@ -260,7 +264,7 @@ class PostgresTarget:
         return plan_children(self._facts(request.table), self._control_schema, request)
 
     def shares_order(self, table: TableRef, key: Key, collation: str) -> bool:
-        return False  # no other system's; its own ends compare by bytes
+        return False  # not another system's, whose ends compare by bytes
 
     def check_condition(self, table: TableRef, where: str | None, extent: Extent) -> None:
         with self._there_or_made(table) as rows:
@@ -273,7 +277,7 @@ class PostgresTarget:
 
     @contextmanager
     def _there_or_made(self, table: TableRef) -> Iterator[TableRef]:
-        """The table, or one of the columns that were defined where it is to be made."""
+        """Return the table, or a temporary one with the planned columns if it is to be created."""
         made = self._made.get(table)
         if made is None:
             yield table
@@ -323,7 +327,10 @@ class PostgresTarget:
     # Rows that the source has no more; see `FindsGone`
 
     def _stage(self, run: RunRow) -> tuple[PostgresStage, CopySpec]:
-        """Asked for once a run; the merge asks again."""
+        """Return a run's stage.
+
+        Asked once per run; the merge asks again.
+        """
         if run.run_id not in self._stages:
             spec = CopySpec.from_stored(run.spec, "", "")
             self._stages[run.run_id] = open_stage(self._connection, spec, run.plan), spec
@@ -336,7 +343,7 @@ class PostgresTarget:
             if night is None or night.rows is None or spec.where is not None or spec.gone.column:
                 rows = stage.rows_after(spec.where, run.plan.load.conflict_columns)
                 return self._count(rows)
-            # Counted when the night was planned, and written by nobody else.
+            # Counted when the night was planned, and not written by others since.
             with self._by_index(stage):
                 return night.rows + self._count(stage.new())
 
@@ -354,7 +361,7 @@ class PostgresTarget:
 
     @contextmanager
     def _by_index(self, stage: PostgresStage) -> Iterator[None]:
-        """Where that is best, what the stage adds is looked for in the key's index."""
+        """Look up the staged rows through the key's index, if that is cheaper."""
         if not stage.is_small(self._count(stage.rows)):
             yield
             return
@@ -385,7 +392,7 @@ class PostgresTarget:
         )
 
     def _key_values(self, run: RunRow) -> Values:
-        # In the order of the key: values that change places have other digests.
+        # In the order of the key: values that change places have different digests.
         by_target = {pair.target: pair for pair in run.plan.pairs}
         key = [by_target[name] for name in run.plan.load.conflict_columns]
         target = CopySpec.from_stored(run.spec, "", "").target_ref

@@ -1,4 +1,4 @@
-"""An attempt's transaction on a server: its locks, its commit record, and its rows."""
+"""An attempt's transaction on a server: locks, commit record, rows."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def postgres_writer(spec: WorkerSpec) -> TransactionalWriter:
     return TransactionalWriter(spec, PostgresTransaction(spec))
 
 
-# Where the control tables have room for it.
+# If the control tables have the column.
 SPENT = ", spent = %(spent)s"
 
 
@@ -70,10 +70,13 @@ class PostgresTransaction:
             self._connection = connect(url, "target", attempt.name, set_up=False)
 
     def begin(self, attempt: Attempt) -> Begun:
-        """An older attempt is known by this partition's lock and by its name, both."""
+        """Begin the attempt.
+
+        An older attempt is recognized by this partition's lock and by its session name.
+        """
         connection, spec = self._open, attempt.spec
         lock = {"partition": attempt.lock}
-        # A session that holds the run's row idly was stopped while it started the run over.
+        # The run's row may be held by a session that was stopped while restarting the run.
         connection.guard = Guard(
             spec.run_id,
             Patience(spec.grace, 0),
@@ -141,7 +144,7 @@ class PostgresTransaction:
             generation,
             committed=True,
             loaded_by=(other, at) if other else None,
-            # A commit record of before the crash says nothing about the table.
+            # A commit record from before the crash says nothing about the table.
             lost=load_lost(spec.run_id) if spec.volatile and not marked else None,
         )
 

@@ -1,1 +1,1 @@
-"""Committing by a record that names what completes the load, where no transaction holds both."""
+"""Committing by a record that names what completes the load, if no transaction covers both."""

@@ -16,12 +16,13 @@ def encode(content: Any) -> bytes:
 
 
 def decode(kind: type[T], content: bytes, name: str) -> T:
-    """
+    """Decode a document.
+
     Parameters:
-        name: of the document.
+        name: the document's name.
 
     Raises:
-        PermanentError: it is not as it was written.
+        PermanentError: the document is damaged.
     """
     try:
         return from_json(kind, json.loads(content))

@@ -1,8 +1,8 @@
 """Commit records: one document for each partition of a generation of a run.
 
-An attempt commits by writing the record, which names its pieces, where nobody has written to it
-since the attempt began. The pieces are published then, by the attempt or by whoever finds the
-record, and the record says when that is done.
+An attempt commits by writing the record, which names its pieces, if the record is unchanged since
+the attempt began. The pieces are then published by the attempt, or by the next process that finds
+the record, and the record says when that is done.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from penstock.errors import Diagnosis, PermanentError
 from penstock.model.codec import to_json
 
 ABSENT = ""
-"""The version of a record that is not there."""
-# Documents that are read, or pieces that are published, side by side.
+"""The version of a record that does not exist."""
+# Documents read, or pieces published, in parallel.
 THREADS = 16
 
 
@@ -46,13 +46,13 @@ class Records:
         return f"{self._folder(generation)}/{partition_id}.json"
 
     def read(self, generation: int, partition_id: str) -> tuple[Record, str]:
-        """The record and its version."""
+        """Return the record and its version."""
         name = self._name(generation, partition_id)
         found = self._documents.get(name)
         return (VOID, ABSENT) if found is None else (decode(Record, found[0], name), found[1])
 
     def read_all(self, generation: int) -> dict[str, tuple[Record, str]]:
-        """Records and versions, by partition."""
+        """Return records and versions, by partition."""
         found = self._documents.read_all(self._folder(generation))
         return {
             name.rpartition("/")[2].removesuffix(".json"): (decode(Record, content, name), version)
@@ -60,19 +60,19 @@ class Records:
         }
 
     def write(self, generation: int, partition_id: str, record: Record, version: str) -> bool:
-        """False where the record is not that version any more: then nothing is changed."""
+        """Write a record; return False, with nothing changed, if its version differs."""
         name, content = self._name(generation, partition_id), encode(to_json(record))
         if version == ABSENT:
             return self._documents.create(name, content)
         return self._documents.replace(name, content, version)
 
     def publish(self, generation: int, partition_id: str, record: Record, version: str) -> Record:
-        """Make a committed record's pieces visible, and take those away that they replace.
+        """Make a committed record's pieces visible, and remove those that they replace.
 
-        Returns: the record as it is then.
+        Returns: the record afterwards.
 
         Raises:
-            PermanentError: a piece is gone.
+            PermanentError: a piece no longer exists.
         """
         while record.state is State.COMMITTED:
             lost = [piece.name for piece in record.pieces if not self._pieces.publish(piece)]
@@ -93,7 +93,7 @@ class Records:
         return record
 
     def publish_all(self, generation: int) -> dict[str, Record]:
-        """Publish what is committed. Returns the committed records, by partition."""
+        """Publish all commits; return the committed records, by partition."""
         found = self.read_all(generation)
 
         def publish(partition_id: str) -> Record:
@@ -107,9 +107,9 @@ class Records:
         return {name: record for name, record in records.items() if record.is_committed}
 
     def shut_out(self, generation: int, partition_id: str) -> Record | None:
-        """Have no attempt commit that has begun before, unless one has committed.
+        """Prevent attempts that have begun from committing, unless one has committed.
 
-        Returns: the record, where one has.
+        Returns: the record, if one has.
         """
         while True:
             found, version = self.read(generation, partition_id)
@@ -121,11 +121,12 @@ class Records:
                 return None
 
     def take_back(self, generation: int, partition_id: str, request: str) -> bool:
-        """Void a record, so that the partition is copied again. The rows stay until the next
-        attempt commits, which takes them away.
+        """Void a record, so that the partition is copied again.
+
+        The rows stay until the next attempt commits, which removes them.
 
         Parameters:
-            request: its name; a request that was seen already does nothing.
+            request: the request's name; a repeated request has no effect.
 
         Returns: whether something was committed.
         """
@@ -140,10 +141,10 @@ class Records:
                 return found.is_committed
 
     def take_back_all(self, generation: int, requests: Mapping[str, Sequence[str]]) -> None:
-        """Void what was asked for, where that was not done yet.
+        """Void the requested records that have not been voided yet.
 
         Parameters:
-            requests: ids of partitions, by request.
+            requests: partition ids, by request.
         """
         found = self.read_all(generation)
         for request, partition_ids in requests.items():
@@ -152,7 +153,7 @@ class Records:
                     self.take_back(generation, partition_id, request)
 
     def close(self, generation: int, partition_ids: Sequence[str]) -> None:
-        """End a generation: take back what it has committed, and let nothing more be committed."""
+        """End a generation: take back its commits, and allow no more."""
 
         def close(partition_id: str) -> None:
             while True:

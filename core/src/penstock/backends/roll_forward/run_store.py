@@ -1,8 +1,8 @@
 """A store of records over documents.
 
-Run and step records, and requests to copy partitions again, are one document for each run, which a
-transaction replaces where nobody else has. Commit records are documents of their own: a transaction
-changes what the run's document says of them, and that is carried out after it.
+Run and step records, and requests to copy partitions again, form one document per run, which a
+transaction replaces if it is unchanged. Commit records are separate documents: a transaction
+changes what the run's document says about them, and this is carried out afterwards.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class DocumentStore(RecordStore):
         """Since the first transaction of `alone`."""
 
     def create(self) -> None:
-        """Documents need nothing to be kept in."""
+        """Do nothing: documents need no tables."""
 
     def transact(
         self,
@@ -53,14 +53,16 @@ class DocumentStore(RecordStore):
         partition_ids: Sequence[str] = (),
         patience: float = 0,
     ) -> T:
-        """Nobody is waited for: the first to write wins, and the others begin again. Attempts that
-        are open are shut out by what becomes of their records."""
+        """Run a transaction without waiting: the first to write wins, and the others start over.
+
+        Open attempts are shut out by changes to their records.
+        """
         while True:
             found = self._runs.read(run_id)
             if found is None:
                 return body()
             before, version = found
-            if hold is Hold.STEP:  # others may go on whatever has become of the commit records
+            if hold is Hold.STEP:  # others can continue whatever has happened to the commit records
                 self._runs.carry_out(run_id, before)
             if self._alone:
                 asked, self._asked = self._asked, _partitions_asked(before)
@@ -74,14 +76,17 @@ class DocumentStore(RecordStore):
             if after == before:
                 return result
             if self._runs.write(run_id, after, version):
-                if hold in (Hold.ALONE, Hold.RECOPY):  # if not, the next one to come does it
+                if hold in (Hold.ALONE, Hold.RECOPY):  # otherwise the next process does it
                     self._runs.carry_out(run_id, after)
                 return result
 
     @contextmanager
     def alone(self, run_id: str, step_id: str = "") -> Iterator[None]:
-        """Two may do a step at once; but its record is refused where the run was started over, or
-        partitions are copied again, since the step began."""
+        """Do a step, possibly at the same time as another process.
+
+        Its record is rejected if the run was restarted, or partitions are copied again, since the
+        step began.
+        """
         self._alone, self._asked = bool(step_id), None
         try:
             yield
@@ -89,7 +94,7 @@ class DocumentStore(RecordStore):
             self._alone = False
 
     def find(self, run_id: str) -> RunDocument | None:
-        """A run's document, as the transaction has it that is under way."""
+        """Return a run's document, as changed by the open transaction."""
         return self._open.get(run_id) or self._runs.find(run_id)
 
     def read(self, kind: Kind, where: Row, columns: Sequence[str]) -> list[Row]:
@@ -112,7 +117,7 @@ class DocumentStore(RecordStore):
         return [row for row in found if _meets(row, where)]
 
     def _listed(self, run_ids: Sequence[str] | None) -> dict[str, RunDocument]:
-        """Some runs, or all."""
+        """Return some runs, or all."""
         if run_ids is not None:
             found = {run_id: self.find(run_id) for run_id in run_ids}
             return {run_id: run for run_id, run in found.items() if run is not None}
@@ -133,7 +138,7 @@ class DocumentStore(RecordStore):
     def _rows(
         self, kind: Kind, run_id: str, run: RunDocument, columns: Sequence[str]
     ) -> Sequence[Row]:
-        """All records of a run."""
+        """Return all records of a run."""
         match kind:
             case Kind.RUN:
                 return [self._run_columns(run_id, run, columns)]
@@ -170,7 +175,7 @@ class DocumentStore(RecordStore):
         run = self.find(run_id)
         if run is None:
             return 0
-        # Asked for often: nothing is published.
+        # Called often, so nothing is published.
         found = self._runs.records(run_id).read_all(run.generation)
         return sum(
             record.is_committed and _meets(_columns(record, run_id, name), where)
@@ -178,7 +183,7 @@ class DocumentStore(RecordStore):
         )
 
     def add(self, kind: Kind, rows: Sequence[Row]) -> int:
-        """Rows are of one run, and of one request."""
+        """Add records, which belong to one run and one request."""
         if kind is Kind.RUN:
             return sum(map(self._create, rows))
         if not rows:
@@ -231,8 +236,8 @@ class DocumentStore(RecordStore):
             left = tuple(step["step_id"] for step in steps if not _meets(step, where))
             self._open[run_id] = replace(run, steps=left)
         elif "partition_id" not in where:
-            # They end with their generation; so does that another run has shut them out. Single
-            # ones are taken back by the request to copy their partitions again.
+            # They end with their generation, as does the mark that another run has shut them out.
+            # Single ones are taken back by the request to copy their partitions again.
             self._open[run_id] = replace(run, disturbed_by="")
 
 
@@ -241,7 +246,7 @@ def _journals(row: Row) -> str:
 
 
 def _meets(row: Row, where: Row) -> bool:
-    """Whether a record has the values that are expected, or one of several."""
+    """Whether a record has the expected value of each column, or one of several."""
     return all(
         row[name] in (value if isinstance(value, tuple) else (value,))
         for name, value in where.items()
@@ -249,7 +254,7 @@ def _meets(row: Row, where: Row) -> bool:
 
 
 def _columns(record: Record, run_id: str, partition_id: str) -> Row:
-    """A commit record as the control store reads it."""
+    """Return a commit record as the control store reads it."""
     return {
         "run_id": run_id,
         "partition_id": partition_id,
@@ -272,5 +277,5 @@ def _with(before: Iterable[str], more: Iterable[str]) -> tuple[str, ...]:
 
 
 def _partitions_asked(run: RunDocument) -> tuple[object, object]:
-    """What is another where a partition was given up, whatever has become of it since."""
+    """Return a value that changes when a partition is given up, whatever has happened since."""
     return run.generation, run.recopies

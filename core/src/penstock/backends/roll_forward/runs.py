@@ -1,8 +1,8 @@
-"""Runs as documents: what was asked for and planned, which never changes, and how the run stands.
+"""Runs as documents: the request and plan, which never change, and the state of the run.
 
-`runs/<run>/run.json` changes with the run; it names the document that holds the spec and the plan,
-which is large and is read once. What it says of commit records comes first: whoever has written it
-may be killed before the records are so, and the next one to come carries it out.
+`runs/<run>/run.json` changes with the run; it names the document with the spec and the plan, which
+is large and read once. What it says about commit records is written first: if the writer is killed
+before it changes the records, the next process does.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from penstock.model.snapshots import Snapshot, SourceState
 
 @dataclass(frozen=True, slots=True)
 class RunDocument:
-    """How a run stands."""
+    """The state of a run."""
 
     json_form = JsonForm(exact=True)
 
@@ -42,18 +42,18 @@ class RunDocument:
     snapshot_released_at: str | None = None
     failures: tuple[Mapping[str, Any], ...] = ()
     steps: tuple[str, ...] = ()
-    """Ids of those after the last partition that are done."""
+    """The ids of completed steps after the last partition."""
     recopies: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Of this generation: ids of the partitions that are to be copied again, by request."""
+    """Requests in this generation, each with the ids of the partitions to copy again."""
     owner: str = ""
-    """The run that has taken the target last, as this one goes by it."""
+    """The owner of the target, as known to this run."""
     disturbed_by: str = ""
-    """The run that has shut this one out, since it has taken away what this one has loaded."""
+    """The run that removed what this one has loaded, and has shut it out."""
 
 
 @dataclass(frozen=True)
 class PlanDocument:
-    """What was asked for and planned, as JSON has it."""
+    """The request and the plan, as JSON."""
 
     spec: Mapping[str, Any]
     plan: Mapping[str, Any]
@@ -75,11 +75,12 @@ class Runs:
         return f"runs/{run_id}/run.json"
 
     def create(self, run_id: str, run: RunDocument, planned: PlanDocument) -> bool:
-        """
-        Parameters:
-            run: without the name of what was planned.
+        """Create a run.
 
-        Returns: False where there is a run of this id.
+        Parameters:
+            run: without the name of the plan's document.
+
+        Returns: False if the run id exists.
         """
         documents = self._documents
         if documents.get(self._name(run_id)) is not None:
@@ -88,8 +89,8 @@ class Runs:
         documents.create(plan, encode(to_json(planned)))
         if documents.create(self._name(run_id), encode(to_json(replace(run, plan=plan)))):
             return True
-        # A request that is repeated, since its answer was lost, may meet the run that it has
-        # created itself, and that somebody has gone on with since.
+        # A request repeated because its answer was lost may find the run that it created itself,
+        # and that others have continued since.
         found = self.find(run_id)
         if found is not None and found.plan == plan:
             return True
@@ -101,24 +102,25 @@ class Runs:
         return None if found is None else found[0]
 
     def read(self, run_id: str) -> tuple[RunDocument, str] | None:
-        """The document and its version."""
+        """Return the document and its version."""
         name = self._name(run_id)
         found = self._documents.get(name)
         return None if found is None else (decode(RunDocument, found[0], name), found[1])
 
     def write(self, run_id: str, run: RunDocument, version: str) -> bool:
-        """False where it is not that version any more: then nothing is changed."""
+        """Write the document; return False, with nothing changed, if its version differs."""
         return self._documents.replace(self._name(run_id), encode(to_json(run)), version)
 
     def change(
         self, run_id: str, changed: Callable[[RunDocument], RunDocument | None]
     ) -> RunDocument | None:
-        """
-        Parameters:
-            changed: makes the new document out of the old one, or None to leave it; called again
-                where somebody else was faster.
+        """Change a run's document.
 
-        Returns: the document as it is then; None where there is no such run, or it was left.
+        Parameters:
+            changed: returns the new document for the old one, or None to leave it; called again if
+                another process was faster.
+
+        Returns: the document afterwards; None if there is no such run, or it was left.
         """
         while (found := self.read(run_id)) is not None:
             before, version = found
@@ -128,9 +130,10 @@ class Runs:
         return None
 
     def planned(self, run: RunDocument) -> PlanDocument:
-        """
+        """Return the spec and plan.
+
         Raises:
-            PermanentError: it is gone, or is not as it was written.
+            PermanentError: the document is missing or damaged.
         """
         if run.plan not in self._plans:
             found = self._documents.get(run.plan)
@@ -149,9 +152,11 @@ class Runs:
         return self._records[run_id]
 
     def carry_out(self, run_id: str, run: RunDocument) -> None:
-        """Have the commit records be as the run's document says: generations that have ended are
-        closed, and so is one whose run was shut out; partitions that are to be copied again are
-        taken back. May be repeated, by anybody."""
+        """Make the commit records match the run's document.
+
+        Generations that ended or were shut out are closed, and partitions to be copied again are
+        taken back. May be repeated by any process.
+        """
         ended = [*range(run.closed + 1, run.generation)]
         for generation in [*ended, run.generation] if run.disturbed_by else ended:
             names = [partition.id for partition in self.planned(run).parsed.partitions]

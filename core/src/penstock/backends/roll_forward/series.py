@@ -1,8 +1,8 @@
-"""Runs of a series: a partition of one id is committed once by all of them.
+"""Runs of a series, which together commit each partition id once.
 
-An attempt claims its partition when it begins, after it has seen the partition's record. A claim
-whose run has not committed may be taken over; that run's attempts are shut out first, so that none
-commits later without claiming again.
+An attempt claims its partition at its beginning, after reading the partition's record. A claim
+whose run has not committed can be taken over; that run's attempts are shut out first, so that none
+commits later without a new claim.
 """
 
 from __future__ import annotations
@@ -27,17 +27,19 @@ class Claim:
     run_id: str
     generation: int
     nonce: str = field(default_factory=lambda: token_hex(8))
-    """Another one each time: who is about to take it over, and has shut out what began before,
-    finds that it has changed."""
+    """New for each claim, so that a run about to take one over, after shutting out earlier
+    attempts, notices a change.
+    """
 
 
 def _folder(series: str) -> str:
-    """A series may have a longer name than a file."""
+    """Return the folder of a series, whose name may be longer than a file's."""
     return f"series/{hashlib.sha256(series.encode()).hexdigest()[:32]}"
 
 
 def claim_partition(documents: RecordDocuments, runs: Runs, mine: Claim, partition_id: str) -> None:
-    """
+    """Claim a partition for a run.
+
     Raises:
         PermanentError: another run of the series has committed the partition.
     """
@@ -60,7 +62,7 @@ def claim_partition(documents: RecordDocuments, runs: Runs, mine: Claim, partiti
 def committed_in_series(
     documents: RecordDocuments, runs: Runs, series: str
 ) -> dict[str, tuple[str, Record]]:
-    """By partition, the run that has committed it and the record."""
+    """Return, by partition, the run that committed it and the record."""
     claims = {
         name.rpartition("/")[2].removesuffix(".json"): decode(Claim, content, name)
         for name, (content, _) in documents.read_all(_folder(series)).items()

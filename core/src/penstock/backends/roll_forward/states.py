@@ -1,7 +1,7 @@
-"""The states of a commit record, and which event leads from one to another.
+"""The states of a commit record, and the events that lead from one to another.
 
-A record that is not there is void. Every change of a record is one of `TRANSITIONS`; the condition
-under which it is written makes one process win each.
+A missing record is void. Every change of a record is one of `TRANSITIONS`; each is written under a
+condition that only one process can win.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from penstock.model.records import Spent
 
 class State(StrEnum):
     VOID = "void"
-    """Holds no rows. Attempts that have read it as it is may commit."""
+    """Holds no rows. Attempts that have read it in this state may commit."""
     COMMITTED = "committed"
     """The partition is done; some of its pieces may not be visible yet."""
     PUBLISHED = "published"
     """All of its pieces are visible."""
     CLOSED = "closed"
-    """Void for good: the generation has ended."""
+    """Void permanently: the generation has ended."""
 
 
 class StateEvent(StrEnum):
@@ -51,7 +51,7 @@ class Record:
     json_form = JsonForm(exact=True)
 
     nonce: str
-    """No two commits, and no two void records, have the same."""
+    """Unique for each commit and each void record."""
     state: State = State.VOID
     attempt: int = 0
     rows: int = 0
@@ -60,11 +60,11 @@ class Record:
     committed_at: str = ""
     pieces: tuple[Piece, ...] = ()
     remove: tuple[Piece, ...] = ()
-    """Pieces of an earlier commit, which go when these are published, or when this is closed."""
+    """Pieces of an earlier commit, to be removed when these are published or this is closed."""
     requests: tuple[str, ...] = ()
-    """Names of the requests to copy the partition again that were seen."""
+    """The recorded requests to copy the partition again."""
     read_at: str = ""
-    """See `CommitRecord`."""
+    """As in `CommitRecord`."""
     spent: Spent | None = field(default=None, metadata=OMITTED)
 
     @property
@@ -77,7 +77,7 @@ class Record:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing will ever become of it again."""
+        """Whether the record is final."""
         return self.state is State.CLOSED and not self.remove
 
 
@@ -88,11 +88,15 @@ class Transition:
     after: State
     who: Who
     invariant: Callable[[Record, Record], bool]
-    """What holds of the record before and the one after."""
+    """Whether the change from one record to another is valid."""
 
 
 def _commits(before: Record, after: Record) -> bool:
-    """No attempt takes it for its own; what it replaces is known; requests are not forgotten."""
+    """Whether a change is a valid commit.
+
+    No attempt can mistake the record for its own, the replaced pieces are named, and requests are
+    kept.
+    """
     return (
         after.nonce != before.nonce
         and after.remove == before.remove
@@ -101,7 +105,7 @@ def _commits(before: Record, after: Record) -> bool:
 
 
 def _publishes(before: Record, after: Record) -> bool:
-    """It is the same commit; nothing is left to be done."""
+    """Whether a change only marks the same commit as published."""
     return (
         after.nonce == before.nonce
         and [piece.name for piece in after.pieces] == [piece.name for piece in before.pieces]
@@ -112,12 +116,12 @@ def _publishes(before: Record, after: Record) -> bool:
 
 
 def _shuts_out(before: Record, after: Record) -> bool:
-    """Attempts that have begun before find another record; nothing else changes."""
+    """Whether attempts that have begun find another record, and nothing else changes."""
     return after.nonce != before.nonce and replace(after, nonce=before.nonce) == before
 
 
 def _takes_back(before: Record, after: Record) -> bool:
-    """The rows stay until the next attempt commits, which knows what to remove."""
+    """Whether the rows stay until the next attempt commits, which knows what to remove."""
     return (
         after.nonce != before.nonce
         and not after.pieces
@@ -127,7 +131,7 @@ def _takes_back(before: Record, after: Record) -> bool:
 
 
 def _closes(before: Record, after: Record) -> bool:
-    """No attempt can commit any more; what there is, is known, to be discarded."""
+    """Whether no attempt can commit any more, and everything that exists is named for removal."""
     return (
         after.nonce != before.nonce
         and not after.pieces
@@ -136,7 +140,7 @@ def _closes(before: Record, after: Record) -> bool:
 
 
 def _discards(before: Record, after: Record) -> bool:
-    """Nothing of the generation is left."""
+    """Whether nothing of the generation is left."""
     return after == replace(before, remove=())
 
 
@@ -157,7 +161,7 @@ TRANSITIONS = {
         ),
         Transition(State.VOID, StateEvent.SHUT_OUT, State.VOID, Who.SERIES, _shuts_out),
         Transition(State.VOID, StateEvent.TAKE_BACK, State.VOID, Who.REQUEST, _takes_back),
-        # A commit whose pieces are not all visible is published first: they could be lost.
+        # A commit with invisible pieces is published first, or they could be lost.
         Transition(State.PUBLISHED, StateEvent.TAKE_BACK, State.VOID, Who.REQUEST, _takes_back),
         Transition(State.VOID, StateEvent.CLOSE, State.CLOSED, Who.RUN, _closes),
         Transition(State.COMMITTED, StateEvent.CLOSE, State.CLOSED, Who.RUN, _closes),
@@ -166,7 +170,7 @@ TRANSITIONS = {
     )
 }
 VOID = Record("")
-"""In the place of a record that is not there."""
+"""A placeholder for a record that does not exist."""
 
 
 def _changed(before: Record, event: StateEvent, **changes: Any) -> Record:
@@ -188,7 +192,7 @@ def committed(
     read_at: str,
     spent: Spent | None = None,
 ) -> Record:
-    """A new commit, which replaces what the void record says is to be removed."""
+    """Return a new commit, which replaces what the void record says to remove."""
     return _changed(
         before,
         StateEvent.COMMIT,

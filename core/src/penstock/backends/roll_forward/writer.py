@@ -1,4 +1,4 @@
-"""The roll-forward way to commit: a conditional record first, then what it names is published."""
+"""The roll-forward way to commit: write a conditional record, then publish what it names."""
 
 from __future__ import annotations
 
@@ -18,19 +18,18 @@ from penstock.errors import Diagnosis, PenstockError, TargetChanged, TransientEr
 from penstock.model.plans import Partition
 from penstock.spec.worker_spec import WorkerSpec
 
-# What an attempt that failed leaves behind is removed within this, or by the run's last step.
+# How long a failed attempt tries to remove what it left; otherwise the run's last step does.
 DISCARD_SECONDS = 2.0
 
 
 class RollForwardWriter:
     """A `Writer` for a target that writes rows and commit record one after the other.
 
-    Nobody is waited for: of several attempts the first to commit wins, and the others find its
-    record.
+    Attempts do not wait: the first to commit wins, and the others find its record.
     """
 
     write: Write
-    """The stream's own: one call for a block."""
+    """The stream's own method, to save a call per block."""
     fileno: Callable[[], int]
     check: Callable[[], None]
 
@@ -59,7 +58,7 @@ class RollForwardWriter:
             try:
                 standing = hooks.standing(this)
             except TargetChanged:
-                # Another execution may have committed it since, and ended the run.
+                # Another execution may have committed the partition since, and ended the run.
                 if records.read(spec.generation, partition.id)[0].is_committed:
                     return False
                 raise
@@ -93,13 +92,13 @@ class RollForwardWriter:
             read_at=self._spec.read_at,
             spent=loaded.spent,
         )
-        # From here on the record may be there, whatever is heard of it: nothing is discarded.
+        # From here on the record may exist, even without an answer, so nothing is discarded.
         self._may_discard = False
         with wait.answering("target"):
             written = self._records.write(generation, partition_id, record, self._version)
             found, version = self._records.read(generation, partition_id)
-            # A request that is repeated, since its answer was lost, may meet the record that it has
-            # written itself, and that somebody has published since.
+            # A request repeated because its answer was lost may find the record that it wrote
+            # itself, and that has been published since.
             if not written and found.nonce != record.nonce:
                 self._may_discard = True
                 raise TransientError(
@@ -120,7 +119,7 @@ class RollForwardWriter:
         hooks.disconnect()
 
         def discard() -> None:
-            with suppress(PenstockError):  # else the run's last step does it
+            with suppress(PenstockError):  # otherwise the run's last step does it
                 store.discard(pieces)
 
         thread = threading.Thread(target=discard, daemon=True)

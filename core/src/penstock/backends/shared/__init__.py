@@ -1,1 +1,1 @@
-"""What backends call."""
+"""Code that several backends call."""

@@ -1,7 +1,7 @@
-"""Long calls of a driver, made on a thread, so that a signal or a stall is noticed meanwhile.
+"""Long driver calls, made in a thread, so that a signal or stall is noticed during them.
 
-Drivers in native code look at no signal within a call: a worker that waited in one could not be
-cancelled.
+Native drivers do not notice signals during a call, so a worker waiting in one could not be
+canceled.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from penstock.backends.api.worker import Wait
 from penstock.errors import StallError
 
 T = TypeVar("T")
-# An interrupted call comes back within this, or is left behind.
+# How long an interrupted call may take to return before it is abandoned.
 INTERRUPTED_SECONDS = 2.0
 
 
@@ -29,11 +29,11 @@ class _End:
 
 
 class Ahead(Generic[T]):
-    """An iterator that runs in a thread of its own, some items ahead, and can be waited for.
+    """An iterator that runs a few items ahead in its own thread, and can be waited for.
 
     Parameters:
-        items: made and run in the thread; takes what tells whether it is to end.
-        count: so many items at most wait to be taken.
+        items: created and run in the thread; takes a function that tells whether to stop.
+        count: the maximum number of items waiting to be taken.
     """
 
     def __init__(self, items: Callable[[Callable[[], bool]], Iterable[T]], count: int = 1) -> None:
@@ -41,7 +41,7 @@ class Ahead(Generic[T]):
         self._queue: queue.SimpleQueue[T | _End] = queue.SimpleQueue()
         self._room = threading.Semaphore(count)
         self._stopped = False
-        # Tells how many items are there, to who waits as for a socket.
+        # Signals the number of available items to a reader that waits as for a socket.
         self._bell, rope = os.pipe()
         self._thread = threading.Thread(target=self._run, args=(rope,), name="ahead", daemon=True)
         self._thread.start()
@@ -59,7 +59,7 @@ class Ahead(Generic[T]):
             os.close(rope)
 
     def _hand_over(self, item: T | _End, rope: int) -> bool:
-        if not self._stopped:  # else nobody may make room any more
+        if not self._stopped:  # otherwise nothing will make room any more
             self._room.acquire()
         if self._stopped:
             return False
@@ -68,14 +68,14 @@ class Ahead(Generic[T]):
         return True
 
     def take(self, wait: Callable[[str, int, bool], None], side: str = "source") -> Iterator[T]:
-        """All items.
+        """Yield all items.
 
         Parameters:
-            wait: see `Wait`, and `computing`.
+            wait: as in `Wait` and `computing`.
 
         Raises:
-            BaseException: what the iterator has raised.
-            StallError: see `Wait`.
+            BaseException: the iterator's own exception.
+            StallError: as in `Wait`.
         """
         try:
             while True:
@@ -89,7 +89,8 @@ class Ahead(Generic[T]):
                     try:
                         raise item.error
                     finally:
-                        # It holds this frame: they would keep each other, and what it has open.
+                        # The item refers to this frame, and the two would keep each other and its
+                        # resources alive.
                         del item
                 self._room.release()
                 yield item
@@ -99,15 +100,15 @@ class Ahead(Generic[T]):
             os.close(self._bell)
 
     def stop(self) -> None:
-        """Have it end at its next item. May be called twice, from any thread."""
+        """Make it stop at the next item. May be called twice, from any thread."""
         self._stopped = True
         self._room.release()
 
     def leave(self, interrupt: Callable[[], object]) -> None:
-        """Stop it, and wait until the thread has let go of what it has open. May be called twice.
+        """Stop it, and wait until the thread has released its resources. May be called twice.
 
         Parameters:
-            interrupt: ends early what the thread is doing.
+            interrupt: cuts short what the thread is doing.
         """
         self.stop()
         if self._thread.is_alive():
@@ -116,8 +117,10 @@ class Ahead(Generic[T]):
 
 
 def computing(wait: Wait) -> Callable[[str, int, bool], None]:
-    """A wait for a database that computes: no bytes move meanwhile, and that is no stall. What it
-    may wait for has a limit of its own."""
+    """Return a wait for a database that computes.
+
+    Moving no bytes is then not a stall; anything the database waits for has its own limit.
+    """
 
     def patient(side: str, fd: int, writing: bool) -> None:
         while not select.select([fd], [], [], 0)[0]:
@@ -131,7 +134,7 @@ def compute(call: Callable[[], T], side: str, wait: Wait, interrupt: Callable[[]
     """Make a call that may take long.
 
     Parameters:
-        interrupt: ends the call early; done where waiting ends with an error.
+        interrupt: cuts the call short; called if the wait ends with an error.
     """
     ahead = Ahead(lambda _: [call()])
     try:

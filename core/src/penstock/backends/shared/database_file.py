@@ -1,6 +1,6 @@
-"""A database that is one file: its URL, and whether the file is the one that it was.
+"""A database in one file: its URL, and whether the file is unchanged.
 
-URLs are as SQLAlchemy has them: ``scheme:///relative/path``, ``scheme:////absolute/path``.
+URLs have SQLAlchemy's form: ``scheme:///relative/path``, ``scheme:////absolute/path``.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ from penstock.model.tables import Place
 
 
 class FileUrls:
-    """
+    """The URLs of one kind of database file.
+
     Parameters:
-        memory: what stands in the place of a path for a database in memory; empty: there is none.
+        memory: what replaces the path for a database in memory; empty if there is none.
     """
 
     def __init__(self, scheme: str, memory: str = "") -> None:
@@ -36,10 +37,10 @@ class FileUrls:
         return ()
 
     def resolve(self, url: str, environ: Mapping[str, str], flag: str) -> str:
-        """The same URL with an absolute path.
+        """Return the URL with an absolute path.
 
         Raises:
-            UsageError: it is not of that form.
+            UsageError: the URL does not have that form.
         """
         parts = self._split(url, flag)
         if parts.netloc or parts.query or parts.fragment:
@@ -57,11 +58,11 @@ class FileUrls:
     def _split(self, url: str, flag: str) -> SplitResult:
         try:
             return urlsplit(url)
-        except ValueError:  # its words would show a part of the URL
+        except ValueError:  # its message would show part of the URL
             raise UsageError(f"{flag}: expected {self._form}; found an invalid host") from None
 
     def path(self, url: str) -> str | None:
-        """The file's path, all links in it followed; None for a database in memory."""
+        """Return the file's path with all links resolved; None for a database in memory."""
         path = unquote(urlsplit(url).path.removeprefix("/"))
         return None if path == self._memory else os.path.realpath(path)
 
@@ -72,7 +73,7 @@ class FileUrls:
 
 
 def identity(scheme: str, path: str) -> str:
-    """Equal: the same file, whatever it holds. Empty where there is none."""
+    """Return the identity of a file, whatever its content; empty if it does not exist."""
     with suppress(OSError):
         found = os.stat(path)
         return f"{scheme}:{found.st_dev}:{found.st_ino}"
@@ -81,32 +82,33 @@ def identity(scheme: str, path: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class FileVersions:
-    """Tells whether a database file is still the one that it was."""
+    """Versions of database files, to detect changes."""
 
     scheme: str
     log: str
-    """What the name of the log beside it has after the file's."""
+    """The suffix of the log's name after the file's."""
 
     def identity(self, path: str) -> str:
-        """See above."""
+        """Return a file's identity; see `identity`."""
         return identity(self.scheme, path)
 
     def version(self, path: str) -> str:
-        """Equal: nobody has written to the file, or to its log, or put another one in its place."""
+        """Return a text that changes when the file or its log is written to or replaced."""
         parts = []
         for each in (path, path + self.log):
-            with suppress(OSError):  # not there
+            with suppress(OSError):  # it does not exist
                 found = os.stat(each)
                 parts.append(f"{found.st_ino}-{found.st_size}-{found.st_mtime_ns}")
         return "+".join(parts)
 
     def check(self, path: str, token: str) -> None:
-        """
+        """Check that a file is unchanged.
+
         Parameters:
-            token: the version that is expected.
+            token: the expected version.
 
         Raises:
-            SnapshotLost: it is another one by now.
+            SnapshotLost: the file has another version.
         """
         if self.version(path) != token:
             raise SnapshotLost(
@@ -119,7 +121,7 @@ class HeldFile:
     """A snapshot: a connection that keeps others from writing to a file while it is open.
 
     Parameters:
-        version: what the file is now; it has to stay the same.
+        version: the current version, which must stay the same.
     """
 
     def __init__(self, connection: Any, version: Callable[[], str]) -> None:
@@ -129,7 +131,7 @@ class HeldFile:
         self.snapshot = Snapshot(version(), now())
 
     def alive(self) -> bool:
-        """A file that was renamed over is another one."""
+        """Whether the file is still the same; one that was renamed over is not."""
         return not self._closed and self._version() == self.snapshot.token
 
     def close(self) -> None:

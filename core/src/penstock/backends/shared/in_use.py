@@ -1,4 +1,7 @@
-"""A driver's connection is not freed beneath another thread's call: that crashes the process."""
+"""Protects a driver's connection from being freed during another thread's call.
+
+Freeing it then would crash the process.
+"""
 
 from __future__ import annotations
 
@@ -7,25 +10,26 @@ from collections.abc import Callable
 from typing import Any
 from weakref import WeakMethod
 
-# Seconds that a call under way may take to end before the connection is left to it.
+# How long a running call may take to end before the connection is left to it.
 CALL_SECONDS = 2.0
 
 
 class InUse:
-    """Calls of a driver are made within it, as within a lock. `free` closes the connection.
+    """A lock held during driver calls. `free` closes the connection.
 
     Parameters:
-        free: the connection's own method, which frees what the driver has; it may be called twice.
+        free: the connection's own method, which frees the driver's resources; it may be called
+            twice.
     """
 
     def __init__(self, free: Callable[[], None]) -> None:
-        self._free = WeakMethod(free)  # else the connection would be kept by itself
+        self._free = WeakMethod(free)  # otherwise the connection would keep itself alive
         self._calls = threading.RLock()
         self._left = False
 
     def __enter__(self) -> None:
         self._calls.acquire()
-        self._free_if_left()  # so that the driver refuses the call
+        self._free_if_left()  # so that the driver rejects the call
 
     def __exit__(self, *_: Any) -> None:
         try:
@@ -34,16 +38,16 @@ class InUse:
             self._calls.release()
 
     def leave(self) -> None:
-        """From now on no call begins. One that another thread makes frees it at its end."""
+        """Allow no more calls. A running call in another thread frees the connection at its end."""
         self._left = True
 
     def free(self, seconds: float = CALL_SECONDS) -> bool:
-        """Free it now, or once another thread's call has ended.
+        """Free the connection, now or once another thread's call has ended.
 
         Parameters:
             seconds: how long to wait for that call.
 
-        Returns: whether it is done; else that thread does it.
+        Returns: whether it was freed; otherwise the other thread frees it.
         """
         self.leave()
         if not self._calls.acquire(timeout=seconds):

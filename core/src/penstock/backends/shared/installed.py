@@ -1,4 +1,4 @@
-"""Whether what a backend needs is installed, without importing it."""
+"""Whether a backend's requirements are installed, without importing them."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from importlib.util import find_spec
 
 
 def check_installed(*modules: str) -> None:
-    """For a backend's package: its modules import them only where they use them.
+    """Check a backend's requirements, which its modules import only when they use them.
 
     Raises:
-        ModuleNotFoundError: there is none of the name; the registry says which extra has it.
+        ModuleNotFoundError: a module is missing; the registry knows which extra includes it.
     """
     for name in modules:
         if find_spec(name) is None:

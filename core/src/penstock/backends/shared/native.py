@@ -1,4 +1,4 @@
-"""The optional distribution `penstock-native`, where it is installed."""
+"""The optional distribution `penstock-native`, if installed."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from types import ModuleType
 
 VERSION = "0.1.0"
 SWITCH = "PENSTOCK_NATIVE"
-"""An environment variable; "off" has everything done in Python."""
+"""An environment variable; with "off", Python does everything."""
 
 _log = logging.getLogger("penstock")
 
 
 @cache
 def native() -> ModuleType | None:
-    """The package, or None where all is done in Python; says why, once for each process."""
+    """Return the package, or None if Python does everything; logs the reason once per process."""
     if os.environ.get(SWITCH) == "off":
         return None
     try:

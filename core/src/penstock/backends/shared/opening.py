@@ -1,4 +1,4 @@
-"""A connection that is opened on a thread, while something else is waited for."""
+"""A connection that is opened in a thread, in parallel with other waits."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ T = TypeVar("T")
 
 
 class ConnectionOpening(Generic[T]):
-    """
+    """A connection being opened.
+
     Parameters:
-        open: is called on the thread.
-        close: closes what nobody takes any more.
+        open: called in the thread.
+        close: closes a connection that is not taken.
     """
 
     def __init__(self, open: Callable[[], T], close: Callable[[T], object]) -> None:
@@ -23,7 +24,7 @@ class ConnectionOpening(Generic[T]):
         self._error: BaseException | None = None
         self._left = False
         self._changing = threading.Lock()
-        # Not the thread's `join`: a signal that interrupts that may take the thread for ended.
+        # Not the thread's `join`: if a signal interrupts it, the thread may be taken to have ended.
         self._over = threading.Event()
         threading.Thread(target=self._run, name="opening", daemon=True).start()
 
@@ -41,10 +42,10 @@ class ConnectionOpening(Generic[T]):
             self._over.set()
 
     def take(self) -> T:
-        """Wait for it. It is the caller's from then on.
+        """Wait for the connection, and transfer it to the caller.
 
         Raises:
-            BaseException: what opening it has raised.
+            BaseException: opening it failed.
         """
         self._over.wait()
         if self._error is not None:
@@ -52,7 +53,7 @@ class ConnectionOpening(Generic[T]):
         return self._opened.pop()
 
     def leave(self) -> None:
-        """Have it closed, now or as soon as it is open. Does not wait for that."""
+        """Have the connection closed, now or as soon as it is open. Does not wait."""
         with self._changing:
             self._left = True
             opened, self._opened = self._opened, []

@@ -1,6 +1,6 @@
-"""A folder beside a target that is files, with a target of one's own in it, for measurements.
+"""A separate folder next to a file-based target, with a target of its own, for measurements.
 
-Its maker keeps a file in it locked: see `locked_files`.
+Its creator keeps a file in it locked: see `locked_files`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class ScratchFolder(ABC):
     """See `Scratch`.
 
     Parameters:
-        beside: the target's path. It need not be there.
+        beside: the target's path, which need not exist.
     """
 
     table: TableRef | None = None
@@ -49,11 +49,11 @@ class ScratchFolder(ABC):
 
     @abstractmethod
     def _target(self) -> str:
-        """The URL of the target in the folder."""
+        """Return the URL of the target in the folder."""
 
     @abstractmethod
     def _create(self) -> None:
-        """Make what is to be in the folder before the first copy."""
+        """Create what must be in the folder before the first copy."""
 
     @abstractmethod
     def make_table(self) -> None: ...
@@ -88,9 +88,10 @@ class ScratchFolder(ABC):
 
 
 def _remove(folder: str) -> None:
-    """
+    """Remove a folder.
+
     Raises:
-        TransientError: somebody, such as a worker whose parent was killed, still writes to it.
+        TransientError: a process still writes to it, such as a worker whose parent was killed.
     """
     try:
         shutil.rmtree(folder)

@@ -1,4 +1,4 @@
-"""A schema of one's own on a target's server, with a table like another one, for measurements."""
+"""A separate schema on a target's server, with a table like another one, for measurements."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from penstock.model.tables import TableRef
 
 NEEDED_BY = "penstock tune"
 LOCK_SECONDS = 20
-"""For tables of a schema that is dropped: sessions that were just cancelled, and workers whose
-parent was killed, end within seconds."""
+"""For tables of a schema being dropped: sessions just canceled, and workers whose parent was
+killed, end within seconds.
+"""
 NAMED = re.compile(rf"{PREFIX}[0-9a-f]{{8}}")
-# Beside the control tables.
+# In addition to the control tables.
 _TABLE = "scratch_table"
 
 
@@ -32,14 +33,14 @@ def scratch_name() -> str:
 
 
 class ScratchSchema(ABC, Generic[C]):
-    """See `Scratch`. That its maker is alive shows by a lock, which its session has until it ends.
+    """See `Scratch`. A lock of its creator's session shows that the creator is alive.
 
     Parameters:
-        url, like: see `WithScratch.scratch`.
+        url, like: as for `WithScratch.scratch`.
     """
 
     kind: ClassVar[str] = "schema"
-    """What the server calls it."""
+    """The server's word for a schema."""
     table: TableRef | None
     target: str | None = None
 
@@ -63,7 +64,7 @@ class ScratchSchema(ABC, Generic[C]):
             self.close()
             raise
 
-    # Of each database
+    # Implemented for each database
 
     @abstractmethod
     def _removal(self) -> str: ...
@@ -73,33 +74,34 @@ class ScratchSchema(ABC, Generic[C]):
 
     @abstractmethod
     def _planning(self, subject: str) -> AbstractContextManager[None]:
-        """Turns a refusal of the server's into a `PlanningError`."""
+        """Translate the server's errors to a `PlanningError`."""
 
     @abstractmethod
     def _translated(self) -> AbstractContextManager[None]:
-        """Turns the driver's errors into ours."""
+        """Translate the driver's errors to Penstock's."""
 
     def _check(self) -> None:
-        """
+        """Check that the schema can be created.
+
         Raises:
-            PlanningError: the schema could not be made.
+            PlanningError: it cannot.
         """
 
     @abstractmethod
     def _read(self, like: TableRef) -> dict[str, object]:
-        """Look at the table that others are made like. Returns: remarks, and whether each holds.
+        """Read the table to imitate; return remarks, and whether each applies.
 
         Raises:
-            PlanningError: it is no table, or may not be read.
+            PlanningError: it is not a table, or may not be read.
         """
 
     @abstractmethod
     def _found(self) -> list[str]:
-        """Schemas that may be such ones, by their names."""
+        """Return schemas that may be scratch schemas, by their names."""
 
     @abstractmethod
     def _lock(self, name: str) -> bool:
-        """Take the lock of the session that is named after a schema, unless another one has it."""
+        """Take the session's lock named after a schema; return whether it was free."""
 
     @abstractmethod
     def _unlock(self, name: str) -> None: ...
@@ -112,7 +114,7 @@ class ScratchSchema(ABC, Generic[C]):
 
     @abstractmethod
     def _drop(self, connection: C, name: str) -> None:
-        """Drop a schema with all that is in it, where it is there."""
+        """Drop a schema, if it exists, with everything in it."""
 
     # The same for all
 
@@ -130,7 +132,7 @@ class ScratchSchema(ABC, Generic[C]):
 
     def begin(self) -> None:
         with self._planning(f"{NEEDED_BY}: {self.kind} {self.name}"):
-            self._lock(self.name)  # first: nobody takes it for left
+            self._lock(self.name)  # first, so that no process takes it for abandoned
             self._made = True
             self._create()
 
@@ -142,8 +144,8 @@ class ScratchSchema(ABC, Generic[C]):
     def drop(self) -> None:
         if not self._made:
             return
-        # A new session: whatever has ended the measurements may have hit the other one, which
-        # must not have locks any more.
+        # In a new session: whatever ended the measurements may have affected the other one, whose
+        # locks must be released.
         self.close()
         with self._translated(), closing(self._connect()) as connection:
             self._drop(connection, self.name)

@@ -1,6 +1,6 @@
-"""URLs of servers: checked without connecting, their secrets, and where they lead.
+"""URLs of servers: checked without connecting, their secrets, and what they refer to.
 
-``scheme://user:password@host:port/database?parameter=value``, as RFC 3986 has it.
+``scheme://user:password@host:port/database?parameter=value``, following RFC 3986.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _ESCAPES = "write %2F, %40, %3A, %23, %3F, %25 or %5B for / @ : # ? % [ in a pas
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """What a URL says. The password is in no `repr`."""
+    """The contents of a URL. Its `repr` does not show the password."""
 
     host: str
     port: int
@@ -31,30 +31,34 @@ class Location:
 
 @dataclass(frozen=True, slots=True)
 class ServerUrls:
-    """Those of one system."""
+    """The URLs of one system."""
 
     scheme: str
     port: int
-    """Where none is named."""
+    """The default port."""
     user: str
-    """Where neither the URL nor the environment names one; may be empty."""
+    """The user if neither the URL nor the environment names one; may be empty."""
     password_variable: str
-    """Of the environment, for a URL without a password."""
+    """The environment variable with the password for a URL without one."""
     choices: Mapping[str, tuple[str, ...]]
-    """Parameters that have one of some values."""
+    """Parameters with a fixed set of values."""
     numbers: tuple[str, ...] = ()
     """Parameters that are whole numbers from 1."""
     texts: tuple[str, ...] = ()
     """Other parameters."""
     place_form: str = "host:port/database"
-    """What follows the password; the database may be of several names, with `/` between them."""
+    """The form of the URL after the password; the database may consist of several names, separated
+    by `/`.
+    """
     schemas_are_databases: bool = False
-    """What Penstock takes for a schema is what the URL calls a database."""
+    """Whether the URL's database is a schema to Penstock."""
 
     def parse(self, url: str, flag: str = "connection") -> Location:
-        """
+        """Parse a URL.
+
         Raises:
-            UsageError: malformed. Nothing of the URL is shown: any part may be one of a password.
+            UsageError: the URL is malformed. The message does not show it, since any part may
+                belong to a password.
         """
 
         def malformed(found: str) -> UsageError:
@@ -90,7 +94,7 @@ class ServerUrls:
         options: dict[str, str] = {}
         for name, value in parse_qsl(query, keep_blank_values=True):
             if name not in known:
-                # It may be the rest of a password with an & in it: not shown.
+                # It may be the rest of a password that contains an &, so it is not shown.
                 raise UsageError(
                     f"{flag}: expected parameters {', '.join(known)}; found another one"
                 )
@@ -103,11 +107,12 @@ class ServerUrls:
         return options
 
     def resolve(self, url: str, environ: Mapping[str, str], flag: str) -> str:
-        """Check a URL and fold the password's variable into it, so that no child needs it in its
-        environment.
+        """Check a URL and add the password from the environment to it.
+
+        No child process then needs it in its environment.
 
         Raises:
-            UsageError: see `parse`.
+            UsageError: as for `parse`.
         """
         found = self.parse(url, flag)
         password = found.password or environ.get(self.password_variable, "")
@@ -120,17 +125,18 @@ class ServerUrls:
         )
 
     def secrets(self, url: str) -> tuple[str, ...]:
-        """As they may be shown: as they are, and as the URL has them."""
+        """Return the secrets, both decoded and as written in the URL."""
         password = self.parse(url).password
         return tuple({password, quote(password, safe="")} - {""})
 
     def place(self, url: str) -> Place:
-        """
+        """Return the place that a URL refers to.
+
         Raises:
-            UsageError: malformed.
+            UsageError: the URL is malformed.
         """
         found = self.parse(url)
-        # Of several names, the first is the database: a table is named with its schema.
+        # Of several names the first is the database: a table is named with its schema.
         return Place(
             self.scheme,
             found.host,

@@ -1,4 +1,4 @@
-"""The kind of a statement that somebody runs, for messages: without names and values."""
+"""The kind of a user's statement, for messages, without names or values."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ _PAIRS = "ALTER|CREATE|DROP|LOCK|OPTIMIZE|REFRESH|REINDEX|RENAME"
 
 
 def statement_kind(query: str, pair: str = "") -> str:
-    """``ALTER TABLE``, ``SELECT`` and the like.
+    """Return ``ALTER TABLE``, ``SELECT`` and the like.
 
     Parameters:
-        pair: two words, as a pattern, that belong together in this database besides the usual ones.
+        pair: a pattern for word pairs that belong together in this database, in addition to the
+            usual ones.
     """
     also = pair.replace(" ", rf"{_SPACE}+") + "|" if pair else ""
     kinds = rf"{also}(?:{_PAIRS}){_SPACE}+[A-Z]+|[A-Z]+"

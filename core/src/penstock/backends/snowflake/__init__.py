@@ -18,4 +18,4 @@ backend = ModularBackend(
     rewrites="DROP TABLE or CREATE OR REPLACE TABLE",
     snapshot_burden="relied on the source's time travel",
 )
-"""The object that the entry point names."""
+"""The object that the entry point refers to."""

@@ -15,7 +15,7 @@ from penstock.spec.night_kinds import COLUMN
 from penstock.spec.strategies import AUTO, HASH, NTILE, RANGE, VALUES, WHOLE
 
 SYSTEM = "Snowflake"
-# They load what is there.
+# Modes that load an existing table.
 LOADING = (APPEND, TRUNCATE, REPLACE, UPSERT)
 
 SOURCE = SourceCapabilities(

@@ -1,4 +1,4 @@
-"""Sessions: their settings, and what they are asked."""
+"""Sessions: their settings and questions."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from penstock.backends.snowflake.location import URLS, login, place
 from penstock.errors import Diagnosis, PermanentError
 
 CONNECT_SECONDS = 30
-# Of a request without an answer; a query that runs for longer is asked for again and again.
+# For a request without an answer; the result of a longer query is requested repeatedly.
 NETWORK_SECONDS = 120
 LOCK_SECONDS = 600
-# An interrupted statement comes back within this, or is left behind.
+# How long an interrupted statement may take to return before it is abandoned.
 CANCEL_SECONDS = 2.0
 _MICROS = "YYYY-MM-DD HH24:MI:SS.FF6"
 _SETTINGS = {
@@ -36,10 +36,10 @@ _SETTINGS = {
     "LOCK_TIMEOUT": LOCK_SECONDS,
     "CLIENT_TELEMETRY_ENABLED": False,
 }
-# At each login it would ask the metadata services of three clouds, and AWS with the keys that it
-# finds, where it runs, and tell Snowflake.
+# Otherwise, at each login, it would query the metadata services of three clouds, AWS with any keys
+# it finds, and report the result to Snowflake.
 os.environ.setdefault("SNOWFLAKE_DISABLE_PLATFORM_DETECTION", "true")
-# It tells of each try to connect.
+# It logs every attempt to connect.
 logging.getLogger("snowflake.connector").setLevel(logging.CRITICAL)
 
 
@@ -48,8 +48,11 @@ _BROWSING = threading.Lock()
 
 @contextmanager
 def _apart_from_results(authenticator: str) -> Iterator[None]:
-    """A login in a browser prints where its window is, which would be among the results. Threads
-    share the standard output, so it is redirected for nothing else, and by one login at a time."""
+    """Keep the messages of a browser login out of the results.
+
+    It prints where its window is. Threads share the standard output, so it is redirected for
+    nothing else, and by one login at a time.
+    """
     if authenticator != "browser":
         yield
         return
@@ -58,7 +61,7 @@ def _apart_from_results(authenticator: str) -> Iterator[None]:
 
 
 class Connection:
-    """A session. What it is asked raises the driver's errors."""
+    """A session that raises the driver's errors."""
 
     def __init__(self, url: str, side: str) -> None:
         found = URLS.parse(url)
@@ -91,13 +94,15 @@ class Connection:
             return list(cursor.fetchall())
 
     def change(self, statement: str, values: Sequence[Any] = ()) -> int:
-        """Returns: how many rows the statement has changed."""
+        """Execute a statement; return how many rows it changed."""
         with self._executed(statement, values) as cursor:
             return int(cursor.rowcount or 0)
 
     def stream(self, query: str, count: int) -> Iterator[list[tuple[Any, ...]]]:
-        """The rows of a query, so many at once, over a session of its own: an error of it changes
-        nothing in this one's transaction."""
+        """Yield the rows of a query, a number at a time, over a separate session.
+
+        An error in it does not affect this one's transaction.
+        """
         other = connect(self._url, self.side)
         try:
             with other._executed(query) as cursor:
@@ -107,22 +112,22 @@ class Connection:
             other.close()
 
     def tables(self, query: str) -> Iterator[pa.Table]:
-        """The rows of a query, as the server has cut them: one part at a time."""
+        """Yield the rows of a query in the parts in which the server sends them."""
         with self._executed(query) as cursor:
             for part in cursor.get_result_batches() or ():
                 if part.rowcount:
                     yield part.to_arrow(self._driver, force_microsecond_precision=True)
 
     def described(self, query: str) -> list[Any]:
-        """The columns of a query, which is not run."""
+        """Return the columns of a query without running it."""
         with self._driver.cursor() as cursor:
             return list(cursor.describe(query))
 
     def put(self, file: Path, folder: str) -> None:
-        """Upload a file as it is.
+        """Upload a file unchanged.
 
         Parameters:
-            folder: of a stage, as statements have it.
+            folder: the folder of a stage, as in statements.
         """
         self.rows(
             f"PUT 'file://{file}' {folder} AUTO_COMPRESS = FALSE"
@@ -130,7 +135,7 @@ class Connection:
         )
 
     def interrupt(self) -> None:
-        """End what another thread waits for, as far as the server does that in time."""
+        """Cancel the statement that another thread waits for, if the server does so in time."""
         ending = threading.Thread(target=self._cancel, daemon=True)
         ending.start()
         ending.join(CANCEL_SECONDS)
@@ -142,18 +147,19 @@ class Connection:
             other.close()
 
     def close(self) -> None:
-        """What its transaction has changed is undone."""
+        """Disconnect; changes of an open transaction are undone."""
         with suppress(Exception):
             self._driver.close(retry=False)
 
 
 def connect(url: str, side: str) -> Connection:
-    """
+    """Open a session.
+
     Parameters:
-        side: `source` or `target`, for errors.
+        side: `source` or `target`, for error messages.
 
     Raises:
-        TransientError, PermanentError: no connection.
+        TransientError, PermanentError: the connection failed.
     """
     where = URLS.parse(url).host
     try:

@@ -10,7 +10,7 @@ _NOT_OURS = frozenset(
     {"client_request_mfa_token", "client_store_temporary_credential", "insecure_mode"}
     | {"json_result_force_utf8_decoding", "ocsp_fail_open", "session_parameters"}
 )
-# Those that ask for what Penstock cannot do, and what to do instead.
+# Extras that request something Penstock does not support, and what to do instead.
 _REFUSED = {
     **dict.fromkeys(
         ("azure_conn_id", "grant_type", "refresh_token", "scope", "token_endpoint"),
@@ -31,9 +31,10 @@ _AUTHENTICATORS = {
 
 
 def url_of_fields(fields: ConnectionFields) -> str:
-    """
+    """Return the URL for a connection's fields.
+
     Raises:
-        UsageError: an extra asks for what Penstock cannot do.
+        UsageError: an extra requests something that Penstock does not support.
     """
     extra = {
         name.removeprefix("extra__snowflake__"): str(value)
@@ -53,7 +54,7 @@ def url_of_fields(fields: ConnectionFields) -> str:
     if how := extra.pop("authenticator", "").lower():
         extra["authenticator"] = _AUTHENTICATORS.get(how, how)
     if "private_key_file" in extra:
-        extra.pop("authenticator", "")  # the hook, too, takes a key first
+        extra.pop("authenticator", "")  # the hook also prefers a key
     host = extra.pop("host", account)
     known = {name: text for name, text in extra.items() if name not in _NOT_OURS}
     return fields.url("snowflake", known, host=host, port=port, path=path)

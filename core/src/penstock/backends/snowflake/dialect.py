@@ -1,4 +1,4 @@
-"""How Snowflake writes SQL."""
+"""The SQL of Snowflake."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ class SnowflakeDialect(CatalogDialect):
     computed = "0"
 
     def identity_made(self, table: TableRef, column: str, type_: str, identity: Identity) -> str:
-        # Where its numbers begin is said with the table, before it is known where the source's are
-        # when all rows are there; and no key refuses a number that a row has.
+        # The start is set when the table is created, before the source's final number is known; and
+        # no key rejects a number that a row already has.
         numbers = f"AUTOINCREMENT START {identity.first} INCREMENT {identity.step}"
         return f"-- in CREATE TABLE {self.table(table)}: {self.ident(column)} {type_} {numbers}"
 
     def fitting(self, default: str, type_: str) -> str:
-        # A default is of the column's own type.
+        # A default has the column's own type.
         own = default in self.functions.values()
         return f"CAST({default} AS {type_})" if own and type_ else default
 
@@ -110,7 +110,7 @@ class SnowflakeDialect(CatalogDialect):
         if bound.type in ("timestamp", "timestamptz"):
             if bound.type == "timestamptz" and not _ZONE.search(bound.text):
                 raise PlanningError(f"expected a time in UTC, found {bound.text!r}")
-            # The session's zone is UTC.
+            # The session's time zone is UTC.
             bound = replace(bound, text=_ZONE.sub("", bound.text))
         return super().bound(bound)
 

@@ -1,4 +1,4 @@
-"""What the driver's errors mean for us."""
+"""How the driver's errors map to Penstock's."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from snowflake.connector.errors import Error
 from penstock.errors import Diagnosis, PenstockError, PermanentError, SnapshotLost, TransientError
 from penstock.model import values
 
-# Numbers of errors: of the driver's network, its results and HTTP; of the server: a statement that
-# was cancelled, a lock that was not had in time, a deadlock, a session that has ended.
+# Error numbers of the driver's network, results and HTTP code, and of the server: a canceled
+# statement, a lock timeout, a deadlock, a session that has ended.
 _DRIVER = (250000, 300000)
 TRANSIENT = {604, 625, 90232, 390104, 390111, 390112, 390114, 390195}
 NO_TRAVEL = {707, 90219}
@@ -20,7 +20,7 @@ _NEVER = re.compile(
     r"incorrect|invalid|not allowed|does not exist|locked|disabled|expired|403|404|certificate",
     re.I,
 )
-# Classes of SQLSTATEs of data and of statements in general.
+# SQLSTATE classes for data, and for statements in general.
 _OF_ROWS = {"22", "23", "44", "P0", "XX", ""}
 _PREFIX = re.compile(r"^\d{6}(?: \(\w{5}\))?: (?:[0-9a-f-]{36}: )?")
 _ADVICE = {
@@ -30,10 +30,10 @@ _ADVICE = {
 
 
 def from_driver(error: Error, side: str, subject: str = "") -> PenstockError:
-    """Class a driver's error as transient or permanent, and keep what the server said.
+    """Classify a driver's error as transient or permanent, and keep the server's diagnosis.
 
     Parameters:
-        subject: what was looked at, where the server's words do not say.
+        subject: the table or query, if the server's message does not name it.
     """
     code = error.errno or 0
     words = " ".join(_PREFIX.sub("", str(error.msg or error)).split()).rstrip(".")
@@ -53,7 +53,7 @@ def from_driver(error: Error, side: str, subject: str = "") -> PenstockError:
 
 @contextmanager
 def translated(side: str, subject: str = "") -> Iterator[None]:
-    """Turn a driver's errors into ours."""
+    """Translate a driver's errors to Penstock's."""
     try:
         yield
     except Error as error:

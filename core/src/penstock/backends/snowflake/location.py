@@ -1,7 +1,6 @@
 """URLs: ``snowflake://user:password@account/database/schema?parameter=value``.
 
-In the place of the password stands whatever the user logs in with: a password, a token, or the
-passphrase of a key.
+The place of the password may also hold a token, or the passphrase of a key.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ HTTPS = 443
 class _Urls(ServerUrls):
     def resolve(self, url: str, environ: Mapping[str, str], flag: str) -> str:
         url = super().resolve(url, environ, flag)
-        # What the driver would lack is told now.
+        # Report now what the driver would miss later.
         found = self.parse(url)
         place(found, flag)
         login(found, flag)
@@ -33,7 +32,7 @@ URLS = _Urls(
     password_variable="SNOWFLAKE_PASSWORD",
     choices={
         "authenticator": ("password", "key", "oauth", "pat", "browser"),
-        # For what is no Snowflake, but speaks as it does.
+        # For servers other than Snowflake with the same protocol.
         "protocol": ("https", "http"),
     },
     numbers=("connect_timeout",),
@@ -43,7 +42,7 @@ URLS = _Urls(
 
 
 def login(found: Location, flag: str = "connection") -> dict[str, Any]:
-    """What the driver is told of who logs in.
+    """Return the driver's parameters about the login.
 
     Raises:
         UsageError: something is missing.
@@ -71,7 +70,7 @@ def login(found: Location, flag: str = "connection") -> dict[str, Any]:
         case "pat":
             said |= {"authenticator": "PROGRAMMATIC_ACCESS_TOKEN", "token": found.password}
         case "browser":
-            # Else each session would open a window.
+            # Otherwise each session would open a window.
             said |= {"authenticator": "externalbrowser", "client_store_temporary_credential": True}
         case _:
             said["password"] = found.password
@@ -79,10 +78,10 @@ def login(found: Location, flag: str = "connection") -> dict[str, Any]:
 
 
 def place(found: Location, flag: str = "connection") -> dict[str, Any]:
-    """What the driver is told of where to go.
+    """Return the driver's parameters about the server and database.
 
     Raises:
-        UsageError: no database.
+        UsageError: there is no database.
     """
     database, _, schema = found.database.partition("/")
     if not database:

@@ -1,7 +1,7 @@
 """A partition's rows as record batches.
 
-The server cuts a result into parts, which are Arrow's already; each is fetched when the one before
-is on its way.
+The server divides a result into parts in Arrow's format; each is fetched while the previous one is
+being sent.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The control tables: sessions, transactions and locks of the records that are kept in them.
+"""The control tables: the sessions, transactions and locks of their records.
 
-Snowflake keeps no unique keys, and its locks are those of whole tables. So whoever changes records
-first changes the one row of the table `guard`, and from then on is alone until the transaction
-ends: it is short. What it reads after that is what others have committed.
+Snowflake enforces no unique keys, and locks whole tables. So a transaction that changes records
+first changes the single row of the table `guard`, and from then on has exclusive access until it
+ends, which is soon. What it reads afterwards is what others have committed.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from penstock.spec.modes import Mode
 
 T = TypeVar("T")
 LOOK_EVERY = 0.5
-# An attempt that has given no sign of life for longer is dead, wherever it was.
+# An attempt without a sign of life for longer is dead, wherever it was.
 MOST_DAYS = 1
-# After five minutes Snowflake ends a transaction of which nobody hears, and COMMIT says nothing.
+# After five minutes without a request Snowflake ends a transaction, and COMMIT reports no error.
 MOST_SECONDS = 240
 _DENIED = 3001
 
@@ -47,9 +47,10 @@ ddl = SCRIPTS.control
 
 
 class SnowflakeRecords(StageRecords[SnowflakeSession]):
-    """
+    """Records on Snowflake.
+
     Parameters:
-        url: for signs of life, of those who take leases.
+        url: the target's URL, for signs of life of leases.
     """
 
     steps_with_records = False
@@ -87,7 +88,7 @@ class SnowflakeRecords(StageRecords[SnowflakeSession]):
 
     @property
     def files(self) -> str:
-        """The stage that has the folders of attempts."""
+        """The stage with the attempts' folders."""
         return f"@{self.named('files')}"
 
     # Transactions
@@ -97,7 +98,8 @@ class SnowflakeRecords(StageRecords[SnowflakeSession]):
         self._begun = True
 
     def commit(self) -> None:
-        """
+        """Commit the transaction.
+
         Raises:
             TransientError: the server may have ended the transaction.
         """
@@ -115,11 +117,11 @@ class SnowflakeRecords(StageRecords[SnowflakeSession]):
     def roll_back(self) -> None:
         if self._begun:
             self._begun = False
-            with suppress(Error):  # of a session that has ended
+            with suppress(Error):  # the session may have ended
                 self.connection.change("ROLLBACK")
 
     def guard(self) -> None:
-        """Be alone with the control tables until the transaction ends."""
+        """Get exclusive access to the control tables until the transaction ends."""
         self.connection.change(f"UPDATE {self.named('guard')} SET turn = turn + 1")
         self._asked = time.monotonic()
 
@@ -144,7 +146,8 @@ class SnowflakeRecords(StageRecords[SnowflakeSession]):
                     f"this one gave no sign of life for {LAPSE_SECONDS} s; resume it",
                     Diagnosis(side="target"),
                 )
-            # What open attempts do is void from here on: they notice before they commit.
+            # From here on the work of open attempts no longer counts: they notice before they
+            # commit.
             if hold is Hold.ALONE:
                 self.void({"run_id": run_id})
             for partition_id in partition_ids:
@@ -152,7 +155,7 @@ class SnowflakeRecords(StageRecords[SnowflakeSession]):
             return body()
 
     def joins(self, run_ids: Sequence[str]) -> bool:
-        return True  # it is alone with the control tables in any case
+        return True  # it has the control tables to itself in any case
 
     def transact_all(self, run_ids: Sequence[str], body: Callable[[], T], hold: Hold) -> T:
         with translated("target", f"{len(run_ids)} runs"), self.guarded():
@@ -201,7 +204,7 @@ class SnowflakeRecords(StageRecords[SnowflakeSession]):
     # The tables
 
     def making(self) -> AbstractContextManager[None]:
-        return nullcontext()  # each is made where it is missing
+        return nullcontext()  # each is created if it is missing
 
     def hurried(self) -> AbstractContextManager[None]:
         return nullcontext()
@@ -212,7 +215,7 @@ class SnowflakeRecords(StageRecords[SnowflakeSession]):
     # Records
 
     def add(self, kind: Kind, rows: Sequence[Row]) -> int:
-        # A journal is written by one execution alone, and waits for nobody.
+        # A journal is written by one execution alone, which waits for no other.
         if not self._begun and kind is not Kind.JOURNAL:
             with translated("target", CONTROL), self.guarded():
                 return self.add(kind, rows)
@@ -278,7 +281,8 @@ class SnowflakeRecords(StageRecords[SnowflakeSession]):
     def check_alone(self, run_id: str, table: TableRef, mode: Mode, mine: int) -> None:
         if not mode.starts_empty:
             return
-        # In one statement: attempts of this run commit meanwhile. The server counts no rows for it.
+        # In one statement, because attempts of this run may commit at the same time. The server
+        # does not scan rows for it.
         ((there, loaded),) = self.execute(
             f"SELECT (SELECT COUNT(*) FROM {self.session.table(table)}),"
             f' (SELECT COALESCE(SUM("ROWS"), 0) FROM {self.named("commit_record")}'

@@ -1,5 +1,4 @@
-"""The control store: what of it Snowflake alone knows, of attempts and of the table that is
-loaded."""
+"""The control store: the parts that only Snowflake has, about attempts and the loaded table."""
 
 from __future__ import annotations
 
@@ -30,7 +29,7 @@ class SnowflakeRuns(StagedRuns):
         tables: Mapping[str, TableRef],
         check: Callable[[str, Sequence[str]], None],
     ) -> dict[str, PenstockError]:
-        """With one turn at the control tables, where nobody is at work on any of the tables."""
+        """Enter with one turn at the control tables, if no other run is active on the tables."""
         if len(tables) < 2 or len(set(tables.values())) < len(tables):
             return super().enter_all(tables, check)
         records = self._tables
@@ -44,7 +43,7 @@ class SnowflakeRuns(StagedRuns):
         return super().enter_all(tables, check)
 
     def check_targets(self, run_ids: Sequence[str]) -> dict[str, PenstockError]:
-        # What the catalog says of the tables is asked for all of them.
+        # The catalog is asked about all of the tables.
         tables = [run.plan.load.table for run in self.load_runs(run_ids).values()]
         with keeping(self._tables.session, tables):
             return super().check_targets(run_ids)
@@ -69,5 +68,5 @@ class SnowflakeRuns(StagedRuns):
         if (link := ForeignKeyChange.of(step)) is not None:
             keys = foreign_keys(session, link.table)
             return link.name in (key.name for key in keys)
-        # The table has taken another one's place.
+        # The table has replaced another one.
         return step.id == SWAP and table not in read_relations(session)

@@ -1,4 +1,4 @@
-"""A session, as the SQL kit asks it."""
+"""A session for the shared SQL code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One moment of a source, for all sessions: Snowflake's time travel.
+"""One moment of a source for all sessions, by Snowflake's time travel.
 
 https://docs.snowflake.com/en/user-guide/data-time-travel
 """
@@ -17,8 +17,9 @@ _OTHERWISE = "; use --snapshot none if nobody writes to the source meanwhile"
 
 
 class HeldTimestamp:
-    """Nothing holds it: the server keeps what it needs for as long as the tables retain it
-    (DATA_RETENTION_TIME_IN_DAYS)."""
+    """A snapshot that needs no holder: the server keeps the data as long as the tables retain it
+    (DATA_RETENTION_TIME_IN_DAYS).
+    """
 
     def __init__(self, url: str, relations: Sequence[Relation]) -> None:
         session = SnowflakeSession(connect(url, "source"))
@@ -32,16 +33,17 @@ class HeldTimestamp:
             session.connection.close()
 
     def alive(self) -> bool:
-        return True  # a reader that finds it gone says so
+        return True  # a reader that finds it gone reports that
 
     def close(self) -> None:
-        """Nothing was taken."""
+        """Do nothing: nothing is held."""
 
 
 def _check(session: SnowflakeSession, relation: Relation) -> None:
-    """
+    """Check that a relation can be read as of a moment.
+
     Raises:
-        PlanningError: it cannot be read as of a moment.
+        PlanningError: it cannot.
     """
     if not isinstance(relation, TableRef):
         raise PlanningError(

@@ -1,4 +1,4 @@
-"""Tables, views and queries, as a source."""
+"""Tables, views and queries as a source."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from penstock.model.snapshots import Snapshot
 from penstock.model.table_model import TableDefinition
 from penstock.model.tables import Relation, TableRef
 
-# Rows that are sampled for the bounds of ranges; of larger tables, some of their files are.
+# Rows sampled for the bounds of ranges; of larger tables, some files are sampled.
 SAMPLE = 100_000
 MOST_BY_ROWS = 10_000_000
 
@@ -63,7 +63,7 @@ class SnowflakeSource(ServerSource[SnowflakeSession]):
     # Keys
 
     def finds(self, relation: Relation) -> bool:
-        # It knows the least and greatest value in each of a table's files.
+        # It records the lowest and highest value in each of a table's files.
         return self.is_table(relation)
 
     def sample(self, relation: Relation, key: Key) -> tuple[str, str] | None:

@@ -1,4 +1,4 @@
-"""Types as the driver describes columns, and what is known of each."""
+"""Types as described by the driver, and what is known about each."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ from penstock.backends.shared.values.made_types import MadeTypes, with_units
 from penstock.backends.shared.values.type_table import TypeLine, TypeTable
 
 _NAMES = {"FIXED": "number", "REAL": "float", "TEXT": "varchar", "TIMESTAMP": "timestamp_ntz"}
-# Whole numbers of at most this many digits: their tags, and the integers that they travel as. Of 19
-# digits are those that come from elsewhere, where they had 64 bits; a reader refuses one that is
-# beyond.
+# Whole numbers with at most this many digits: their tags, and the integers they travel as. Numbers
+# with 19 digits come from systems with 64-bit numbers; a reader rejects one that does not fit.
 _WHOLE = ((4, "int2", pa.int16()), (9, "int4", pa.int32()), (19, "int8", pa.int64()))
 _TIMES = ("timestamp_ntz", "timestamp_ltz", "timestamp_tz")
 SEMI_STRUCTURED = ("variant", "object", "array")
@@ -39,9 +38,10 @@ class SnowType:
 
 
 def type_of(described: Any) -> SnowType:
-    """
+    """Return a column's type.
+
     Parameters:
-        described: a column, as the driver has it.
+        described: the driver's description of the column.
     """
     name = FIELD_ID_TO_NAME.get(described.type_code, "unknown")
     return SnowType(
@@ -114,6 +114,6 @@ TYPES: TypeTable[SnowType] = TypeTable(
         timestamp=with_units("timestamp_ntz", _FRACTIONS),
         zoned=with_units("timestamp_tz", _FRACTIONS),
     ),
-    # It stands in our statement: words, and what is in parentheses.
+    # It becomes part of our statement: words, and what is in parentheses.
     written=re.compile(r"\s*[A-Za-z]\w*\s*(?:\(\d+(?:\s*,\s*\d+)?\))?\s*"),
 )

@@ -1,5 +1,4 @@
-"""An attempt on Snowflake: its stage, its claim on the partition, and the transaction that loads
-what is staged."""
+"""An attempt on Snowflake: its stage, its claim on the partition, and its transaction."""
 
 from __future__ import annotations
 
@@ -23,10 +22,10 @@ def open_writer(spec: WorkerSpec) -> StagedWriter:
 
 
 class SnowflakeLoading(ServerLoading[SnowflakeRecords, UploadStage]):
-    """Files of several partitions are loaded side by side; only what is recorded takes turns.
+    """A loading. Files of several partitions load in parallel; only their records take turns.
 
     Parameters:
-        changing: the transaction changes the table, which is looked at before the end, then.
+        changing: whether the transaction changes the table, which is then checked before the end.
     """
 
     def __init__(self, records: SnowflakeRecords, attempt: Attempt, *, changing: bool) -> None:
@@ -45,7 +44,8 @@ class SnowflakeLoading(ServerLoading[SnowflakeRecords, UploadStage]):
             super().check_target(attempt)
 
     def begin_changes(self, attempt: Attempt) -> None:
-        # What it notes with other runs locks them: first it has its turn, as everybody else.
+        # Recording changes for other runs locks them, so the transaction first takes its turn like
+        # all others.
         if attempt.spec.load_mode.deletes_by_partition:
             self._own.guard()
 
@@ -54,7 +54,7 @@ class SnowflakeLoading(ServerLoading[SnowflakeRecords, UploadStage]):
 
     def commit(self) -> None:
         super().commit()
-        # COMMIT says nothing where the server has ended the transaction.
+        # COMMIT reports no error if the server has ended the transaction.
         mine = {"run_id": self._attempt.spec.run_id, "partition_id": self._attempt.partition.id}
         if not self._own.count(Kind.COMMIT, mine):
             raise record_gone(self._attempt)

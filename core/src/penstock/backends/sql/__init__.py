@@ -1,1 +1,1 @@
-"""What backends of databases that speak SQL share. It names no database and imports no driver."""
+"""What backends of SQL databases share. It names no database and imports no driver."""

@@ -1,4 +1,4 @@
-"""A backend whose parts are imported when they are used: one object for each database."""
+"""A backend whose parts are imported when they are used: one object per database."""
 
 from __future__ import annotations
 
@@ -26,12 +26,14 @@ class Urls(Protocol):
 
 
 class ModularBackend:
-    """
+    """A backend made of modules.
+
     Parameters:
-        package: has the modules `source`, with `open_source`, `target`, with `open_target`,
-            `reader`, with `open_reader`, `writer`, with `open_writer`; and where it has the
-            capability, `snapshot`, with `hold_snapshot`, `records`, with `ddl`, and `load.scratch`,
-            with `open_scratch`. Each of these takes what the method of this class takes.
+        package: the package with the modules `source`, with `open_source`, `target`, with
+            `open_target`, `reader`, with `open_reader`, `writer`, with `open_writer`; and where it
+            has the capability, `snapshot`, with `hold_snapshot`, `records`, with `ddl`, and
+            `load.scratch`, with `open_scratch`. Each of these takes what the method of this class
+            takes.
         kinds, rewrites, snapshot_burden: see `Backend`.
     """
 
@@ -66,11 +68,11 @@ class ModularBackend:
         return self._urls.place(url)
 
     def _module(self, name: str) -> Any:
-        # A worker needs neither catalog.
+        # A worker needs no catalog.
         return import_module(f"{self._package}.{name}")
 
     def _opened(self, url: str) -> Any:
-        """What the modules take of a URL."""
+        """Return the part of a URL that the modules' functions take."""
         return url
 
     def source(self, url: str) -> SourceCatalog:

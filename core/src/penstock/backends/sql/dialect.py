@@ -1,4 +1,4 @@
-"""How a database writes SQL: one object for each database."""
+"""How a database writes SQL: one object per database."""
 
 from __future__ import annotations
 
@@ -18,15 +18,17 @@ from penstock.model.table_model import Identity
 from penstock.model.tables import TableRef
 
 Type = Any
-"""A type as the database's driver describes it."""
+"""A type as described by the database's driver."""
 
 
 _ENDS = f";{whitespace}"
 
 
 def raw(text: str) -> str:
-    """SQL that somebody wrote, as one operand; a comment at its end ends with its line, and a
-    semicolon ends nothing."""
+    """Return a user's SQL as one operand.
+
+    A comment at its end ends with its line, and a semicolon has no effect.
+    """
     return f"(\n{text.rstrip(_ENDS)}\n)"
 
 
@@ -34,23 +36,23 @@ BYTES = "C"
 """The collation of a key that is compared by the bytes of its text in UTF-8."""
 NOW, UTC_NOW, TODAY, NEW_UUID = "now", "now in UTC", "today", "new uuid"
 CHARACTERS, OCTETS, LOWER, UPPER = "characters", "octets", "lower", "upper"
-"""Functions of a text; its octets are those of UTF-8."""
+"""Functions of a text; its octets are those in UTF-8."""
 NEVER = "1 = 0"
 DAY = 86_400
-"""A condition that no row meets."""
+"""The condition that no row meets."""
 
 
 class Dialect(ABC):
-    """What conditions are written with, and what a table is made with that its source's has, too.
-    The defaults are those of the standard."""
+    """The syntax for conditions, and for the parts that a table like the source's has. The defaults
+    are those of the standard.
+    """
 
     name: str
-    """The database's, for messages."""
+    """The database's name, for messages."""
     functions: Mapping[str, str] = {NOW: "CURRENT_TIMESTAMP"}
-    """How a default asks for one of `NOW`, `UTC_NOW`, `TODAY` and `NEW_UUID`, as far as there is a
-    way."""
+    """The expressions in a default for `NOW`, `UTC_NOW`, `TODAY` and `NEW_UUID`, if supported."""
     calls: Mapping[str, str] = {LOWER: "lower", UPPER: "upper"}
-    """What the functions of a text are called; those that are missing have no like."""
+    """The names of text functions; missing ones have no equivalent."""
     truth = ("FALSE", "TRUE")
 
     def ident(self, name: str) -> str:
@@ -60,115 +62,116 @@ class Dialect(ABC):
         return f"{self.ident(table.schema)}.{self.ident(table.name)}"
 
     def literal(self, text: str) -> str:
-        """
+        """Return a text literal.
+
         Raises:
-            PlanningError: it holds a NUL, which no text in SQL can.
+            PlanningError: the text contains a NUL, which SQL text cannot.
         """
         if "\0" in text:
             raise PlanningError(f"expected a text without NUL, found {values.value(repr(text))}")
         return "'" + text.replace("'", "''") + "'"
 
     def exactly(self, value: str) -> str:
-        """A text that is equal to no other one."""
+        """Return a text that equals no other text."""
         return value
 
     def liked(self, value: str, pattern: str) -> str:
-        """Whether a text is like a pattern, whose letters are in the case that they are in."""
+        """Return a case-sensitive LIKE."""
         return f"{self.exactly(value)} LIKE {pattern}"
 
     def wide(self, value: str) -> str:
-        """A whole number in eight bytes."""
+        """Return a whole number in eight bytes."""
         return f"CAST({value} AS bigint)"
 
     def default(self, literal: str, kind: str) -> str:
-        """A literal as a default of a column that holds such a kind of values."""
+        """Return a literal as the default of a column that holds values of a kind."""
         return literal
 
     def joined(self, texts: Sequence[str]) -> str:
         return " || ".join(texts)
 
     def binary(self, digits: str) -> str:
-        """Bytes by their hexadecimal digits."""
+        """Return a binary literal from hexadecimal digits."""
         return f"X'{digits}'"
 
-    # What a table is made with that another system's has; empty where the database has no such.
+    # Parts of a table like another system's; empty if the database does not support them.
 
     longest_name = 128
-    """Bytes of an index's or a constraint's name."""
+    """The maximum bytes of an index's or constraint's name."""
     constraints_by_table = False
-    """A constraint's name belongs to its table; else to the schema or the database."""
+    """Whether constraint names belong to their table, instead of the schema or database."""
     has_checks = True
     checks_with_table = False
-    """They are made with a table that is made to be loaded, and not afterwards."""
+    """Whether checks are created with a new table that is about to be loaded, and not afterwards.
+    """
     refuses_numbers = False
-    """A row that brings a number of its own is refused, where the database numbers the column."""
+    """Whether a numbered column rejects rows with their own numbers."""
     has_sequences = False
-    """A column is numbered by a sequence, which is made once the table is loaded."""
+    """Whether a numbered column uses a sequence, which is created after the load."""
     has_indexes = True
-    """They are made by CREATE INDEX."""
+    """Whether indexes are created by CREATE INDEX."""
     index_kinds: Mapping[str, str] = {}
     """The word before INDEX, by the method of an index, see `IndexModel`."""
     indexes_some = False
-    """An index may hold the rows of a condition alone."""
+    """Whether an index may be limited to rows that meet a condition."""
     includes = False
-    """An index may have columns that are no part of its key."""
+    """Whether an index may include columns outside its key."""
     descends = True
-    """The columns of an index have an order each."""
+    """Whether each column of an index has its own order."""
     has_foreign_keys = True
     numbers_nullable = False
-    """A column that is numbered may be NULL."""
+    """Whether a numbered column may be NULL."""
     defers = False
-    """A foreign key may be checked at the end of a transaction."""
+    """Whether a foreign key may be checked at the end of a transaction."""
     alters = True
-    """Constraints can be given to a table that is there."""
+    """Whether constraints can be added to an existing table."""
 
     def numbered(self, first: int, step: int) -> str:
-        """What follows the type of a column that the database numbers."""
+        """Return what follows the type of a column that the database numbers."""
         return ""
 
     def identity_made(self, table: TableRef, column: str, type_: str, identity: Identity) -> str:
-        """The statements that have the database number a column of a table that is there."""
+        """Return statements that make the database number an existing column."""
         return ""
 
     def fitting(self, default: str, type_: str) -> str:
-        """A default, or a moment that follows ON UPDATE, as a column of a type takes it; empty
-        where it takes none."""
+        """Return a default, or a moment after ON UPDATE, in a type's form; empty if there is none."""
         return default
 
     def set_on_update(self, moment: str) -> str:
-        """What follows the default of a column that gets a moment when its row is changed."""
+        """Return the clause that sets a column to a moment whenever its row changes."""
         return ""
 
     def commented(self, text: str) -> str:
-        """The comment of a column, as a part of it."""
+        """Return a column's comment as part of the column."""
         return ""
 
     def table_commented(self, text: str) -> str:
-        """The comment of a table, as an option of the statement that makes it."""
+        """Return a table's comment as an option of CREATE TABLE."""
         return ""
 
     def comment_made(self, table: TableRef, column: str, text: str) -> str:
-        """The statement that comments a column, or the table where none is named."""
+        """Return the statement that comments on a column; without a column, on the table."""
         return ""
 
     def index_part(self, column: str, type_: str) -> str:
-        """A column of an index, or as much of its values as it can have."""
+        """Return a column of an index, or the part of its values that can be indexed."""
         return self.ident(column)
 
     def default_set(self, table: TableRef, column: str, text: str) -> str:
-        """The statement that gives a column a default; empty where only a new table takes one."""
+        """Return the statement that sets a default; empty if only a new table accepts it."""
         column = self.ident(column)
         return f"ALTER TABLE {self.table(table)} ALTER COLUMN {column} SET DEFAULT {text}"
 
     def generated(self, text: str) -> str:
-        """What follows the type of a column that is computed and stored."""
+        """Return what follows the type of a column that is computed and stored."""
         return ""
 
     def generated_made(self, table: TableRef, column: str, type_: str, text: str) -> str:
-        """The statement that has a column computed.
+        """Return the statement that makes a column computed.
 
         Parameters:
-            type_, text: in the source's words.
+            type_, text: in the source's dialect.
         """
         if not self.generated(text):
             return ""
@@ -177,16 +180,16 @@ class Dialect(ABC):
         return f"ALTER TABLE {self.table(table)} DROP COLUMN {name}, ADD COLUMN {made}"
 
     def key_made(self, table: TableRef, columns: Sequence[str], *, primary: bool) -> str:
-        """The statement that adds a key."""
+        """Return the statement that adds a key."""
         kind = "PRIMARY KEY" if primary else "UNIQUE"
         listed = ", ".join(map(self.ident, columns))
         return f"ALTER TABLE {self.table(table)} ADD {kind} ({listed})"
 
     def check_made(self, table: TableRef, name: str, text: str) -> str:
-        """The statement that adds a check.
+        """Return the statement that adds a check.
 
         Parameters:
-            name: empty: the database gives it one.
+            name: the check's name; if empty, the database chooses one.
         """
         named = f"CONSTRAINT {self.ident(name)} " if name else ""
         if not (self.alters and self.has_checks):
@@ -194,21 +197,21 @@ class Dialect(ABC):
         return f"ALTER TABLE {self.table(table)} ADD {named}CHECK ({self.test(text)})"
 
     def test(self, text: str) -> str:
-        """A test that holds, too, where it is NULL."""
+        """Return a condition that also holds if it is NULL."""
         return text
 
     def foreign_key_made(self, table: TableRef, name: str, definition: str) -> str:
-        """The statement that adds a foreign key."""
+        """Return the statement that adds a foreign key."""
         if not (self.alters and self.has_foreign_keys):
             return ""
         return f"ALTER TABLE {self.table(table)} ADD CONSTRAINT {self.ident(name)} {definition}"
 
     def referential(self, event: str, action: str) -> str:
-        """An action of a foreign key as the database writes it.
+        """Return an action of a foreign key as the database writes it.
 
         Parameters:
             event: `DELETE` or `UPDATE`.
-            action: see `ForeignKeyModel`.
+            action: as in `ForeignKeyModel`.
         """
         return action
 
@@ -217,42 +220,44 @@ class Dialect(ABC):
 
     @abstractmethod
     def bound(self, bound: Bound) -> str:
-        """A bound as a value.
+        """Return a bound as a value.
 
         Raises:
-            PlanningError: the text is no value of the type.
+            PlanningError: the text is not a value of the type.
         """
 
     def greatest(self, value: str) -> str:
-        """The greatest value of many rows; NULL of none."""
+        """Return the greatest value of many rows; NULL for no rows."""
         return f"max({value})"
 
     def earlier(self, value: str, tag: str, seconds: int) -> str:
-        """A date or a timestamp that is earlier, of the same type; of a date by whole days."""
+        """Return an earlier date or timestamp of the same type; a date moves by whole days."""
         if tag == "date":
             return f"CAST({value} - INTERVAL '{-(-seconds // DAY)}' DAY AS date)"
         return f"{value} - INTERVAL '{seconds}' SECOND"
 
     def comparable(self, tag: str, value: str) -> str:
-        """A value of a key as partitions compare it, if the key names no collation."""
+        """Return a key's value as partitions compare it, if the key names no collation."""
         return value
 
     def compared(self, key: Key, tag: str) -> str:
-        """A key as partitions compare it.
+        """Return a key as partitions compare it.
 
         Raises:
-            PlanningError: another system's collation.
+            PlanningError: the collation is another system's.
         """
         self.check_collation(key)
         return self.comparable(tag, self.key(key))
 
     def collated(self, key: Key, tag: str, value: str) -> str:
-        """Any value as partitions compare those of a key: one of a list, for instance, which has
-        no collation of its own, or another one."""
+        """Return any value as partitions compare the key's values.
+
+        For instance a value of a list, which has no collation of its own, or a different one.
+        """
         return self.comparable(tag, value)
 
     def bounded(self, key: Key, bound: Bound) -> str:
-        """A bound as partitions compare a key with it."""
+        """Return a bound as partitions compare the key with it."""
         return self.bound(bound)
 
     def check_collation(self, key: Key) -> None:
@@ -263,60 +268,62 @@ class Dialect(ABC):
             )
 
     def blocks(self, lower: int, upper: int | None) -> Sequence[str]:
-        """Conditions that select the rows of some blocks.
+        """Return conditions that select the rows in some blocks.
 
         Raises:
-            PlanningError: tables are not cut by blocks.
+            PlanningError: tables cannot be partitioned by blocks.
         """
         raise PlanningError(f"{self.name} does not cut tables by blocks")
 
     @abstractmethod
     def hashed(self, value: str) -> str:
-        """A whole number, not negative, that depends on a value's text alone; NULL of NULL."""
+        """Return a non-negative number that depends only on a value's text; NULL for NULL."""
 
 
 class CatalogDialect(Dialect):
-    """What `SqlSource` and `SqlTarget` ask with, besides conditions."""
+    """The syntax that `SqlSource` and `SqlTarget` need besides conditions."""
 
     types: Mapping[str, str]
     """The type for each tag of a `Bound`."""
     ranged: tuple[str, ...]
-    """Tags of the types whose text is exact and whose order is total."""
+    """The tags of types whose text is exact and whose order is total."""
     now = "now()"
     counted = "count(*)"
-    """How many rows, as a number that can be multiplied."""
+    """The row count, as a number that can be multiplied."""
     ddl_commits = False
-    """A statement that makes or drops a table ends the transaction."""
+    """Whether creating or dropping a table ends the transaction."""
     unless_there = "IF NOT EXISTS "
-    """What follows CREATE TABLE so that one of the name stays; empty where nothing does that."""
+    """What follows CREATE TABLE to keep an existing table; empty if there is no such clause."""
     computed = "CASE WHEN is_generated = 'ALWAYS' THEN 1 ELSE 0 END"
-    """Of a row of the information schema's columns: 1 for one that the table computes."""
+    """In the information schema's columns: 1 for a computed column."""
 
     def cast(self, value: str, type_: str) -> str:
         return f"CAST({value} AS {type_})"
 
     def text(self, value: str) -> str:
-        """A value of any type as its text."""
+        """Return a value of any type as text."""
         return self.cast(value, self.types["text"])
 
     def beginning(self, text: str, length: int) -> str:
-        """The first characters of a text."""
+        """Return the first characters of a text."""
         return f"left({text}, {length})"
 
     def limited(self, select: str, count: int) -> str:
-        """A SELECT that ends after so many rows."""
+        """Return a SELECT limited to a number of rows."""
         return f"{select} LIMIT {count}"
 
     def placeholder(self, number: int) -> str:
-        """What stands for a statement's n-th value, counted from 1."""
+        """Return the placeholder of a statement's n-th value, counted from 1."""
         return "?"
 
     # Tables
 
     @property
     def relations(self) -> str:
-        """A query for schema, name and kind (`VIEW`, or another) of all tables and views; its value
-        is what `Session.catalog` says."""
+        """A query for schema, name and kind (`VIEW` or another) of all tables and views.
+
+        Its value is `Session.catalog`.
+        """
         return (
             "SELECT table_schema, table_name, table_type FROM information_schema.tables"
             f" WHERE table_catalog = {self.placeholder(1)} ORDER BY table_schema, table_name"
@@ -324,8 +331,7 @@ class CatalogDialect(Dialect):
 
     @property
     def column_facts(self) -> TableQuery:
-        """A query for the columns of tables: name, whether it may be NULL (`YES`), default, and
-        `computed`."""
+        """A query for columns of tables: name, nullability (`YES`), default, and `computed`."""
         return TableQuery(
             f"column_name, is_nullable, column_default, {self.computed}",
             "information_schema.columns",
@@ -337,30 +343,32 @@ class CatalogDialect(Dialect):
     # Loading
 
     def schema_made(self, name: str) -> Sequence[str]:
-        """The statement that makes a schema where there is none; nothing without schemas."""
+        """Return the statement that creates a schema if it is missing; nothing without schemas."""
         return (f"CREATE SCHEMA IF NOT EXISTS {self.ident(name)}",)
 
     def emptied(self, table: TableRef) -> str:
-        """The statement that takes all rows out of a table."""
+        """Return the statement that removes all rows from a table."""
         return f"TRUNCATE TABLE {self.table(table)}"
 
     def dropped(self, table: TableRef) -> str:
-        """The statement that drops a table where it is there."""
+        """Return the statement that drops a table if it exists."""
         return f"DROP TABLE IF EXISTS {self.table(table)}"
 
     def made_like(self, table: TableRef, like: TableRef, columns: Sequence[str]) -> str:
-        """The statement that makes an empty table with some columns of another one: of the same
-        types, without its keys and checks."""
+        """Return the statement that creates an empty table with some columns of another.
+
+        They keep their types; keys and checks are left out.
+        """
         listed = ", ".join(map(self.ident, columns))
         empty = self.limited(f"SELECT {listed} FROM {self.table(like)}", 0)
         return f"CREATE TABLE {self.table(table)} AS {empty}"
 
     def renamed(self, table: TableRef, name: str) -> str:
-        """The statement that gives a table another name in its schema."""
+        """Return the statement that renames a table within its schema."""
         return f"ALTER TABLE {self.table(table)} RENAME TO {self.ident(name)}"
 
     def column_changed(self, table: TableRef, change: ColumnChange) -> str:
-        """The statement that makes a change of a column."""
+        """Return the statement that changes a column."""
         column = self.ident(change.column)
         if change.kind == ADD:
             action = f"ADD COLUMN {column} {change.text}"
@@ -371,23 +379,25 @@ class CatalogDialect(Dialect):
         return f"ALTER TABLE {self.table(table)} {action}"
 
     def column_widened(self, column: str, change: ColumnChange) -> str:
-        """What of `ALTER TABLE` gives a column another type, or has it take NULL; for databases
-        that widen columns."""
+        """Return the part of `ALTER TABLE` that changes a column's type, or lets it be NULL.
+
+        For databases that widen columns.
+        """
         raise NotImplementedError
 
     def exchanged(self, table: TableRef, new: TableRef) -> Sequence[str]:
-        """The statements that put a table in another one's place, which goes."""
+        """Return the statements that replace a table with another."""
         return (f"DROP TABLE {self.table(table)}", self.renamed(new, table.name))
 
     def indexes_dropped(self, table: TableRef, names: Sequence[str]) -> str:
-        """One statement, for databases whose `TargetTables.deferrable` names some."""
+        """Return one statement that drops indexes named by `TargetTables.deferrable`."""
         raise NotImplementedError
 
     def indexes_made(self, table: TableRef, definitions: Sequence[str]) -> str:
-        """As few statements as can be.
+        """Return statements that create indexes, as few as possible.
 
         Parameters:
-            definitions: as the database's catalog writes them.
+            definitions: in the form of the database's catalog.
         """
         raise NotImplementedError
 
@@ -395,25 +405,26 @@ class CatalogDialect(Dialect):
         return f"ALTER TABLE {self.table(table)} DROP CONSTRAINT {self.ident(name)}"
 
     def differ(self, names: Sequence[str]) -> str:
-        """Whether the rows `t` and `s` differ in one of these columns."""
+        """Return whether the rows `t` and `s` differ in one of these columns."""
         columns = map(self.ident, names)
         return " OR ".join(f"t.{name} IS DISTINCT FROM s.{name}" for name in columns) or NEVER
 
     def respelled(self, key: Sequence[str]) -> str:
-        """Whether the rows `t` and `s` write equal keys differently."""
+        """Return whether the rows `t` and `s` write equal keys differently."""
         return NEVER
 
     def spellings(self, staged: str, key: Sequence[str]) -> str:
-        """A query for how rows write one key that is there twice, where they may write it
-        differently; empty where they may not."""
+        """Return a query for the spellings of a key that occurs twice; empty if it has only one."""
         return ""
 
     def merge(self, table: str, staged: str, key: Sequence[str], rest: Sequence[str]) -> str:
-        """The statement that updates the rows of a table that differ from those staged for the same
-        key, and inserts the others.
+        """Return the statement that merges staged rows.
+
+        It updates the rows of a table that differ from those staged for the same key, and inserts
+        the others.
 
         Parameters:
-            key, rest: names of the columns, which both tables have.
+            key, rest: the names of columns that both tables have.
         """
         keys, others = list(map(self.ident, key)), list(map(self.ident, rest))
         same = " AND ".join(f"t.{name} = s.{name}" for name in keys)
@@ -427,8 +438,8 @@ class CatalogDialect(Dialect):
             f" WHEN NOT MATCHED THEN INSERT ({', '.join([*keys, *others])}) VALUES ({values})"
         )
 
-    # Rows that are found by their keys, NULL by NULL: those `t` of a table whose keys the rows `s`
-    # of another one have.
+    # Rows found by their keys, with NULL equal to NULL: rows `t` of a table with the key of a row
+    # `s` of another.
 
     def _found(self, keys: str, key: Sequence[str]) -> str:
         names = map(self.ident, key)
@@ -441,9 +452,10 @@ class CatalogDialect(Dialect):
     def change_found(
         self, table: str, keys: str, key: Sequence[str], change: str, tested: str
     ) -> str:
-        """
+        """Return the statement that changes the rows found by some keys.
+
         Parameters:
-            change: what follows SET.
+            change: the text after SET.
             tested: a condition on the row `t`.
         """
         return f"UPDATE {table} AS t SET {change} WHERE {tested} AND {self._found(keys, key)}"
@@ -452,20 +464,21 @@ class CatalogDialect(Dialect):
 
     @abstractmethod
     def tag_of(self, type_: Type) -> str:
-        """The tag that bounds of a type have."""
+        """Return the tag for bounds of a type."""
 
     def type_of(self, tag: str) -> str:
-        """
+        """Return the type of a tag.
+
         Raises:
-            PlanningError: another system's tag.
+            PlanningError: the tag is another system's.
         """
         if tag not in self.types:
             raise PlanningError(f"{self.name} has no type {tag!r}, which a bound of the key has")
         return self.types[tag]
 
     def cast_type(self, type_: Type) -> str:
-        """What makes values ones of a column's type, for `cast`."""
-        # Of a text without the column's length: one that is longer is another value.
+        """Return the type for `cast` that turns values into a column's type."""
+        # Without the column's length: a longer text is a different value.
         return self.types["text"] if self.tag_of(type_) == "text" else str(type_)
 
     def bound(self, bound: Bound) -> str:
@@ -478,74 +491,79 @@ class CatalogDialect(Dialect):
         return self.cast(self.literal(bound.text), self.type_of(bound.type))
 
     def number(self, bound: Bound) -> str:
-        """A bound that is a decimal number, exactly."""
+        """Return a decimal bound, exactly."""
         return decimal(bound)[0]
 
     def hashed(self, value: str) -> str:
-        # A database's own hash function may change with its version.
+        # A database's own hash function may change between versions.
         return self.digest(self.text(value))
 
     def bound_text(self, tag: str, value: str) -> str:
-        """A value as the text of a bound, the same in every database."""
+        """Return a value as the text of a bound, the same in every database."""
         return self.text(value)
 
     # Masks
 
     masking: Masking | None = None
-    """What masks are computed with; None where none are."""
+    """The functions for masks; None if masks are not supported."""
 
     def mask_tag(self, type_: Type) -> str:
-        """The tag of a type, as masks tell types apart."""
+        """Return the tag of a type, by which masks distinguish types."""
         return self.tag_of(type_)
 
     # Checksums
 
     @abstractmethod
     def canonical(self, value: str, type_: Type, kind: str) -> str:
-        """The canonical text of a value; NULL of NULL.
+        """Return the canonical text of a value; NULL for NULL.
 
         Parameters:
-            kind: see `ColumnPair.canonical`.
+            kind: as in `ColumnPair.canonical`.
         """
 
     @abstractmethod
     def framed(self, text: str) -> str:
-        """A text with its length in bytes and a colon before it, or `-` for NULL: where it ends
-        can be told, whatever it holds."""
+        """Return a text preceded by its length in bytes and a colon, or `-` for NULL.
+
+        Its end is then unambiguous, whatever it contains.
+        """
 
     @abstractmethod
     def digest(self, text: str) -> str:
-        """The first 60 bits of the MD5 of a text, as a whole number."""
+        """Return the first 60 bits of a text's MD5 as a whole number."""
 
     def total(self, digest: str) -> str:
-        """The sum of the digests of many rows as a text, exactly: it has more than 64 bits. `0`
-        for no rows."""
+        """Return the exact sum of many digests as text; `0` for no rows.
+
+        It may exceed 64 bits.
+        """
         return self.text(f"coalesce(sum({digest}), 0)")
 
-    # Windows of time: for databases that have the strategy `time`.
+    # Windows of time, for databases with the strategy `time`.
 
     def interval(self, text: str) -> str:
-        """A length of time as somebody wrote it.
+        """Return a length of time as the user wrote it.
 
         Raises:
-            PlanningError: tables are not cut by windows of time.
+            PlanningError: tables cannot be partitioned by windows of time.
         """
         raise PlanningError(f"{self.name} does not cut tables by windows of time")
 
     def is_positive(self, interval: str) -> str:
-        """Whether an interval is longer than nothing."""
+        """Whether an interval is longer than zero."""
         raise NotImplementedError
 
     def is_finite(self, value: str) -> str:
-        """Whether a date or timestamp is one."""
+        """Whether a date or timestamp is finite."""
         raise NotImplementedError
 
     def window_starts(self, width: str, tag: str, first: str, last: str, count: int) -> str:
-        """A SELECT of one column, ``start``: starts of windows of one width, the first at the
-        beginning of a year, week, day or hour, the last at `last` or before it.
+        """Return a SELECT of one column, ``start``: the starts of windows of one width.
+
+        The first is at the beginning of a year, week, day or hour, the last at or before `last`.
 
         Parameters:
             first, last: values of the key's type.
-            count: so many at most.
+            count: the maximum number of windows.
         """
         raise NotImplementedError

@@ -1,4 +1,4 @@
-"""Masks as expressions of a database: the same value has the same mask in every database."""
+"""Masks as a database's expressions: a value has the same mask in every database."""
 
 from __future__ import annotations
 
@@ -13,28 +13,30 @@ from penstock.spec.masks import LAST4, NULL, YEAR, Mask
 
 _BYTES = "bytea"
 _TEXTUAL = (*TEXTS, *WHOLE_NUMBERS)
-# Of these all databases write the same text.
+# All databases write these types with the same text.
 _HASHED = (*_TEXTUAL, "uuid", "date", _BYTES)
 
 
 class Masking(ABC):
-    """What a database computes masks with."""
+    """The functions with which a database computes masks."""
 
     has_keys = True
-    """A session can hold a key that no statement shows."""
+    """Whether a session can hold a key that no statement shows."""
 
     def expression(
         self, mask: Mask, column: str, value: str, type_: Any, tag: str, key: MaskingKey | None
     ) -> str:
-        """
+        """Return the expression of a mask.
+
         Parameters:
-            column: its name, for errors.
-            value: SQL for it.
-            tag: of its type, see `Bound`.
-            key: of an HMAC.
+            column: its name, for error messages.
+            value: the SQL of the value.
+            tag: the tag of its type, see `Bound`.
+            key: the key of an HMAC.
 
         Raises:
-            PlanningError: there is no such mask of values of that type, or none here.
+            PlanningError: the mask does not support the type, or this database does not support the
+                mask.
         """
         if mask.kind == NULL:
             return f"CASE WHEN 1 = 0 THEN {value} END"
@@ -65,47 +67,46 @@ class Masking(ABC):
 
     @abstractmethod
     def text(self, value: str) -> str:
-        """A value as a text."""
+        """Return a value as text."""
 
     def encoded(self, text: str) -> str:
-        """The bytes of a text in UTF-8, as far as `digest` does not take the text itself for
-        them."""
+        """Return a text's bytes in UTF-8, unless `digest` accepts the text itself."""
         return text
 
     @abstractmethod
     def digest(self, data: str) -> str:
-        """The SHA-256 of bytes, as a text of hexadecimal digits in lower case."""
+        """Return the SHA-256 of bytes as lower-case hexadecimal digits."""
 
     @abstractmethod
     def digested(self, data: str) -> str:
-        """The SHA-256 of bytes, as bytes."""
+        """Return the SHA-256 of bytes as bytes."""
 
     @abstractmethod
     def joined(self, first: str, second: str) -> str:
-        """Bytes one after the other."""
+        """Concatenate bytes."""
 
     @abstractmethod
     def held(self, name: str) -> str:
-        """The bytes whose hexadecimal digits a session holds under a name."""
+        """Return the bytes whose hexadecimal digits the session stores under a name."""
 
     @abstractmethod
     def year(self, value: str, type_: Any, tag: str) -> str:
-        """The first of January of a date or timestamp, in its own type."""
+        """Return the first of January of a date or timestamp, in the same type."""
 
     def last4(self, text: str) -> str:
-        # A text that is no longer than what would be shown is not shown.
+        # A text no longer than the visible part is hidden completely.
         count = self.length(text)
         begun = self.linked(f"repeat('*', {count} - 4)", self.ending(text))
         return f"CASE WHEN {count} > 4 THEN {begun} ELSE repeat('*', {count}) END"
 
     def length(self, text: str) -> str:
-        """In characters."""
+        """Return the length of a text in characters."""
         return f"char_length({text})"
 
     def ending(self, text: str) -> str:
-        """The last four characters."""
+        """Return the last four characters of a text."""
         return f"right({text}, 4)"
 
     def linked(self, first: str, second: str) -> str:
-        """Texts one after the other."""
+        """Concatenate texts."""
         return f"{first} || {second}"

@@ -1,4 +1,4 @@
-"""What the kit asks of a database's session."""
+"""What the shared SQL code needs from a database's session."""
 
 from __future__ import annotations
 
@@ -16,91 +16,100 @@ Row = tuple[Any, ...]
 
 
 class Session(Protocol):
-    """Texts of values mean the same in all of its sessions: the zone is UTC.
+    """A session. Texts of values mean the same in all sessions: the time zone is UTC.
 
-    They raise `PlanningError` where the database refuses, `TransientError` where another try may
-    help; `subject` says in their messages what was asked for.
+    Methods raise `PlanningError` if the database rejects the request, and `TransientError` if a
+    retry may help; `subject` names in messages what was requested.
     """
 
     known: CatalogFacts | None
-    """What is kept of the catalog's answers, while many tables are described."""
+    """The catalog's answers that are kept while many tables are described."""
 
     @property
     def dialect(self) -> CatalogDialect: ...
 
     @property
     def side(self) -> str:
-        """`source` or `target`."""
+        """The side, `source` or `target`."""
         ...
 
     def table(self, table: TableRef) -> str:
-        """A table as an item of FROM."""
+        """Return a table as an item of FROM."""
         ...
 
     @property
     def catalog(self) -> str:
-        """What the information schema calls the database."""
+        """The name of the database in the information schema."""
         ...
 
     def search_path(self) -> tuple[str, ...]:
-        """The schemas in which a name without one is looked for."""
+        """Return the schemas searched for a name without a schema."""
         ...
 
     def fetch(self, query: str, subject: str, values: Sequence[Any] = ()) -> list[Row]:
-        """All rows of a query.
+        """Return all rows of a query.
 
         Parameters:
-            values: for the places in it; see `CatalogDialect.placeholder`.
+            values: the values of its placeholders; see `CatalogDialect.placeholder`.
         """
         ...
 
     def facts(self, query: str, table: TableRef) -> list[Row]:
-        """What a catalog says of a table: the query's values are its database, schema and name."""
+        """Return a catalog's rows about a table.
+
+        The query's values are its database, schema and name.
+        """
         ...
 
     def about(self, query: TableQuery, table: TableRef) -> list[Row]:
-        """What a catalog says of a table; with it, of all that are `known`."""
+        """Return a catalog's rows about a table.
+
+        This also reads the rows of all `known` tables.
+        """
         ...
 
     def described(self, table: TableRef) -> list[tuple[str, Type]]:
-        """Names and types of a table's columns; with them, those of all that are `known`."""
+        """Return the names and types of a table's columns.
+
+        This also reads the columns of all `known` tables.
+        """
         ...
 
     def once(self, query: str, subject: str, values: Sequence[Any] = ()) -> list[Row]:
-        """`fetch`, kept as long as something is `known`."""
+        """Return the rows of a query, kept as long as something is `known`."""
         ...
 
     def about_all(self, query: TableQuery, tables: Sequence[TableRef]) -> dict[TableRef, list[Row]]:
-        """What a catalog says of some tables now, by table."""
+        """Return a catalog's current rows about some tables, by table."""
         ...
 
     def describe_all(
         self, tables: Sequence[TableRef]
     ) -> Mapping[TableRef, Sequence[tuple[str, Type]]]:
-        """Names and types of the columns of some tables, by table."""
+        """Return the names and types of the columns of some tables, by table."""
         ...
 
     def run(self, statements: str) -> int:
-        """Do something to a table. Raises `PermanentError` where the database refuses.
+        """Execute statements on a table. Raises `PermanentError` if the database rejects them.
 
-        Returns: how many rows the last statement has changed.
+        Returns: how many rows the last statement changed.
         """
         ...
 
     def stream(self, query: str, subject: str) -> Iterator[Row]:
-        """The rows of a query, few at once, while the session answers other questions."""
+        """Yield the rows of a query, a few at a time, while the session answers other questions."""
         ...
 
     def describe(self, query: str, subject: str) -> list[tuple[str, Type]]:
-        """Names and types of a query's columns."""
+        """Return the names and types of a query's columns."""
         ...
 
     def check(self, query: str, subject: str) -> None:
-        """Have the database parse a query and resolve its names, but not run it."""
+        """Have the database parse a query and resolve its names, without running it."""
         ...
 
     def hold(self, values: Mapping[str, str]) -> None:
-        """Keep secret texts by name, for the expressions of masks; see `Masking.held`."""
+        """Store secret texts by name, for the expressions of masks; see `Masking.held`."""
         ...
 
 
@@ -112,10 +121,10 @@ class NamedRelations:
     known: CatalogFacts | None = None
 
     def parenthesized(self, query: str) -> str:
-        """A query that somebody wrote as an item of FROM. What is no single query is none.
+        """Return a user's query as an item of FROM.
 
         Raises:
-            PlanningError: the database would take what is none for one.
+            PlanningError: the text is not a single query, but the database would accept it.
         """
         return f"{raw(query)} AS query"
 
@@ -123,7 +132,7 @@ class NamedRelations:
         return self.dialect.table(table)
 
     def rows_of(self, relation: Relation) -> str:
-        """An item of FROM."""
+        """Return an item of FROM."""
         if isinstance(relation, Query):
             return self.parenthesized(relation.text)
         assert isinstance(relation, TableRef)
@@ -150,13 +159,13 @@ class NamedRelations:
         return found
 
     def once(self, query: str, subject: str, values: Sequence[Any] = ()) -> list[Row]:
-        """The rows of a query; they are kept as long as something is `known`."""
+        """Return the rows of a query, kept as long as something is `known`."""
         if self.known is None:
             return self.fetch(query, subject, values)
         return self.known.once((query, *values), lambda: self.fetch(query, subject, values))
 
     def in_catalog(self, table: TableRef) -> TableRef:
-        """A table's name as the catalog writes it."""
+        """Return a table's name as the catalog writes it."""
         return table
 
     def described(self, table: TableRef) -> list[tuple[str, Type]]:
@@ -167,7 +176,10 @@ class NamedRelations:
     def describe_all(
         self, tables: Sequence[TableRef]
     ) -> Mapping[TableRef, Sequence[tuple[str, Type]]]:
-        """By table; nothing of one that is not there, if others are asked for, too."""
+        """Return columns by table.
+
+        If several tables are asked for, missing ones are left out.
+        """
         return {
             table: self.describe(f"SELECT * FROM {self.table(table)}", f"table {table}")
             for table in tables
@@ -182,7 +194,7 @@ class NamedRelations:
 
 @contextmanager
 def keeping(session: Session, relations: Sequence[Relation]) -> Iterator[None]:
-    """Keep what the catalog says of some tables meanwhile; see `DescribesMany`."""
+    """Keep the catalog's facts about some tables during the block; see `DescribesMany`."""
     before, session.known = session.known, CatalogFacts(relations)
     try:
         yield
@@ -191,12 +203,12 @@ def keeping(session: Session, relations: Sequence[Relation]) -> Iterator[None]:
 
 
 def closed(text: str, rows: str, *, tests: bool = False) -> str:
-    """A query in which the database refuses SQL that closes a bracket which it did not open.
+    """Return a query in which the database rejects SQL that closes a bracket it did not open.
 
-    It would be an expression of its own within ours, where it is put in parentheses.
+    In parentheses such SQL would change the expression around it.
 
     Parameters:
-        tests: the text is a condition, which not every database takes for a value.
+        tests: whether the text is a condition, which not every database accepts as a value.
     """
     case = f"CASE WHEN\n{text}\nTHEN 1 END" if tests else f"CASE WHEN 1 = 1 THEN\n{text}\nEND"
     return f"SELECT {case} FROM {rows}"

@@ -50,7 +50,8 @@ class SqlSource:
     """The part of a `SourceCatalog` that is SQL.
 
     Parameters:
-        rows: an item of FROM for a relation. Raises `PlanningError` for a query that is none.
+        rows: returns an item of FROM for a relation. Raises `PlanningError` if a query is not
+            valid.
     """
 
     def __init__(self, session: Session, rows: Callable[[Relation], str]) -> None:
@@ -62,29 +63,29 @@ class SqlSource:
         return keeping(self._session, relations)
 
     def forget(self) -> None:
-        """What was read so far is of another moment than what will be."""
+        """Forget what was read, which may differ from the moment to come."""
         if self._session.known is not None:
             self._session.known.forget()
 
     # For subclasses
 
     def rows_of(self, relation: Relation, extent: Extent) -> str:
-        """An item of FROM with all the extent's rows; `condition_of` selects among them."""
+        """Return an item of FROM with all rows of the extent; `condition_of` selects among them."""
         return self._rows(relation)
 
     def condition_of(self, relation: Relation, where: str | None, extent: Extent) -> str:
-        """What is left to test of a partition's predicate."""
+        """Return the part of a partition's predicate that remains to be tested."""
         return condition(self._session.dialect, where, extent)
 
     def sample(self, relation: Relation, key: Key) -> tuple[str, str] | None:
-        """An item of FROM with a small part of the rows, and what it is, for people.
+        """Return an item of FROM with a small part of the rows, and its description for people.
 
-        None where none can be had without reading them all.
+        None if that would read all rows.
         """
         return None
 
     def finds(self, relation: Relation) -> bool:
-        """Whether a range of a column is found without reading everything."""
+        """Whether a range of a column can be found without reading everything."""
         return False
 
     # Tables
@@ -100,7 +101,7 @@ class SqlSource:
         return matching([table for table in known if not known[table]], include, exclude)
 
     def is_table(self, relation: Relation) -> bool:
-        """A base table, not a view. Asked once: a database may have many of them."""
+        """Whether a relation is a base table. Asked once: a database may have many tables."""
         if not isinstance(relation, TableRef):
             return False
         if relation not in self._tables:
@@ -110,7 +111,7 @@ class SqlSource:
     # Columns
 
     def described(self, relation: Relation) -> dict[str, Type]:
-        """Names and types of the columns."""
+        """Return the names and types of the columns."""
         if isinstance(relation, TableRef):
             return dict(self._session.described(relation))
         query = f"SELECT * FROM {self._rows(relation)}"
@@ -122,7 +123,7 @@ class SqlSource:
         return tuple(Column(name, str(type_)) for name, type_ in self.described(relation).items())
 
     def castable(self, relation: Relation, wanted: Sequence[tuple[str, str]]) -> list[bool]:
-        """Columns of record batches are cast by the target."""
+        """Return False for every column: the target casts record batches."""
         return [False for _ in wanted]
 
     def definition(self, relation: Relation, *, partitioning: bool) -> TableDefinition:
@@ -143,7 +144,8 @@ class SqlSource:
     # Conditions
 
     def check_where(self, relation: Relation, where: str | None) -> None:
-        """
+        """Check that a condition can be evaluated.
+
         Raises:
             PlanningError: the condition cannot be evaluated.
         """
@@ -160,7 +162,7 @@ class SqlSource:
         extents: Sequence[tuple[Extent, int | None]],
         since: SourceState,
     ) -> bool:
-        return False  # whatever is written changes the source's state
+        return False  # every write changes the source's state
 
     # Keys
 
@@ -240,7 +242,7 @@ class SqlSource:
             listed = f"SELECT * FROM {self._rows(Query(query))}"
             keys.check_one_column(len(self._session.describe(listed, subject)))
         tag = dialect.tag_of(type_)
-        # A query may be unlike.
+        # A query's column may have another type.
         cast = dialect.cast_type(type_)
         return keys.distinct(self._session, key, listed, tag, cast, limit, subject)
 
@@ -256,7 +258,7 @@ class SqlSource:
     # See `ReadsByColumn`
 
     def note_open(self) -> None:
-        """What is under way does not show."""
+        """Do nothing: open transactions are not visible."""
 
     def cursor(
         self, relation: Relation, where: str | None, columns: Sequence[str], max_ahead: float
@@ -300,12 +302,12 @@ class SqlSource:
         return self._cursor_sql(relation).keys_at(where, columns, value, key)
 
     def identity(self, relation: Relation) -> Mapping[str, str]:
-        """By what a later night recognises it; see `Cursor.source`."""
+        """Return what identifies a relation to a later night; see `Cursor.source`."""
         raise NotImplementedError
 
     @property
     def clock(self) -> str:
-        """A query for the time now, as a text; without a zone it is UTC."""
+        """A query for the current time as text; UTC if it has no zone."""
         dialect = self._session.dialect
         return f"SELECT {dialect.text(dialect.now)}"
 
@@ -320,11 +322,11 @@ class SqlSource:
             first=lambda query: session.dialect.limited(query, 1),
         )
 
-    # Columns that are computed
+    # Computed columns
 
     def check_expression(self, relation: Relation, text: str, subject: str) -> None:
         rows = self._rows(relation)
-        # A condition takes no aggregate, no window and no set.
+        # A condition accepts no aggregates, window functions or sets.
         tested = f"CASE WHEN 1 = 1 THEN\n{text}\nEND IS NULL"
         self._session.check(f"SELECT 1 FROM {rows} WHERE {tested}", subject)
 
@@ -345,7 +347,7 @@ class SqlSource:
         return self.computed_in_arrow(rows, columns) if in_arrow else columns
 
     def computed_in_arrow(self, rows: str, columns: Sequence[Column]) -> tuple[Column, ...]:
-        """Columns of an item of FROM, with the trait `arrow`; they have the trait `TYPE`."""
+        """Return an item of FROM's columns, which have the trait `TYPE`, with the trait `arrow`."""
         raise NotImplementedError
 
     def _selected_rows(

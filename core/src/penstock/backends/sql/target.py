@@ -1,4 +1,4 @@
-"""A target's catalog, as far as it is SQL: its tables found, its rows compared."""
+"""A target's catalog, as far as it is SQL: it finds tables and compares rows."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from penstock.spec.modes import Mode
 
 
 class SqlTarget(ABC):
-    """The part of a `TargetCatalog` that is SQL. Rows do not tell who has loaded them."""
+    """The part of a `TargetCatalog` that is SQL. Rows do not record who loaded them."""
 
     capabilities: TargetCapabilities
     control: ControlStore
@@ -45,15 +45,15 @@ class SqlTarget(ABC):
 
     @abstractmethod
     def _reading(self) -> AbstractContextManager[Session]:
-        """A session that changes nothing."""
+        """Open a session that changes nothing."""
 
     def _made(self, table: TableRef) -> AbstractContextManager[tuple[Session, TableRef]]:
-        """A table of the columns that were defined for a table, and a session that sees it."""
-        raise NotImplementedError  # no mode makes a table
+        """Return a table of the columns defined for a new table, and a session that sees it."""
+        raise NotImplementedError  # no mode creates a table
 
     @contextmanager
     def _rows_made(self, table: TableRef) -> Iterator[tuple[Session, str]]:
-        """The same, as an item of FROM."""
+        """Provide that table as an item of FROM."""
         with self._made(table) as (session, made):
             yield session, session.table(made)
 
@@ -66,7 +66,7 @@ class SqlTarget(ABC):
         columns: Sequence[Column],
         types: Mapping[str, str],
     ) -> tuple[Column, ...]:
-        raise NotImplementedError  # no mode makes a table
+        raise NotImplementedError  # no mode creates a table
 
     def has_indexes(self, table: TableRef) -> bool:
         """See `WithIndexes`."""
@@ -93,7 +93,7 @@ class SqlTarget(ABC):
                 return False
             if session.known is None or table not in relations_now(session):
                 return True
-            session.known.forget()  # somebody has made it since
+            session.known.forget()  # the table was created in the meantime
             return False
 
     def unique_key(self, table: TableRef) -> tuple[str, ...]:
@@ -159,7 +159,7 @@ class SqlTarget(ABC):
             texts = canonical_texts(session, rows, as_loaded(pairs))
             yield from read_digests(session, rows, chosen, texts, key, only)
 
-    # Rows that the source has no more; see `FindsGone`
+    # Rows deleted from the source; see `FindsGone`
 
     def count_after(self, run: RunRow) -> int:
         with self._reading() as session:
@@ -189,7 +189,7 @@ class SqlTarget(ABC):
 
 
 def no_rows(session: Session, columns: Sequence[Column]) -> str:
-    """An item of FROM with such columns, where no table has them yet."""
+    """Return an item of FROM with such columns, if no table has them yet."""
     dialect = session.dialect
     listed = (
         f"{dialect.cast('NULL', str(column.traits[TYPE]))} AS {dialect.ident(column.name)}"
@@ -199,9 +199,10 @@ def no_rows(session: Session, columns: Sequence[Column]) -> str:
 
 
 def _check(session: Session, rows: str, table: TableRef, where: str | None, extent: Extent) -> None:
-    """
+    """Check that a condition can be evaluated.
+
     Parameters:
-        rows: the target's table as an item of FROM, or what has its columns.
+        rows: the target's table as an item of FROM, or one with its columns.
 
     Raises:
         PlanningError: the condition cannot be evaluated on them.

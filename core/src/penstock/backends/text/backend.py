@@ -1,4 +1,4 @@
-"""The object that the entry points of text files name."""
+"""The object that the entry points of text files refer to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The control store: what of it a dataset of text files alone knows."""
+"""The control store: the parts that only a dataset of text files has."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""URLs of text files: where they lead, and how the texts in them are written.
+"""URLs of text files: their locations, and the format of their texts.
 
-As URLs of Parquet files, with parameters of their own: ``format``, ``header``, ``delimiter`` and
-``types``. The format and the compression are else what the names of the files end in.
+URLs are as for Parquet files, with additional parameters: ``format``, ``header``, ``delimiter`` and
+``types``. Format and compression default to the suffixes of the files.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ _DELIMITERS = {"tab": "\t", "\\t": "\t"}
 
 @dataclass(frozen=True, slots=True)
 class TextOptions:
-    """How the texts are written."""
+    """The format of the texts."""
 
     format: str = CSV
     """`CSV` or `JSON_LINES`."""
     extension: str = "csv"
-    """Of the names of files that are written, with what says how they are compressed."""
+    """The suffix of written files, including the compression's."""
     delimiter: str = ","
     header: bool = True
     types: str = ""
-    """Empty: inferred from all values. `TEXT`: all of them are texts."""
+    """Empty: inferred from all values. `TEXT`: all columns are texts."""
 
     @property
     def compression(self) -> str:
-        """Of files that are written: ``gzip``, ``zstd`` or empty."""
+        """The compression of written files: ``gzip``, ``zstd`` or empty."""
         return COMPRESSIONS.get(self.extension.partition(".")[2], "")
 
 
@@ -53,15 +53,14 @@ class TextLocation:
     files: FilesLocation
     options: TextOptions
     url: str
-    """What it was read from."""
+    """The URL it was parsed from."""
 
     def __str__(self) -> str:
         return str(self.files)
 
     @property
     def folder(self) -> FilesLocation | None:
-        """Of a target: the folder in which each partition becomes a file; None where all of them
-        become one."""
+        """The folder in which each partition becomes a file; None if all become a single file."""
         (pattern,) = self.files.patterns
         head, _, name = pattern.rpartition("/")
         stem = _stem(name)
@@ -71,18 +70,18 @@ class TextLocation:
 
 
 def compression_of(path: str) -> str:
-    """The compression of a file, by its name: ``gzip``, ``zstd`` or empty."""
+    """Return the compression of a file by its name: ``gzip``, ``zstd`` or empty."""
     return COMPRESSIONS.get(path.rpartition(".")[2].lower(), "")
 
 
 def is_text_file(path: str, format_: str) -> bool:
-    """Whether a file's name ends as those of a format do."""
+    """Whether a file's name has a format's suffix."""
     found = _NAME.fullmatch(path.rpartition("/")[2])
     return found is not None and _FORMATS[found["format"].lower()] == format_
 
 
 def _stem(name: str) -> str:
-    """A file's name before its extensions; empty where they are none of a text file."""
+    """Return a file's name without its suffixes; empty if they are not a text file's."""
     found = _NAME.fullmatch(name)
     return "" if found is None else found["stem"]
 
@@ -99,7 +98,7 @@ def parse(url: str, flag: str) -> TextLocation:
 
 
 def _apart(url: str, flag: str) -> tuple[str, dict[str, str]]:
-    """The URL without the parameters that only text files have, and those."""
+    """Separate the parameters that only text files have from the rest of a URL."""
     given: dict[str, str] = {}
     plain = []
     for one in _NEXT.split(url):
@@ -179,7 +178,7 @@ def resolve(url: str, environ: Mapping[str, str], flag: str) -> str:
 def check_target(location: TextLocation, flag: str) -> None:
     """
     Raises:
-        UsageError: neither one file nor a folder; or one file in a bucket.
+        UsageError: the location is neither one file nor a folder; or it is one file in a bucket.
     """
     if len(location.files.patterns) > 1:
         raise UsageError(f"{flag}: {location}: expected one file or folder, found a list")
@@ -197,7 +196,7 @@ def check_target(location: TextLocation, flag: str) -> None:
 
 
 def identity(location: TextLocation) -> str:
-    """Of the file, or of the folder that the files are in: equal where it is the very same."""
+    """Return the identity of the file or folder, equal only for the same one."""
     found = location.files
     pattern = found.patterns[0]
     if _stem(pattern.rpartition("/")[2]) and ("*" in pattern or "[" in pattern):

@@ -1,4 +1,4 @@
-"""Facts about text files as a source: from reading them once, unless all values are texts."""
+"""Facts about text files as a source, from reading them once, unless all values are texts."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from penstock.model.extents import Files, Key, Whole
 from penstock.model.snapshots import Snapshot, SourceState
 from penstock.model.tables import Located, Relation
 
-# Bytes of a row, where rows were not counted.
+# Bytes per row, if rows were not counted.
 GUESSED_WIDTH = 100
-# Of a file, that show how the values of a key are spread.
+# Files, and rows of each, that show the distribution of a key's values.
 SAMPLED_FILES, SAMPLED_ROWS = 100, 10_000
 
 
@@ -70,7 +70,7 @@ class TextSource(ParquetSource):
 
     def _source_file(self, file: ListedFile) -> SourceFile:
         rows = file.size // GUESSED_WIDTH if self._counts is None else self._counts[file.path]
-        # It cannot be cut: where a row begins, only the quotes before it tell.
+        # It cannot be partitioned: only the preceding quotes show where a row begins.
         return SourceFile(file.path, file.size, file.version, ((rows, file.size),))
 
     def sample(self, relation: Relation, key: Key) -> tuple[str, str] | None:

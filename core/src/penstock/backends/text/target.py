@@ -1,4 +1,4 @@
-"""Text files as a target: checked before anything is changed, compared after."""
+"""Text files as a target: checked before any change, compared afterwards."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from penstock.model.records import CommitRecord
 from penstock.model.table_model import TableDefinition
 from penstock.model.tables import Column, ColumnPair, TableRef
 
-# What columns are called, in any system, whose texts are JSON.
+# Type names of JSON columns, in any system.
 _JSON_TYPES = ("json", "jsonb")
 _AS_JSON = "json"
 
@@ -34,7 +34,7 @@ _AS_JSON = "json"
 class TextTarget(ParquetTarget):
     """
     Parameters:
-        url: of one file, or of a folder.
+        url: the URL of one file or of a folder.
     """
 
     _storage: TextStorage
@@ -77,7 +77,7 @@ class TextTarget(ParquetTarget):
 
     def fit(self, source: Sequence[Column], target: Sequence[Column]) -> list[Fit]:
         return [
-            # JSON is read as it was written, or laid out otherwise.
+            # JSON may be formatted differently when it is read back.
             replace(fit, canonical="")
             if theirs.type == _AS_JSON or is_nested(arrow_type(theirs))
             else fit
@@ -102,7 +102,7 @@ class TextTarget(ParquetTarget):
     def _check_whole(self, request: LoadRequest) -> None:
         """
         Raises:
-            PlanningError: one file cannot take the load.
+            PlanningError: a single file cannot take the load.
         """
         whole, mode = self._storage.whole, request.mode
         if os.path.isdir(whole):
@@ -140,7 +140,7 @@ class TextTarget(ParquetTarget):
         return TextComparing(self._storage, self._schema(), self._text.options, is_whole=is_whole)
 
     def _is_whole(self) -> bool:
-        """Whether the rows are in the one file, and not in parts of it."""
+        """Whether the rows are in the single file instead of its parts."""
         whole = self._storage.whole
         return bool(whole) and os.path.exists(whole) and not self._storage.uploads.visible()
 
@@ -164,7 +164,7 @@ class TextTarget(ParquetTarget):
         if self._storage.whole and any(
             WHOLE in self.control.steps_done(record.transaction) for record in records[:1]
         ):
-            return None  # the parts are gone
+            return None  # the parts no longer exist
         return super().checksums(table, where, records, pairs, others=others)
 
     def row_digests(

@@ -1,4 +1,4 @@
-"""Record batches into text files, which a commit record makes those of a partition."""
+"""Record batches written to text files, which a commit record makes a partition's."""
 
 from __future__ import annotations
 

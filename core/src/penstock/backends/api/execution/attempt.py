@@ -1,16 +1,17 @@
-"""The hooks by which a database takes part in an attempt that shared code carries out.
+"""The hooks by which a database takes part in an attempt carried out by shared code.
 
-A worker's `Writer` is shared code: `backends.shared.transactional`, `backends.shared.staged` and
-`backends.roll_forward.writer`. It decides what happens in which order; the hooks here say how one
-database does each of these things. A backend chooses the first of the ways that it can keep:
+A worker's `Writer` is shared code: `backends.shared.attempts.transactional`,
+`backends.shared.attempts.staged` and `backends.roll_forward.writer`. It decides the order of
+operations; the hooks here perform each operation for one database. A backend uses the first of
+these ways that it can guarantee:
 
 - *transactional*: rows and commit record are written in one transaction, on one session;
-- *staged*: rows go to a place of the attempt's own, over whatever the bulk loader wants, and from
-  there into the table in one transaction with the commit record;
-- *roll-forward*: nothing can write both at once; the record says what completes the load
-  (`backends.roll_forward.hooks`).
+- *staged*: rows go to a place that belongs to the attempt, by any means the bulk loader needs, and
+  from there into the table in one transaction with the commit record;
+- *roll-forward*: the two cannot be written at once, so the record names what completes the load
+  (`backends.api.execution.roll_forward`).
 
-All hooks raise Penstock's errors, or raise the driver's within `translated`.
+All hooks raise Penstock's errors, or raise the driver's inside `translated`.
 """
 
 from __future__ import annotations
@@ -31,22 +32,22 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One try at one partition, by one worker."""
+    """One try at one partition by one worker."""
 
     spec: WorkerSpec
     partition: Partition
     number: int
-    """Counted from 1 by the supervisor; two attempts of two executions may have the same."""
+    """Counted from 1 by the supervisor; attempts of two executions may have the same number."""
     started_at: datetime = field(default_factory=lambda: datetime.now(UTC))
 
     @property
     def lock(self) -> str:
-        """The name of what one attempt at a time may hold."""
+        """The name of the lock that only one attempt at a time can hold."""
         return f"penstock:{self.spec.run_id}:{self.partition.id}"
 
     @property
     def name(self) -> str:
-        """The attempt's name, for a session: it begins with that of the lock."""
+        """The attempt's name, for a session; it begins with the lock's name."""
         return f"{self.lock}:{self.number}"
 
 
@@ -55,23 +56,23 @@ class Standing:
     """What the control store says of an attempt's run and partition."""
 
     generation: int | None
-    """None: there is no such run."""
+    """The run's generation; None if the run does not exist."""
     committed: bool
-    """There is a commit record of the partition, by the run or by another one of its series."""
+    """Whether the partition has a commit record of the run, or of another one of its series."""
     loaded_by: tuple[str, str] | None = None
-    """The run that has committed the partition, and when, if it is another one of the series."""
+    """The other run of the series that committed the partition, and when."""
     lost: PenstockError | None = None
-    """Why the run's commit records do not count: a crash has taken the rows."""
+    """The error if the run's commit records do not count, because a crash has removed the rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """How an attempt has begun: with nothing in its way, or rolled back."""
+    """The state of an attempt after its beginning: unobstructed, or rolled back."""
 
     older: Mapping[Any, object] | None = None
-    """Older attempts of the partition; see `AttemptLock.lock`."""
+    """Older attempts at the partition; see `AttemptLock.lock`."""
     standing: Standing | None = None
-    """Why the commit record could not be inserted."""
+    """The reason why the commit record could not be inserted."""
 
 
 class Write(Protocol):
@@ -79,7 +80,7 @@ class Write(Protocol):
 
 
 class LoadStream(Protocol):
-    """Takes the blocks of one attempt. A writer's `write` is this one's: nothing comes between."""
+    """A stream that takes the blocks of one attempt. A writer's `write` is this method itself."""
 
     def fileno(self) -> int:
         """See `Writer.fileno`."""
@@ -92,67 +93,68 @@ class LoadStream(Protocol):
     def write(self, block: Block, wait: Wait) -> None: ...
 
     def end(self, wait: Wait) -> int:
-        """End the stream. Returns the exact number of rows that the target has taken."""
+        """End the stream; return the exact number of rows that the target accepted."""
         ...
 
 
 class AttemptLock(Protocol):
-    """How attempts of one partition find each other."""
+    """The way in which attempts at a partition find each other."""
 
     def lock(self, attempt: Attempt) -> Mapping[Any, object] | None:
         """Lock the partition without waiting.
 
-        What locks must end with the process or its session, however that ends: nobody cleans up
+        The lock must end with the process or its session for any reason: nothing else cleans up
         after a kill.
 
-        Returns: None where the partition is locked by this attempt now; else the older attempts of
-            the same partition that are known for sure to be in the way, each with signs that change
-            while it makes progress. Others may be in the way besides.
+        Returns: None if this attempt has now locked the partition; otherwise the older attempts at
+        the same partition that are certainly in the way, each with signs that change while it makes
+        progress. There may be others in the way.
         """
         ...
 
     def end_older(self, attempt: Attempt, older: Any) -> None:
-        """End an older attempt that has made no progress for the grace time, so that it can never
-        commit. It may be gone already.
+        """End an older attempt that has made no progress for the grace time.
+
+        It can then never commit. It may already be gone.
 
         Raises:
-            TransientError: this user may not.
+            TransientError: the user may not end it.
         """
         ...
 
 
 class TransactionalHooks(Protocol):
-    """One session in the target, kept for many partitions, with one transaction for each attempt.
+    """Hooks with one session in the target for many partitions, and one transaction per attempt.
 
-    A kill at any moment from `begin` to `commit` leaves nothing of the attempt, since the database
-    rolls back what is not committed.
+    A kill at any moment from `begin` to `commit` leaves nothing of the attempt behind, since the
+    database rolls it back.
     """
 
     def switch_run(self, spec: WorkerSpec) -> None:
-        """Another run follows on the same session: forget what was found out of the last one."""
+        """Prepare the session for another run: forget what was learned about the last one."""
         ...
 
     def translated(self) -> AbstractContextManager[None]:
-        """Raises a driver's errors as Penstock's."""
+        """Translate a driver's errors to Penstock's."""
         ...
 
     def connect(self, attempt: Attempt) -> None:
-        """Open the session where there is none, under the attempt's name."""
+        """Open the session under the attempt's name, if there is none."""
         ...
 
     def begin(self, attempt: Attempt) -> Begun:
-        """Begin the attempt's transaction, in as few round trips as the database can.
+        """Begin the attempt's transaction, in as few round trips as possible.
 
-        In it: lock the partition without waiting; insert the commit record, and hold the run's row
-        so that nobody starts the run over before the transaction ends; check that the table is the
-        one that the run was prepared for. An attempt without the lock inserts nothing. One that
-        could not find out waits here for the one that has inserted the record, and finds it, or
-        finds it gone.
+        It locks the partition without waiting; inserts the commit record, and locks the run's row
+        so that the run cannot be restarted before the transaction ends; and checks that the table
+        is the one the run was prepared for. An attempt without the lock inserts nothing. An attempt
+        that could not determine the record's state waits for the transaction that inserted it, and
+        then finds it or finds it gone.
 
-        The lock must end with the process or its session, as that of `AttemptLock`.
+        The lock must end with the process or its session, as for `AttemptLock`.
 
         Raises:
-            TargetChanged: see `ControlStore.check_target`.
+            TargetChanged: as in `ControlStore.check_target`.
         """
         ...
 
@@ -161,46 +163,51 @@ class TransactionalHooks(Protocol):
         ...
 
     def delete(self, attempt: Attempt, wait: Wait) -> None:
-        """In mode `replace`: delete what the partition's predicate selects."""
+        """In mode `replace`, delete the rows that the partition's predicate selects."""
         ...
 
     def open_stream(self, attempt: Attempt, wait: Wait) -> LoadStream:
-        """Begin to load: into the table, or in a mode that `loads_apart` into one of the attempt's
-        own, which ends with the transaction if that does not commit."""
+        """Begin to load.
+
+        Rows go into the table, or, in a mode that `loads_apart`, into a table of the attempt, which
+        ends with the transaction if that does not commit.
+        """
         ...
 
     def leave_only(self, attempt: Attempt, rows: int, wait: Wait) -> int:
-        """In mode `replace`, after the load: delete what other runs have committed within the
-        predicate since, one attempt at a time.
+        """In mode `replace`, after the load, delete rows that others have committed since.
+
+        Only rows within the predicate are deleted, by one attempt at a time.
 
         Parameters:
-            rows: that this attempt has loaded.
+            rows: the number of rows that this attempt has loaded.
 
-        Returns: how many rows within the predicate are still not this attempt's.
+        Returns: how many rows within the predicate still belong to others.
         """
         ...
 
     def merge(self, attempt: Attempt, rows: int, wait: Wait) -> Loaded:
-        """In a mode that `loads_apart`, after the load. Upsert: update the rows that differ, insert
-        the others. Attach: make what was loaded a child of the table.
+        """In a mode that `loads_apart`, merge after the load.
+
+        Upsert: update the rows that differ, and insert the others. Attach: make the loaded table a
+        child of the table.
 
         Raises:
-            PermanentError: a key is NULL, or there twice, or rows are not there afterwards; others
-                have rows where the child is to be.
+            PermanentError: a key is NULL or a duplicate; rows are missing afterwards; or the
+                child's place is taken by other rows.
         """
         ...
 
     def commit(self, attempt: Attempt, loaded: Loaded, bytes: int) -> bool:
-        """Check the table again, now that the locks of the load keep it as it is; complete the
-        commit record; commit.
+        """Check the table again under the locks of the load, then commit with a complete record.
 
-        Killed before it, nothing is there; killed after it, the record says that the partition is
-        done, and the next attempt finds that.
+        After a kill before the commit, nothing is there; after a later one, the record says that
+        the partition is done, and the next attempt finds that.
 
-        Returns: False where the record was not there to be completed; then nothing is committed.
+        Returns: False if there was no record to complete; then nothing is committed.
 
         Raises:
-            TargetChanged: see `begin`.
+            TargetChanged: as for `begin`.
         """
         ...
 
@@ -210,16 +217,16 @@ class TransactionalHooks(Protocol):
 
 
 class Stage(LoadStream, Protocol):
-    """Where one attempt's rows are until they are loaded: a table, a file, objects in a bucket.
+    """The place where an attempt's rows wait to be loaded: a table, a file, objects in a bucket.
 
-    Its name says its run, partition and attempt, so that whoever finds it knows whose it is. It is
-    alive as long as something is held by its attempt that ends with the process: a lock on a file,
-    a lock of a session. Nobody reads it but its own attempt, so what a killed one leaves behind
-    does no harm: `StagedHooks.sweep` removes it.
+    Its name identifies its run, partition and attempt. It is alive as long as its attempt holds
+    something that ends with the process: a lock on a file, or a session's lock. Only its own
+    attempt reads it, so the stage of a killed attempt does no harm until `StagedHooks.sweep`
+    removes it.
     """
 
     def check_held(self) -> None:
-        """Called in the transaction that loads it, before the first change.
+        """Check, in the transaction that loads the stage, before the first change.
 
         Raises:
             TransientError: a newer attempt has taken the stage away.
@@ -227,94 +234,114 @@ class Stage(LoadStream, Protocol):
         ...
 
     def remove(self) -> None:
-        """Remove it, unless somebody else has. Called after the commit, or when the attempt is
-        abandoned. Raises nothing."""
+        """Remove the stage, unless another process has.
+
+        Called after the commit, or when the attempt is abandoned. Raises nothing.
+        """
         ...
 
 
 class StagedTransaction(Protocol):
-    """A transaction that loads what is staged. Killed before `commit`, nothing of it is there."""
+    """A transaction that loads the stage. After a kill before `commit`, nothing of it is there."""
 
     def standing(self, attempt: Attempt) -> Standing:
-        """Where it is to load: hold the run's row, so that nobody starts the run over, and see to
-        it that no other attempt commits the partition before this transaction ends."""
+        """Return the attempt's standing, and hold it until the transaction ends.
+
+        Lock the run's row, so that the run cannot be restarted, and ensure that no other attempt
+        commits the partition.
+        """
         ...
 
     def check_target(self, attempt: Attempt) -> None:
-        """
+        """Check that the table is still the one the run was prepared for.
+
         Raises:
-            TargetChanged: see `ControlStore.check_target`.
+            TargetChanged: as in `ControlStore.check_target`.
         """
         ...
 
     def begin_changes(self, attempt: Attempt) -> None:
-        """Called before the first change of the table, in every mode: note what is to be noted of
-        the table as it is, for other runs that load it."""
+        """Prepare for changes of the table.
+
+        Called before the first one, in every mode, to record what other runs that load the table
+        need.
+        """
         ...
 
     def delete(self, attempt: Attempt) -> None:
-        """In mode `replace`: delete what the partition's predicate selects."""
+        """In mode `replace`, delete the rows that the partition's predicate selects."""
         ...
 
     def insert(self, attempt: Attempt, stage: Any) -> int:
-        """Insert what is staged. Returns the exact number of rows."""
+        """Insert the staged rows; return their exact number."""
         ...
 
     def count_selected(self, attempt: Attempt) -> int:
-        """In mode `replace`, after the load: how many rows the partition's predicate selects."""
+        """In mode `replace`, after the load, count the rows that the predicate selects."""
         ...
 
     def merge(self, attempt: Attempt, stage: Any) -> Loaded:
-        """In mode `upsert`: update the rows that differ from what is staged, insert the others.
+        """In mode `upsert`, update the rows that differ from the staged ones, and insert the rest.
 
         Raises:
-            PermanentError: a key is NULL, or there twice.
+            PermanentError: a key is NULL or a duplicate.
         """
         ...
 
     def insert_record(self, attempt: Attempt, loaded: Loaded, bytes: int) -> None:
-        """Called last before `commit`: insert the commit record, which is refused where there is
-        one already."""
+        """Insert the commit record, unless there is one.
+
+        Called last before `commit`.
+        """
         ...
 
     def commit(self) -> None:
-        """Killed before it, the stage alone is left; killed after it, the record says that the
-        partition is done, and the stage is swept."""
+        """Commit.
+
+        A kill before it leaves only the stage; after it, the record says that the partition is
+        done, and the stage is swept.
+        """
         ...
 
 
 class StagedHooks(AttemptLock, Protocol):
-    """A target whose bulk loader cannot take part in the transaction of the commit record."""
+    """Hooks for a target whose bulk loader cannot take part in the transaction of the commit
+    record.
+    """
 
     unseen_bytes: int
-    """The first attempt of a partition of at most as many bytes, as planned, looks whether it is
-    due when it loads it, and not before it stages it, too: to look costs more than to stage."""
+    """For a partition of at most this many planned bytes, the first attempt checks whether it is
+    due only when it loads the stage, because checking before costs more than staging.
+    """
 
     def sweep(self) -> None:
-        """Remove the stages of attempts that are dead, of whatever run.
+        """Remove the stages of dead attempts of all runs.
 
-        Called when an attempt begins, which holds its partition's lock. A control store calls it
-        too, where an execution ends: so what a kill leaves behind goes with the next run, or with a
-        `resume` that has nothing more to copy.
+        Called when an attempt begins, which holds its partition's lock, and by a control store when
+        an execution ends. So the remains of a kill are removed by the next run, or by a `resume`
+        that has nothing more to copy.
         """
         ...
 
     def open_stage(self, attempt: Attempt, wait: Wait) -> Stage:
-        """Make an empty stage for an attempt. Nobody may take it for a dead one's in between."""
+        """Create an empty stage for an attempt.
+
+        It must never look like a dead attempt's in between.
+        """
         ...
 
     def reading(self, attempt: Attempt) -> AbstractContextManager[StagedTransaction]:
-        """To look at the control store and the table; nothing is changed."""
+        """Open the control store and the table for reading."""
         ...
 
     def writing(self, attempt: Attempt) -> AbstractContextManager[StagedTransaction]:
-        """A transaction; where it is left without a commit, it is rolled back."""
+        """Open a transaction; without a commit it is rolled back."""
         ...
 
     def compute(self, call: Callable[[], T], wait: Wait) -> T:
-        """Make a call that may take long, so that the attempt can be cancelled meanwhile."""
+        """Make a call that may take long, during which the attempt can be canceled."""
         ...
 
     def interrupt(self) -> None:
-        """End whatever `compute` is doing. May be called at any time."""
+        """Cancel what `compute` is doing. May be called at any time."""
         ...

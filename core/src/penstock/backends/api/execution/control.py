@@ -19,11 +19,11 @@ from penstock.spec.worker_spec import Patience
 
 @dataclass(frozen=True, slots=True)
 class RunRow:
-    """A run as the target's control table has it."""
+    """A run as stored in the target's control table."""
 
     run_id: str
     generation: int
-    """Counts how often the run was started over."""
+    """Counts how often the run was restarted."""
     spec: Mapping[str, Any]
     plan: PartitionPlan
     source_state: SourceState
@@ -34,12 +34,12 @@ class RunRow:
     finished_at: str | None
     failures: tuple[Mapping[str, Any], ...]
     released_at: str | None = None
-    """When it was said that nobody needs the run's snapshot any more."""
+    """When the run's snapshot was released."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunHead:
-    """What tells runs apart at a glance."""
+    """The facts that identify a run at a glance."""
 
     run_id: str
     status: str
@@ -60,7 +60,7 @@ class RunLine:
 
 @dataclass(frozen=True, slots=True)
 class NewRun:
-    """A run that is to be stored."""
+    """A run to be stored."""
 
     run_id: str
     spec: Mapping[str, Any]
@@ -71,10 +71,10 @@ class NewRun:
 
 @contextmanager
 def reading_run(run_id: str) -> Iterator[None]:
-    """Around the reading of what a control store keeps of a run.
+    """Translate errors while reading a run from a control store.
 
     Raises:
-        PermanentError: it is not of the form in which it was written.
+        PermanentError: the stored form is damaged.
     """
     try:
         yield
@@ -89,19 +89,19 @@ def reading_run(run_id: str) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """Whether a run's snapshot is still needed, and which one it is."""
+    """Whether a run's snapshot is still needed, and the snapshot."""
 
     status: str
     generation: int
     snapshot: Snapshot | None
     pending: int
-    """Partitions that are not committed."""
+    """The number of partitions that are not committed."""
     released: bool
 
 
 @dataclass(frozen=True, slots=True)
 class RunningAttempt:
-    """An attempt that is alive in the target at this moment."""
+    """An attempt that is currently alive in the target."""
 
     partition_id: str
     attempt: int
@@ -114,15 +114,16 @@ class ControlStore(Protocol):
     """Runs and commit records, kept in the target."""
 
     patience: Patience
-    """How long its calls wait for others; may be set at any time."""
+    """How long calls wait for others; may be set at any time."""
     may_be_left: bool
     """Whether another thread may close the catalog while a call waits for the server."""
     batch_id: str
-    """The batch of whose tables this store keeps the runs: what it does for several of them may be
-    done at once, in a session that says so. Empty: of none."""
+    """The batch whose tables' runs this store keeps, so that changes to several of them can be made
+    together, in a session named after it. Empty if there is none.
+    """
 
     def create(self) -> None:
-        """Create the control tables where they are missing.
+        """Create the missing control tables.
 
         Raises:
             PlanningError: the user may not; says what an administrator can do.
@@ -137,45 +138,48 @@ class ControlStore(Protocol):
         state: SourceState,
         snapshot: Snapshot | None,
     ) -> bool:
-        """Store a run; False where the id exists already (nothing is changed then)."""
+        """Store a run; return False, with nothing changed, if the id exists."""
         ...
 
     def create_runs(self, runs: Sequence[NewRun]) -> frozenset[str]:
-        """Store runs. Returns the ids of those that are as they were given here; the others exist
-        already, and nothing of them is changed."""
+        """Store runs; return the ids of those that are stored as given.
+
+        The others exist already, and stay unchanged.
+        """
         ...
 
     def load_run(self, run_id: str) -> RunRow | None: ...
 
     def load_runs(self, run_ids: Sequence[str]) -> Mapping[str, RunRow]:
-        """By id, those that exist."""
+        """Return the existing runs, by id."""
         ...
 
     def heads(self) -> tuple[RunHead, ...]:
-        """Of all runs, the newest first."""
+        """Return the heads of all runs, newest first."""
         ...
 
     def lines(self, heads: Sequence[RunHead]) -> tuple[RunLine, ...]:
-        """Of some runs, in that order, in few statements."""
+        """Return some runs, in the order of the heads, with few statements."""
         ...
 
     def is_at_work(self, run_id: str, table: TableRef) -> bool | None:
-        """Whether a process executes a run on a table at this moment; None: that cannot be told.
+        """Whether a process is executing a run on a table now; None if unknown.
 
         Parameters:
-            table: the one that `enter` was called with.
+            table: the table passed to `enter`.
         """
         ...
 
     def enter(self, run_id: str, table: TableRef, check: Callable[[Sequence[str]], None]) -> None:
-        """Say that this process executes the run on the table, until this store's catalog closes.
+        """Register this process as executing the run, until this store's catalog closes.
 
-        Several processes may execute one run. However a process ends, that ends it too.
+        Several processes may execute one run. The registration ends with the process, for any
+        reason.
 
         Parameters:
-            table: the one that the run is to change in the end, wherever its rows are loaded first.
-            check: called with the ids of the other runs that processes execute on the table at this
-                moment, while no other run can enter it. What it raises leaves this run outside.
+            table: the table that the run will finally change, wherever its rows are loaded first.
+            check: called with the ids of other runs being executed on the table, while no other run
+                can enter. If it raises, this run does not enter.
         """
         ...
 
@@ -184,81 +188,82 @@ class ControlStore(Protocol):
         tables: Mapping[str, TableRef],
         check: Callable[[str, Sequence[str]], None],
     ) -> Mapping[str, PenstockError]:
-        """`enter` for many runs. Returns by run what `check`, which is called with its id, has
-        raised."""
+        """Enter for many runs; return by run the error that `check`, called with its id, raised."""
         ...
 
     def leave_all(self, tables: Mapping[str, TableRef]) -> None:
-        """Take back what `enter` has said, for runs that need nothing more of this process."""
+        """Leave the tables, for runs that need nothing more from this process."""
         ...
 
     def prepare_all(self, loads: Mapping[str, LoadPlan]) -> Mapping[str, bool | PenstockError]:
-        """`prepare` for many runs. Returns by run what it would return, or raise."""
+        """Prepare many runs; return by run what `prepare` would return or raise."""
         ...
 
     def prepare(self, run_id: str, load: LoadPlan) -> bool:
-        """Do the steps before the first partition, once per run, and note what identifies the table
-        that is loaded.
+        """Do the steps before the first partition, once per run, and record the table's identity.
 
-        Idempotent: False where an earlier call has done it. Where one was interrupted, all of it is
-        done again.
+        Idempotent: returns False if an earlier call has done it. If one was interrupted, all of it
+        is done again.
         """
         ...
 
     def check_target(self, run_id: str) -> None:
-        """Look whether the table is still the one that the run was prepared for.
+        """Check that the table is still the one the run was prepared for.
 
-        Attempts and the steps after the last partition look for themselves, in their transactions.
+        Attempts and the steps after the last partition check it themselves, in their transactions.
 
         Raises:
-            TargetChanged: it was emptied, made again or put aside since, by another run or by
-                somebody else.
+            TargetChanged: it has been emptied, recreated or renamed since, by another run or from
+                outside.
         """
         ...
 
     def check_targets(self, run_ids: Sequence[str]) -> Mapping[str, PenstockError]:
-        """`check_target` for many runs. Returns by run what it has found."""
+        """Check the targets of many runs; return the errors by run."""
         ...
 
     def finish_all(self, steps: Mapping[str, Sequence[Step]]) -> frozenset[str]:
-        """`finish` for steps of many runs, each run's in their order, as far as they can be done
-        together; none of them is `urgent`, and no load `volatile`.
+        """Do steps of many runs, each run's in order, as far as they can be done together.
 
-        Returns: ids of the runs whose steps are done. Of the others none is: they want to be done
-            one by one, which says what is wrong.
+        None of the steps is `urgent`, and no load is `volatile`.
+
+        Returns: the ids of the runs whose steps are done. For the others no step is done: they must
+        be done one by one, which reports the error.
         """
         ...
 
     def finish(self, run_id: str, step: Step) -> bool:
         """Do a step after the last partition, once per run, and record it.
 
-        Idempotent: False where an earlier call has done it. One that was interrupted before its
+        Idempotent: returns False if an earlier call has done it. A step interrupted before its
         record is done again, or found done.
         """
         ...
 
     def steps_done(self, run_id: str) -> frozenset[str]:
-        """Ids of the steps after the last partition that are done, and recorded."""
+        """Return the ids of recorded steps after the last partition."""
         ...
 
     def steps_done_of(self, run_ids: Sequence[str]) -> Mapping[str, frozenset[str]]:
-        """The same by run."""
+        """Return the same for several runs, by run."""
         ...
 
     def steps_in_effect(self, run_id: str) -> frozenset[str]:
-        """Those, and the ones that somebody has done and has not come to record."""
+        """Return these, and the steps that are done but not recorded."""
         ...
 
     def steps_left(
         self, tables: Sequence[TableRef]
     ) -> Mapping[TableRef, tuple[tuple[str, Step], ...]]:
-        """By table, the steps after the load that runs have left undone on one which they load in
-        place, each with its run's id: of runs that have not ended well and are not executed, unless
-        another one has done those steps since."""
+        """Return, by table, steps after the load that runs have left undone, each with its run id.
+
+        Only for tables loaded in place, by runs that have not succeeded and are not being executed,
+        unless another run has done the steps since.
+        """
         ...
 
     def intact(self, run_id: str) -> bool:
-        """False where a crash of the target has emptied the table of a volatile load."""
+        """Whether a crash of the target has left a volatile load intact."""
         ...
 
     def start_over(
@@ -271,17 +276,17 @@ class ControlStore(Protocol):
     ) -> int:
         """Forget what is committed, prepare the target again, and begin a new generation.
 
-        Attempts of older generations that are open are waited for, or ended; later ones are
-        refused. A run whose preparation is interrupted has begun its new generation, and is
-        prepared by the next execution.
+        Open attempts of older generations are awaited or ended; later ones are refused. If the
+        preparation is interrupted, the run has already begun its new generation, and the next
+        execution prepares it.
 
         Parameters:
-            generation: the one that ends.
+            generation: the generation to end.
 
         Returns: the new generation.
 
         Raises:
-            Superseded: it has ended already.
+            Superseded: the generation has already ended.
         """
         ...
 
@@ -295,38 +300,40 @@ class ControlStore(Protocol):
         *,
         nothing_committed: bool,
     ) -> int:
-        """Store what the run's rows are read with from now on: all snapshots, newest last.
+        """Store the snapshots that the run's rows are read with from now on, newest last.
 
         Parameters:
-            generation, before: the run's generation and snapshots as they are thought to be.
-            nothing_committed: begin a new generation, so that no attempt that still reads with an
-                older snapshot commits anything.
+            generation, before: the run's expected generation and snapshots.
+            nothing_committed: begin a new generation, so that no attempt that reads with an older
+                snapshot commits anything.
 
         Returns: the run's generation from now on.
 
         Raises:
-            Superseded: they are others by now, or something is committed after all.
+            Superseded: the expectation is outdated, or something is committed after all.
         """
         ...
 
     def release_snapshot(self, run_id: str) -> bool:
-        """Note that nobody needs the run's snapshot any more. False where there is no such run."""
+        """Record that the run's snapshot is no longer needed; return whether the run exists."""
         ...
 
     def require_snapshot(self, run_id: str) -> bool:
-        """Note that the run's snapshot is needed again. False where there is no such run."""
+        """Record that the run's snapshot is needed again; return whether the run exists."""
         ...
 
     def outlook(self, run_id: str) -> Outlook | None: ...
 
     def recopied(self, run_id: str, request: str) -> frozenset[str]:
-        """Ids of the partitions for which a request to copy them again was seen."""
+        """Return the ids of the partitions for which a request to copy them again was recorded."""
         ...
 
     def check_recopy(self, run_id: str) -> None:
-        """
+        """Check that partitions of a run can be copied again.
+
         Raises:
-            UsageError: the run's table is not where, or as, the partitions were loaded any more.
+            UsageError: the run's table is no longer where, or what, it was when the partitions were
+                loaded.
         """
         ...
 
@@ -339,21 +346,21 @@ class ControlStore(Protocol):
         rows_of: TableRef | None,
         patience: float,
     ) -> frozenset[str]:
-        """Take back what is committed of some partitions, once for each request.
+        """Take back the commits of some partitions, once per request.
 
-        One transaction; an attempt that is open is waited for.
+        This is one transaction, which waits for open attempts.
 
         Parameters:
-            request: names the request, whoever repeats it.
-            rows_of: the table out of which the partitions' rows are deleted; None to leave them to
-                the attempts that follow.
-            patience: seconds to wait for open attempts; 0: for ever.
+            request: identifies the request, whichever process repeats it.
+            rows_of: the table from which the partitions' rows are deleted; None to leave them to
+                later attempts.
+            patience: seconds to wait for open attempts; 0 for no limit.
 
-        Returns: ids of the partitions whose commit record is gone.
+        Returns: the ids of the partitions whose commit records are gone.
 
         Raises:
-            UsageError: see `check_recopy`.
-            PermanentError: their rows are not those that were committed. Nothing was changed.
+            UsageError: as for `check_recopy`.
+            PermanentError: the table's rows are not those that were committed. Nothing was changed.
         """
         ...
 
@@ -362,83 +369,88 @@ class ControlStore(Protocol):
     ) -> None: ...
 
     def set_statuses(self, statuses: Mapping[str, tuple[str, Sequence[Mapping[str, Any]]]]) -> None:
-        """`set_status` for many runs."""
+        """Set the statuses of many runs."""
         ...
 
     def committed_of(self, run_ids: Sequence[str]) -> Mapping[str, tuple[CommitRecord, ...]]:
-        """`committed` by run."""
+        """Return the commit records of many runs, by run."""
         ...
 
     def committed(self, run_id: str) -> tuple[CommitRecord, ...]:
-        """The commit records: what is done, and nothing else says so."""
+        """Return the commit records, which alone define what is done."""
         ...
 
     def committed_in_series(self, series: str) -> Mapping[str, tuple[str, CommitRecord]]:
-        """What the runs of a series have committed: by partition, the run and the record."""
+        """Return the commits of the runs of a series: by partition, the run and the record."""
         ...
 
     def running(self, run_id: str) -> tuple[RunningAttempt, ...]: ...
 
     def merge_all(self, run_ids: Sequence[str]) -> None:
-        """Merge the stages of runs into their tables in one transaction, with the records of their
-        steps `MERGE_STEP`.
+        """Merge the stages of runs in one transaction, which also records the step `MERGE_STEP`.
 
         Raises:
             Overtaken: another night has ended since one of them was planned.
-            PermanentError: this target cannot do that for several.
+            PermanentError: the target cannot do this for several runs.
         """
         ...
 
     def drop_overtaken(self, run_ids: Sequence[str]) -> None:
-        """Drop the stages of other nights of the runs' watermarks, once the runs have merged their
-        own: they have been planned from an earlier epoch, and merge nothing any more."""
+        """Drop the stages of other nights with the same watermarks, after the runs' own merge.
+
+        Those nights were planned from an earlier epoch, and can no longer merge.
+        """
         ...
 
     def storages(self, tables: Sequence[TableRef]) -> Mapping[TableRef, str]:
-        """By table, a text that identifies it from one night to the next; empty if there is no such
-        table."""
+        """Return, by table, a text that identifies it across nights; empty if it does not exist."""
         ...
 
     def watermarks(self) -> tuple[Watermark, ...]:
-        """How far sources were read, the latest of each name."""
+        """Return the latest watermark of each name."""
         ...
 
     def latest_watermarks(self, names: Sequence[str]) -> Mapping[str, Watermark]:
-        """The latest of each of these names; those that have none are left out."""
+        """Return the latest watermark of each of these names; names without any are left out."""
         ...
 
     def watermark_names(self) -> frozenset[str]:
-        """The names of all watermarks."""
+        """Return the names of all watermarks."""
         ...
 
     def watermark_history(self, name: str) -> tuple[Watermark, ...]:
-        """All of this name, the newest first."""
+        """Return all watermarks of a name, newest first."""
         ...
 
     def put_watermark(self, watermark: Watermark) -> bool:
-        """Store a watermark of a person's own; False where its epoch is taken. Nights that were
-        planned from an earlier one merge nothing."""
+        """Store a watermark set by the user; return False if its epoch is taken.
+
+        Nights planned from an earlier epoch merge nothing.
+        """
         ...
 
     @property
     def keeps_figures(self) -> bool:
-        """Whether there is room for what reports need: `CommitRecord.spent`, and journals. The
-        control tables of earlier versions have none."""
+        """Whether the tables have what reports need.
+
+        This is `CommitRecord.spent`, and journals. Control tables of earlier versions lack them.
+        """
         ...
 
     def put_journals(self, journals: Mapping[str, Journal]) -> None:
-        """Keep journals of an execution, each in the place of its last one. Waits for nobody; does
-        nothing where there is no room for them.
+        """Store journals of executions, each replacing its previous version.
+
+        Waits for no lock; does nothing if the tables lack journals.
 
         Parameters:
-            journals: by the id of a run, or of a batch.
+            journals: by the id of a run or batch.
         """
         ...
 
     def journals(self, run_id: str) -> tuple[Journal, ...]:
-        """Of all executions of a run, or of a batch, the first one first."""
+        """Return the journals of all executions of a run or batch, oldest first."""
         ...
 
     def journals_of(self, run_ids: Sequence[str]) -> Mapping[str, tuple[Journal, ...]]:
-        """The same by run."""
+        """Return the same for several runs, by run."""
         ...

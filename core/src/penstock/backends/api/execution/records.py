@@ -1,4 +1,4 @@
-"""A store of records: the eight methods under which a backend keeps runs."""
+"""A store of records: the eight methods with which a backend keeps runs."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from penstock.spec.worker_spec import Patience
 
 T = TypeVar("T")
 Row = Mapping[str, Any]
-"""Values by column: strings, integers, None, and what JSON can hold."""
+"""Values by column: strings, integers, None, and everything that JSON supports."""
 
 
 class Kind(Enum):
-    """What there are records of; where they are rows, the name of their table."""
+    """The kinds of records; where they are rows, the names of their tables."""
 
     RUN = "run"
     COMMIT = "commit_record"
@@ -27,26 +27,26 @@ class Kind(Enum):
 
 
 ESSENTIAL = tuple(kind for kind in Kind if kind not in (Kind.JOURNAL, Kind.WATERMARK))
-"""Those without which nothing can be read or resumed."""
+"""The kinds without which nothing can be read or resumed."""
 
 
 class Hold(Enum):
-    """What a transaction keeps others from while it lasts."""
+    """What a transaction protects from others while it lasts."""
 
     CHANGE = "change"
-    """From changing the run."""
+    """Changes of the run."""
     STEP = "step"
-    """From starting the run over, and from taking back any of its commit records."""
+    """Restarts of the run, and removal of any of its commit records."""
     RECOPY = "recopy"
-    """From attempts and steps of some partitions, and from starting the run over. Open attempts
-    are waited for."""
+    """Attempts and steps of some partitions, and restarts of the run. Open attempts are awaited."""
     ALONE = "alone"
-    """From everything: the run's attempts that are open are waited for or ended; those that begin
-    later find what the transaction has changed."""
+    """Everything: open attempts of the run are awaited or ended; later ones find what the
+    transaction has changed.
+    """
 
 
 class Now(Enum):
-    """In the place of a value: the store's own clock."""
+    """A placeholder value for the store's own clock."""
 
     NOW = "now"
 
@@ -55,26 +55,28 @@ NOW: Final = Now.NOW
 
 
 class RecordStore(ABC):
-    """Records, kept in the target.
+    """Records kept in the target.
 
-    Conditions are columns and the values that are expected there; a tuple of values expects any
-    of them. They name a run, or a series. Records are changed and deleted within `transact`. Times
-    are read as text.
+    Conditions are columns with their expected values; a tuple means any of its values. They name a
+    run or a series. Records are changed and deleted within `transact`. Times are read as text.
     """
 
     patience = Patience()
-    """How long its calls wait for others; may be set at any time."""
+    """How long calls wait for others; may be set at any time."""
     batch_id = ""
     """See `ControlStore.batch_id`."""
     steps_with_records: bool
-    """Whether a step's statement is undone with the transaction that was to record it. Else the
-    record comes after the step, in a transaction of its own; where nobody came to write it, the
-    step is done again, so that it has to be repeatable."""
+    """Whether a step's statement is undone with the transaction that should record it. Otherwise
+    the record follows the step in a separate transaction, and a step without a record is done
+    again, so it must be repeatable.
+    """
 
     @abstractmethod
     def create(self) -> None:
-        """Make what records are kept in, where it is missing. What an earlier version has made goes
-        without what reports need where this user may not add it, or not at once.
+        """Create whatever is missing to keep records.
+
+        A store of an earlier version stays without what reports need if the user may not add it, or
+        not at once.
 
         Raises:
             PlanningError: the user may not; says what an administrator can do.
@@ -82,8 +84,11 @@ class RecordStore(ABC):
 
     @property
     def keeps_figures(self) -> bool:
-        """Whether there is room for what reports need: the column `spent` of commit records, and
-        journals. What earlier versions have made has none."""
+        """Whether the store has what reports need.
+
+        This is the column `spent` of commit records, and journals. Stores of earlier versions lack
+        them.
+        """
         return True
 
     @abstractmethod
@@ -95,55 +100,56 @@ class RecordStore(ABC):
         partition_ids: Sequence[str] = (),
         patience: float = 0,
     ) -> T:
-        """Do all that `body` does with the records of one run, or nothing of it.
+        """Do everything that `body` does with the records of one run, or nothing.
 
         Parameters:
-            body: may be called again where somebody else was faster.
-            partition_ids: sorted; the ones that `Hold.RECOPY` is about.
-            patience: seconds to wait for their open attempts; 0: for ever.
+            body: may be called again if another process was faster.
+            partition_ids: sorted; the partitions that `Hold.RECOPY` is about.
+            patience: seconds to wait for their open attempts; 0 for no limit.
 
         Raises:
-            TransientError: they are open for longer.
+            TransientError: attempts are open for longer.
         """
 
     def joins(self, run_ids: Sequence[str]) -> bool:
-        """Whether one transaction may change several runs, and these are of one batch."""
+        """Whether one transaction may change several runs, which belong to one batch."""
         return False
 
     def transact_all(self, run_ids: Sequence[str], body: Callable[[], T], hold: Hold) -> T:
-        """`transact` with several runs, where they may be joined.
+        """Run `transact` for several runs that may be joined.
 
         Parameters:
-            hold: to change them, or for a step.
+            hold: for changes of the runs, or for a step.
         """
         raise NotImplementedError  # it joins none
 
     def alone(self, run_id: str, step_id: str = "") -> AbstractContextManager[None]:
-        """Keep others from doing a step at the same time, over several transactions; without a
-        step's id, from all that a step must not be in the midst of.
+        """Keep others from doing a step at the same time, over several transactions.
 
-        Where a step may be done by two at once, it does that its record is refused, as a
-        `TransientError`, when partitions were given up since it began. Where steps share a
-        transaction with their records nothing is to be done here.
+        Without a step id, exclude everything that must not run during a step.
+
+        If two processes may do a step at once, its record is rejected with a `TransientError` when
+        partitions were given up since it began. If steps share a transaction with their records,
+        this does nothing.
         """
         return nullcontext()
 
     @abstractmethod
     def read(self, kind: Kind, where: Row, columns: Sequence[str]) -> list[Row]:
-        """The records that meet a condition; none where nothing was created yet.
+        """Return the records that meet a condition; none if nothing has been created yet.
 
         Raises:
-            PermanentError: a part of what was created is gone.
+            PermanentError: some of the tables are missing.
         """
 
     def read_all(
         self, kind: Kind, run_ids: Sequence[str], columns: Sequence[str]
     ) -> dict[str, list[Row]]:
-        """The records of several runs, by run."""
+        """Return the records of several runs, by run."""
         return {run_id: self.read(kind, {"run_id": run_id}, columns) for run_id in run_ids}
 
     def latest_watermarks(self, names: Sequence[str], columns: Sequence[str]) -> list[Row]:
-        """The record with the highest epoch for each name; `columns` has both."""
+        """Return the record with the highest epoch for each name; `columns` has both."""
         latest: dict[str, Row] = {}
         for row in self.read(Kind.WATERMARK, {"name": tuple(names)}, columns) if names else ():
             known = latest.get(row["name"])
@@ -153,11 +159,13 @@ class RecordStore(ABC):
 
     @abstractmethod
     def count(self, kind: Kind, where: Row) -> int:
-        """How many records meet a condition."""
+        """Count the records that meet a condition."""
 
     def tally(self, run_ids: Sequence[str]) -> Mapping[str, tuple[int, int]]:
-        """By run, how many partitions are committed, and how many rows; nothing is changed. Runs
-        that have committed none may be left out."""
+        """Return, by run, the number of committed partitions and rows.
+
+        Changes nothing. Runs without any may be left out.
+        """
         found: dict[str, tuple[int, int]] = {}
         asked = {"run_id": tuple(run_ids)}
         for row in self.read(Kind.COMMIT, asked, ("run_id", "rows")) if run_ids else ():
@@ -167,26 +175,28 @@ class RecordStore(ABC):
 
     @abstractmethod
     def add(self, kind: Kind, rows: Sequence[Row]) -> int:
-        """Add those whose key is not there yet. All have the same columns.
+        """Add records whose keys do not exist yet. All have the same columns.
 
         Returns: how many were added.
         """
 
     def put_journal(self, row: Row) -> None:
-        """Add the journal of an execution, or put it in the place of its last one. No lock is
-        taken, and nobody waited for: the execution alone writes it."""
+        """Add the journal of an execution, or replace its previous version.
+
+        Takes no lock and waits for none, since only the execution writes it.
+        """
         if not self.add(Kind.JOURNAL, [row]):
             mine = {name: row[name] for name in ("run_id", "execution_id")}
             self.change(Kind.JOURNAL, mine, {"content": row["content"]})
 
     def put_journals(self, rows: Sequence[Row]) -> None:
-        """Those of several runs."""
+        """Store the journals of several runs."""
         for row in rows:
             self.put_journal(row)
 
     @abstractmethod
     def change(self, kind: Kind, where: Row, changes: Row) -> int:
-        """Change the records that meet a condition. Returns how many there are."""
+        """Change the records that meet a condition; return how many there are."""
 
     @abstractmethod
     def delete(self, kind: Kind, where: Row) -> None: ...

@@ -1,8 +1,8 @@
-"""The hooks of a target that commits by a record alone, and completes the load after it.
+"""The hooks of a target that commits by a record alone, and completes the load afterwards.
 
-Rows are brought to where nobody sees them, as *pieces*. The commit record names the pieces; it is
-created under a condition, which one of many attempts wins. From that moment on the partition is
-committed, and whoever comes next publishes the pieces that are not published yet.
+Rows are stored invisibly, as *pieces*. The commit record names the pieces; it is created under a
+condition that only one attempt can win. From then on the partition is committed, and the next
+process publishes pieces that are not published yet.
 """
 
 from __future__ import annotations
@@ -18,52 +18,53 @@ from penstock.spec.worker_spec import WorkerSpec
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A part of what an attempt has loaded: a file, a part of a table."""
+    """A part of what an attempt has loaded: a file, or a part of a table."""
 
     name: str
-    """What it is called once it is published; no two attempts give the same."""
+    """Its name once it is published, unique for each attempt."""
     rows: int
     bytes: int
     pending: Mapping[str, Any] = field(default_factory=dict)
-    """What it takes to publish it, as the backend has it; empty once it is published."""
+    """What the backend needs to publish it; empty once it is published."""
 
 
 class RecordDocuments(Protocol):
-    """Named documents that are changed under conditions; each condition is won by one process."""
+    """Named documents that are changed under conditions, each won by one process."""
 
     def create(self, name: str, content: bytes) -> bool:
-        """False where it exists with other content: then nothing is changed."""
+        """Create a document; return False, with nothing changed, if it has other content."""
         ...
 
     def replace(self, name: str, content: bytes, version: str) -> bool:
-        """False where it is gone, or another than that version: then nothing is changed."""
+        """Replace a document; return False, with nothing changed, if its version differs."""
         ...
 
     def get(self, name: str) -> tuple[bytes, str] | None:
-        """Content and version."""
+        """Return the content and version."""
         ...
 
     def read_all(self, folder: str) -> Mapping[str, tuple[bytes, str]]:
-        """Content and version of all that are in a folder, by name."""
+        """Return the content and version of everything in a folder, by name."""
         ...
 
     def find_all(self, folder: str, file: str) -> Mapping[str, tuple[bytes, str]]:
-        """The same of those called `file` in the folders of a folder."""
+        """Return the same for documents named `file` in the subfolders of a folder."""
         ...
 
     def delete(self, names: Iterable[str]) -> None:
-        """One that is not there: nothing."""
+        """Delete documents; it is no error if one does not exist."""
         ...
 
 
 class Pieces(Protocol):
-    """What becomes of pieces after their attempt. Both calls may be repeated, by anybody."""
+    """The life of pieces after their attempt. Both methods may be repeated by any process."""
 
     def publish(self, piece: Piece) -> bool:
-        """Make a piece visible, or find that it is. Killed before or after it, the next one to
-        come calls it again.
+        """Make a piece visible, if it is not.
 
-        Returns: False where it is neither visible nor can be made so.
+        After a kill, the next process calls it again.
+
+        Returns: False if the piece is not visible and cannot be made so.
         """
         ...
 
@@ -73,25 +74,26 @@ class Pieces(Protocol):
 
 
 class PieceStream(LoadStream, Protocol):
-    """Makes pieces of one attempt's blocks, which nobody sees. Killed anywhere, they are left for
-    the run's last step to discard."""
+    """A stream that makes invisible pieces of one attempt's blocks. After a kill, the run's last
+    step discards them.
+    """
 
     def pieces(self) -> tuple[Piece, ...]:
-        """All that were begun; complete once the stream has ended."""
+        """Return all pieces begun; complete once the stream has ended."""
         ...
 
     def close(self) -> None:
-        """Let go of what the stream holds in this process. May be called twice."""
+        """Release the stream's resources in this process. May be called twice."""
         ...
 
 
 class RollForwardHooks(Protocol):
     def connect(self, spec: WorkerSpec) -> None:
-        """Open what is needed, where it is not open."""
+        """Open what is needed, if it is not open."""
         ...
 
     def disconnect(self) -> None:
-        """Forget it: it may be broken."""
+        """Drop the connection, which may be broken."""
         ...
 
     def documents(self) -> RecordDocuments: ...
@@ -99,11 +101,13 @@ class RollForwardHooks(Protocol):
     def store(self) -> Pieces: ...
 
     def standing(self, attempt: Attempt) -> Standing:
-        """Of the run. Called after the record was read: a generation that has ended since then has
-        changed the record.
+        """Return the standing of the run.
+
+        Called after the record was read: if the generation ended since then, the record has
+        changed.
 
         Raises:
-            TargetChanged: see `ControlStore.check_target`.
+            TargetChanged: as in `ControlStore.check_target`.
         """
         ...
 

@@ -1,1 +1,1 @@
-"""Protocols that a backend may implement, and need not."""
+"""Protocols that a backend may implement, but need not."""

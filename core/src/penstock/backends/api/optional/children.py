@@ -1,4 +1,4 @@
-"""Child tables of a target's table, of which each takes one partition: for mode attach."""
+"""Child tables of a target's table, one per partition, for mode attach."""
 
 from __future__ import annotations
 
@@ -13,46 +13,46 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Windows:
-    """The windows of time that a table was cut into."""
+    """The windows of time that a table is partitioned by."""
 
     first: Bound
-    """Where the first one starts, though its partition is open below."""
+    """The start of the first window, though its partition has no lower bound."""
     interval: str
-    """How wide the last one is, though its partition is open above."""
+    """The width of the last window, though its partition has no upper bound."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChildRequest:
-    """What a target has to know to plan the child tables of a run."""
+    """The facts a target needs to plan the child tables of a run."""
 
     table: TableRef
-    """The target's."""
+    """The target's table."""
     key: str
-    """What the source is cut by: a column, or an expression."""
+    """The column or expression by which the source is partitioned."""
     pairs: tuple[ColumnPair, ...]
     partitions: tuple[Partition, ...]
     selective: bool
-    """The run has a condition: a partition need not be all rows within its bounds."""
+    """Whether the run has a condition, so that a partition may lack rows within its bounds."""
     windows: Windows | None = None
-    """Where the partitions are windows of time."""
+    """The windows, if the partitions are windows of time."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedChildren:
     partitions: tuple[Partition, ...]
-    """With their children."""
+    """The partitions with their children."""
     reasons: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
 
 class AttachesChildren(Protocol):
-    """What a `TargetCatalog` offers besides if one of its modes attaches child tables."""
+    """What a `TargetCatalog` provides in addition if one of its modes attaches child tables."""
 
     def plan_children(self, request: ChildRequest) -> PlannedChildren:
-        """Changes nothing.
+        """Plan the child tables. Changes nothing.
 
         Raises:
-            PlanningError: the table is not partitioned by the key, the partitions are no bounds, or
-                other children are where they would be; or a privilege is missing.
+            PlanningError: the table is not partitioned by the key, the partitions are not bounds,
+                other children are in their place, or a privilege is missing.
         """
         ...

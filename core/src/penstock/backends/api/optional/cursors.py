@@ -1,4 +1,4 @@
-"""A source that tells what has changed by a column whose values grow with each change."""
+"""A source that finds changes by a column whose values grow with each change."""
 
 from __future__ import annotations
 
@@ -13,25 +13,27 @@ from penstock.model.tables import Relation
 
 @dataclass(frozen=True, slots=True)
 class CursorNow:
-    """What a source holds in a column that a night is to read by, or in several of which the first
-    one counts that is not NULL."""
+    """What a source holds in the column that a night reads by, or in several, of which the first
+    that is not NULL counts.
+    """
 
     columns: tuple[str, ...]
     type: str
-    """See `Bound`."""
+    """As in `Bound`."""
     text: str
-    """Up to where a night may read by it: the greatest value, but none that is ahead of the
-    source's clock, nor one from which on rows may still come. Empty: no row has a value."""
+    """The limit up to which a night may read: the greatest value that is not ahead of the source's
+    clock, and below which no more rows can come. Empty if no row has a value.
+    """
     nulls: int
-    """Rows without a value."""
+    """The number of rows without a value."""
     ahead: str
-    """The greatest value, where that is further ahead than allowed."""
+    """The greatest value, if it is further ahead than allowed."""
     unproven: str
-    """See `Cursor`."""
+    """As in `Cursor`."""
     indexed: bool
-    """An index finds the values."""
+    """Whether an index finds the values."""
     source: Mapping[str, str] = field(default_factory=dict)
-    """See `Cursor`."""
+    """As in `Cursor`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,43 +41,46 @@ class CursorRange:
     """The rows that a night reads."""
 
     lower: str
-    """The least value."""
+    """The lowest value."""
     condition: str
     behind: bool
-    """The source's greatest value is less than when it was last read."""
+    """Whether the source's greatest value is less than at the last read."""
 
 
 @runtime_checkable
 class ReadsByColumn(Protocol):
-    """A `SourceCatalog` that compares the values of columns with what nights have kept of them."""
+    """A `SourceCatalog` that compares the values of columns with what earlier nights have
+    recorded.
+    """
 
     def note_open(self) -> None:
-        """Look at what is under way in the source, as a snapshot that is taken later will not see
-        it. Called before that."""
+        """Note the open transactions that a snapshot taken later will not see."""
         ...
 
     def cursor(
         self, relation: Relation, where: str | None, columns: Sequence[str], max_ahead: float
     ) -> CursorNow:
-        """
+        """Return the current state of the cursor's columns.
+
         Parameters:
-            max_ahead: seconds by which a time may be ahead of the source's clock; 0: any.
+            max_ahead: seconds by which a time may be ahead of the source's clock; 0 for no limit.
 
         Raises:
-            PlanningError: there is no such column, or its type has no exact order.
+            PlanningError: a column does not exist, or its type has no exact order.
         """
         ...
 
     def cursor_range(
         self, relation: Relation, since: Cursor, now: CursorNow, lookback: str, *, nulls: bool
     ) -> CursorRange:
-        """
+        """Return the rows to read.
+
         Parameters:
-            since: of the last night; of the same type, with a value.
-            nulls: also read the rows without a value.
+            since: from the last night; of the same type, with a value.
+            nulls: whether to read rows without a value too.
 
         Raises:
-            PlanningError: a lookback of that unit does not go with the type.
+            PlanningError: the unit of the lookback does not fit the type.
         """
         ...
 
@@ -87,5 +92,5 @@ class ReadsByColumn(Protocol):
         value: Bound,
         key: Sequence[str],
     ) -> str:
-        """A row that has this value, by its key, for people."""
+        """Return a row with this value, identified by its key, for people."""
         ...

@@ -1,4 +1,4 @@
-"""Catalogs that are asked about many relations, and ask the server about all of them at once."""
+"""Catalogs that describe many relations with a single question to the server."""
 
 from __future__ import annotations
 
@@ -13,54 +13,56 @@ from penstock.model.tables import Relation, TableRef
 
 @runtime_checkable
 class DescribesMany(Protocol):
-    """A `SourceCatalog` or `TargetCatalog` whose facts about many relations cost what those about
-    one cost."""
+    """A catalog whose facts about many relations cost as much as those about one."""
 
     def describing(self, relations: Sequence[Relation]) -> AbstractContextManager[None]:
-        """While it lasts, the first question about one of these relations is put to the server for
-        all of them, and each answer is kept.
+        """Ask each question about one of these relations for all of them, and keep the answers.
 
-        For planning only: later changes are not seen. Adopting a snapshot forgets what was read
-        without it.
+        For planning only: later changes are not visible. Adopting a snapshot drops facts that were
+        read without it.
 
         Parameters:
-            relations: need not exist. What is wrong with one is raised where that one is asked for.
+            relations: may not exist. An error in one is raised when that one is asked for.
         """
         ...
 
 
 @runtime_checkable
 class LooksAhead(DescribesMany, Protocol):
-    """A catalog that can ask in few round trips what planning will ask it in many."""
+    """A catalog that can ask in few round trips what planning will ask in many."""
 
     def look_ahead(self, definitions: Collection[bool] = ()) -> None:
-        """Within `describing`: ask for the facts that are usually wanted of its relations, and keep
-        them. Raises nothing: what is wrong shows when it is asked for.
+        """Within `describing`, read and keep the facts that are usually needed.
+
+        Raises nothing: errors are raised when the facts are asked for.
 
         Parameters:
-            definitions: where tables are made, `partitioning` of the definitions that are wanted.
+            definitions: if tables are created, `partitioning` for their definitions.
         """
         ...
 
 
 @runtime_checkable
 class MakesMany(DescribesMany, Protocol):
-    """A `TargetCatalog` to which it costs less to see that it can make many tables at once."""
+    """A `TargetCatalog` that checks many new tables at a lower cost."""
 
     def expect(self, definitions: Mapping[TableRef, TableDefinition]) -> None:
-        """Within `describing`: the definitions that `defined_columns` and `plan_load` will be asked
-        about, by the tables to be made. Asks nothing of the server, and raises nothing."""
+        """Within `describing`, announce the definitions of new tables.
+
+        `defined_columns` and `plan_load` will ask about them. Asks the server nothing, and raises
+        nothing.
+        """
         ...
 
 
 def describing(catalog: object, relations: Sequence[Relation]) -> AbstractContextManager[None]:
-    """See `DescribesMany`; other catalogs answer as they always do."""
+    """Describe relations as in `DescribesMany`; other catalogs answer as usual."""
     if isinstance(catalog, DescribesMany):
         return catalog.describing(relations)
     return nullcontext()
 
 
 def look_ahead(catalog: object, definitions: Collection[bool] = ()) -> None:
-    """See `LooksAhead`; other catalogs are asked when something is wanted."""
+    """Look ahead as in `LooksAhead`; other catalogs are asked when facts are needed."""
     if isinstance(catalog, LooksAhead):
         catalog.look_ahead(definitions)

@@ -1,4 +1,4 @@
-"""A target whose tables can follow columns that have changed in the source."""
+"""A target whose tables can follow changed columns of the source."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from penstock.model.tables import Column, TableRef
 
 @dataclass(frozen=True, slots=True)
 class Followed:
-    """What of a table's columns is to follow the source's."""
+    """What in a table's columns follows the source's."""
 
     added: Sequence[Column] = ()
-    """As they would be made."""
+    """New columns, as they would be created."""
     renamed: Sequence[tuple[str, str]] = ()
-    """From a name that is not its key's, to another one."""
+    """Pairs of the old and new name of columns outside the key."""
     compared: Sequence[tuple[Column, Column]] = ()
-    """A column, by the name that it has now, and what it would be made as."""
+    """Existing columns, by their current names, and what they would be created as."""
     loosened: Sequence[Column] = ()
-    """Columns that are to take NULL."""
+    """Columns that will allow NULL."""
 
 
 @runtime_checkable
 class AltersColumns(Protocol):
-    """A `TargetCatalog` that alters columns of a table which is there."""
+    """A `TargetCatalog` that can alter the columns of an existing table."""
 
     def wanted_columns(
         self,
@@ -35,10 +35,12 @@ class AltersColumns(Protocol):
         columns: Sequence[Column],
         define: Callable[[], TableDefinition],
     ) -> tuple[Column, ...]:
-        """What columns of the source would be made as; see `TargetCatalog.defined_columns`.
+        """Return the types in which columns of the source would be created.
+
+        See `TargetCatalog.defined_columns`.
 
         Parameters:
-            define: how the source's table is made, if that has to be known.
+            define: returns the definition of the source's table, if it is needed.
 
         Raises:
             PlanningError: the target has no such type.
@@ -46,8 +48,9 @@ class AltersColumns(Protocol):
         ...
 
     def column_changes(self, table: TableRef, followed: Followed) -> tuple[ColumnChange, ...]:
-        """The changes that are needed, in the order in which they are made, with their statements
-        and costs. A column that holds all values of the wanted type stays as it is.
+        """Return the necessary changes in order, with their statements and costs.
+
+        A column that holds all values of the wanted type stays unchanged.
 
         Raises:
             PlanningError: the user may not alter the table.

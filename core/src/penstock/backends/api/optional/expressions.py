@@ -1,4 +1,4 @@
-"""Sources that compute columns in their own query: by expressions, and by masks."""
+"""Sources that compute columns in their queries, by expressions and masks."""
 
 from __future__ import annotations
 
@@ -13,56 +13,59 @@ if TYPE_CHECKING:
 
 @runtime_checkable
 class ComputesColumns(Protocol):
-    """A `SourceCatalog` that has the options `set` and `mask`. Its readers, checksums and digests
-    heed the expressions of pairs."""
+    """A `SourceCatalog` with the options `set` and `mask`. Its readers, checksums and digests apply
+    the expressions of pairs.
+    """
 
     def check_expression(self, relation: Relation, text: str, subject: str) -> None:
-        """
+        """Check that a text is an expression over one row.
+
         Parameters:
-            subject: what it was given by, for errors.
+            subject: the option that contains it, for error messages.
 
         Raises:
-            PlanningError: it is no expression of one row: it cannot be evaluated, or needs other
-                rows, or closes a bracket that it did not open. Has the server's message.
+            PlanningError: it is not: it cannot be evaluated, needs other rows, or closes a bracket
+                that it did not open. The message includes the server's.
         """
         ...
 
     def masked(self, relation: Relation, column: Column, mask: Mask, key: MaskingKey | None) -> str:
-        """The expression of a mask.
+        """Return the expression of a mask.
 
         Raises:
-            PlanningError: there is no such mask of values of the column's type.
+            PlanningError: the mask does not support the column's type.
         """
         ...
 
     def computed(
         self, relation: Relation, pairs: Sequence[ColumnPair], *, in_arrow: bool
     ) -> tuple[Column, ...]:
-        """Columns as the source would describe them in the result of a query; each may be NULL.
+        """Return columns as the source would describe them in a query's result; each may be NULL.
 
         Parameters:
-            pairs: each with an expression.
-            in_arrow: with the trait `arrow`.
+            pairs: pairs with expressions.
+            in_arrow: whether to add the trait `arrow`.
 
         Raises:
-            PlanningError: one cannot be evaluated.
-            UsageError: the key of a mask is not there.
+            PlanningError: an expression cannot be evaluated.
+            UsageError: the key of a mask is missing.
         """
         ...
 
 
 @runtime_checkable
 class DefinesComputed(Protocol):
-    """One whose definitions hold more than a `TableModel`, for targets of the same system."""
+    """A source whose definitions hold more than a `TableModel`, for targets of the same system."""
 
     def with_columns(
         self, definition: TableDefinition, columns: tuple[Column, ...]
     ) -> TableDefinition:
-        """A table's definition with other columns: without those that are left out, and with the
-        types of those that are computed.
+        """Return a table's definition with other columns.
+
+        Some may be left out, and computed ones have their new types.
 
         Parameters:
-            columns: all that it is to have; computed ones have the traits `EXPRESSION` and
+            columns: all columns of the result; computed ones have the traits `EXPRESSION` and
                 `DISTINCT`.
         """
         ...

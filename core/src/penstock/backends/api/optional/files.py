@@ -1,4 +1,4 @@
-"""A source that consists of files, each of which a night reads once."""
+"""A source that consists of files, each read by one night only."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class FilesNow:
     """The files of a source."""
 
     place: str
-    """Where they are."""
+    """The files' location."""
     files: Sequence[SourceFile]
 
 
@@ -24,9 +24,9 @@ class ReadsByFile(Protocol):
     """A `SourceCatalog` of files."""
 
     def files_now(self, relation: Relation) -> FilesNow:
-        """As of the snapshot that was adopted, if one was.
+        """Return the files as of the adopted snapshot, or now if there is none.
 
         Raises:
-            PlanningError: it is a query, whose rows are of no one file.
+            PlanningError: the relation is a query, whose rows do not belong to single files.
         """
         ...

@@ -1,4 +1,4 @@
-"""How far a source's standbys are behind, where a database has such a notion."""
+"""How far a source's standbys are behind, in databases that have them."""
 
 from __future__ import annotations
 
@@ -6,15 +6,17 @@ from typing import Protocol
 
 
 class LagGauge(Protocol):
-    """A connection of its own that looks at replication."""
+    """A separate connection that measures replication lag."""
 
     subject: str
-    """Who lags, for people: "the source, a standby," for instance."""
+    """What lags, for people: "the source, a standby," for instance."""
     hint: str
-    """What to do where it does not catch up, for people."""
+    """What to do if it does not catch up, for people."""
 
     def lag(self) -> float:
-        """Seconds; 0 where nobody lags. Costs next to nothing; called about once a second.
+        """Return the lag in seconds; 0 if there is none.
+
+        Costs next to nothing; called about once a second.
 
         Raises:
             TransientError: the server does not answer.
@@ -30,9 +32,10 @@ class WithLag(Protocol):
     """A backend whose sources support the option `max_lag`."""
 
     def lag_gauge(self, url: str) -> LagGauge:
-        """
+        """Open a gauge.
+
         Raises:
-            PlanningError: this user may not see it; says what would do.
+            PlanningError: the user may not see replication; names the privilege needed.
             TransientError: the server cannot be reached.
         """
         ...

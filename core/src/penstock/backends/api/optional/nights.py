@@ -1,4 +1,4 @@
-"""A target that merges nights, and can tell which of its rows the source has no more."""
+"""A target that merges nights, and finds rows deleted from the source."""
 
 from __future__ import annotations
 
@@ -12,29 +12,30 @@ from penstock.model.plans import LoadPlan
 from penstock.model.tables import ColumnPair, Relation, TableRef
 
 KeyDigest = tuple[str, str]
-"""The text of a key, cut off if it is long, and the digest of its values as a whole number."""
+"""The text of a key, truncated if it is long, and the digest of its values as a whole number."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bucket:
-    """The keys whose digests have the same lowest bits."""
+    """The keys whose digests share their lowest bits."""
 
     count: int
     total: int
-    """The sum of their digests."""
+    """The sum of the keys' digests."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeyRanges:
-    """Keys whose first column is in some ranges, each as wide as a power of two. It is a whole
-    number on both sides."""
+    """Keys whose first column is in some ranges, each a power of two wide. It is a whole number on
+    both sides.
+    """
 
     bits: int
-    """The range of a key is the number without its lowest bits."""
+    """A key's range is its number without this many lowest bits."""
     ranges: Sequence[int]
 
     def spans(self) -> list[tuple[int, int]]:
-        """The first and the last number of each range, of neighbours together."""
+        """Return the first and last number of each range, with adjacent ranges joined."""
         found: list[tuple[int, int]] = []
         for each in sorted(self.ranges):
             first, last = each << self.bits, ((each + 1) << self.bits) - 1
@@ -51,32 +52,32 @@ class Chosen:
     bits: int
     buckets: Sequence[int]
     within: KeyRanges | None = None
-    """None: of all keys."""
+    """The ranges to choose from; None for all keys."""
 
 
 @runtime_checkable
 class FindsGone(Protocol):
-    """A `TargetCatalog` in whose table rows may be looked for that the source has no more."""
+    """A `TargetCatalog` that can find rows deleted from the source."""
 
     def count_after(self, run: RunRow) -> int:
-        """How many rows the run's condition would select once the stage is merged."""
+        """Return how many rows the run's condition will select after the stage is merged."""
         ...
 
     def buckets_after(
         self, run: RunRow, bits: int, within: KeyRanges | None = None
     ) -> dict[int, Bucket]:
-        """Their keys, in 2 to the power of `bits` buckets; empty ones may be left out.
+        """Return the keys of these rows in ``2 ** bits`` buckets; empty ones may be missing.
 
         Parameters:
-            within: of those alone; only where the target is a `CountsRanges`.
+            within: limits the keys to these; only if the target is a `CountsRanges`.
         """
         ...
 
     def keys_there(self, run: RunRow, chosen: Chosen | None) -> Iterator[KeyDigest]:
-        """The keys of the target's table that the run's condition selects, sorted as Python sorts.
+        """Yield the keys of the target's rows that the run's condition selects, in Python's order.
 
         Parameters:
-            chosen: those in these buckets; None: all.
+            chosen: the buckets to include; all if None.
         """
         ...
 
@@ -87,63 +88,69 @@ class FindsGone(Protocol):
         check: Callable[[int], None],
         within: KeyRanges | None = None,
     ) -> bool:
-        """Keep the keys that are to be deleted by the merge, and record that they were found; once
-        per run. False where an earlier call has done it.
+        """Store the keys that the merge will delete, and record that they were found; once per run.
+
+        Return False if an earlier call has done it.
 
         Parameters:
-            digests: of the keys.
-            check: called with the number of rows that have them, before anything is recorded.
-            within: see `buckets_after`.
+            digests: the digests of the keys.
+            check: called with the number of matching rows, before anything is recorded.
+            within: as for `buckets_after`.
         """
         ...
 
 
 @runtime_checkable
 class CountsRanges(Protocol):
-    """A `FindsGone` that counts keys by ranges, which costs less than to compute their digests."""
+    """A `FindsGone` that counts keys by range, which is cheaper than computing their digests."""
 
     def ranges_after(self, run: RunRow, bits: int) -> dict[int, int] | None:
-        """How many keys the run's condition would select once the stage is merged, by range, see
-        `KeyRanges`; None where their first column is no whole number."""
+        """Return, by range, how many keys the run's condition will select after the merge.
+
+        For the ranges see `KeyRanges`; None if the keys' first column is not a whole number.
+        """
         ...
 
 
 @runtime_checkable
 class CountsMany(Protocol):
-    """A `TargetCatalog` that counts the rows of many tables by one statement."""
+    """A `TargetCatalog` that counts the rows of many tables in one statement."""
 
     def counts(self, tables: Sequence[TableRef]) -> Mapping[TableRef, int]:
-        """
+        """Return the row counts of tables.
+
         Raises:
-            PenstockError: one of them cannot be counted.
+            PenstockError: one of the tables cannot be counted.
         """
         ...
 
 
 @runtime_checkable
 class BuildsNights(Protocol):
-    """A `TargetCatalog` that can load all rows of a night into a table beside the target, which
-    takes its place in the end: no row is written twice."""
+    """A `TargetCatalog` that can load all rows of a night into a new table, which then replaces the
+    target: no row is written twice.
+    """
 
     def holds_rows(self, table: TableRef) -> bool:
-        """Whether a table is there, and not empty."""
+        """Whether a table exists and has rows."""
         ...
 
     def plan_built(self, request: LoadRequest, merged: LoadPlan, *, replaces: bool) -> LoadPlan:
-        """
+        """Plan the load of such a night.
+
         Parameters:
-            request, merged: of the same night, if it merged its rows.
-            replaces: the target has rows.
+            request, merged: the request and plan of the same night if it merged its rows.
+            replaces: whether the target has rows.
 
         Raises:
-            PlanningError: why it cannot be.
+            PlanningError: the night cannot be loaded like this; gives the reason.
         """
         ...
 
 
 @runtime_checkable
 class GroupsKeys(Protocol):
-    """A `SourceCatalog` that puts keys into buckets itself, so that few of them travel."""
+    """A `SourceCatalog` that groups keys into buckets itself, so that few of them travel."""
 
     def key_buckets(
         self,
@@ -153,19 +160,23 @@ class GroupsKeys(Protocol):
         bits: int,
         within: KeyRanges | None = None,
     ) -> dict[int, Bucket]:
-        """The keys of the rows that a condition selects; empty buckets may be left out."""
+        """Return the keys of the rows that a condition selects, in buckets; empty ones may be
+        missing.
+        """
         ...
 
     def key_ranges(
         self, relation: Relation, where: str | None, key: Sequence[ColumnPair], count: int
     ) -> tuple[int, dict[int, int]] | None:
-        """The bits of ranges, see `KeyRanges`, of which there are about as many as are asked for,
-        and how many of these keys are in each; None where their first column is no whole number.
+        """Count these keys by range.
+
+        Returns the width of the ranges in bits, see `KeyRanges`, for about the requested number of
+        ranges, and the counts; None if the keys' first column is not a whole number.
         """
         ...
 
     def chosen_keys(
         self, relation: Relation, where: str | None, key: Sequence[ColumnPair], chosen: Chosen
     ) -> Iterator[KeyDigest]:
-        """Some of them, sorted as Python sorts."""
+        """Yield some of these keys, in Python's order."""
         ...

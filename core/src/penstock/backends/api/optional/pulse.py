@@ -1,4 +1,4 @@
-"""What this run's sessions on a server wait for at a moment, where a database can tell."""
+"""What this run's sessions on a server are waiting for, in databases that can tell."""
 
 from __future__ import annotations
 
@@ -6,42 +6,46 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 Waits = Mapping[str, int]
-"""By what they wait for, in the database's own words, how many sessions: ``{"CPU": 2,
-"IO:WALSync": 1, "Client:ClientRead": 1}``."""
+"""The number of sessions by what they wait for, in the database's own words: ``{"CPU": 2,
+"IO:WALSync": 1, "Client:ClientRead": 1}``.
+"""
 
 WORKING = "working"
-"""It waits for nothing: it computes."""
+"""No wait: the session computes."""
 LOCKS = "locks"
-"""For other sessions: rows, tables, pages, shared structures in memory."""
+"""Other sessions: rows, tables, pages, shared structures in memory."""
 LOG = "log"
-"""For the write-ahead log, or what a database has in its place."""
+"""The write-ahead log, or its equivalent."""
 STORAGE = "storage"
-"""For files other than the log's."""
+"""Files other than the log's."""
 MOVER = "mover"
-"""For us: for rows to come, or to be taken."""
+"""Penstock: for rows to arrive, or to be taken."""
 OTHER = "other"
 KINDS = (WORKING, LOCKS, LOG, STORAGE, MOVER, OTHER)
-"""What a wait comes to, whatever the database."""
+"""The kinds of waits, for every database."""
 
 
 class Pulse(Protocol):
-    """A connection of its own that looks at a server's sessions."""
+    """A separate connection that observes a server's sessions."""
 
     def waits(self, run_ids: Sequence[str]) -> Mapping[str, Waits]:
-        """What the sessions of these runs wait for right now, by run; of those that have any.
+        """Return what the sessions of these runs are waiting for now.
+
+        Keyed by run; runs without sessions are left out.
 
         Costs next to nothing; called about once a second.
 
         Raises:
-            TransientError: the server does not answer. PermanentError: it does not tell.
+            TransientError: the server does not answer. PermanentError: the information is not
+                available.
         """
         ...
 
     def room(self) -> int | None:
-        """How many more sessions this user could open right now; None: not known.
+        """Return how many more sessions this user could open now; None if unknown.
 
         Raises:
-            TransientError, PermanentError: as above.
+            TransientError, PermanentError: as for `waits`.
         """
         ...
 
@@ -51,15 +55,16 @@ class Pulse(Protocol):
 
 
 class WithPulse(Protocol):
-    """A backend with the capability `shows_waits`, as a source, as a target or both."""
+    """A backend with the capability `shows_waits`, as a source, a target or both."""
 
     def pulse(self, url: str, side: str) -> Pulse:
-        """
+        """Open a pulse.
+
         Raises:
             TransientError: the server cannot be reached, or has no connection left.
         """
         ...
 
     def wait_kind(self, wait: str) -> str:
-        """Which of `KINDS` a wait of `Waits` is."""
+        """Return which of `KINDS` a wait in `Waits` is."""
         ...

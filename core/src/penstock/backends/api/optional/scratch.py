@@ -1,4 +1,4 @@
-"""A place in a target for a table that is loaded to see how fast that is, and then dropped."""
+"""A place in a target for a table that is loaded to measure speed, then dropped."""
 
 from __future__ import annotations
 
@@ -8,59 +8,58 @@ if TYPE_CHECKING:
     from penstock.model.tables import TableRef
 
 PREFIX = "penstock_tune_"
-"""Of the names of all such places, by which leftovers are known."""
+"""The prefix of the names of all such places, which identifies leftovers."""
 
 
 class Scratch(Protocol):
-    """One such place, with all that is in it: a schema of its own, or a folder beside the target
-    with a target of its own.
+    """One such place and its content: a separate schema, or a folder next to the target with a
+    separate target.
 
-    Whoever has made it is seen to be alive by a lock that this object keeps.
+    A lock that this object holds shows that its creator is alive.
     """
 
     name: str
-    """For a control schema, in which nothing else is."""
+    """The name for a control schema that holds nothing else."""
     place: str
     """For people."""
     target: str | None
-    """The URL of a target of its own; None: it is within the target."""
+    """The URL of a separate target; None if the place is within the target."""
     table: TableRef | None
-    """The scratch table, wherever it comes from; None: in a target of its own it has the name of
-    the target's."""
+    """The scratch table; None if the separate target uses the original's name."""
     removal: str
-    """What removes it by hand, for people."""
+    """How to remove it by hand, for people."""
     remarks: tuple[str, ...]
-    """How the scratch table differs from the one that it is made like, for people."""
+    """How the scratch table differs from the original, for people."""
 
     def sweep(self) -> tuple[str, ...]:
-        """Drop what others have left behind that are dead. Returns their names.
+        """Drop the remains of dead processes; return their names.
 
         Raises:
-            TransientError: somebody is still at work there, or the server cannot be reached.
+            TransientError: a process is still active there, or the server cannot be reached.
         """
         ...
 
     def begin(self) -> None:
-        """Make the place.
+        """Create the place.
 
         Raises:
-            PermanentError: it cannot be made.
+            PermanentError: it cannot be created.
         """
         ...
 
     def make_table(self) -> None:
-        """Make the scratch table anew, and empty, like the one that it stands for.
+        """Create the scratch table anew, and empty, like the table that it stands for.
 
         Raises:
-            PermanentError: it cannot be made.
+            PermanentError: it cannot be created.
         """
         ...
 
     def drop(self) -> None:
-        """Drop all of it; nothing where it was not made.
+        """Drop the place and its content; does nothing if it was not created.
 
         Raises:
-            TransientError: somebody is still at work there, or the server cannot be reached.
+            TransientError: a process is still active there, or the server cannot be reached.
         """
         ...
 
@@ -73,15 +72,14 @@ class WithScratch(Protocol):
     """A backend whose target has the capability `scratch`."""
 
     def scratch(self, url: str, like: TableRef | None) -> Scratch:
-        """Connect, and check what it takes. Changes nothing yet.
+        """Connect, and check the requirements. Changes nothing yet.
 
         Parameters:
-            like: the table that `make_table` makes others like; None: it is not asked to.
+            like: the table that `make_table` imitates; None if it will not be called.
 
         Raises:
-            PlanningError: a privilege is missing (which, and the GRANT that would do), or the
-                table is none that another one can be made like. Where the target makes missing
-                tables, it need not be there.
+            PlanningError: a privilege is missing (names it, and the GRANT that would help), or the
+                table cannot be imitated. If the target creates missing tables, it need not exist.
             TransientError: the server cannot be reached.
         """
         ...

@@ -1,4 +1,4 @@
-"""Canonical texts of values: those of the types page, the same in every system."""
+"""Canonical texts of values, as defined by the types page for every system."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ def canonical(value: str, type_: ChType, kind: str) -> str:
     """See `Dialect.canonical`."""
     written = _written(value, type_, kind)
     if written == f"toString({value})":
-        return written  # NULL of NULL
+        return written  # NULL for NULL
     return f"if(isNull({value}), NULL, {written})"
 
 

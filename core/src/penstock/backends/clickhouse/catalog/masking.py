@@ -1,4 +1,4 @@
-"""Masks in ClickHouse. A key is a parameter of the query."""
+"""Masks in ClickHouse. A key is passed as a parameter of the query."""
 
 from __future__ import annotations
 

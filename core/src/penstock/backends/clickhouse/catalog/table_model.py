@@ -1,4 +1,4 @@
-"""The model of a table, from what the catalog lists of it."""
+"""A table's model, from what the catalog lists."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _TABLE = TableQuery("create_table_query, comment, engine_full", "system.tables",
 _INDEXES = TableQuery(
     "name, type, expr", "system.data_skipping_indices", "database", "table", order="name"
 )
-# Of an engine that is written out.
+# In the full text of an engine.
 _CLAUSE = re.compile(r" (?=(?:PARTITION BY|PRIMARY KEY|ORDER BY|SAMPLE BY|TTL|SETTINGS) )")
 _PLAIN = re.compile(r"MergeTree|(?:PARTITION|ORDER) BY .+|SETTINGS index_granularity = 8192")
 _CHECK = re.compile(r"[(,]\s*CONSTRAINT (`(?:[^`\\]|\\.)+`|\w+) CHECK ")
@@ -45,9 +45,10 @@ def model_of(
     types: Mapping[str, ChType],
     partition: str,
 ) -> TableModel:
-    """
+    """Return the model of a table.
+
     Parameters:
-        types: of the columns.
+        types: the types of the columns.
         partition: the table's partition key.
     """
     said = {name: facts for name, *facts in session.about(_COLUMNS, table)}
@@ -69,11 +70,13 @@ def model_of(
 def others_of(
     session: ClickHouseSession, table: TableRef, columns: Sequence[Column]
 ) -> Iterator[NotCopied]:
-    """Parts that the model cannot hold: computed columns, which are read only where they are named;
-    how columns are compressed; and what else the engine does.
+    """Yield parts that the model cannot hold.
+
+    They are computed columns, which are read only if they are named; compression of columns; and
+    other functions of the engine.
 
     Parameters:
-        columns: all others.
+        columns: all other columns.
     """
     known = {column.name for column in columns}
     for name, kind, text, _, codec in session.about(_COLUMNS, table):

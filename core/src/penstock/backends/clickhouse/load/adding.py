@@ -1,9 +1,9 @@
-"""Runs that add rows to a table, and what becomes of those when another run's takes its place.
+"""Runs that add rows to a table, and what happens to them when another run replaces it.
 
-Each says so by a document before it looks at the table for the last time. Who puts another table
-in its place renames it first, so that nobody finds it any more, and shuts out then whoever has said
-so: none of them can commit any more, and what they have committed and not moved is never moved. So
-a run is in the new table with all of its rows, or with none.
+Each announces itself in a document before it checks the table for the last time. A run that
+replaces the table first renames it, so that it cannot be found any more, then shuts out the
+announced runs: they can no longer commit, and what they have committed and not moved is never
+moved. So a run is in the new table with all of its rows, or with none.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from penstock.errors import Diagnosis, TargetChanged
 from penstock.spec.modes import mode_of
 
 CLEAN = "clean"
-"""The step after which a run adds nothing."""
+"""The step after which a run adds no rows."""
 
 
 def _folder(uuid: str) -> str:
@@ -32,10 +32,10 @@ def adds_no_more(documents: RecordDocuments, uuid: str, run_id: str) -> None:
 
 
 def shut_out(documents: RecordDocuments, runs: Runs, uuid: str, by: str) -> None:
-    """Shut out the runs that add to a table which nobody finds any more.
+    """Shut out the runs that add rows to a table which has been renamed away.
 
     Parameters:
-        by: the run that puts another table in its place.
+        by: the run that replaces the table.
     """
 
     def disturbed(run: RunDocument) -> RunDocument | None:
@@ -52,9 +52,10 @@ def shut_out(documents: RecordDocuments, runs: Runs, uuid: str, by: str) -> None
 
 
 def check_not_shut_out(run_id: str, run: RunDocument) -> None:
-    """
+    """Check that a run was not shut out.
+
     Raises:
-        TargetChanged: the run was shut out.
+        TargetChanged: it was.
     """
     if run.disturbed_by:
         raise TargetChanged(

@@ -1,9 +1,9 @@
-"""Named documents that many processes change without losing each other's changes.
+"""Named documents that many processes can change without losing updates.
 
-Each version of a document is a table without rows, whose comment is the content: of several who
-create the same one, the server lets one, and refuses the others (code 57). A version says which
-ones came before it, so that one who was stopped for long, and creates a version that was there and
-is gone, finds that it is none of them.
+Each version of a document is an empty table whose comment is the content: of several processes that
+create the same one, the server admits one and rejects the others (code 57). A version lists the
+versions before it. A process that was stopped for long, and recreates a version that existed
+earlier, can thus tell that its version is obsolete.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from penstock.backends.clickhouse.dialect import CLICKHOUSE, OWN
 from penstock.backends.clickhouse.errors import TABLE_EXISTS, code_of, from_driver, translated
 
 PREFIX = f"{OWN}doc_"
-# Of those before a version: more than anybody makes while another one waits for an answer.
+# Earlier versions to list: more than are created while another process waits for an answer.
 _REMEMBERED = 100
 
 
@@ -34,10 +34,10 @@ class _Version:
     table: str
     number: int
     name: str
-    """The document's."""
+    """The document's name."""
     nonce: str
     before: tuple[str, ...]
-    """Nonces of the versions before it."""
+    """The nonces of earlier versions."""
     content: bytes
 
     @property
@@ -49,14 +49,14 @@ class TableDocuments:
     """See `RecordDocuments`.
 
     Parameters:
-        database: the control database, of the engine Atomic.
+        database: the control database, with the engine Atomic.
     """
 
     def __init__(self, connection: Connection, database: str) -> None:
         self._connection = connection
         self._database = database
 
-    # What is asked
+    # Questions
 
     def create(self, name: str, content: bytes) -> bool:
         found = self._newest(name)
@@ -71,7 +71,7 @@ class TableDocuments:
         return self._write(name, found, content)
 
     def get(self, name: str) -> tuple[bytes, str] | None:
-        # Two who change it while it is looked for may hide it.
+        # Two concurrent changes may hide it from a single look.
         found = self._newest(name) or self._newest(name)
         return None if found is None else (found.content, found.token)
 
@@ -132,10 +132,10 @@ class TableDocuments:
         found = self._versions(_prefix(name))
         newest = max(found, key=lambda each: each.number, default=None)
         if newest is not None and nonce not in (newest.nonce, *newest.before):
-            # It had been there, and was replaced, long ago: this one counts for nobody.
+            # It existed earlier and was replaced, so this version does not count.
             self._drop(each for each in found if each.nonce == nonce)
             return False
-        # The last one but one stays: a reader that has listed it looks at it now.
+        # The last but one stays: a reader that has listed it may be reading it now.
         self._drop(each for each in found if each.number < number - 1)
         return True
 
@@ -149,7 +149,7 @@ class TableDocuments:
 
 
 def _prefix(name: str) -> str:
-    """Of the tables of a document."""
+    """Return the prefix of the names of a document's tables."""
     folder = name.rpartition("/")[0]
     return f"{PREFIX}{short_hash(folder)}_{short_hash(name)}_"
 

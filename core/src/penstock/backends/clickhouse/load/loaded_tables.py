@@ -1,7 +1,7 @@
-"""The tables of a run: whether they are still what they were when it was prepared.
+"""The tables of a run, and whether they are unchanged since it was prepared.
 
-The run's document says it, as the owner: the UUID of the table that is loaded, which a table keeps
-when it is renamed; that of the target's, and the newest of its parts.
+The owner in the run's document records the UUID of the loaded table, which stays when a table is
+renamed, the UUID of the target's table, and the newest of its parts.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from penstock.spec.modes import Mode
 
 
 def seen(session: ClickHouseSession, loaded: TableRef, target: TableRef) -> str:
-    """What is kept of the two tables, which may be the same."""
+    """Return what is recorded about the two tables, which may be the same."""
     return f"{session.uuid(loaded)} {session.uuid(target)} {_newest(session, target)}"
 
 
@@ -25,9 +25,10 @@ def loaded_uuid(run: RunDocument) -> str:
 def check_loaded(
     session: ClickHouseSession, run_id: str, run: RunDocument, table: TableRef
 ) -> None:
-    """
+    """Check the loaded table.
+
     Raises:
-        TargetChanged: it was dropped, or another one has its name.
+        TargetChanged: it was dropped, or another table has its name.
     """
     if run.prepared_at is not None and session.uuid(table) != loaded_uuid(run):
         raise changed(run_id, table, "was dropped or replaced")
@@ -36,11 +37,10 @@ def check_loaded(
 def check_replaced(
     session: ClickHouseSession, run_id: str, run: RunDocument, table: TableRef, mode: Mode
 ) -> None:
-    """Of the table whose place the run's is to take.
+    """Check the table that the run's is to replace.
 
     Raises:
-        TargetChanged: it is another one by now, or, unless the mode lets it have rows meanwhile,
-            rows were added.
+        TargetChanged: it is another table, or rows were added that the mode does not allow.
     """
     if run.prepared_at is None:
         return
@@ -52,7 +52,7 @@ def check_replaced(
 
 
 def _newest(session: ClickHouseSession, table: TableRef) -> int:
-    """The number of the last block that was written to a table: merges make none."""
+    """Return the number of the last block written to a table; merges write none."""
     query = (
         "SELECT toInt64(max(max_block_number)) FROM system.parts"
         " WHERE active AND database = {p2:String} AND table = {p3:String}"

@@ -1,8 +1,8 @@
 """Stages: tables that hold what one attempt has loaded, until its parts are moved.
 
-`MOVE PARTITION` moves the parts of one of ClickHouse's partitions from table to table: afterwards
-they are in the one, and no longer in the other. A stage's moves run under a query id of its own,
-of which the server runs one at a time: two at once could move the same parts twice.
+`MOVE PARTITION` atomically moves the parts of one of ClickHouse's partitions between tables. A
+stage's moves use a query id of their own, and the server runs one query per id at a time: two at
+once could move the same parts twice.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from penstock.model import values
 from penstock.model.tables import TableRef
 
 PREFIX = f"{OWN}stage_"
-# Between two looks at whether another one's move has ended.
+# Between two checks whether another process's move has ended.
 _POLL = 0.05
-# Parts are moved by links to their files.
+# Parts are moved by linking their files.
 _MOVE_SECONDS = 600.0
 
-# What follows the engine of a table.
+# What follows a table's engine.
 _KEYS = re.compile(r" (?:PARTITION BY|PRIMARY KEY|ORDER BY) ")
-# Parts that were merged are taken for ones whose rows are folded already.
+# Prevents merges, because merged parts would count as ones whose rows are already folded.
 _UNMERGED = (
     "max_bytes_to_merge_at_max_space_in_pool = 1, max_bytes_to_merge_at_min_space_in_pool = 1"
 )
@@ -47,17 +47,17 @@ class Stages:
     """See `Pieces`: a piece is a stage.
 
     Parameters:
-        database: the control database, in which stages are.
+        database: the control database, which holds the stages.
     """
 
     def __init__(self, connection: Connection, database: str) -> None:
         self._connection = connection
         self._database = database
 
-    # The attempt's
+    # For the attempt
 
     def make(self, attempt: Attempt, like: TableRef) -> str:
-        """Make an empty stage, in which every row stays as it is. Returns its name."""
+        """Create an empty stage in which rows stay unchanged, and return its name."""
         spec = attempt.spec
         name = f"{PREFIX}{token_hex(8)}_{spec.run_id}"
         said = {
@@ -84,7 +84,7 @@ class Stages:
         return CLICKHOUSE.table(TableRef(self._database, name))
 
     def count(self, name: str) -> int | None:
-        """The rows that a stage holds; None where it is gone."""
+        """Return the row count of a stage; None if it does not exist."""
         with translated("target", name):
             found = self._connection.rows(
                 "SELECT toInt64(total_rows) FROM system.tables"
@@ -120,9 +120,10 @@ class Stages:
         return moved is True
 
     def discard(self, pieces: Iterable[Piece]) -> None:
-        """
+        """Discard stages.
+
         Raises:
-            PermanentError: rows of it are in the table, where nobody can tell them from others.
+            PermanentError: rows are already in the table, where they cannot be told from others.
         """
         for piece in pieces:
             if piece.rows:
@@ -137,20 +138,20 @@ class Stages:
             self.drop(piece.name)
 
     def _has_lost_its_table(self, piece: Piece) -> bool:
-        """Whether the rows have gone with the table."""
+        """Whether the rows were lost with their table."""
         run_id = piece.name.removeprefix(PREFIX).partition("_")[2]
         documents = TableDocuments(self._connection, self._database)
         run = Runs(documents, self).find(run_id)
         return run is not None and bool(run.disturbed_by)
 
     def drop(self, name: str) -> None:
-        """Drop a stage, once nobody moves what is in it."""
+        """Drop a stage, once no process is moving it."""
         with translated("target", name):
             statement = f"DROP TABLE IF EXISTS {self.quoted(name)}"
             self._alone(lambda: self._connection.change(statement, query_id=_query_id(name)))
 
     def all(self) -> Sequence[tuple[str, dict[str, Any]]]:
-        """Names of stages, and what was said of their attempts."""
+        """Return the names of stages, and the recorded facts about their attempts."""
         with translated("target", "stages"):
             rows = self._connection.rows(
                 "SELECT name, comment FROM system.tables WHERE database = {p1:String}"
@@ -160,7 +161,7 @@ class Stages:
         return [(name, json.loads(comment)) for name, comment in rows]
 
     def _partitions(self, name: str) -> list[str]:
-        # What was moved leaves a part without rows behind for a while.
+        # Moving a part leaves an empty part behind for a while.
         found = self._connection.rows(
             "SELECT DISTINCT partition_id FROM system.parts"
             " WHERE active AND rows > 0 AND database = {p1:String} AND table = {p2:String}"
@@ -170,10 +171,10 @@ class Stages:
         return [id_ for (id_,) in found]
 
     def _alone(self, call: Callable[[], T]) -> T:
-        """Make a call, again and again while another one of its query id runs.
+        """Make a call, repeatedly if a query with its id is running.
 
         Raises:
-            TransientError: that one does not end.
+            TransientError: the other query does not end.
         """
         deadline = time.monotonic() + _MOVE_SECONDS
         while True:
@@ -190,7 +191,7 @@ class Stages:
 
 
 def _unfolding(engine: str) -> str:
-    """The engine of a stage for a table of another one whose merges fold rows."""
+    """Return the engine of a stage, for a table whose own engine folds rows in merges."""
     keys = _KEYS.search(engine)
     if keys is None or engine.startswith("MergeTree"):
         return ""

@@ -1,8 +1,9 @@
-"""Steps around a load: the table that is made, and its place.
+"""Steps around a load: creating the table, and putting it in place.
 
-A run that starts with an empty table loads one of its own, beside the target's, which takes that
-one's place at the end. Every statement of a step can be sent once to effect, whoever sends it and
-however late: a table is made where there is none, or renamed to a name that is never free again.
+A run that starts with an empty table loads one of its own next to the target's, which it replaces
+at the end. Each statement of a step takes effect at most once, whichever process sends it and
+however late: a table is created if it does not exist, or renamed to a name that is never free
+again.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ CREATE, SWAP = "create", "swap"
 
 
 class ClickHouseSteps:
-    """Does the steps of one run.
+    """The steps of one run.
 
     Parameters:
         database: the control database.
@@ -67,12 +68,12 @@ class ClickHouseSteps:
         return step.id == SWAP and bool(owner) and self._session.uuid(self._target) == owner
 
     def is_swapping(self) -> bool:
-        """Whether the old table has left its place for the run's, or there was none."""
+        """Whether the old table has been moved away for the run's, or there was none."""
         return self._is_there(self._out)
 
     @property
     def _out(self) -> TableRef:
-        """Where the old table is put. Once there is a table of that name there always is one."""
+        """The name to which the old table is moved. Once a table has that name, one always will."""
         return TableRef(self._database, f"{OWN}out_{short_hash(self._run.run_id)}")
 
     def _is_there(self, table: TableRef) -> bool:
@@ -82,10 +83,10 @@ class ClickHouseSteps:
         self._session.run(f"RENAME TABLE {CLICKHOUSE.table(table)} TO {CLICKHOUSE.table(name)}")
 
     def _committed(self) -> None:
-        """Publish what is committed.
+        """Publish all commits.
 
         Raises:
-            TransientError: not every partition is committed any more.
+            TransientError: some partitions are no longer committed.
         """
         run = self._runs.find(self._run.run_id)
         found = self._records.publish_all(self._run.generation)
@@ -102,15 +103,15 @@ class ClickHouseSteps:
         assert run is not None
         check_loaded(self._session, self._run.run_id, run, self._table)
         out = self._out
-        if not self.is_swapping():  # else this step was interrupted between the two
+        if not self.is_swapping():  # otherwise this step was interrupted between the two
             mode = mode_of(self._run.spec)
             check_replaced(self._session, self._run.run_id, run, self._target, mode)
             try:
                 self._put_out(out)
             except PermanentError:
-                if not self._is_there(out):  # by another execution, meanwhile
+                if not self._is_there(out):  # by another execution in the meantime
                     raise
-        # Nobody finds the old one any more.
+        # The old table can no longer be found.
         shut_out(self._documents, self._runs, self._session.uuid(out), self._run.run_id)
         self._rename(self._table, self._target)
 
@@ -118,11 +119,11 @@ class ClickHouseSteps:
         if self._is_there(self._target):
             self._rename(self._target, out)
         else:
-            # Strictly: of two who come to it, one goes on.
+            # Without IF NOT EXISTS, so that only one of two processes continues.
             self._session.run(f"CREATE TABLE {CLICKHOUSE.table(out)} (n UInt8) ENGINE = Memory")
 
     def _clean(self) -> None:
-        """Free what the run has put away, and drop stages of which nothing will become."""
+        """Release what the run has moved away, and drop useless stages."""
         if self._table != self._target and self._is_there(self._out):
             self._session.run(f"TRUNCATE TABLE {CLICKHOUSE.table(self._out)}")
         sweep(self._stages, self._runs)
@@ -131,8 +132,10 @@ class ClickHouseSteps:
 
 
 def sweep(stages: Stages, runs: Runs) -> None:
-    """Drop the stages of partitions that are published, or whose generation has ended: no record
-    will ever name them any more."""
+    """Drop the stages of partitions that are published, or whose generation has ended.
+
+    No record will ever name them again.
+    """
     over: dict[tuple[str, int], set[str]] = {}
     for name, said in stages.all():
         key = said["run"], said["generation"]

@@ -1,4 +1,4 @@
-"""Tables that are made, and what a table has to be so that parts can be moved into it."""
+"""Tables that Penstock creates, and what a table needs so that parts can be moved into it."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ _DAY_SECONDS = 86_400
 
 
 def bare(column: Column) -> Column:
-    """A column of the server's own types, without NULL in its type where it holds none."""
+    """Return a column with the server's type, without Nullable if it holds no NULL."""
     return column if column.nullable else replace(column, type=_NULLABLE.sub(r"\1\2", column.type))
 
 
 def rendered(session: ClickHouseSession, request: LoadRequest) -> Rendered:
-    """The parts of the source's table that are made besides columns, and those left out."""
+    """Return the parts of the source's table created besides columns, and those left out."""
     assert request.definition is not None
     columns, definition, target = request.made, request.definition, request.target
     own = definition.dialect == DIALECT
@@ -74,13 +74,13 @@ def rendered(session: ClickHouseSession, request: LoadRequest) -> Rendered:
 def create_statement(
     session: ClickHouseSession, table: TableRef, request: LoadRequest, more: Rendered
 ) -> str:
-    """The statement that makes a table, where there is none of the name.
+    """Return the statement that creates a table if it does not exist.
 
     Parameters:
-        more: what it gets besides its columns.
+        more: the parts besides its columns.
 
     Raises:
-        UsageError: it is to be ordered by a column that somebody wants to hold NULL.
+        UsageError: a column of its sorting key is specified as nullable.
     """
     assert request.definition is not None
     dialect, definition = session.dialect, request.definition
@@ -110,7 +110,7 @@ def create_statement(
     )
 
 
-# What is there
+# Existing tables
 
 _ENGINES = TableQuery(
     "engine, arrayStringConcat(dependencies_table, ', ')", "system.tables", "database", "name"
@@ -118,12 +118,11 @@ _ENGINES = TableQuery(
 
 
 def check_takes_parts(session: ClickHouseSession, table: TableRef, mode: Mode) -> list[str]:
-    """
-    Returns: warnings.
+    """Check a table; return warnings.
 
     Raises:
-        PlanningError: it is of an engine between whose tables parts are not moved, or other tables
-            hang on it.
+        PlanningError: parts cannot be moved between tables of its engine, or other tables depend on
+            it.
     """
     ((engine, views),) = session.about(_ENGINES, table)
     why = next(_REFUSED[name] for name in _REFUSED if str(engine).startswith(name))
@@ -142,9 +141,10 @@ def check_takes_parts(session: ClickHouseSession, table: TableRef, mode: Mode) -
 
 
 def check_database(session: ClickHouseSession, name: str, *, may_lack: bool = False) -> None:
-    """
+    """Check a database.
+
     Raises:
-        PlanningError: it is not there, or of an engine whose renames are not one step.
+        PlanningError: it does not exist, or has an engine whose renames are not atomic.
     """
     found = session.once(
         f"SELECT engine FROM system.databases WHERE name = {session.dialect.literal(name)}", name
@@ -166,11 +166,11 @@ def is_there(session: ClickHouseSession, table: TableRef) -> bool:
     return table in known
 
 
-# What comes
+# New rows
 
 
 def fit(mine: Column, theirs: Column) -> Fit:
-    """See `TargetCatalog.fit`. A String holds texts and bytes alike."""
+    """Return how columns fit; see `TargetCatalog.fit`. A String holds texts and bytes alike."""
     type_ = theirs.traits[TYPE]
     if isinstance(type_, ChType) and type_.name == "String" and is_bytes(arrow_type(mine)):
         return carried(Fit(canonical="bytes"))
@@ -180,7 +180,7 @@ def fit(mine: Column, theirs: Column) -> Fit:
 def written_schema(
     session: ClickHouseSession, request: LoadRequest, columns: Sequence[Column]
 ) -> str:
-    """The schema of what is sent, with what times the columns' types can hold."""
+    """Return the schema of what is sent, with the times that the columns' types can hold."""
     by_name = {column.name: column for column in columns}
     ((first, last),) = session.once(
         "SELECT toInt32(toDate32('0001-01-01')), toInt32(toDate32('9999-12-31'))", "dates"
@@ -197,8 +197,9 @@ def written_schema(
 
 
 def _ends(of: ChType, kind: pa.DataType, first: int, last: int) -> dict[bytes, Any] | None:
-    """What a type can hold, in the units of the values that are sent: others would be made other
-    values without a word.
+    """Return the range of a type, in the units that are sent.
+
+    Values outside would be silently changed.
 
     Parameters:
         first, last: days of the server's widest types.

@@ -1,1 +1,1 @@
-"""What DuckDB knows of tables, keys and values."""
+"""What DuckDB says about tables, keys and values."""

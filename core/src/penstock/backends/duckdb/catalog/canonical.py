@@ -1,4 +1,4 @@
-"""Canonical texts of values: those of the types page, the same in every system."""
+"""Canonical texts of values, as defined by the types page for every system."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def canonical(value: str, type_: Type, kind: str) -> str:
         case "time":
             return f"CAST(epoch_us(CAST({value} AS TIME)) AS VARCHAR)"
         case "timestamp":
-            # The session's zone is UTC.
+            # The session's time zone is UTC.
             wanted = "TIMESTAMP_NS" if own == _ZONED_NS else "TIMESTAMP"
             stamp = value if own in _STAMPS else f"CAST({value} AS {wanted})"
             number = f"CAST(epoch_us({stamp}) AS VARCHAR)"
@@ -61,7 +61,7 @@ def canonical(value: str, type_: Type, kind: str) -> str:
 
 
 def _all_fraction(decimal: Type) -> bool:
-    """Whether it has no digits before the point."""
+    """Whether a decimal type has no digits before the decimal point."""
     of = dict(decimal.children)
     return bool(of["precision"] == of["scale"])
 

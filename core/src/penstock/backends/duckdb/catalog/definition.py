@@ -1,4 +1,4 @@
-"""How a table is made: read from a database, and types that somebody wrote."""
+"""How a table is created: definitions from a database, and types that the user wrote."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def read_definition(
 def read_others(
     session: DuckSession, include: Sequence[str], exclude: Sequence[str]
 ) -> tuple[NotCopied, ...]:
-    """Views and sequences by patterns."""
+    """Return views and sequences that match patterns."""
     rows = session.connection.execute(
         "SELECT 'sequences', schema_name, sequence_name, sql FROM duckdb_sequences()"
         " WHERE database_name = $1 UNION ALL"
@@ -53,10 +53,10 @@ def read_others(
 
 
 def read_type(written: str, name: str) -> str:
-    """A type that somebody wrote, as DuckDB writes it.
+    """Return a user's type in DuckDB's spelling.
 
     Raises:
-        PlanningError: it is no type.
+        PlanningError: the text is not a type.
     """
     with instance() as scratch:
         try:

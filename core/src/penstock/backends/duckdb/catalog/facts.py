@@ -1,6 +1,6 @@
-"""Facts about rows that DuckDB can read, whatever they are stored in: a table, a query, files.
+"""Facts about rows that DuckDB can read, wherever they are stored: a table, a query, files.
 
-What depends on where rows are stored (statistics, state, snapshots) is a subclass's.
+Subclasses add what depends on the storage: statistics, state, snapshots.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from penstock.backends.sql.source import SqlSource
 from penstock.model.extents import Whole
 from penstock.model.tables import Column, Relation
 
-# Bytes of a value, where a type has a width; others, such as texts, are guessed.
+# Bytes per value of fixed-width types; others, such as texts, are estimated.
 _WIDTHS = {
     "boolean": 1, "tinyint": 1, "utinyint": 1, "smallint": 2, "usmallint": 2, "integer": 4,
     "uinteger": 4, "float": 4, "date": 4,
@@ -37,7 +37,7 @@ class DuckCatalog(SqlSource):
         return with_arrow(self._session, rows, columns)
 
     def estimated(self, relation: Relation, where: str | None) -> int | None:
-        """How many rows DuckDB's planner expects; None where it does not say."""
+        """Return how many rows DuckDB's planner expects; None if unknown."""
         for operator in self._operators(relation, where):
             said = operator.get("extra_info", {}).get("Estimated Cardinality")
             if said is not None:
@@ -45,7 +45,7 @@ class DuckCatalog(SqlSource):
         return None
 
     def leaves(self, relation: Relation) -> list[str]:
-        """Names of the operators that the rows come from."""
+        """Return the names of the operators that produce the rows."""
         operators = self._operators(relation, None)
         return [str(each["name"]).strip() for each in operators if not each.get("children")]
 
@@ -58,14 +58,14 @@ class DuckCatalog(SqlSource):
         return _operators(json.loads(plan))
 
     def row_width(self, relation: Relation) -> int:
-        """Bytes of a row, roughly."""
+        """Return the approximate bytes per row."""
         return sum(
             _WIDTHS.get(type_.id, _TEXT_WIDTH if _is_long(type_) else _WIDTH)
             for type_ in self.described(relation).values()
         )
 
     def statistics(self, relation: Relation, where: str | None) -> TableStatistics:
-        """What the planner expects of a query or a view."""
+        """Return the planner's estimates for a query or view."""
         self.check_where(relation, where)
         rows = self.estimated(relation, None)
         chosen = self.estimated(relation, where) if where is not None else rows
@@ -82,7 +82,7 @@ class DuckCatalog(SqlSource):
 
 
 def _operators(plan: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
-    """Each before those that it takes its rows from."""
+    """Yield each operator before its inputs."""
     for operator in plan:
         yield operator
         yield from _operators(operator.get("children", ()))

@@ -1,4 +1,4 @@
-"""Masks in DuckDB. A key is in a variable of the session."""
+"""Masks in DuckDB. A key is kept in a variable of the session."""
 
 from __future__ import annotations
 

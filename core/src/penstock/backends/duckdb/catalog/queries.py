@@ -1,4 +1,4 @@
-"""A query, checked and put as it may stand in parentheses."""
+"""A query, checked and prepared to stand in parentheses."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ ONE = "--query: expected one SELECT that only reads, found"
 
 
 def subselect(text: str) -> str:
-    """A query as an item of FROM.
+    """Return a query as an item of FROM.
 
     Raises:
-        UsageError: it is several statements, no SELECT, or has parameters.
+        UsageError: the query is several statements, not a SELECT, or has parameters.
     """
     return f"{raw(_checked(text))} AS query"
 
 
 @cache
 def _checked(text: str) -> str:
-    # Parsing needs no database, and no file is touched.
+    # Parsing needs no database, and touches no file.
     with instance() as parser, planning("source", "--query"):
         statements = parser.extract_statements(text)
     if len(statements) != 1:
@@ -40,9 +40,9 @@ def _checked(text: str) -> str:
 
 
 def _without_end(text: str) -> str:
-    """Without the semicolon after its end, and whatever follows that.
+    """Return a query without its final semicolon and the text after it.
 
-    A single statement has no semicolon but at its end; one in a string or a comment is no token.
+    A single statement has a semicolon only at its end; one in a string or comment is not a token.
     """
     encoded = text.encode()
     for offset, _ in duckdb.tokenize(text):

@@ -1,4 +1,4 @@
-"""The model of a table, from what the catalog lists of it."""
+"""A table's model, from what the catalog lists."""
 
 from __future__ import annotations
 
@@ -69,11 +69,12 @@ class OwnSequence:
     first: int
     step: int
     last: int | None
-    """The last number that it gave; None: it has given none."""
+    """The last number it gave; None if it has given none."""
 
 
 def model_of(session: DuckSession, table: TableRef, columns: Sequence[Column]) -> TableModel:
-    """
+    """Return the model of a table.
+
     Parameters:
         columns: with the trait `TYPE`.
     """
@@ -113,7 +114,7 @@ def positions_of(session: DuckSession, table: TableRef) -> Mapping[str, Sequence
 
 
 def numbering_of(session: Session, table: TableRef) -> dict[str, OwnSequence]:
-    """The sequences that number the columns of a table, by column."""
+    """Return the sequences that number a table's columns, by column."""
     found = {}
     known = None
     for name, default, _ in session.about(_COLUMNS, table):

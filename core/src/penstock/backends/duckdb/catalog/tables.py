@@ -1,4 +1,4 @@
-"""What the catalog of a database knows of its tables."""
+"""What a database's catalog says about its tables."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from penstock.model.tables import TableRef
 
 
 def query(columns: str, rows: str, order: str = "") -> TableQuery:
-    """
+    """Return a query about tables.
+
     Parameters:
-        rows: a function of DuckDB's that lists something of tables.
+        rows: a DuckDB function that lists facts about tables.
     """
     return TableQuery(
         columns, rows, "schema_name", "table_name", "database_name = {catalog}", order
@@ -31,10 +32,11 @@ _CONSTRAINTS = query(
 @dataclass(frozen=True, slots=True)
 class Constraint:
     kind: str
-    """As DuckDB writes it: ``PRIMARY KEY``, ``UNIQUE``, ``CHECK``, ``FOREIGN KEY``, ``NOT NULL``"""
+    """In DuckDB's spelling: ``PRIMARY KEY``, ``UNIQUE``, ``CHECK``, ``FOREIGN KEY``, ``NOT NULL``
+    """
     text: str
     names: tuple[str, ...]
-    """Of its columns."""
+    """The names of its columns."""
     obstacle = ""
 
     @property
@@ -46,13 +48,13 @@ class Constraint:
 
 
 def definition_of(session: Session, table: TableRef) -> str:
-    """The statement that makes the table, as DuckDB writes it."""
+    """Return DuckDB's text of the statement that creates the table."""
     ((statement,),) = session.about(_DEFINITIONS, table)
     return str(statement)
 
 
 def index_definitions(session: Session, table: TableRef) -> list[tuple[str, str]]:
-    """Names of its indexes, and the statements that make them; empty for those of constraints."""
+    """Return the names and statements of a table's indexes; statements of constraints are empty."""
     return [(name, statement or "") for name, statement in session.about(_INDEXES, table)]
 
 
@@ -62,6 +64,6 @@ def constraints(session: Session, table: TableRef) -> tuple[Constraint, ...]:
 
 
 def unique_keys(session: Session, table: TableRef) -> tuple[Constraint, ...]:
-    """Constraints that tell rows apart, the primary key first."""
+    """Return constraints that identify rows, the primary key first."""
     found = [c for c in constraints(session, table) if c.kind in ("PRIMARY KEY", "UNIQUE")]
     return tuple(sorted(found, key=lambda constraint: not constraint.primary))

@@ -1,7 +1,7 @@
 """How values leave DuckDB in record batches.
 
-What Arrow has no type for travels as a text, and so does what few other systems read (intervals,
-unions, times with a zone).
+Types that Arrow lacks travel as texts, as do types that few other systems read (intervals, unions,
+times with a zone).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from penstock.backends.sql.catalog.relations import TYPE
 from penstock.backends.sql.dialect import Type
 from penstock.model.tables import Column
 
-# A sum of whole numbers is a HUGEINT, which has 39 digits; a decimal of Arrow that others read, 38.
+# A sum of whole numbers is a HUGEINT with 39 digits; Arrow decimals that others can read have 38.
 HUGE = "DECIMAL(38,0)"
 _AS_TEXT = (
     "uhugeint", "bit", "bignum", "interval", "time with time zone", "union", "variant", "geometry",
@@ -28,14 +28,14 @@ _AS_TEXT = (
 
 
 def carried(type_: Type, *, nested: bool = False) -> str:
-    """The type that values are cast to before they travel; empty where they travel as they are."""
+    """Return the type to which values are cast before they travel; empty if unchanged."""
     match type_.id:
         case "hugeint":
             return HUGE
         case "uuid":
             return "VARCHAR" if nested else "BLOB"
         case "varchar" if str(type_) != "VARCHAR":
-            return "VARCHAR"  # JSON, for one
+            return "VARCHAR"  # JSON, for example
         case "NULL" | "null" | "sqlnull":
             return "INTEGER"
         case "list" | "array" | "struct" | "map":
@@ -67,19 +67,19 @@ def _carried_inner(type_: Type) -> str:
 
 
 def travelling(value: str, type_: Type) -> str:
-    """SQL for a value as it travels."""
+    """Return SQL for a value as it travels."""
     cast = carried(type_)
     return f"CAST({value} AS {cast})" if cast else value
 
 
 _travels: dict[str, pa.DataType] = {}
-"""The types in which values travel, by those of DuckDB, as far as it was asked."""
+"""The types in which values travel, by DuckDB type, as far as they were asked for."""
 
 
 def arrow_types(
     connection: DuckDBPyConnection, rows: str, names: Sequence[str], types: Sequence[Type]
 ) -> list[pa.DataType]:
-    """The types in which columns travel, as DuckDB hands them out; a UUID as Arrow's own."""
+    """Return the Arrow types that DuckDB produces for columns, with Arrow's own type for UUIDs."""
     named = {str(type_): (name, type_) for name, type_ in zip(names, types, strict=True)}
     new = {text: known for text, known in named.items() if text not in _travels}
     if new:
@@ -104,7 +104,7 @@ def _asked(
 
 
 def with_arrow(session: DuckSession, rows: str, columns: Sequence[Column]) -> tuple[Column, ...]:
-    """The columns of an item of FROM, each with the type in which its values travel."""
+    """Return the columns of an item of FROM, each with the type in which its values travel."""
     names = [column.name for column in columns]
     types = {column.name: column.traits[TYPE] for column in columns if TYPE in column.traits}
     if len(types) < len(names):

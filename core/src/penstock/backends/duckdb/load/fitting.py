@@ -1,4 +1,4 @@
-"""How values in record batches go into DuckDB's columns, and which columns are made for them."""
+"""How values in record batches fit DuckDB's columns, and the columns created for them."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from penstock.backends.sql.dialect import Type
 from penstock.errors import PlanningError
 from penstock.model.tables import Column
 
-# Types of DuckDB's that travel as texts, but are none: two of them may write one value differently.
+# Types of DuckDB that travel as texts without being texts: they may write one value differently.
 _WRITTEN = ("interval", "time with time zone", "bit", "geometry", "bignum")
-# Types whose values a text does not tell apart: 5 is a number, or a text, and NULL one of them.
+# Types whose values are ambiguous as text: 5 may be a number or a text, and NULL either.
 _UNTOLD = ("union", "variant")
 TEXT = "VARCHAR"
 _UNITS = {"s": "TIMESTAMP_S", "ms": "TIMESTAMP_MS", "us": "TIMESTAMP", "ns": "TIMESTAMP_NS"}
 
 
 def column_type(kind: pa.DataType, name: str) -> tuple[str, str]:
-    """The type of a column that is made for values of an Arrow type, and a remark on it.
+    """Return the type of a column created for an Arrow type, and a remark on it.
 
     Raises:
-        PlanningError: DuckDB has none.
+        PlanningError: DuckDB has no such type.
     """
     if isinstance(kind, pa.UuidType):
         return "UUID", ""
@@ -96,12 +96,12 @@ def _fit(source: Column, target: Column) -> Fit:
             "column of another type, such as VARCHAR (with --mode recreate: --types)"
         )
     if source.type == target.type and mine.equals(theirs):
-        return carried(Fit(canonical=kind_of(theirs)))  # of one system
+        return carried(Fit(canonical=kind_of(theirs)))  # of a single system
     return carried((_fit_written if own in _WRITTEN else fit_types)(mine, theirs))
 
 
 def _untold(column: Column) -> str:
-    """The first type that is untold in a column's own, at whatever depth; empty where none is."""
+    """Return the first ambiguous type in a column's type, at any depth; empty if there is none."""
 
     def found(type_: Type) -> str:
         if type_.id in _UNTOLD:
@@ -115,7 +115,7 @@ def _untold(column: Column) -> str:
 
 
 def _fit_written(mine: pa.DataType, theirs: pa.DataType) -> Fit:
-    """Into a column whose values travel as texts, but are none."""
+    """Return the fit into a column whose values travel as texts without being texts."""
     if is_text(mine):
         return Fit(warning=losses.NO_VALUE)
     if pt.is_duration(mine) or pt.is_interval(mine) or pt.is_null(mine):
@@ -124,14 +124,14 @@ def _fit_written(mine: pa.DataType, theirs: pa.DataType) -> Fit:
 
 
 def staged_type(mine: pa.DataType, theirs: pa.DataType) -> pa.DataType:
-    """The type in which values of one type are staged for a column of another.
+    """Return the type in which values of one type are staged for a column of another.
 
-    Arrow casts where it refuses what does not fit; DuckDB casts the rest as it loads them.
+    Arrow casts where it rejects values that do not fit; DuckDB casts the rest during the load.
     """
     if pt.is_decimal256(mine) and not pt.is_decimal128(theirs):
         return pa.string()
     if pt.is_duration(mine):
-        return pa.duration("us")  # of an INTERVAL, which leaves out what is smaller
+        return pa.duration("us")  # for an INTERVAL, which has no smaller unit
     if (pt.is_list(mine) or pt.is_large_list(mine)) and is_list(theirs):
         return pa.list_(staged_type(mine.value_type, theirs.value_type))
     if pt.is_struct(mine) and pt.is_struct(theirs) and mine.names == theirs.names:

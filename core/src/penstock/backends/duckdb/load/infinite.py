@@ -1,4 +1,4 @@
-"""Infinite dates and timestamps: numbers that DuckDB keeps for them, and Arrow has as any other."""
+"""Infinite dates and timestamps: numbers that DuckDB reserves, and Arrow treats as any other."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ import pyarrow.compute as pc
 from penstock.backends.shared.values.arrow import first_failing, leaves, own
 
 _INFINITE = {"date": (1 << 31) - 1, "timestamp": (1 << 63) - 1}
-# https://duckdb.org/docs/stable/sql/data_types/timestamp: what is before has no text there.
+# https://duckdb.org/docs/stable/sql/data_types/timestamp: earlier values have no text.
 _FIRST = {"us": -9_223_372_022_400_000_000, "ns": -9_223_286_400_000_000_000}
 
 
 class Infinite(ValueError):
-    """
+    """An infinite date or timestamp was found.
+
     Parameters:
         kind: `date` or `timestamp`.
-        text: which one is found.
+        text: the value that was found.
     """
 
     def __init__(self, kind: str, text: str) -> None:
@@ -25,7 +26,7 @@ class Infinite(ValueError):
 
 
 def first_infinite(array: pa.Array) -> tuple[int, Infinite] | None:
-    """The index of the first value that is not finite, and what it is; None where all are."""
+    """Return the index and kind of the first value that is not finite; None if all are."""
     try:
         check_finite(array)
     except Infinite:
@@ -40,9 +41,10 @@ def first_infinite(array: pa.Array) -> tuple[int, Infinite] | None:
 
 
 def check_finite(array: pa.Array) -> None:
-    """
+    """Check that all dates and timestamps are finite.
+
     Raises:
-        Infinite: a date or a timestamp in it, at whatever depth, is, or is beyond DuckDB's range.
+        Infinite: a value, at any depth, is infinite or beyond DuckDB's range.
     """
     for leaf in leaves(array):
         if pa.types.is_date32(leaf.type):

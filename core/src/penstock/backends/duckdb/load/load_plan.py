@@ -1,4 +1,4 @@
-"""What a load asks of DuckDB's tables: their keys, and whether another one can take their place."""
+"""What a load asks about DuckDB's tables: keys, and whether a table can be replaced."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from penstock.errors import PlanningError
 from penstock.model.plans import Step
 from penstock.model.tables import Column, TableRef
 
-# What DuckDB writes before the columns of a table.
+# The text before the columns in DuckDB's definition of a table.
 _HEAD = re.compile(r'CREATE TABLE (?:(?:"(?:[^"]|"")*"|[^\s."(]+)\.?)+\s*\(')
 
 
@@ -46,7 +46,7 @@ _REFERENCES = TableQuery(
 
 
 class DuckTables(TargetTables):
-    # Its keys and indexes slow loads down, and are checked against rows that are deleted.
+    # Keys and indexes slow down loads, and are checked against deleted rows.
     makes_whole = False
     unique_keys = staticmethod(unique_keys)
 
@@ -87,9 +87,10 @@ class DuckTables(TargetTables):
     def check_replaceable(
         self, session: Session, table: TableRef, needs: str, remade: Collection[TableRef] = ()
     ) -> None:
-        """
+        """Check that a table can be replaced.
+
         Raises:
-            PlanningError: it is a view, or foreign keys point to it or from it.
+            PlanningError: it is a view, or foreign keys point to or from it.
         """
         check_is_table(session, table, needs)
         mine = [c.text for c in constraints(session, table) if c.kind == "FOREIGN KEY"]

@@ -1,4 +1,4 @@
-"""How the rows of a stage, which is a file, come into a table."""
+"""How the rows of a stage, which is a file, get into a table."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ class DuckLoading(SqlLoading[FileStage]):
         return int(rows)
 
     def _refused(self, stage: FileStage, error: duckdb.Error) -> PermanentError:
-        """Which value could not be cast, looked for batch by batch."""
-        # The transaction is spoilt; another session sees the table as well.
+        """Return the error for the value that could not be cast, found batch by batch."""
+        # The transaction is aborted; another session sees the table as well.
         with self._connection.cursor() as session:
             found = session.sql(f"SELECT * FROM {self._table}")
             types = dict(zip(found.columns, map(str, found.types), strict=True))

@@ -1,5 +1,8 @@
-"""Columns that a sequence numbers: it is made, and taken for the column's default, once the table
-is loaded, since DuckDB's sequences cannot be set."""
+"""Columns numbered by a sequence.
+
+The sequence is created and made the column's default after the load, because DuckDB's sequences
+cannot be set.
+"""
 
 from __future__ import annotations
 
@@ -19,13 +22,16 @@ from penstock.model.tables import NotCopied, TableRef
 NUMBER, ADVANCE = "number ", "advance "
 """Prefixes of step ids."""
 MOST = 100_000_000
-"""Numbers that are taken from a sequence to move it on: some seconds. By more it is made anew."""
+"""The maximum of numbers drawn from a sequence to advance it, which takes some seconds. Beyond it
+the sequence is recreated.
+"""
 
 
 def numbering_steps(
     dialect: CatalogDialect, request: LoadRequest, sequences: Mapping[str, Identity]
 ) -> Iterator[Step]:
-    """
+    """Yield the steps that create sequences.
+
     Parameters:
         sequences: the columns of the target's table, and how each is numbered.
     """
@@ -39,7 +45,7 @@ def numbering_steps(
             f"number {column} of {table} by a sequence",
             statement,
             after=True,
-            # Before the indexes: a table that has some cannot be altered.
+            # Before the indexes: a table with indexes cannot be altered.
             rank=-1,
             sequence_of=source if source in (request.counted or ()) else "",
             instead=NotCopied(IDENTITIES, column, f"{statement};", str(table)),
@@ -48,7 +54,7 @@ def numbering_steps(
 
 
 def advance_steps(session: Session, request: LoadRequest) -> Iterator[Step]:
-    """The steps that move on the sequences of a table that is there."""
+    """Yield the steps that advance the sequences of an existing table."""
     table = request.target
     sources = {pair.target: pair.source for pair in request.pairs}
     for column in numbering_of(session, table):
@@ -60,7 +66,7 @@ def advance_steps(session: Session, request: LoadRequest) -> Iterator[Step]:
             f"move on the sequence of {column} of {table}",
             "",
             after=True,
-            # The table has its own name by then, in whatever mode.
+            # The table has its final name by then, in every mode.
             rank=2,
             sequence_of=source if source in request.counted else "",
             instead=NotCopied(IDENTITIES, f"{column}: the next number", "", str(table)),
@@ -69,12 +75,14 @@ def advance_steps(session: Session, request: LoadRequest) -> Iterator[Step]:
 
 
 def advancing(session: Session, step: Step, table: TableRef) -> Step:
-    """Such a step, as it is done now. A sequence cannot be set: as many numbers are taken from it
-    as are to be left out."""
+    """Return such a step as a current statement.
+
+    A sequence cannot be set, so the numbers to be skipped are drawn from it.
+    """
     column = json.loads(step.done)
     found = numbering_of(session, table).get(column)
     if found is None:
-        return replace(step, statement="SELECT 1")  # somebody has changed the default
+        return replace(step, statement="SELECT 1")  # the default was changed in the meantime
     by = found.step
     due = found.first if found.last is None else found.last + by
     start = _start(session, step, table, column, due, by)
@@ -93,8 +101,10 @@ def advancing(session: Session, step: Step, table: TableRef) -> Step:
 
 
 def numbering(session: Session, step: Step, table: TableRef) -> Step:
-    """Such a step, as it is done now: the sequence goes on where the source's is, and gives no
-    number that a row has."""
+    """Return such a step as a current statement.
+
+    The sequence continues the source's, and gives no number that a row has.
+    """
     column, first, by = json.loads(step.done)
     start = _start(session, step, table, column, first, by)
     made = session.dialect.identity_made(table, column, "", Identity(start, by))
@@ -102,10 +112,10 @@ def numbering(session: Session, step: Step, table: TableRef) -> Step:
 
 
 def _start(session: Session, step: Step, table: TableRef, column: str, first: int, by: int) -> int:
-    """The next number of a column.
+    """Return the next number of a column.
 
     Parameters:
-        first: it without the source's sequence, and without rows.
+        first: the number without a sequence in the source, and without rows.
     """
     dialect = session.dialect
     last = "max" if by > 0 else "min"

@@ -1,7 +1,7 @@
-"""A database of one's own beside a target's, with a table like another one, for measurements.
+"""A separate database next to a target's, with a table like another one, for measurements.
 
-It is another file: one that rows were loaded into and dropped from stays as large as it was, and
-nobody else may open one that is written to.
+It is a separate file: a file keeps its size after rows are loaded and dropped, and other processes
+cannot open one that is being written.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from penstock.backends.sql.catalog.relations import check_is_table, read_relatio
 from penstock.errors import PlanningError
 from penstock.model.tables import TableRef
 
-# What a table may need that is like another one: defaults take numbers from sequences.
+# What a table like another may need: defaults take numbers from sequences.
 _AROUND = (
     ("SCHEMA", "SELECT schema_name, '' FROM duckdb_schemas() WHERE database_name = $1"),
     (
@@ -33,9 +33,10 @@ _AROUND = (
 
 
 class DuckScratch(ScratchFolder):
-    """
+    """A scratch database.
+
     Parameters:
-        like: see `WithScratch.scratch`.
+        like: as for `WithScratch.scratch`.
     """
 
     def __init__(self, path: str | None, like: TableRef | None) -> None:
@@ -62,7 +63,7 @@ class DuckScratch(ScratchFolder):
                 name = ".".join(ident(part) for part in named if part)
                 self._around.append(f"CREATE {kind} IF NOT EXISTS {name}")
         if like is None or like not in read_relations(session):
-            return  # the copy makes it
+            return  # the copy creates it
         check_is_table(session, like, NEEDED_BY)
         if any(constraint.kind == "FOREIGN KEY" for constraint in constraints(session, like)):
             raise PlanningError(

@@ -15,7 +15,8 @@ class DuckStage(FileStage):
     staged_type = staticmethod(staged_type)
 
     def check_values(self, batch: pa.RecordBatch, passed: int) -> None:
-        """
+        """Check the values of a batch.
+
         Raises:
             PermanentError: DuckDB would take a finite value for an infinite one.
         """

@@ -1,8 +1,8 @@
-"""Whose turn it is at a database file.
+"""Turns at a database file.
 
-DuckDB lets one process write to a file. Those of Penstock take turns by a lock on a file in the
-folder beside it. A lock goes with its process, however that ends. The folder is removed when
-nothing is left in it.
+DuckDB lets one process write to a file. Penstock's processes take turns by locking a file in the
+folder next to it. A lock ends with its process for any reason. The folder is removed when it is
+empty.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ LOCK = "lock"
 
 @contextmanager
 def turn(path: str, folder: str, patience: float) -> Iterator[None]:
-    """Have the database file to oneself, among all that go by this lock.
+    """Hold the database file exclusively, among processes that use this lock.
 
     Parameters:
-        patience: seconds to wait for it; 0: for ever.
+        patience: seconds to wait for the turn; 0 for no limit.
 
     Raises:
-        TransientError: somebody else had it for all that time.
-        PermanentError: the folder cannot be made.
+        TransientError: another process had it for all that time.
+        PermanentError: the folder cannot be created.
     """
     descriptor = locked(
         folder,
@@ -44,7 +44,7 @@ def turn(path: str, folder: str, patience: float) -> Iterator[None]:
 
 
 def _tidy(folder: str) -> None:
-    """Remove the folder unless something else is in it. Done by who has the lock."""
+    """Remove the folder if it is empty. Called by the holder of the lock."""
     with suppress(OSError):
         if os.listdir(folder) == [LOCK]:
             os.unlink(os.path.join(folder, LOCK))

@@ -1,11 +1,11 @@
-"""Canonical texts of values: those of the types page, the same in every system."""
+"""Canonical texts of values, as defined by the types page for every system."""
 
 from __future__ import annotations
 
 from penstock.backends.sql.dialect import Type
 
 TEXT = "nvarchar(max)"
-# Of the bytes that a text has in other systems. From SQL Server 2019 on.
+# For the bytes that a text has in other systems. From SQL Server 2019 on.
 UTF8 = "Latin1_General_100_BIN2_UTF8"
 _DIGITS = "0123456789ABCDEF"
 
@@ -18,7 +18,7 @@ def canonical(value: str, type_: Type, kind: str) -> str:
             plain = f"CAST({value} AS varchar(60))"
             if type_.name in ("money", "smallmoney"):
                 plain = f"CONVERT(varchar(60), {value}, 2)"
-            # There is no function that takes zeros off before SQL Server 2022.
+            # Before SQL Server 2022 no function removes zeros.
             trimmed = f"REPLACE(RTRIM(REPLACE({plain}, '0', ' ')), ' ', '0')"
             whole = f"REPLACE({trimmed}, '.', '')"
             return (
@@ -45,13 +45,15 @@ def canonical(value: str, type_: Type, kind: str) -> str:
 
 
 def counted(value: str, type_: Type, kind: str) -> str:
-    """The days of a date since 1970, the microseconds of a time since midnight, and those of a
-    moment since 1970, in UTC."""
+    """Return the days of a date since 1970, or the microseconds of a time.
+
+    They count from midnight for a time of day, and from 1970 in UTC for a moment.
+    """
     if kind == "date":
         return f"DATEDIFF(day, '1970-01-01', {value})"
     if kind == "time":
         return f"DATEDIFF_BIG(microsecond, '00:00', {value})"
-    # A datetime has thirds of a hundredth, which the driver rounds as this does.
+    # A datetime counts thirds of a hundredth of a second, which the driver rounds like this.
     since = f"CAST({value} AS datetime2({3 if type_.name == 'datetime' else 7}))"
     if type_.name == "datetimeoffset":
         since = f"CAST(SWITCHOFFSET({value}, '+00:00') AS datetime2(7))"
@@ -59,9 +61,9 @@ def counted(value: str, type_: Type, kind: str) -> str:
 
 
 def _bits(value: str) -> str:
-    """The 64 bits of a number as IEEE 754 has them."""
+    """Return the 64 bits of an IEEE 754 number."""
     hexadecimal = f"CONVERT(varchar(64), CAST(CAST({value} AS float) AS varbinary(8)), 2)"
-    # First those digits that the others are written with.
+    # First the digits that are used to write the others.
     found = f"REPLACE(REPLACE({hexadecimal}, '0', 'g'), '1', 'h')"
     for number, digit in enumerate(_DIGITS[2:], 2):
         found = f"REPLACE({found}, '{digit}', '{number:04b}')"

@@ -1,7 +1,7 @@
-"""Bounds of a key's ranges from the histogram of a statistic, which reads no row of the table.
+"""Bounds of a key's ranges from a statistics histogram, without reading the table.
 
-It has 200 steps at most, and few where keys are spread evenly; so between two steps keys are taken
-to be spread evenly here, as the server does.
+A histogram has at most 200 steps, and few if keys are evenly distributed. Between two steps keys
+are assumed to be evenly distributed, as the server does.
 
 https://learn.microsoft.com/en-us/sql/relational-databases/system-dynamic-management-views/sys-dm-db-stats-histogram-transact-sql
 """
@@ -22,13 +22,13 @@ from penstock.errors import PlanningError
 from penstock.model.extents import Bound, Key
 from penstock.model.tables import TableRef
 
-# Of the rows, how many may have been written since.
+# The share of rows that may have been written since.
 STALE = 0.05
-# Of the rows, how many may lie between two bounds that are known; with more a sample is better.
+# The share of rows that may lie between two known bounds; beyond it a sample is better.
 COARSE = 1 / 32
-# As many ranges at most are halved again.
+# The share of rows below which ranges are not halved again.
 FINE = 1 / 1024
-# Those whose order is not that of the steps: see `Dialect.comparable`.
+# Types whose order differs from that of the steps: see `Dialect.comparable`.
 _OTHERWISE = ("varchar",)
 _FOUND = (
     "JOIN sys.stats AS t ON t.object_id = o.object_id AND t.has_filter = 0"
@@ -42,21 +42,22 @@ _FOUND = (
 @dataclass(frozen=True, slots=True)
 class HistogramStep:
     key: str | None
-    """As the text of a bound; None for NULL."""
+    """The key as the text of a bound; None for NULL."""
     below: float
-    """Rows between the step before it and this one."""
+    """The number of rows between the previous step and this one."""
     equal: float
-    """Rows that have this key."""
+    """The number of rows with this key."""
 
 
 def read_bounds(
     session: MssqlSession, table: TableRef, key: Key, tag: str, type_: Type, rows: int
 ) -> tuple[tuple[WeightedBound, ...], float, str] | None:
-    """Bounds with their weights, the share of rows whose key is NULL, and their origin; None where
-    there is no histogram, or none that will do.
+    """Return weighted bounds, the share of NULL keys, and their origin; None without a histogram.
+
+    None also if the histogram is too old or too coarse.
 
     Parameters:
-        rows: how many the table has now.
+        rows: the table's current number of rows.
     """
     if tag in _OTHERWISE:
         return None
@@ -83,7 +84,7 @@ def read_bounds(
 
 
 def found_query(session: MssqlSession, key: Key) -> str:
-    """The freshest statistic on a column, and how it came about."""
+    """Return the query for a column's most recent statistics, and how they were created."""
     return (
         "SELECT TOP (1) t.stats_id, t.name, p.rows, p.rows_sampled, p.modification_counter,"
         f" CONVERT(varchar(10), p.last_updated, 23) {ONE_TABLE} {_FOUND}"
@@ -101,10 +102,10 @@ def steps_query(session: MssqlSession, number: int, tag: str, type_: Type) -> st
 def bounds_of(
     steps: Sequence[HistogramStep], tag: str, more: int
 ) -> tuple[tuple[WeightedBound, ...], float] | None:
-    """See `read_bounds`.
+    """Compute the bounds of a histogram; see `read_bounds`.
 
     Parameters:
-        more: how many rows have come since; most keys grow, so they are after the last one.
+        more: the number of rows added since; most keys grow, so they follow the last one.
     """
     nulls = sum(step.equal for step in steps if step.key is None)
     known = [(step.key, step.below, step.equal) for step in steps if step.key is not None]
@@ -126,10 +127,12 @@ def bounds_of(
 def _halved(
     tag: str, low: str, high: str, rows: float, least: float
 ) -> Iterator[tuple[str, float]]:
-    """Where rows between two keys are halved, again and again until they are few; each with its
-    rows up to the next one."""
+    """Yield keys that halve the rows between two keys until few remain.
+
+    Each comes with its rows up to the next.
+    """
     at = next(iter(middles(tag, low, high)), None) if rows > least and tag in _EVEN else None
-    # A text may say less than its value: a bound in the wrong place would cut rows twice.
+    # A text may be less precise than its value, and a bound out of order would select rows twice.
     if at is None or not _EVEN[tag](low) < _EVEN[tag](at) < _EVEN[tag](high):
         yield low, rows
         return
@@ -141,4 +144,4 @@ _EVEN: dict[str, Callable[[str], Any]] = {
     **dict.fromkeys(("int2", "int4", "int8", "numeric"), Fraction),
     **dict.fromkeys(("date", "timestamp", "timestamptz"), time_of),
 }
-"""Tags of keys that can be halved, and what their texts mean."""
+"""Tags of keys that can be halved, and how to parse their texts."""

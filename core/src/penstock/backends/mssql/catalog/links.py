@@ -10,7 +10,7 @@ from penstock.model.tables import NotCopied, TableRef
 
 
 def is_modelled(item: NotCopied) -> bool:
-    """Whether what hangs on a table is a part of its model."""
+    """Whether an attached object is part of the model."""
     return item.kind == FOREIGN_KEYS or (item.kind == COMMENTS and item.name == DESCRIPTION)
 
 
@@ -45,6 +45,6 @@ def _action(described: str) -> str:
 
 
 def read_comments(session: MssqlSession, table: TableRef) -> dict[str, str]:
-    """By column; that of the table has no name."""
+    """Return comments by column; the table's own has no name."""
     rows = session.asked("comments", table)
     return {name or "": text for name, text in rows if text}

@@ -1,5 +1,4 @@
-"""Parts of a table that its model has no place for, with which SQL Server makes another one exactly
-like it; and the objects that depend on it."""
+"""Parts of a table that its model cannot hold, for an exact copy; and dependent objects."""
 
 from __future__ import annotations
 
@@ -14,7 +13,7 @@ from penstock.errors import PlanningError
 from penstock.model.tables import NotCopied, TableRef
 
 OWN = "mssql"
-"""The key of a definition's content under which they are."""
+"""The key of a definition's content that holds them."""
 DISABLED = "disabled"
 GRANTS, COMMENTS = "grants", "comments"
 _ROWSTORE = {1: "CLUSTERED", 2: "NONCLUSTERED"}
@@ -24,20 +23,20 @@ _ROWSTORE = {1: "CLUSTERED", 2: "NONCLUSTERED"}
 class OwnIndex:
     name: str
     constraint: str
-    """The kind of a key's; else empty."""
+    """The kind of key it belongs to; otherwise empty."""
     called: bool
-    """Somebody has given the constraint its name."""
+    """Whether the user named the constraint."""
     unique: bool
     kind: str
     """CLUSTERED or NONCLUSTERED."""
     keys: tuple[str, ...]
     descending: tuple[str, ...]
-    """Those of the keys."""
+    """The descending key columns."""
     included: tuple[str, ...]
     options: str
     """The clauses that follow the columns."""
     obstacle: str
-    """Why it is not made elsewhere."""
+    """The reason why it cannot be created elsewhere."""
 
     @property
     def columns(self) -> str:
@@ -51,11 +50,11 @@ class OwnIndex:
 @dataclass(frozen=True, slots=True)
 class OwnParts:
     defaults: Mapping[str, str]
-    """By column: the names of defaults, where somebody has given them one."""
+    """The names of defaults that the user named, by column."""
     distrusted: tuple[str, ...]
     """The texts of checks that not all rows meet."""
     indexes: tuple[OwnIndex, ...]
-    """All of them, keys too."""
+    """All indexes, including those of keys."""
 
 
 def read_indexes(session: MssqlSession, table: TableRef) -> tuple[OwnIndex, ...]:
@@ -64,7 +63,7 @@ def read_indexes(session: MssqlSession, table: TableRef) -> tuple[OwnIndex, ...]
         _, keys, descending, others = known.setdefault(name, (said, [], [], []))
         if included:
             others.append(column)
-        elif ordinal:  # else it is what a partition goes by
+        elif ordinal:  # otherwise it is a partitioning column
             keys.append(column)
             descending += [column] * bool(descends)
     return tuple(_index(name, *found) for name, found in known.items())
@@ -96,7 +95,7 @@ def _index(
 
 
 def attached(session: MssqlSession, table: TableRef) -> tuple[NotCopied, ...]:
-    """Objects that depend on a table, and are not made for another one."""
+    """Return objects that depend on a table, and are not created for another one."""
     rows = session.asked("attached", table)
     with suppress(PlanningError):  # Babelfish has no such view
         rows += session.asked("security_policies", table)

@@ -1,5 +1,4 @@
-"""Parts of a table that the server finds by themselves: partitions of a partition function, and
-pages.
+"""Parts of a table that the server finds directly: partitions of a partition function, and pages.
 
 https://learn.microsoft.com/en-us/sql/t-sql/functions/partition-transact-sql
 """
@@ -15,7 +14,7 @@ from penstock.errors import Diagnosis, PermanentError
 from penstock.model.extents import BlockRange, Children, Extent
 from penstock.model.tables import Relation, TableRef
 
-# Between a table's name and its partition's.
+# Separates the names of a table and its partition.
 _MARK = "#"
 
 
@@ -23,14 +22,14 @@ _MARK = "#"
 class Part:
     number: int
     name: str
-    """With its boundaries: another one where the function is split or merged."""
+    """The name with its boundaries, which changes when the function is split or merged."""
     rows: int
     tested: str
-    """What the number of a row's partition is."""
+    """The expression for the number of a row's partition."""
 
 
 def parts_of(session: MssqlSession, table: TableRef) -> list[Part]:
-    """Empty where the table is not partitioned."""
+    """Return a table's partitions; empty if it is not partitioned."""
     found = session.asked("partitions", table)
     return [
         Part(
@@ -44,7 +43,7 @@ def parts_of(session: MssqlSession, table: TableRef) -> list[Part]:
 
 
 def _span(low: str | None, high: str | None, *, right: bool) -> str:
-    """The values that a partition has."""
+    """Return the values that a partition holds."""
     first = "" if low is None else f"{'from' if right else 'above'} {low}"
     last = "" if high is None else f"{'below' if right else 'to'} {high}"
     return " ".join(filter(None, [first, last])) or "all"
@@ -55,26 +54,26 @@ def child_of(table: TableRef, part: Part) -> TableRef:
 
 
 def partitioning(session: MssqlSession, table: TableRef) -> str:
-    """Equal: the table consists of the same partitions. Empty where there are none."""
+    """Return a text that changes with the table's partitions; empty if there are none."""
     found = [(part.name, part.tested) for part in parts_of(session, table)]
     return sha256(repr(found).encode()).hexdigest() if found else ""
 
 
 def within(rows: str, extent: Extent) -> str:
-    """An item of FROM for an extent's rows.
+    """Return an item of FROM for an extent's rows.
 
     Parameters:
-        rows: one with all of the table's.
+        rows: an item of FROM with all rows of the table.
     """
-    # In another index a row is on another page.
+    # In another index, a row is on a different page.
     return f"{rows} WITH (INDEX(0))" if isinstance(extent, BlockRange) else rows
 
 
 def tested(session: MssqlSession, relation: Relation, extent: Extent, chosen: str) -> str:
-    """A condition, with that of the partitions that an extent has.
+    """Return a condition, extended by the test for an extent's partitions.
 
     Raises:
-        PermanentError: the table consists of other ones.
+        PermanentError: the table consists of other partitions now.
     """
     if not isinstance(extent, Children):
         return chosen

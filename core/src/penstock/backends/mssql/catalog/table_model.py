@@ -1,4 +1,4 @@
-"""The model of a table, from what the catalog says of it."""
+"""The model of a table, from what the catalog says about it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _STYLE = Style(
     functions={"lower": LOWER, "upper": UPPER, "coalesce": "coalesce", "isnull": "coalesce"},
 )
 _MOST_EXACT = 18
-"""Digits of two numbers whose product has as many as there can be."""
+"""The maximum digits of two numbers whose product is still exact."""
 _BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
 _WHERE = " WHERE "
 
@@ -57,10 +57,10 @@ def model_of(session: MssqlSession, table: TableRef) -> tuple[TableModel, OwnPar
 
 
 def read_parts(session: MssqlSession, table: TableRef) -> tuple[TableModel, OwnParts]:
-    """The columns, checks and indexes of a table, and what it has besides."""
+    """Return the columns, checks and indexes of a table, and its other parts."""
     columns = table_columns(session, table)
     names = [column.name for column in columns]
-    # Columns from whose values others can be computed as well elsewhere.
+    # Columns from which other databases can compute the same values.
     exact = [column.name for column in columns if not _is_rounded(column.traits[TYPE])]
     facts = {name: said for name, *said in session.asked("column_parts", table)}
     checks = session.asked("checks", table)
@@ -108,7 +108,7 @@ def _column(
         column.name,
         type_model(column.traits[TYPE]),
         " ".join(words),
-        # Of what is not stored nothing can be said.
+        # Nothing is known about values that are not stored.
         column.nullable or (bool(text) and not persisted),
         _expression(default) if default else None,
         identity=Identity(int(first), int(step)) if first and step else None,
@@ -117,8 +117,7 @@ def _column(
 
 
 def _is_rounded(type_: MsType) -> bool:
-    """Whether the server rounds what is computed from such values, to four digits or to fewer than
-    other databases."""
+    """Whether the server rounds values computed from such columns more than other databases do."""
     decimal = type_.name in ("decimal", "numeric")
     return type_.name in ("money", "smallmoney") or (decimal and type_.length > _MOST_EXACT)
 
@@ -137,10 +136,10 @@ def type_model(type_: MsType) -> ColumnType:
 
 
 def indexes_of(indexes: Sequence[OwnIndex], names: Sequence[str]) -> Iterator[IndexModel]:
-    """Those that are no keys.
+    """Yield the indexes that are not keys.
 
     Parameters:
-        names: of the table's columns.
+        names: the names of the table's columns.
     """
     for index in indexes:
         test = index.options.removeprefix(_WHERE) if index.options.startswith(_WHERE) else ""

@@ -1,4 +1,4 @@
-"""Tables as the server's catalog describes them."""
+"""Tables as described by the server's catalog."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from penstock.model.tables import Column, TableRef
 
 DIALECT = "mssql"
 COLLATION = "collation"
-"""The trait of a column whose values are texts."""
+"""The trait of a column with texts."""
 CODE_PAGE = "code page"
-"""The trait of a column whose texts are in one of few characters; 0 for others."""
+"""The trait of a column whose texts have a code page; 0 for others."""
 IDENTITY = "identity"
-"""The trait of the column that the server numbers by itself."""
+"""The trait of the column that the server numbers."""
 PAGE = 8192
 _IN_CODE_PAGES = ("char", "varchar", "text")
 
 
 def table_columns(session: MssqlSession, table: TableRef) -> tuple[Column, ...]:
-    """All columns, those too that `SELECT *` does not show.
+    """Return all columns, including those that `SELECT *` does not show.
 
     Raises:
-        PlanningError: no such table or view.
+        PlanningError: the table or view does not exist.
     """
     rows = session.asked("columns", table)
     if not rows:
@@ -55,7 +55,7 @@ def table_columns(session: MssqlSession, table: TableRef) -> tuple[Column, ...]:
 
 
 def unique_keys(session: MssqlSession, table: TableRef) -> tuple[DeclaredKey, ...]:
-    """Those that tell rows apart, the primary key first; not of part of the rows."""
+    """Return the keys that identify rows, the primary key first, without filtered ones."""
     found: dict[int, tuple[bool, list[str]]] = {}
     for number, primary, name in session.asked("unique_keys", table):
         found.setdefault(number, (bool(primary), []))[1].append(name)
@@ -63,12 +63,12 @@ def unique_keys(session: MssqlSession, table: TableRef) -> tuple[DeclaredKey, ..
 
 
 def indexed(session: MssqlSession, table: TableRef) -> Sequence[str]:
-    """Columns that are the first one of an index, the clustered one's first."""
+    """Return the first column of each index, the clustered one's first."""
     return [name for (name,) in session.asked("leading_columns", table)]
 
 
 def stored(session: MssqlSession, table: TableRef) -> tuple[int, int]:
-    """About how many rows a table has, and how many bytes they take; 0 where that is not known."""
+    """Return approximately how many rows and bytes a table has; 0 if unknown."""
     rows = _one(session.asked("rows", table))
     try:
         pages = _one(session.asked("pages", table))
@@ -78,25 +78,25 @@ def stored(session: MssqlSession, table: TableRef) -> tuple[int, int]:
 
 
 def _one(found: Sequence[Row]) -> int:
-    """A sum; of nothing, 0."""
+    """Return a sum; 0 if there is nothing to add."""
     return int(found[0][0] or 0) if found else 0
 
 
 def made_at(session: MssqlSession, table: TableRef) -> str:
-    """A text that changes when the table is dropped and made again."""
+    """Return a text that changes when the table is dropped and recreated."""
     rows = session.asked("made", table)
     return ":".join(map(str, rows[0])) if rows else ""
 
 
 def laid_out(session: MssqlSession, table: TableRef) -> str:
-    """A text that also changes when all rows are rewritten, by an index rebuild for instance."""
+    """Return a text that also changes when all rows are rewritten, as by an index rebuild."""
     found = session.asked("layout", table)
     last = found[0][0] if found else None
     return f"{made_at(session, table)}:{last}"
 
 
 def kept_as(session: MssqlSession, table: TableRef) -> tuple[str, bool]:
-    """How a table's rows are stored, for people; and whether each has a place on a page."""
+    """Return how a table's rows are stored, for people, and whether each has a place on a page."""
     for type_, in_memory in session.asked("storage", table):
         if type_ in _PAGED and not in_memory:
             return _PAGED[type_], not session.connection.babelfish
@@ -104,18 +104,21 @@ def kept_as(session: MssqlSession, table: TableRef) -> tuple[str, bool]:
 
 
 _PAGED = {0: "a heap", 1: "a table with a clustered index"}
-"""Types of indexes: https://learn.microsoft.com/en-us/sql/relational-databases/system-catalog-views/sys-indexes-transact-sql"""
+"""Types of indexes with pages:
+https://learn.microsoft.com/en-us/sql/relational-databases/system-catalog-views/sys-indexes-transact-sql
+"""
 
 
 def last_numbers(session: MssqlSession, table: TableRef) -> tuple[str, int, int, int | None] | None:
-    """The identity column: its name, first number, step, and last number; None for the last number
-    if no row has one yet."""
+    """Return the identity column's name, first number, step and last number; None if there is none.
+
+    The last number is None if no row has one yet.
+    """
     for name, first, step, found in session.asked("numbering", table):
         return str(name), int(first), int(step), None if found is None else int(found)
     return None
 
 
 def enabled_indexes(session: MssqlSession, table: TableRef) -> Mapping[str, str]:
-    """Those that keep no row out, and that the rows are not stored in; by their names, as
-    `IndexChange` has them."""
+    """Return the non-unique, non-clustered indexes, by name as in `IndexChange`."""
     return {name: name for (name,) in session.asked("enabled_indexes", table)}

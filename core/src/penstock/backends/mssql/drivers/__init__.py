@@ -1,1 +1,1 @@
-"""Drivers, of which a URL's scheme chooses one."""
+"""Drivers, chosen by a URL's scheme."""

@@ -10,45 +10,48 @@ import pyarrow as pa
 from penstock.backends.mssql.types import MsType
 
 CLOSE_SECONDS = 5.0
-"""For how long a call that was interrupted may go on, before its connection is left to it."""
+"""How long an interrupted call may continue before its connection is left to it."""
 
 
 class Driver(Protocol):
-    """A connection with one statement at a time. What it is asked raises `DriverError`."""
+    """A connection that runs one statement at a time. It raises `DriverError`."""
 
     notes: tuple[str, ...]
-    """What it costs to use this driver, for people; none for the one that is meant to be used."""
+    """The drawbacks of this driver, for people; none for the preferred one."""
 
     def travelling(self, value: str, of: MsType) -> str:
-        """What is selected, so that the driver has a value that can be one of a record batch."""
+        """Return what to select so that the driver has a value for a record batch."""
 
     def execute(self, statement: str, values: Sequence[Any] = ()) -> None: ...
 
     def rows(self) -> list[tuple[Any, ...]]:
-        """Those of the first result that has columns: others may come before it."""
+        """Return the rows of the first result that has columns, which others may precede."""
 
     def some(self, count: int) -> list[tuple[Any, ...]]:
-        """The next rows; none at the end."""
+        """Return the next rows; none at the end."""
 
     def batch(self, count: int, types: Sequence[pa.DataType]) -> pa.RecordBatch:
-        """The next rows as a record batch, which has none at the end.
+        """Return the next rows as a record batch, which is empty at the end.
 
         Parameters:
-            types: of the first columns, as they are to travel; the driver's may differ, if they
-                can be cast. Others are whole numbers.
+            types: the types in which the first columns travel; the driver's may differ if they can
+                be cast. Other columns are whole numbers.
         """
 
     def load(
         self, table: str, columns: Mapping[str, MsType], batches: Iterator[pa.RecordBatch]
     ) -> int:
-        """Load rows in bulk, over a connection of its own. Returns: how many.
+        """Load rows in bulk over a connection of its own; return how many.
 
         Parameters:
-            columns: names and types of the table's, as they come in the batches.
+            columns: the names and types of the table's columns, in the order of the batches.
         """
 
     def interrupt(self) -> None:
-        """End what another thread is waiting for."""
+        """Cancel the statement that another thread waits for."""
 
     def close(self) -> None:
-        """From any thread; a call that another one makes is to be interrupted before."""
+        """Close the connection, from any thread.
+
+        A call made by another thread must be interrupted first.
+        """

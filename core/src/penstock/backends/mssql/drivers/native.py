@@ -1,4 +1,4 @@
-"""Microsoft's own driver for Python, which has its ODBC driver in the wheel, and record batches."""
+"""Microsoft's own driver for Python, whose wheel includes the ODBC driver, with record batches."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from penstock.backends.mssql.location import CONNECT_SECONDS, URLS, connection_s
 from penstock.backends.mssql.types import TYPES, MsType
 from penstock.backends.shared.in_use import InUse
 
-# It words an SQLSTATE, and does not keep it.
+# The driver translates an SQLSTATE to words, without keeping it.
 _STATES = {
     "Disconnect error": "01002",
     "Client unable to establish connection": "08001",
@@ -40,7 +40,7 @@ def told(error: NativeError) -> DriverError:
     return DriverError(state, error.ddbc_error or error.driver_error)
 
 
-# Its wheel brings Microsoft's ODBC driver, but not the library of the system that this one loads:
+# Its wheel includes Microsoft's ODBC driver, but not the system library that the driver loads:
 # https://github.com/microsoft/mssql-python#installation
 _NOT_LOADED = "Failed to load the driver"
 
@@ -66,7 +66,7 @@ class NativeDriver:
 
     def _connect(self, url: str) -> None:
         seconds = int(URLS.parse(url).options.get("connect_timeout", CONNECT_SECONDS))
-        # A session of a pool would keep what the last one had set.
+        # A pooled session would keep the settings of the last one.
         mssql_python.pooling(enabled=False)
         try:
             self._connection = mssql_python.connect(
@@ -77,7 +77,7 @@ class NativeDriver:
                 raise
             raise ImportError(error.ddbc_error) from error
         self._cursor = self._connection.cursor()
-        # A load has a connection of its own; of this one it reads how to connect.
+        # A load uses a connection of its own, opened with the parameters of this one.
         self._loader = self._connection.cursor()
         self._kept: Any = None
 
@@ -106,7 +106,7 @@ class NativeDriver:
     def load(
         self, table: str, columns: Mapping[str, MsType], batches: Iterator[pa.RecordBatch]
     ) -> int:
-        # One that has failed, or still waits for rows, is not used again.
+        # One that has failed, or still waits for rows, is not reused.
         kept, self._kept = self._kept or self._connected_loader(), None
         try:
             loader = kept.cursor() if kept else self._loader
@@ -114,8 +114,8 @@ class NativeDriver:
                 table,
                 batches,
                 timeout=0,
-                # By name: Babelfish as it comes tells the driver of the last column alone, which
-                # would go by position, and take the first one's values.
+                # By name: unmodified Babelfish tells the driver only about the last column, which
+                # would be matched by position and get the first one's values.
                 column_mappings=list(columns),
                 table_lock=True,
                 keep_nulls=True,
@@ -126,8 +126,10 @@ class NativeDriver:
         return int(found["rows_copied"])
 
     def _connected_loader(self) -> Any:
-        """The driver's own connection for loads, which is kept for the next table; None where the
-        driver does not have it in the place where this one looks: it opens one for each, then."""
+        """Return the driver's connection for loads, which is kept for the next table.
+
+        None if the driver does not keep it where this looks; it then opens one per load.
+        """
         try:
             connection = import_module("mssql_py_core").PyCoreConnection
             how = self._loader._build_pycore_context()
@@ -136,11 +138,11 @@ class NativeDriver:
         try:
             return connection(how)
         finally:
-            how.clear()  # there is a password in it
+            how.clear()  # it contains a password
 
     def interrupt(self) -> None:
         with contextlib.suppress(Exception):
-            # The one call of the driver's that another thread may make; it has no public name.
+            # The only driver call that another thread may make; it has no public name.
             self._cursor.hstmt._cancel()  # type: ignore[union-attr]
 
     def close(self) -> None:

@@ -1,7 +1,7 @@
-"""Any ODBC driver, through pyodbc: FreeTDS, or Microsoft's.
+"""Any ODBC driver through pyodbc: FreeTDS or Microsoft's.
 
-Drivers differ in what they make of the types that are SQL Server's own. So values come as numbers,
-texts and bytes only, which the server makes of the others.
+Drivers represent SQL Server's own types differently, so the server converts all values to numbers,
+texts and bytes.
 """
 
 from __future__ import annotations
@@ -31,15 +31,17 @@ from penstock.errors import UsageError
 P = ParamSpec("P")
 T = TypeVar("T")
 
-# Whatever a data source has set: the driver's defaults, where a text that is too long is an error.
+# Whatever a data source sets: the driver's defaults, under which a text that is too long is an
+# error.
 _SETTINGS = (
     "SET ANSI_NULLS, ANSI_PADDING, ANSI_WARNINGS, CONCAT_NULL_YIELDS_NULL, QUOTED_IDENTIFIER ON"
 )
 _COST = "Python makes each value, at several times the CPU of mssql://"
 _STATE = re.compile(r"^\[\w{5}\] *")
-# Who has said it in what call, and what else was said.
+# Who reported the error in which call, and further errors.
 _REST = re.compile(r" \((-?\d+)\) \(SQL\w+\).*|; \[\w{5}\].*", re.S)
-# FreeTDS has numbers of its own for what it has no SQLSTATE: no answer in time, and none any more.
+# FreeTDS has its own numbers for errors without an SQLSTATE: no answer in time, and connection
+# lost.
 _NUMBERS = {20003: "HYT00", 20004: "08S01", 20006: "08S01", 20009: "08001", 20017: "08S01"}
 
 
@@ -53,7 +55,7 @@ def told(error: pyodbc.Error) -> DriverError:
 def _call(
     method: Callable[Concatenate[OdbcDriver, P], T],
 ) -> Callable[Concatenate[OdbcDriver, P], T]:
-    """A method that calls the driver."""
+    """Wrap a method that calls the driver."""
 
     @wraps(method)
     def called(self: OdbcDriver, /, *args: P.args, **options: P.kwargs) -> T:
@@ -86,14 +88,14 @@ class OdbcDriver:
             _check_installed(options["dsn"], list(sources), "ODBC data source")
             name = sources.get(options["dsn"], "")
         self.notes: tuple[str, ...] = (f"through {name or options['dsn']} and pyodbc: {_COST}",)
-        # A session of a pool would keep what the last one had set.
+        # A pooled session would keep the settings of the last one.
         pyodbc.pooling = False
         self._connection = pyodbc.connect(
             odbc_string(url, name),
             autocommit=True,
             timeout=int(options.get("connect_timeout", CONNECT_SECONDS)),
         )
-        # Else a text of one byte for each character would be one of this process's locale.
+        # Otherwise single-byte texts would be decoded in this process's locale.
         self._connection.setdecoding(pyodbc.SQL_CHAR, encoding="utf-16le", ctype=pyodbc.SQL_WCHAR)
         self._cursor = self._connection.cursor()
         self._cursor.execute(_SETTINGS)
@@ -174,9 +176,10 @@ class OdbcDriver:
 
 
 def _check_installed(name: str, there: Sequence[str], what: str) -> None:
-    """
+    """Check that a driver or data source is installed.
+
     Raises:
-        UsageError: it is not there.
+        UsageError: it is not.
     """
     if name.casefold() not in map(str.casefold, there) and not Path(name).is_file():
         raise UsageError(
@@ -186,9 +189,10 @@ def _check_installed(name: str, there: Sequence[str], what: str) -> None:
 
 
 def array_of(values: Sequence[Any], type_: pa.DataType) -> pa.Array:
-    """
+    """Convert values to an array.
+
     Raises:
-        DriverError: the driver has values of another type.
+        DriverError: the driver returned values of another type.
     """
     try:
         if pt.is_date(type_):

@@ -12,7 +12,7 @@ from penstock.model.tables import Place
 
 
 class OdbcUrls(ServerUrls):
-    """Those of any ODBC driver, named itself or by a data source."""
+    """The URLs of any ODBC driver, named directly or by a data source."""
 
     def resolve(self, url: str, environ: Mapping[str, str], flag: str) -> str:
         options = self.parse(url, flag).options
@@ -44,7 +44,7 @@ ODBC_URLS = OdbcUrls(
 )
 
 
-# FreeTDS passes over what it does not know.
+# FreeTDS ignores keywords that it does not support.
 _FREETDS = {
     "trusted_connection": ("Trusted_Connection", {}),
     "application_intent": ("ApplicationIntent", {}),
@@ -56,13 +56,13 @@ _OURS = ("driver", "dsn", "connect_timeout")
 
 
 def odbc_string(url: str, driver: str) -> str:
-    """What any ODBC driver is told.
+    """Return the connection string for an ODBC driver.
 
     Parameters:
-        driver: its name, that of the data source's too.
+        driver: the driver's name, even if the URL names a data source.
 
     Raises:
-        UsageError: malformed, or the driver cannot be told so.
+        UsageError: the URL is malformed, or has a setting that the driver does not support.
     """
     found = ODBC_URLS.parse(url)
     options = {name: value for name, value in found.options.items() if name not in _OURS}
@@ -83,10 +83,10 @@ def odbc_string(url: str, driver: str) -> str:
     if "dsn" in found.options:
         place = f"DSN={found.options['dsn']};"
     else:
-        # FreeTDS sends what is after the name.
+        # FreeTDS passes on everything after the name.
         server = f"{found.host};Port={found.port}" if freetds else f"tcp:{found.host},{found.port}"
         place = f"DRIVER={{{found.options['driver']}}};Server={server};"
-    # FreeTDS does not know that a brace is doubled.
+    # FreeTDS does not support doubled braces.
     parts = (
         f"{name}={f'{{{value}}}' if freetds else braced(value)};"
         for name, value in (who | said).items()

@@ -1,4 +1,4 @@
-"""Which driver a URL names, and what is missing where it cannot be loaded."""
+"""Which driver a URL names, and what is missing if it cannot be loaded."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ LIBRARIES = {
     "mssql": "apt-get install libltdl7 libgssapi-krb5-2, or dnf install libtool-ltdl krb5-libs",
     "mssql+pyodbc": "apt-get install unixodbc, or dnf install unixODBC",
 }
-"""How to install what each scheme's driver loads and its wheel does not bring."""
+"""How to install what each scheme's driver loads and its wheel does not include."""
 
 
 def open_driver(url: str, side: str) -> Driver:
-    """
+    """Open a URL's driver.
+
     Raises:
-        DriverError: no connection.
-        UsageError: the driver, or a library of the system that it needs, is not installed.
+        DriverError: the connection failed.
+        UsageError: the driver, or a system library that it needs, is not installed.
     """
     scheme = urls_of(url).scheme
     try:
@@ -36,7 +37,7 @@ def open_driver(url: str, side: str) -> Driver:
             f"pip install 'penstock[{extra}]'",
             Diagnosis(side=side),
         ) from error
-    except ImportError as error:  # a library of the system, which no wheel brings
+    except ImportError as error:  # a system library, which no wheel includes
         raise UsageError(
             f"{side}: {scheme} needs a library of the system that is not installed "
             f"({error}); install it with: {LIBRARIES[scheme]}",

@@ -1,6 +1,6 @@
-"""Many rows as one text, for drivers that load nothing in bulk: an array of JSON, or literals.
+"""Many rows as one text, for drivers without bulk loads: a JSON array, or literals.
 
-The server makes the values of it, so that no driver converts any.
+The server parses the values, so that no driver converts any.
 https://learn.microsoft.com/en-us/sql/t-sql/functions/openjson-transact-sql
 """
 
@@ -21,15 +21,15 @@ from penstock.backends.mssql.types import BYTES, MsType
 from penstock.backends.shared.values.arrow import is_bytes, is_text
 from penstock.backends.shared.values.hex_values import uuid_texts
 
-# Of a batch that is sent at once: its text is several times as long.
+# Of a batch sent at once: its text is several times as long.
 SENT_BYTES = 1 << 20
 JSON_ROWS = 16_384
-# Which the server compiles each time, the more slowly the more there are.
+# The server compiles them each time, more slowly the more there are.
 LITERAL_ROWS = 100
-# Bytes of a value that goes as a parameter of its own.
+# The length in bytes from which a value becomes a parameter of its own.
 LONG = 3000
-# Databases of older compatibility levels have no OPENJSON, and others than SQL Server's may leave
-# escapes as they are.
+# Databases with older compatibility levels lack OPENJSON, and other products may not decode
+# escapes.
 READS_JSON = (
     r"""SELECT CASE WHEN c0 = N'"\' AND c1 = 0x00FF THEN 1 ELSE 0 END"""
     r""" FROM OPENJSON(N'[["\"\\","AP8="]]')"""
@@ -40,13 +40,13 @@ READS_JSON = (
 def inserts(
     table: str, batch: pa.RecordBatch, types: Sequence[MsType], *, reads_json: bool
 ) -> Iterator[tuple[str, list[Any]]]:
-    """Statements with their parameters.
+    """Yield statements with their parameters.
 
     Parameters:
-        types: the columns'.
+        types: the types of the columns.
 
     Raises:
-        ValueError: a number that is none.
+        ValueError: a number is NaN or infinite.
     """
     columns = ", ".join(map(MSSQL.ident, batch.schema.names))
     insert = f"INSERT INTO {table} WITH (TABLOCK) ({columns})"
@@ -70,10 +70,10 @@ def inserts(
 
 
 def parts(batch: pa.RecordBatch, most: int) -> Iterator[tuple[pa.RecordBatch, Sequence[int]]]:
-    """What is sent at once: some rows, or one that has long values, with the places of those.
+    """Yield what to send at once: some rows, or one row that has long values, with their positions.
 
     Parameters:
-        most: so many rows.
+        most: the maximum number of rows.
     """
     masks = {
         place: pc.greater(pc.binary_length(array), LONG).fill_null(False)
@@ -90,7 +90,7 @@ def parts(batch: pa.RecordBatch, most: int) -> Iterator[tuple[pa.RecordBatch, Se
 
 
 def _read_as(of: MsType) -> str:
-    """The type that the server makes of a value; what is longer than its type would be NULL."""
+    """Return the type in which the server parses a value; a longer value would become NULL."""
     match of.name:
         case "decimal" | "numeric" | "bit" | "tinyint" | "smallint" | "int" | "bigint" | "date":
             return str(of)
@@ -108,12 +108,12 @@ def _read_as(of: MsType) -> str:
 
 
 def _parameter(read_as: str) -> str:
-    """A cast to a type that has an end would cut off the rest."""
+    """Return a placeholder; a cast to a type with a length would truncate the value."""
     return f"CAST(? AS {read_as})" if "(max)" in read_as else "?"
 
 
 def _rows(batch: pa.RecordBatch, long: Sequence[int]) -> list[tuple[Any, ...]]:
-    """Numbers, texts and bytes; without what is long."""
+    """Return rows of numbers, texts and bytes, without long values."""
     columns = [
         [None] * batch.num_rows if place in long else _values(array)
         for place, array in enumerate(batch.columns)
@@ -130,7 +130,7 @@ def _values(array: pa.Array) -> list[Any]:
     elif pt.is_boolean(kind):
         array = array.cast(pa.int8())
     elif pt.is_timestamp(kind):
-        # With a T between date and time, as ISO 8601 has it, whatever the session's DATEFORMAT.
+        # With a T between date and time, as in ISO 8601, whatever the session's DATEFORMAT.
         texts = array.cast(pa.timestamp(kind.unit)).cast(pa.string())
         texts = pc.binary_join_element_wise(texts, "" if kind.tz is None else "+00:00", "")
         array = pc.replace_substring(texts, " ", "T")

@@ -1,4 +1,4 @@
-"""URLs of either scheme, and where they lead."""
+"""URLs of either scheme, and what they refer to."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from penstock.model.tables import Place
 
 
 def urls_of(url: str) -> ServerUrls:
-    """Those of a URL's scheme."""
+    """Return the URLs of a URL's scheme."""
     return ODBC_URLS if url.lower().startswith(f"{ODBC_URLS.scheme}:") else URLS
 
 
 class AnyUrls:
-    """Those of either scheme; see `Urls`."""
+    """The URLs of either scheme; see `Urls`."""
 
     def resolve(self, url: str, environ: Mapping[str, str], flag: str) -> str:
         return urls_of(url).resolve(url, environ, flag)
@@ -29,6 +29,6 @@ class AnyUrls:
 
 
 def server_of_url(url: str) -> str:
-    """Where a URL leads, for errors."""
+    """Return the server that a URL refers to, for error messages."""
     found = urls_of(url).parse(url)
     return found.options.get("dsn") or f"{found.host}:{found.port}"

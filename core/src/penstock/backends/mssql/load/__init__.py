@@ -1,1 +1,1 @@
-"""Tables that are made, stages that are filled, locks, and values that a column would change."""
+"""Table creation, stages, locks, and values that a column would change."""

@@ -1,4 +1,4 @@
-"""Characters that a column's code page does not have: the server would replace them."""
+"""Characters that a column's code page lacks, and that the server would replace."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _UTF8 = 65001
 
 
 def guards_of(column: Column) -> Iterator[ValueGuard]:
-    """Those of its type and of its collation."""
+    """Yield the guards of a column's type and collation."""
     yield from TYPES.guards(column.traits[TYPE])
     if page := code_page(column):
         advice = "make the column nvarchar, or give it a collation of UTF-8"
@@ -28,13 +28,13 @@ def guards_of(column: Column) -> Iterator[ValueGuard]:
 
 
 def code_page(column: Column) -> int:
-    """0 where a column holds any character."""
+    """Return a column's code page; 0 if it holds any character."""
     page = int(column.traits[CODE_PAGE])
     return 0 if page == _UTF8 else page
 
 
 def unknown(texts: pa.Array, page: int) -> pa.Array:
-    """Tells for each value whether it has a character that a code page does not have."""
+    """Return for each value whether it has a character that the code page lacks."""
     odd = pc.invert(pc.string_is_ascii(texts)).fill_null(False)
     if not pc.any(odd).as_py():
         return odd
@@ -55,7 +55,10 @@ def _lacks(codec: str, value: str) -> bool:
 
 
 def _codec(page: int) -> str:
-    """Where there is none, only what all of them have is known to arrive."""
+    """Return the codec of a code page.
+
+    For an unknown code page, only characters that all have are certain to arrive.
+    """
     try:
         return codecs.lookup(f"cp{page}").name
     except LookupError:

@@ -1,4 +1,4 @@
-"""Mode `swap`: a table like the target's, and what is done when it has its name."""
+"""Mode `swap`: a table like the target's, and the statements for after the exchange."""
 
 from __future__ import annotations
 
@@ -24,14 +24,16 @@ from penstock.model.tables import TableRef
 def like(
     session: MssqlSession, table: TableRef, beside: TableRef, needs: str = "--mode swap"
 ) -> tuple[str, list[str]]:
-    """See `TargetTables.like`. Names of constraints are a schema's, so until then the new ones have
-    others.
+    """Return statements for a table like another; see `TargetTables.like`.
+
+    Names of constraints are unique in a schema, so until the exchange the new ones have temporary
+    names.
 
     Parameters:
-        needs: what asks for it, for messages.
+        needs: what requires it, for messages.
 
     Raises:
-        PlanningError: an index cannot be made again.
+        PlanningError: an index cannot be recreated.
     """
     model, own = read_parts(session, table)
     for index in own.indexes:
@@ -49,7 +51,7 @@ def like(
         names[name] = name[: LONGEST_NAME - len(suffix)] + suffix
         return always(names[name])
 
-    # Babelfish renames none.
+    # Babelfish cannot rename constraints.
     called = unnamed if session.connection.babelfish else named
     parts = [
         f"{MSSQL.ident(each.name)} {column_text(each, own, called)}"

@@ -1,5 +1,4 @@
-"""A table like another one of SQL Server's: its identity, defaults, checks, computed columns, keys
-and indexes."""
+"""A table like another SQL Server table: identity, defaults, checks, keys, indexes and more."""
 
 from __future__ import annotations
 
@@ -20,7 +19,7 @@ from penstock.model.tables import Column, NotCopied, SequencePosition, TableRef
 
 LONGEST_NAME = 128
 IDENTITY = "identity"
-"""The id of the step after which the next row gets the number that it would get in the source."""
+"""The id of the step that continues the source's numbers."""
 Named = Callable[[str], str]
 """CONSTRAINT and a name, or nothing."""
 
@@ -30,7 +29,7 @@ def unnamed(name: str) -> str:
 
 
 def column_text(column: ColumnModel, own: OwnParts, named: Named = unnamed) -> str:
-    """What follows its name, but for NOT NULL."""
+    """Return what follows a column's name, without NOT NULL."""
     words = [column.native]
     if column.identity is not None:
         words.append(MSSQL.numbered(column.identity.first, column.identity.step))
@@ -55,41 +54,42 @@ def index_statement(index: OwnIndex, table: TableRef) -> str:
 
 
 def check_statement(check: CheckModel, table: TableRef, named: Named) -> str:
-    """Of one that not all rows meet, or that is not enforced."""
+    """Return the statement for a check that is not enforced, or not met by all rows."""
     alter = f"ALTER TABLE {MSSQL.table(table)}"
     made = f"{alter} WITH NOCHECK ADD {check_text(check, named)}"
     return made if check.enforced else f"{made};\n{alter} NOCHECK {named(check.name).strip()}"
 
 
 def with_name(check: CheckModel, table: TableRef) -> CheckModel:
-    """A check under a name of its table's: of one that has none nothing could be said."""
+    """Return a check with a name derived from its table, so that it can be referred to."""
     return replace(check, name=f"{table.name}_{check.name or 'check'}"[:LONGEST_NAME])
 
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """Something that a table is to have besides the columns that are loaded."""
+    """A part of the new table besides the loaded columns."""
 
     left: NotCopied
-    """What stands for it where it is not made."""
+    """The entry that replaces it if it is not created."""
     text: str
-    """A clause, or a statement."""
+    """A clause or a statement."""
     tried: str
-    """On a table that is made to try it, beside others that may have the names."""
+    """The text tried on a temporary table, without names that other tables may have."""
     late: bool = False
-    """It is a statement, for when the table is loaded."""
+    """Whether it is a statement to execute after the load."""
     is_check: bool = False
     unique: tuple[str, ...] = ()
-    """The columns of a key, or of a unique index."""
+    """The columns of a key or unique index."""
 
 
 def made_alike(
     session: MssqlSession, request: LoadRequest, own: OwnParts, columns: Sequence[Column]
 ) -> Besides:
-    """
+    """Return the parts of a table like another one.
+
     Parameters:
-        own: of the source's table.
-        columns: that the target's table has.
+        own: the parts of the source's table.
+        columns: the columns of the target's table.
     """
     assert request.definition is not None
     model, table = request.definition.model, request.target
@@ -161,7 +161,7 @@ def _parts(
         if index.constraint:
             left = NotCopied(KINDS[index.constraint], index.name)
             yield _Part(left, key_text(index, named), key_text(index), unique=index.keys)
-    # The clustered one first, on which the others stand.
+    # The clustered index first, since the others refer to it.
     for index in sorted(own.indexes, key=lambda each: each.kind != "CLUSTERED"):
         if not (index.obstacle or index.constraint):
             text = index_statement(index, table)
@@ -175,9 +175,9 @@ def always(name: str) -> str:
 
 
 def names_free(session: MssqlSession, table: TableRef) -> Named:
-    """Names that no constraint of another table has: they are a schema's."""
+    """Return names that no constraint of another table has: they are unique in a schema."""
     rows = session.fetch(
-        # Babelfish has unique keys among these alone.
+        # In Babelfish only unique keys have such names.
         "SELECT o.name FROM (SELECT name, schema_id, parent_object_id FROM sys.objects UNION"
         " SELECT name, schema_id, parent_object_id FROM sys.key_constraints) AS o"
         " JOIN sys.schemas AS s ON s.schema_id = o.schema_id"
@@ -189,11 +189,11 @@ def names_free(session: MssqlSession, table: TableRef) -> Named:
     return lambda name: always(name) if name and name not in taken else ""
 
 
-# What the server makes
+# What the server accepts
 
 
 def rehearsed(session: MssqlSession, table: TableRef) -> TableRef:
-    """A table on which clauses and statements are tried, and undone."""
+    """Create a table on which clauses and statements are tried, then rolled back."""
     rows = session.fetch("SELECT SCHEMA_ID(?)", f"schema {table.schema}", [table.schema])
     schema = table.schema if rows[0][0] is not None else session.search_path()[0]
     return TableRef(schema, f"{table.name}~rehearsal"[-LONGEST_NAME:])
@@ -205,14 +205,14 @@ def refused_texts(
     columns: Sequence[Column],
     texts: Sequence[tuple[str, bool]],
 ) -> Mapping[str, str]:
-    """Clauses and statements that the server does not take, and why.
+    """Return clauses and statements that the server rejects, with its messages.
 
     Parameters:
-        table: see `rehearsed`.
-        texts: of each whether it is a statement.
+        table: the table of `rehearsed`.
+        texts: each with whether it is a statement.
 
     Raises:
-        PlanningError: it does not make the bare table.
+        PlanningError: the server rejects even the table without them.
     """
     kept: list[tuple[str, bool]] = []
     if not _obstacle(session, table, columns, texts):
@@ -254,15 +254,16 @@ def _obstacle(
 
 
 def identity_steps(request: LoadRequest, names: Sequence[str]) -> list[Step]:
-    """
+    """Return the steps that set the next numbers.
+
     Parameters:
-        names: of columns that the server numbers.
+        names: the columns that the server numbers.
     """
     sources = {pair.target: pair.source for pair in request.pairs}
     table = request.target
     statement = f"DBCC CHECKIDENT ({_quoted(table)}, RESEED)"
     return [
-        # Not beside others: they keep a lock that it would wait for.
+        # Not at the same time as others, which keep a lock that it would wait for.
         Step(
             IDENTITY,
             f"set the next {name} of {table}",
@@ -277,15 +278,17 @@ def identity_steps(request: LoadRequest, names: Sequence[str]) -> list[Step]:
 
 
 def set_identity(session: MssqlSession, table: TableRef, position: SequencePosition | None) -> None:
-    """Have the next row of a table numbered as that of the source would be; never with a number
-    that a row of the table may have."""
+    """Continue a table's numbers where the source's would.
+
+    The next number is never one that a row may already have.
+    """
     found = last_numbers(session, table)
     if position is None or found is None:
         return
     _, _, step, last = found
     used = position.last if position.called else position.last - step
     if last is None:
-        # What is set then is the next number itself.
+        # This sets the next number itself.
         used += step
     elif (used - last) * step <= 0:
         return
@@ -294,5 +297,5 @@ def set_identity(session: MssqlSession, table: TableRef, position: SequencePosit
 
 def _quoted(table: TableRef) -> str:
     text = MSSQL.literal(MSSQL.table(table))
-    # Babelfish takes the N for a part of the name.
+    # Babelfish treats the N as part of the name.
     return text.removeprefix("N") if text.isascii() else text

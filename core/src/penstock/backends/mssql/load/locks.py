@@ -1,4 +1,4 @@
-"""Locks by name, which a session or its transaction has until it ends, however that comes.
+"""Named locks, which a session or its transaction holds until it ends for any reason.
 
 https://learn.microsoft.com/en-us/sql/relational-databases/system-stored-procedures/sp-getapplock-transact-sql
 """
@@ -23,10 +23,11 @@ def try_lock(
     mode: str = EXCLUSIVE,
     owner: str = TRANSACTION,
 ) -> bool:
-    """
+    """Try to take a lock.
+
     Parameters:
-        seconds: how long others are waited for.
-        owner: what has it; a transaction has to be open for the one.
+        seconds: how long to wait for other holders.
+        owner: the session or the transaction, which must be open.
     """
     ((found,),) = connection.rows(
         "DECLARE @found int; EXEC @found = sp_getapplock @Resource = ?, @LockMode = ?,"
@@ -37,12 +38,12 @@ def try_lock(
 
 
 def release(connection: Connection, name: str) -> None:
-    """Of the session."""
+    """Release a lock of the session."""
     connection.change("EXEC sp_releaseapplock @Resource = ?, @LockOwner = 'Session'", [name])
 
 
 def are_free(connection: Connection, names: Sequence[str]) -> bool:
-    """Whether no session has one of them, other than this one."""
+    """Whether no other session holds one of the locks."""
     tested = ", ".join(["APPLOCK_TEST('public', ?, 'Exclusive', 'Session')"] * len(names))
     (found,) = connection.rows(f"SELECT {tested}", names)
     return all(int(free) == 1 for free in found)
@@ -51,13 +52,13 @@ def are_free(connection: Connection, names: Sequence[str]) -> bool:
 def wait_for(
     connection: Connection, name: str, seconds: float, what: str, *, mode: str = EXCLUSIVE
 ) -> None:
-    """Take a lock of the transaction.
+    """Take a lock for the transaction.
 
     Parameters:
-        seconds: 0 for as long as it takes.
+        seconds: the timeout; 0 for none.
 
     Raises:
-        StallError: it is held for longer.
+        StallError: the lock is held for longer.
     """
     with translated("target", what):
         taken = try_lock(connection, name, seconds or 1 << 20, mode=mode)

@@ -1,4 +1,4 @@
-"""A schema of one's own in a target's database, with a table like another one, for measurements."""
+"""A separate schema in a target's database, with a table like another one, for measurements."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class MssqlScratch(ScratchSchema[Connection]):
             self._connection.change(statement)
 
     def _drop(self, connection: Connection, name: str) -> None:
-        # Nothing else of a schema goes with it.
+        # Dropping a schema does not drop its tables.
         tables = "SELECT name FROM sys.tables WHERE schema_id = SCHEMA_ID(?)"
         for (table,) in connection.rows(tables, [name]):
             connection.change(f"DROP TABLE {MSSQL.table(TableRef(name, table))}")

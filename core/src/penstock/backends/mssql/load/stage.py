@@ -1,4 +1,4 @@
-"""A stage: a table of one attempt's own, which the bulk loader fills over its own connection."""
+"""A stage: a table of one attempt, filled by the bulk loader over its own connection."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from penstock.errors import Diagnosis, PenstockError, PermanentError, TransientE
 from penstock.model import values
 from penstock.model.tables import Column
 
-# Babelfish takes decimals of fewer digits wrongly, and CHAR not at all, from bulk loads.
+# In bulk loads Babelfish corrupts decimals with fewer digits, and does not accept CHAR.
 _NARROW = 28
 ALIGNMENT = 16
-"""Of 128-bit numbers, as the loader takes them."""
+"""The alignment of 128-bit numbers that the loader requires."""
 
 
 class BulkStage(TableStage[MssqlRecords]):
@@ -42,7 +42,7 @@ class BulkStage(TableStage[MssqlRecords]):
         elif babelfish and of.name in ("char", "nchar"):
             written = "nvarchar(max)"
         collation = column.traits[COLLATION]
-        # Texts of unlike collations cannot be compared.
+        # Texts with different collations cannot be compared.
         return f"{written} COLLATE {collation}" if collation else written
 
     def load(self, batches: Iterator[pa.RecordBatch]) -> int:
@@ -63,7 +63,7 @@ class BulkStage(TableStage[MssqlRecords]):
         )
 
     def as_loaded(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The loader knows no UUIDs, but their texts; and takes no numbers at odd addresses."""
+        """Return a batch in the loader's form: UUIDs as texts, and aligned buffers."""
         columns = [
             uuid_texts(array).cast(pa.string()) if array.type == pa.uuid() else aligned(array)
             for array in batch.columns
@@ -72,8 +72,7 @@ class BulkStage(TableStage[MssqlRecords]):
 
 
 def aligned(array: pa.Array) -> pa.Array:
-    """The same with buffers at addresses that are multiples of `ALIGNMENT`: streams may have them
-    at others.
+    """Copy an array to buffers aligned to `ALIGNMENT`, which buffers from a stream may not be.
 
     https://arrow.apache.org/docs/format/Columnar.html#buffer-alignment-and-padding
     """

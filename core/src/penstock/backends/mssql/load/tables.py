@@ -1,4 +1,4 @@
-"""Tables that the target makes."""
+"""Tables that Penstock creates in the target."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from penstock.model.table_model import Expression, IndexModel, KeyModel, TableDe
 from penstock.model.tables import Column, NotCopied, TableRef
 
 MOST_KEPT = 400
-"""Characters of a text that a key can hold: 900 bytes, less those of other columns."""
+"""The characters of a text that fit into a key: 900 bytes, less those of other columns."""
 MOST_UNITS = 4000
-"""UTF-16 code units that a text can have within its row."""
+"""The UTF-16 code units of a text that fit into its row."""
 
 
 def text_type(column: Column, definition: TableDefinition) -> str:
-    """The type of a column of texts that are limited; empty where they are not, or too long."""
+    """Return the type of a text column with a length; empty if it has none, or is too long."""
     length = definition.model.lengths.get(column.name, MOST_UNITS)
     if type_ := key_type(column, definition):
         return type_
@@ -37,8 +37,7 @@ def text_type(column: Column, definition: TableDefinition) -> str:
 
 
 def key_type(column: Column, definition: TableDefinition) -> str:
-    """The type of a column of texts that is in a key or an index; empty where it is in none, or too
-    long."""
+    """Return the type of a text column in a key or index; empty if it is in none, or too long."""
     model = definition.model
     length = model.lengths.get(column.name, MOST_KEPT + 1)
     indexed = [key.columns for key in model.keys]
@@ -98,7 +97,8 @@ class MssqlTables(ServerTables):
     def check_replaceable(
         self, session: Session, table: TableRef, needs: str, remade: Collection[TableRef] = ()
     ) -> None:
-        """
+        """Check that a table can be replaced.
+
         Raises:
             PlanningError: it is a view, or something would be lost with it.
         """
@@ -127,7 +127,10 @@ class MssqlTables(ServerTables):
 
 
 def _keys_of_values(definition: TableDefinition, columns: Sequence[Column]) -> TableDefinition:
-    """To SQL Server NULL is equal to NULL: a key is as elsewhere where it leaves NULL out."""
+    """Make keys ignore NULL.
+
+    SQL Server treats NULLs as equal in a unique key, which other systems do not.
+    """
     nullable = {column.name for column in columns if column.nullable}
     model = definition.model
     weak = [key for key in model.keys if not key.primary and nullable & set(key.columns)]
@@ -149,7 +152,7 @@ def _is_long(column: Column) -> bool:
 
 
 def _stays(item: NotCopied, needs: str) -> bool:
-    """Whether what hangs on a table is in the way of another one that takes its place."""
+    """Whether an attached object prevents another table from replacing this one."""
     if needs == "--mode swap":
         return item.kind not in (GRANTS, COMMENTS)
     return item.kind in ("triggers", "security policies") or item.name == "SYSTEM_VERSIONING"

@@ -1,1 +1,1 @@
-"""What the catalog says of tables, keys and values."""
+"""What the catalog says about tables, keys and values."""

@@ -1,7 +1,7 @@
-"""Bounds of a key's ranges without a scan: the range with most rows is halved, again and again.
+"""Bounds of a key's ranges without a scan: the range with the most rows is halved repeatedly.
 
-How many rows are in a range the server estimates by looking into the index where it begins and
-where it ends (https://dev.mysql.com/doc/refman/8.4/en/range-optimization.html: "index dives").
+The server estimates the rows of a range by looking up both of its ends in the index
+(https://dev.mysql.com/doc/refman/8.4/en/range-optimization.html: "index dives").
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from penstock.backends.sql.rows.between import middles
 from penstock.model.extents import Bound, Key
 
 ORIGIN = "the server's estimates, by dives into the key's index"
-# Ranges that are weighed.
+# The maximum number of ranges to weigh.
 MOST = 256
-# Of halving what is left of a range, before it is taken to have no keys within.
+# How often to halve the rest of a range before assuming that it has no more keys.
 TRIES = 24
 
 
 @dataclass(slots=True)
 class _Range:
     first: str
-    """As the text of a bound; a value that there is."""
+    """The text of the bound; an existing value."""
     last: str | None
-    """Where the next one begins."""
+    """The start of the next range."""
     weight: int
     halves: bool = True
 
@@ -35,7 +35,7 @@ class _Range:
 def dive(
     session: MySqlSession, rows: str, key: Key, tag: str, *, nullable: bool
 ) -> tuple[tuple[WeightedBound, ...], float]:
-    """Bounds with their weights, and the share of rows whose key is NULL."""
+    """Return weighted bounds, and the share of rows whose key is NULL."""
     found = _Dive(session, rows, key, tag)
     nulls = found.estimates([f"{found.column} IS NULL"])[0] if nullable else 0
     ranges = found.ranges()
@@ -45,8 +45,9 @@ def dive(
 
 
 class _Dive:
-    """Each question is asked of all ranges at once: for themselves they take longer than the
-    answers."""
+    """A search for bounds. Each question is asked for all ranges at once, since round trips take
+    longer than the answers.
+    """
 
     def __init__(self, session: MySqlSession, rows: str, key: Key, tag: str) -> None:
         self._session = session
@@ -62,7 +63,7 @@ class _Dive:
             return []
         ranges = [_Range(low, None, 0)]
         if not low.strip("0-: .+"):
-            # A zero date, or a zero year: half the way from there is nowhere.
+            # A zero date or year: no middle can be computed from it.
             above = f" WHERE {self.column} > {self._literal(low)}"
             (second,) = self._fetch([f"min({self.column})"], [above])
             if second is not None:
@@ -81,7 +82,7 @@ class _Dive:
 
     @staticmethod
     def _wide(ranges: list[_Range]) -> list[_Range]:
-        """Those to divide next, heaviest first."""
+        """Return the ranges to divide next, heaviest first."""
         least = sum(each.weight for each in ranges) / MOST
         wide = [each for each in ranges if each.halves and each.weight > max(1, least)]
         wide.sort(key=lambda each: each.weight, reverse=True)
@@ -97,7 +98,7 @@ class _Dive:
             each.weight = max(1, weight)
 
     def _divide(self, ranges: list[_Range], greatest: str) -> list[str | None]:
-        """Of each range a key within it, about in its middle; None where none is found."""
+        """Return a key near the middle of each range; None where there is none."""
         found: list[str | None] = [None] * len(ranges)
         ends = [each.last or greatest for each in ranges]
         open_ = set(range(len(ranges)))
@@ -112,8 +113,8 @@ class _Dive:
                     empty.append(place)
                 else:
                     found[place] = at
-            # Nothing is between the middle and the end. What is left of the range ends with its
-            # last key, however far before that is.
+            # There are no keys between the middle and the end, so the rest of the range ends at the
+            # last key before it.
             open_ = set()
             before = self._within("max", "<", ranges, {place: halves[place] for place in empty})
             for place, at in zip(empty, before, strict=True):
@@ -123,9 +124,9 @@ class _Dive:
         return found
 
     def _middles(self, ranges: list[_Range], ends: list[str], open_: list[int]) -> dict[int, str]:
-        """Of each range that is open a value between its first key and an end, where there is one.
+        """Return, for each open range, a value between its first key and its end, if there is one.
 
-        Those of texts are guesses at the collation's order: the server says which are right.
+        For texts these are guesses at the collation's order; the server says which are right.
         """
         guesses = {place: middles(self._tag, ranges[place].first, ends[place]) for place in open_}
         if self._tag != "text":
@@ -154,8 +155,10 @@ class _Dive:
     def _within(
         self, end: str, side: str, ranges: list[_Range], halves: dict[int, str]
     ) -> list[str | None]:
-        """The first key (`min`) from each middle on (`>=`), or the last one before it, of those
-        that lie within a range and do not begin it."""
+        """Return the first key (`min`) from each middle on (`>=`), or the last one before it.
+
+        Only keys inside a range count, not the one that begins it.
+        """
         conditions = []
         for place, text in halves.items():
             each = ranges[place]

@@ -1,4 +1,4 @@
-"""Canonical texts of values: those of the types page, the same in every system."""
+"""Canonical texts of values, as defined by the types page for every system."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ _WHOLE = ("tinyint", "smallint", "mediumint", "int", "bigint", "bit", "year")
 
 def canonical(value: str, type_: Type, kind: str) -> str:
     """See `Dialect.canonical`."""
-    # Computed, a number has no zeros before it, which ZEROFILL writes, and a year 0000.
+    # The result of a computation has no leading zeros from ZEROFILL, and a year is 0000.
     if type_.name in _WHOLE:
         value = f"({value} + 0)"
     elif type_.name == "decimal":
-        value = f"(-(-{value}))"  # of the same precision
+        value = f"(-(-{value}))"  # keeps the precision
     text = f"CONVERT({value} USING utf8mb4)"
     match kind:
         case "decimal":
@@ -42,10 +42,10 @@ def canonical(value: str, type_: Type, kind: str) -> str:
 
 
 def _bits(value: str) -> str:
-    """The 64 bits of a number as IEEE 754 has them, for which there is no function.
+    """Return the 64 bits of an IEEE 754 number, for which there is no function.
 
-    They are those of ``(exponent + 1022) * 2^52 + mantissa``, below 2^-1022 as well, where the
-    mantissa has no leading bit.
+    They are the bits of ``(exponent + 1022) * 2^52 + mantissa``; this also holds below 2^-1022,
+    where the mantissa has no leading bit.
     """
     wide = f"({value} + 0e0)"
     size = f"abs({wide})"
@@ -55,7 +55,7 @@ def _bits(value: str) -> str:
         f"({guess} + CASE WHEN {size} / 2 >= pow(2, {guess}) THEN 1"
         f" WHEN {size} < pow(2, {guess}) AND {guess} > -1022 THEN -1 ELSE 0 END)"
     )
-    # In two steps, since 2^1074 is no number.
+    # In two steps, because 2^1074 cannot be represented.
     half = f"floor((52 - {exponent}) / 2)"
     mantissa = f"CAST({size} * pow(2, {half}) * pow(2, 52 - {exponent} - {half}) AS UNSIGNED)"
     number = f"CAST({exponent} + 1022 AS UNSIGNED) * 4503599627370496 + {mantissa}"

@@ -1,4 +1,4 @@
-"""Indexes that a table can do without while it is loaded, and those that it cannot."""
+"""Indexes that a table can do without during a load, and those it needs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from penstock.model.tables import TableRef
 
 
 def read_indexes(session: MySqlSession, table: TableRef) -> Mapping[str, str]:
-    """Those that keep no row out; none where the table is not there."""
+    """Return the indexes that reject no rows; none if the table does not exist."""
     if read_relations(session).get(table, True):
         return {}
     return indexes_of(model_of(session, table))
@@ -29,7 +29,7 @@ def read_indexes(session: MySqlSession, table: TableRef) -> Mapping[str, str]:
 def read_all_indexes(
     session: MySqlSession, tables: Sequence[TableRef]
 ) -> Mapping[TableRef, Mapping[str, str]]:
-    """The same of many tables; those are left out that are not there, or cannot be read."""
+    """Return the same for many tables, without those that do not exist or cannot be read."""
     return {
         table: indexes_of(read_table(statement, table).model)
         for table, statement in read_statements(session, tables).items()
@@ -37,13 +37,13 @@ def read_all_indexes(
 
 
 def deferrable(session: MySqlSession, table: TableRef) -> tuple[Mapping[str, str], Sequence[str]]:
-    """See `TargetTables`. Unique keys stay: they keep duplicates out."""
+    """Return the deferrable indexes; see `TargetTables`. Unique keys stay, to reject duplicates."""
     model = model_of(session, table)
     found, kept = indexes_of(model), dict[str, str]()
     for columns, what in _needed(session, table, model):
         serving = [key.name for key in keys_of(model) if serves(key, columns)]
         if serving and found.keys() >= set(serving):
-            # One of them will do.
+            # One of them is enough.
             kept.setdefault(serving[0], what)
     left = {name: text for name, text in found.items() if name not in kept}
     return left, [f"{name} ({what})" for name, what in kept.items()]
@@ -57,7 +57,7 @@ def serves(key: KeyModel | IndexModel, columns: Sequence[str]) -> bool:
 def _needed(
     session: MySqlSession, table: TableRef, model: TableModel
 ) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Columns with which the server wants an index to begin, and what for."""
+    """Yield columns with which the server requires an index to begin, and the reason."""
     for column in model.columns:
         if column.identity is not None:
             yield (column.name,), f"{column.name} is AUTO_INCREMENT"
@@ -79,7 +79,10 @@ _REFERRING = TableQuery(
 def referring(
     session: MySqlSession, table: TableRef
 ) -> Mapping[tuple[TableRef, str], Sequence[str]]:
-    """Foreign keys that point to a table: whose each is, its name, and the columns it points to."""
+    """Return the foreign keys that reference a table, by their tables and names.
+
+    The values are the referenced columns.
+    """
     found: dict[tuple[TableRef, str], list[str]] = {}
     for schema, of, name, column in session.about(_REFERRING, table):
         found.setdefault((TableRef(schema, of), name), []).append(column)

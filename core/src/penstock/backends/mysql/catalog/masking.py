@@ -1,4 +1,4 @@
-"""Masks in MySQL and MariaDB. A key is in a variable of the session."""
+"""Masks in MySQL and MariaDB. A key is kept in a variable of the session."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class MySqlMasking(Masking):
     linked = joined
 
     def held(self, name: str) -> str:
-        # Before it is set it is NULL, of no type.
+        # An unset variable is NULL without a type.
         return f"UNHEX(CAST(@penstock_{name} AS char))"
 
     def year(self, value: str, type_: Any, tag: str) -> str:
-        # Of a zero date, too, in which MAKEDATE would see the year 2000.
+        # Also for a zero date, which MAKEDATE would take for the year 2000.
         begun = f"CONCAT(LPAD(YEAR({value}), 4, '0'), '-01-01')"
         if tag == "date":
             return f"CAST({begun} AS date)"

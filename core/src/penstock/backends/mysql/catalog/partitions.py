@@ -1,4 +1,4 @@
-"""Partitions of a table: it consists of them, and each can be read by itself."""
+"""Partitions that a table consists of, each of which can be read by itself."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from penstock.backends.sql.catalog.described import TableQuery
 from penstock.model.extents import Children, Extent
 from penstock.model.tables import TableRef
 
-# As InnoDB names their files.
+# As in the names of InnoDB's files.
 _MARK = "#P#"
-# Rows of the past are in partitions of their own, which a plain SELECT leaves out.
+# Historical rows have partitions of their own, which a plain SELECT leaves out.
 _VERSIONED = "SYSTEM_TIME"
 
 
@@ -29,12 +29,12 @@ _PARTS = TableQuery(
 
 
 def partitions_of(session: MySqlSession, table: TableRef) -> tuple[ChildTable, ...]:
-    """Empty where there are none."""
+    """Return a table's partitions; empty if there are none."""
     sizes: dict[str, tuple[int, int]] = {}
     for name, method, rows, size, *_ in session.about(_PARTS, table):
         if method == _VERSIONED:
             return ()
-        # Of all its subpartitions.
+        # The sum over its subpartitions.
         held, bytes_ = sizes.get(name, (0, 0))
         sizes[name] = held + int(rows), bytes_ + int(size)
     return tuple(
@@ -44,16 +44,16 @@ def partitions_of(session: MySqlSession, table: TableRef) -> tuple[ChildTable, .
 
 
 def partitioning(session: MySqlSession, table: TableRef) -> str:
-    """Equal: the table consists of the same partitions. Empty where there are none."""
+    """Return a text that changes with the table's partitions; empty if there are none."""
     found = [(name, method, *rest) for name, method, _, _, *rest in session.about(_PARTS, table)]
     return sha256(repr(found).encode()).hexdigest() if found else ""
 
 
 def within(rows: str, extent: Extent) -> str:
-    """An item of FROM with an extent's rows.
+    """Return an item of FROM with an extent's rows.
 
     Parameters:
-        rows: one with all of the table's.
+        rows: an item of FROM with all rows of the table.
     """
     if not isinstance(extent, Children):
         return rows

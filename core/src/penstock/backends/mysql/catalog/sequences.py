@@ -19,7 +19,10 @@ _PLAIN = re.compile(r"[a-z_][a-z0-9_]*")
 def sequences_left(
     session: MySqlSession, include: Sequence[str], exclude: Sequence[str]
 ) -> tuple[NotCopied, ...]:
-    """Those that match, see `matching`, with statements that go on where they are."""
+    """Return matching sequences with statements that continue at their positions.
+
+    See `matching`.
+    """
     known = [TableRef(schema, name) for schema, name in session.fetch(_ALL, "sequences")]
     return tuple(_left(session, each) for each in matching(known, include, exclude))
 
@@ -30,7 +33,7 @@ def _left(session: MySqlSession, sequence: TableRef) -> NotCopied:
         f" cycle_option FROM {session.table(sequence)}",
         f"sequence {sequence}",
     )
-    # As other databases take it, too.
+    # In a form that other databases accept too.
     plain = _PLAIN.fullmatch(sequence.name)
     words = [
         f"CREATE SEQUENCE {sequence.name if plain else session.dialect.ident(sequence.name)}",

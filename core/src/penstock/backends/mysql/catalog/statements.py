@@ -1,4 +1,4 @@
-"""The statements that make tables, as SHOW CREATE TABLE has them."""
+"""The statements that create tables, from SHOW CREATE TABLE."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from penstock.model.tables import TableRef
 
 
 def read_statement(session: MySqlSession, table: TableRef) -> str:
-    """
+    """Return the statement that creates a table.
+
     Raises:
-        PlanningError: no such table.
+        PlanningError: the table does not exist.
     """
     found = session.of_each(
         "statements", table, lambda known: known, lambda tables: read_statements(session, tables)
@@ -22,7 +23,7 @@ def read_statement(session: MySqlSession, table: TableRef) -> str:
 
 
 def read_statements(session: MySqlSession, tables: Sequence[TableRef]) -> dict[TableRef, str]:
-    """Those that the server gives, as of now: together, since each is a statement of its own."""
+    """Return the current statements of several tables, read together, one statement each."""
     found: dict[TableRef, str] = {}
     with session.hurried():
         answers = session.fetch_each([_asked(session, table) for table in tables])

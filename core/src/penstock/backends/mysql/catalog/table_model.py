@@ -1,4 +1,4 @@
-"""The model of a table, from the statement that makes it."""
+"""The model of a table, from the statement that creates it."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ from penstock.model.tables import Column, NotCopied, TableRef
 COLLATIONS, COLUMN_OPTIONS, INDEX_OPTIONS, TABLE_OPTIONS = (
     "collations", "column options", "index options", "table options",
 )  # fmt: skip
-"""What has no form in the model, as it is called for people."""
+"""The kinds of parts without a form in the model, as named for people."""
 UNVERSIONED = "WITHOUT SYSTEM VERSIONING"
 _NAME = r"`((?:[^`]|``)+)`"
 _TEXT = r"'(?:[^'\\]|''|\\.)*'"
-# Lines of the statement.
+# The lines of the statement.
 _COLUMN = re.compile(rf"{_NAME} (.+)")
 _KEY = re.compile(rf"(?:(PRIMARY|UNIQUE|FULLTEXT|SPATIAL) )?KEY (?:{_NAME} )?(\(.*)")
 _CONSTRAINT = re.compile(rf"CONSTRAINT {_NAME} (FOREIGN KEY|CHECK) (\(.*)")
 _REFERENCES = re.compile(rf"\((.+?)\) REFERENCES {_NAME}(?:\.{_NAME})? \((.+?)\)")
 _ACTION = re.compile(r" ON (DELETE|UPDATE) (CASCADE|SET NULL|SET DEFAULT|RESTRICT|NO ACTION)")
 _OPTION = re.compile(rf"((?:DEFAULT )?\S+?)=({_TEXT}|\S+)\s*")
-# A part of an index: a column, or its beginning, and its order.
+# A part of an index: a column or its prefix, and its order.
 _PART = re.compile(rf"{_NAME}(?:\((\d+)\))?( DESC)?(?:,|$)")
 _LABEL = re.compile(_TEXT)
 _TYPE = re.compile(rf"\w+(?:\((?:{_TEXT}|[^')])*\))?(?: unsigned)?")
@@ -61,11 +61,11 @@ _CLAUSE = re.compile(
     )""",
     re.VERBOSE | re.DOTALL,
 )
-# Of an index: how it is stored is the server's matter.
+# Of an index: how it is stored is up to the server.
 _STORED = re.compile(r" USING (?:BTREE|HASH)|/\*!\d*|\*/")
 _MADE_WITH = ("DEFAULT CHARSET", "COLLATE")
 _MODELLED = ("ENGINE", "AUTO_INCREMENT", "COMMENT", *_MADE_WITH)
-"""Options of a table that are in its model, or no part of what it is like."""
+"""Options of a table that are in its model, or do not matter to a similar table."""
 _ESCAPES = {"0": "\0", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", "b": "\b"}
 _BITS = {"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "bigint": 64}
 
@@ -89,30 +89,30 @@ Reads = Callable[[str], Expression]
 
 @dataclass(frozen=True, slots=True)
 class ReadTable:
-    """A table as the statement that makes it says."""
+    """A table as described by the statement that creates it."""
 
     model: TableModel
     columns: Mapping[str, str]
-    """What follows each one's name, as the server writes it."""
+    """The text after each column's name, as the server writes it."""
     options: Mapping[str, str]
-    """Of the table, by name, as the server writes them."""
+    """The table's options by name, as the server writes them."""
     altering: tuple[str, ...] = ()
-    """What a person would have ALTER TABLE do for the options that have no form in the model."""
+    """ALTER TABLE clauses for the options without a form in the model, for people."""
     others: tuple[NotCopied, ...] = ()
-    """What has no form in the model."""
+    """Parts without a form in the model."""
 
     @property
     def made_with(self) -> str:
-        """The options that a table is made with which is like this one."""
+        """The table options for a table like this one."""
         return " ".join(f"{name}={self.options[name]}" for name in _MADE_WITH
                         if name in self.options)  # fmt: skip
 
 
 def model_of(session: MySqlSession, table: TableRef) -> TableModel:
-    """The model of a table as far as no column's type matters.
+    """Return the parts of a table's model that do not depend on column types.
 
     Raises:
-        PlanningError: no such table.
+        PlanningError: the table does not exist.
     """
     return read_table(read_statement(session, table), table).model
 
@@ -120,11 +120,12 @@ def model_of(session: MySqlSession, table: TableRef) -> TableModel:
 def read_table(
     statement: str, table: TableRef, columns: Sequence[Column] = (), *, utf8: bool = False
 ) -> ReadTable:
-    """
+    """Parse the statement that creates a table.
+
     Parameters:
-        table: whose statement it is.
-        columns: with the trait `TYPE`; of others, types and whether they may be NULL are not known.
-        utf8: all texts of the table are in UTF-8.
+        table: the table that the statement creates.
+        columns: with the trait `TYPE`; of other columns, types and nullability are unknown.
+        utf8: whether all texts of the table are in UTF-8.
     """
     lines = statement.splitlines()[1:]
     end = next(place for place, line in enumerate(lines) if not line.startswith("  "))
@@ -145,7 +146,7 @@ def read_table(
             keys.append(_key(key[1] or "", _unquoted(key[2] or ""), key[3], others))
         elif (found := _CONSTRAINT.fullmatch(text)) and found[2] == "CHECK":
             test = enclosed(found[3], 0)
-            # MySQL writes NOT ENFORCED in a comment that it reads.
+            # MySQL writes NOT ENFORCED in an executable comment.
             enforced = "NOT ENFORCED" not in found[3][len(test) :]
             checks.append(CheckModel(_unquoted(found[1]), reads(test), enforced))
         elif found and (refers := _REFERENCES.match(found[3])):
@@ -183,7 +184,7 @@ def _unquoted(name: str) -> str:
 
 
 def unescaped(text: str) -> str:
-    """A literal's value."""
+    """Return the value of a literal."""
     return re.sub(
         r"''|\\(.)",
         lambda found: _ESCAPES.get(found[1], found[1]) if found[1] else "'",
@@ -193,7 +194,7 @@ def unescaped(text: str) -> str:
 
 
 def next_number(statement: str, table: TableRef) -> int:
-    """The number that the next row of a table gets."""
+    """Return the number of the table's next row."""
     return int(read_table(statement, table).options.get("AUTO_INCREMENT", 1))
 
 
@@ -203,10 +204,11 @@ def next_number(statement: str, table: TableRef) -> int:
 def _column(
     column: Column, text: str, reads: Reads, checks: list[CheckModel], others: list[NotCopied]
 ) -> ColumnModel:
-    """
+    """Parse the line of a column.
+
     Parameters:
-        checks: that of the column is added.
-        others: what has no form in the model is added.
+        checks: receives the column's check.
+        others: receives what has no form in the model.
     """
     head = _TYPE.match(text)
     place = head.end() if head else 0
@@ -283,9 +285,10 @@ def _type(type_: MyType, written: str) -> ColumnType:
 
 
 def _key(kind: str, name: str, body: str, others: list[NotCopied]) -> KeyModel | IndexModel:
-    """
+    """Parse the line of a key or index.
+
     Parameters:
-        others: what has no form in the model is added.
+        others: receives what has no form in the model.
     """
     listed = enclosed(body, 0)
     parts, place = [], 0
@@ -300,7 +303,7 @@ def _key(kind: str, name: str, body: str, others: list[NotCopied]) -> KeyModel |
     if exact and kind in ("PRIMARY", "UNIQUE"):
         return KeyModel(name, columns, kind == "PRIMARY", text=body)
     method = kind.lower() if kind in ("FULLTEXT", "SPATIAL") else ""
-    # The beginning of a column is found by all of it; of expressions nothing is known.
+    # A whole column also serves lookups by its prefix; nothing is known about expressions.
     whole = place == len(listed) and (exact or kind != "UNIQUE")
     return IndexModel(
         name,
@@ -313,7 +316,7 @@ def _key(kind: str, name: str, body: str, others: list[NotCopied]) -> KeyModel |
 
 
 def clause_of(part: KeyModel | IndexModel) -> str:
-    """A key or an index of MySQL's own as it stands in a statement that makes a table."""
+    """Return one of MySQL's own keys or indexes as a clause of CREATE TABLE."""
     if isinstance(part, KeyModel):
         kind = "PRIMARY" if part.primary else "UNIQUE"
     else:
@@ -323,17 +326,17 @@ def clause_of(part: KeyModel | IndexModel) -> str:
 
 
 def keys_of(model: TableModel) -> list[KeyModel | IndexModel]:
-    """All keys, and the indexes."""
+    """Return all keys and indexes."""
     return [*model.keys, *model.indexes]
 
 
 def indexes_of(model: TableModel) -> dict[str, str]:
-    """The indexes that keep no row out, as they stand in such a statement, by name."""
+    """Return, by name, the clauses of indexes that reject no rows."""
     return {index.name: clause_of(index) for index in model.indexes if not index.unique}
 
 
 def leading(part: KeyModel | IndexModel) -> tuple[str, ...]:
-    """The columns by which an index finds rows; none where it is no ordered one."""
+    """Return the columns by which an index finds rows; none if it is not ordered."""
     if isinstance(part, IndexModel) and part.method in ("fulltext", "spatial"):
         return ()
     listed, found, place = enclosed(part.text, 0), [], 0

@@ -1,4 +1,4 @@
-"""Tables as the server's catalog describes them."""
+"""Tables as described by the server's catalog."""
 
 from __future__ import annotations
 
@@ -22,19 +22,20 @@ from penstock.model.table_model import TableDefinition
 from penstock.model.tables import Column, NotCopied, TableRef
 
 DIALECT = "mysql"
-# Engines that take part in transactions. https://mariadb.com/kb/en/storage-engines/
+# Transactional engines. https://mariadb.com/kb/en/storage-engines/
 TRANSACTIONAL = ("innodb", "rocksdb", "tokudb")
-# MariaDB writes how wide numbers are shown; tinyint(1) says that they are truth values.
+# MariaDB writes a display width of numbers; tinyint(1) indicates truth values.
 _WIDTH = re.compile(r"^((?:small|medium|big)?int|year|tinyint(?!\(1\)))\(\d+\)")
 # The type comes first.
 _NOT_NULL = re.compile(r"^(.+?) NOT NULL\b")
 # A sequence is not copied with the table.
 _NEXT = re.compile(r" DEFAULT nextval\([^)]*\)")
 FLAVOUR, OPTIONS, ALTERING, TRIGGERS = "flavour", "options", "altering", "triggers"
-"""What a definition's content has besides: the options that a table is made with, what ALTER TABLE
-has to do for the others, and of each trigger its name, when it is called, and what it does."""
+"""Additional keys of a definition's content: the table options to use, ALTER TABLE clauses for the
+others, and the name, timing and body of each trigger.
+"""
 CHARSET, COLLATION = "character set", "collation"
-"""Traits of a column whose values are texts."""
+"""Traits of a column with texts."""
 _UTF8 = ("", "utf8", "utf8mb3", "utf8mb4", "ascii")
 _NAMED = ("table_schema", "table_name")
 _TABLE = TableQuery(
@@ -49,7 +50,7 @@ TRIGGERS_OF = TableQuery(
     "event_object_table",
     order="trigger_name",
 )
-# In seconds. While a table is opened anew, the server knows no time for it.
+# Seconds. While a table is being reopened, the server reports no time for it.
 _PAUSES = (0.01, 0.03, 0.1)
 MADE = TableQuery("CONVERT(create_time USING utf8mb4)", "information_schema.tables", *_NAMED)
 COLUMNS = TableQuery(
@@ -65,7 +66,7 @@ _INDEXES = TableQuery(
     *_NAMED,
     order="index_name <> 'PRIMARY', index_name, seq_in_index",
 )
-# A server joins 61 tables at most, and has 4,096 columns at most in a result.
+# A server joins at most 61 tables, and returns at most 4,096 columns.
 _JOINED, _MOST_COLUMNS = 60, 4000
 
 
@@ -86,10 +87,10 @@ class UniqueKey:
 
 
 def table_columns(session: MySqlSession, table: TableRef) -> tuple[Column, ...]:
-    """All columns, those too that `SELECT *` does not show.
+    """Return all columns, including those that `SELECT *` does not show.
 
     Raises:
-        PlanningError: no such table or view.
+        PlanningError: the table or view does not exist.
     """
     return session.kept(("columns", table), lambda: _read_columns(session, table))
 
@@ -102,10 +103,11 @@ def _read_columns(session: MySqlSession, table: TableRef) -> tuple[Column, ...]:
 
 
 def columns_of(rows: Sequence[Row], types: Sequence[MyType]) -> tuple[Column, ...]:
-    """
+    """Return the columns of a table.
+
     Parameters:
-        rows: a table's in the information schema, as `COLUMNS` asks for them.
-        types: as a result has them.
+        rows: the table's rows in the information schema, from the query `COLUMNS`.
+        types: the types in a result set.
     """
     return tuple(
         Column(
@@ -123,7 +125,7 @@ def columns_of(rows: Sequence[Row], types: Sequence[MyType]) -> tuple[Column, ..
 
 
 def _types(session: MySqlSession, table: TableRef) -> Sequence[MyType]:
-    """The types of a table's columns, as a result has them."""
+    """Return the types of a table's columns in a result set."""
     found = session.of_each(
         "types",
         table,
@@ -136,7 +138,7 @@ def _types(session: MySqlSession, table: TableRef) -> Sequence[MyType]:
 def _described(
     session: MySqlSession, tables: Sequence[TableRef]
 ) -> dict[TableRef, Sequence[MyType]]:
-    """Those of many tables, without those that the server refuses to describe."""
+    """Return the types of many tables, without those that the server cannot describe."""
     if len(tables) < 2:
         return {}
     widths = {table: len(session.about(COLUMNS, table)) for table in tables}
@@ -165,7 +167,7 @@ def _described_by_halves(
 def _described_alone(
     session: MySqlSession, tables: Sequence[TableRef]
 ) -> dict[TableRef, Sequence[MyType]]:
-    """In one statement."""
+    """Describe tables in one statement."""
     queries, widths = [], []
     for table in tables:
         names = [MYSQL.ident(name) for name, *_ in session.about(COLUMNS, table)]
@@ -182,7 +184,7 @@ def _described_alone(
 def pieces(
     tables: Sequence[TableRef], widths: Mapping[TableRef, int], most: int, widest: int
 ) -> Iterator[list[TableRef]]:
-    """So many tables at most, of so many columns at most."""
+    """Divide tables into groups with a maximum number of tables and columns."""
     some: list[TableRef] = []
     for table in tables:
         if some and (len(some) == most or sum(widths[t] for t in (*some, table)) > widest):
@@ -193,20 +195,20 @@ def pieces(
 
 
 def is_table(session: MySqlSession, table: TableRef) -> bool:
-    """A base table, which is there."""
+    """Whether a base table of the name exists."""
     found = session.about(_TABLE, table)
     return bool(found) and found[0][0] != "VIEW"
 
 
 def size_of(session: MySqlSession, table: TableRef) -> tuple[int | None, int] | None:
-    """Rows and bytes, as the server estimates them; None where it is not there."""
+    """Return the server's estimate of rows and bytes; None if the table does not exist."""
     for _, _, _, rows, size in session.about(_TABLE, table):
         return (None if rows is None else int(rows)), int(size or 0)
     return None
 
 
 def unique_keys(session: MySqlSession, table: TableRef) -> tuple[UniqueKey, ...]:
-    """Those that tell rows apart, the primary key first."""
+    """Return the keys that identify rows, the primary key first."""
     found: dict[str, list[tuple[str | None, int | None]]] = {}
     for name, column, part, repeats, _ in session.about(_INDEXES, table):
         if not int(repeats):
@@ -214,19 +216,19 @@ def unique_keys(session: MySqlSession, table: TableRef) -> tuple[UniqueKey, ...]
     return tuple(
         UniqueKey(name, tuple(column or "" for column, _ in columns))
         for name, columns in found.items()
-        # Of whole columns: not of expressions, nor of their beginnings.
+        # Of whole columns, not of expressions or prefixes.
         if all(column and part is None for column, part in columns)
     )
 
 
 def numbered_column(session: MySqlSession, table: TableRef) -> str:
-    """The AUTO_INCREMENT column; empty if the table has none."""
+    """Return the AUTO_INCREMENT column; empty if the table has none."""
     rows = session.about(COLUMNS, table)
     return next((str(name) for name, *_, extra, _, _, _ in rows if "auto_increment" in extra), "")
 
 
 def is_indexed(session: MySqlSession, table: TableRef, name: str) -> bool:
-    """Whether a column is the first one of an index."""
+    """Whether a column is the first column of an index."""
     return any(
         (column or "").lower() == name.lower()
         for _, column, part, _, place in session.about(_INDEXES, table)
@@ -235,15 +237,17 @@ def is_indexed(session: MySqlSession, table: TableRef, name: str) -> bool:
 
 
 def finding(session: MySqlSession, table: TableRef, key: Sequence[str]) -> MySqlDialect:
-    """A dialect that finds rows of a table by the index of a unique key."""
+    """Return a dialect that finds a table's rows by the index of a unique key."""
     known = unique_keys(session, table)
     index = next((each.name for each in known if set(each.names) == set(key)), "")
     return MySqlDialect(by_bytes=True, found_by=index)
 
 
 def first_key(session: MySqlSession, table: TableRef) -> str | None:
-    """The first column of the primary key; where there is none, of a unique key of columns that are
-    never NULL, by which InnoDB stores the rows."""
+    """Return the first column of the key by which InnoDB stores the rows.
+
+    It is the primary key, or else a unique key whose columns are never NULL.
+    """
     nullable = {column.name for column in table_columns(session, table) if column.nullable}
     for key in unique_keys(session, table):
         if not nullable.intersection(key.names):
@@ -252,13 +256,16 @@ def first_key(session: MySqlSession, table: TableRef) -> str | None:
 
 
 def made_at(session: MySqlSession, table: TableRef) -> str | None:
-    """When a table was made, or emptied by TRUNCATE, as of now; None where it is not there."""
+    """Return when a table was created, or emptied by TRUNCATE; None if it does not exist."""
     return made_of_all(session, [table])[table]
 
 
 def made_of_all(session: MySqlSession, tables: Sequence[TableRef]) -> dict[TableRef, str | None]:
-    """The same of many tables. Empty where the server does not say: of a view, or of a table that
-    is renamed or altered all the time."""
+    """Return the same for many tables.
+
+    Empty if the server does not say: for a view, or for a table that is constantly renamed or
+    altered.
+    """
     found = session.about_all(MADE, tables)
     for pause in _PAUSES:
         unsaid = [table for table, rows in found.items() if rows and not rows[0][0]]
@@ -270,13 +277,13 @@ def made_of_all(session: MySqlSession, tables: Sequence[TableRef]) -> dict[Table
 
 
 def known_made(session: MySqlSession, table: TableRef) -> str:
-    """The same as of when facts about the table were asked for; empty where it is not there."""
+    """Return the same as of when facts about the table were read; empty if it does not exist."""
     found = session.about(_TABLE, table)
     return (found[0][2] or "") if found else ""
 
 
 def engine_of(session: MySqlSession, table: TableRef) -> str:
-    """Empty for a view."""
+    """Return a table's engine; empty for a view."""
     found = session.about(_TABLE, table)
     return found[0][1] or "" if found else ""
 
@@ -284,9 +291,11 @@ def engine_of(session: MySqlSession, table: TableRef) -> str:
 def read_definition(
     session: MySqlSession, table: TableRef, columns: Sequence[Column], emptied: Collection[str]
 ) -> TableDefinition:
-    """
+    """Return the definition of a table.
+
     Parameters:
-        emptied: columns that may be NULL in a table of the definition, whatever this one says.
+        emptied: columns that may be NULL in a table made from the definition, whatever this table
+            says.
     """
     utf8 = all(column.traits[CHARSET] in _UTF8 for column in columns)
     found = read_table(read_statement(session, table), table, columns, utf8=utf8)
@@ -310,10 +319,12 @@ def read_definition(
 
 
 def own_columns(definition: TableDefinition, asked: Collection[str] = ()) -> tuple[Column, ...]:
-    """The columns of a table of the same flavour: the type of each is what follows its name.
+    """Return the columns of a table of the same flavor.
+
+    The type of each is the text after its name.
 
     Parameters:
-        asked: those whose types somebody has asked for; they are left out.
+        asked: columns whose types the user specified, which are left out.
     """
     copied = {
         each.name: each.native
@@ -329,13 +340,14 @@ def own_columns(definition: TableDefinition, asked: Collection[str] = ()) -> tup
 
 
 def flavour_of(session: MySqlSession) -> str:
-    """Whose types, collations and functions a column's definition is written with."""
+    """Return the flavor whose types, collations and functions a column's definition uses."""
     return "MariaDB" if session.connection.is_mariadb else "MySQL"
 
 
 def order_of(session: MySqlSession, rows: str, key: Key) -> str:
-    """What `Key.collation` calls the collation by which the server compares a key; empty for one
-    that is no text.
+    """Return the name for `Key.collation` of the collation that compares a key.
+
+    Empty if the key is not a text.
 
     Parameters:
         rows: an item of FROM.
@@ -348,7 +360,7 @@ def order_of(session: MySqlSession, rows: str, key: Key) -> str:
 
 
 def explained_rows(session: MySqlSession, rows: str, tested: str) -> int | None:
-    """How many rows the server's planner expects; it scans nothing.
+    """Return the number of rows that the server's planner expects, without a scan.
 
     Parameters:
         rows: an item of FROM.
@@ -357,7 +369,7 @@ def explained_rows(session: MySqlSession, rows: str, tested: str) -> int | None:
 
 
 def rows_of_each(session: MySqlSession, rows: str, tests: Sequence[str]) -> list[int | None]:
-    """The same for many conditions at once."""
+    """Return the same for many conditions at once."""
     queries = [f"SELECT 1 FROM {rows} WHERE {tested}" for tested in tests]
     try:
         plan = session.explain(" UNION ALL ".join(queries))

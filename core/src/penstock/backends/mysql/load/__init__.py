@@ -1,1 +1,1 @@
-"""Record batches into a table, within a transaction that is open."""
+"""Record batches into a table, within an open transaction."""

@@ -1,6 +1,8 @@
-"""What a table of this server gets besides its columns: in the source's own words where that is of
-the same flavour, else as far as this server takes it. All of it is tried before anything is
-dropped."""
+"""The parts of a table besides its columns, tried before anything is dropped.
+
+For a source of the same flavor they are in its own text, otherwise as far as the server supports
+them.
+"""
 
 from __future__ import annotations
 
@@ -43,24 +45,25 @@ from penstock.model.tables import Column, NotCopied, Relation, TableRef
 
 UTF8 = "CHARACTER SET utf8mb4"
 LONGEST_NAME = 64
-# A default of a sequence's, which is not copied with the table.
+# A default from a sequence, which is not copied with the table.
 _NEXT = re.compile(r"nextval\(", re.IGNORECASE)
 _CHANGES = re.compile(r" ON (?:UPDATE|DELETE) (?:CASCADE|SET NULL|SET DEFAULT)")
-# They are not made for a temporary table.
+# Not supported for temporary tables.
 _UNTRIED = ("FULLTEXT", "SPATIAL")
 Renders = Callable[[Session, LoadRequest, Besides, Rendered], Besides]
 
 
-# Of the same flavour
+# Same flavor
 
 
 def made_alike(
     session: MySqlSession, request: LoadRequest, columns: Sequence[Column], render: Renders
 ) -> Besides:
-    """
+    """Return the parts of a table of the same flavor.
+
     Parameters:
-        columns: that the target's table has.
-        render: of what the server takes.
+        columns: the columns of the target's table.
+        render: renders what the server accepts.
     """
     definition, table = request.definition, request.target
     assert definition is not None
@@ -91,7 +94,7 @@ def made_alike(
 
 
 def expect_alike(session: MySqlSession, definitions: Sequence[TableDefinition]) -> None:
-    """Try together what `made_alike` tries of each of these tables, where it is made whole."""
+    """Try together what `made_alike` tries for each of these tables, if all of it is created."""
     expected = []
     table = TableRef("", "")
     for definition in definitions:
@@ -112,7 +115,10 @@ def _in_own_words(
     *,
     at_once: bool = False,
 ) -> Rendered:
-    """All but keys. What follows a column's name is its type, unless somebody has asked for one."""
+    """Render everything except keys.
+
+    The text after a column's name is its type, unless the user specified one.
+    """
     model, made = definition.model, {column.name: column for column in columns}
     own = {column.name: column.type for column in own_columns(definition)}
     rendering = Rendering(
@@ -137,7 +143,7 @@ def _in_own_words(
         for each in model.columns
         if each.name in made and not made[each.name].generated
     ]
-    # A check of a column's own is in its text.
+    # A column's own check is part of its text.
     tests = [
         check
         for check in model.checks
@@ -149,7 +155,7 @@ def _in_own_words(
 def _hanging(
     session: MySqlSession, definition: TableDefinition, table: TableRef
 ) -> Iterator[NotCopied]:
-    """What is not made, with the statement that makes it."""
+    """Yield what is not created, with the statement that creates it."""
     named = session.table(table)
     for column in definition.model.columns:
         if column.default is not None and _NEXT.match(column.default.text):
@@ -159,7 +165,7 @@ def _hanging(
     for text in definition.content[ALTERING]:
         name = text.removeprefix("ADD ")
         yield NotCopied(TABLE_OPTIONS, name, f"ALTER TABLE {named} {text};", str(table))
-    # A table without versions has no columns without.
+    # Only a versioned table has columns without versioning.
     yield from (replace(each, table=str(table)) for each in definition.others
                 if each.name.endswith(UNVERSIONED))  # fmt: skip
     yield from triggers_left(session, definition, table)
@@ -168,9 +174,9 @@ def _hanging(
 def triggers_left(
     session: MySqlSession, definition: TableDefinition, table: TableRef
 ) -> Iterator[NotCopied]:
-    """The triggers of a table of MySQL's or MariaDB's."""
+    """Yield the triggers of a table of MySQL or MariaDB."""
     named = session.table(table)
-    for name, when, body in definition.content.get(TRIGGERS, ()):  # none of a view
+    for name, when, body in definition.content.get(TRIGGERS, ()):  # views have none
         # In the database of its table.
         called = session.table(replace(table, name=name))
         made = f"CREATE TRIGGER {called} {when} ON {named} FOR EACH ROW {body}"
@@ -178,12 +184,12 @@ def triggers_left(
 
 
 def _keys(definition: TableDefinition, columns: Sequence[Column]) -> Mapping[str, KeyModel]:
-    """Those of the columns that are there, as they stand in a statement that makes a table."""
+    """Return the keys of existing columns, as clauses of CREATE TABLE."""
     names = {column.name for column in columns}
     return {clause_of(key): key for key in definition.model.keys if names.issuperset(key.columns)}
 
 
-# Of the other flavour, and of all other systems
+# Other flavor, and all other systems
 
 
 def left_of_flavour(
@@ -192,11 +198,11 @@ def left_of_flavour(
     left: Sequence[NotCopied],
     columns: Sequence[Column],
 ) -> Iterator[NotCopied]:
-    """What is left of a table of the other flavour.
+    """Yield what is not copied from a table of the other flavor.
 
     Parameters:
-        left: as of any system.
-        columns: that the target's table has, whose types say some of that.
+        left: what is not copied from any system.
+        columns: the columns of the target's table, whose types cover part of it.
     """
     assert request.definition is not None
     types = {column.name: column.type for column in columns}
@@ -215,18 +221,18 @@ def made_unlike(
     rendered: Rendered,
     render: Renders,
 ) -> Besides:
-    """See `TargetTables.rendered`.
+    """Return the parts of another system's table; see `TargetTables.rendered`.
 
     Parameters:
         found: the keys alone.
-        render: of what the server takes.
+        render: renders what the server accepts.
     """
     dialect = session.dialect
     keys = list(found.constraints)
     for name in rendered.numbered:
         if not any(key.partition("(")[2].startswith(dialect.ident(name)) for key in keys):
             keys.append(f"KEY ({dialect.ident(name)})")
-    # One column alone can be automatic.
+    # Only one column can be AUTO_INCREMENT.
     for name in rendered.numbered[1:]:
         _leave_column(session, request, rendered, name)
     _leave_columns(session, request, rendered, keys, UTF8)
@@ -251,16 +257,16 @@ def _leave_columns(
     keys: Sequence[str],
     options: str,
 ) -> None:
-    """What the server refuses to have follow the types of columns.
+    """Leave out column clauses that the server rejects.
 
     Raises:
-        PlanningError: that is how one is computed.
+        PlanningError: the clause is the one that computes a column.
     """
     refused = refused_columns(session, request.made, rendered.columns, keys, options)
     computed = {column.name for column in request.made if column.generated}
     for name, why in refused.items():
         if name in computed:
-            # Nothing would fill it.
+            # Otherwise nothing would fill the column.
             raise PlanningError(
                 f"target: column {name} {rendered.columns[name]} cannot be made: {why}; expected "
                 f"--types {name}=..., which copies its values"
@@ -272,7 +278,7 @@ def _leave_columns(
 def _leave_column(
     session: MySqlSession, request: LoadRequest, rendered: Rendered, name: str
 ) -> None:
-    """Make a column with its comment alone."""
+    """Create a column with only its comment."""
     assert request.definition is not None
     model = request.definition.model.column(name)
     for kind, item in left_of_column(model).items():
@@ -285,8 +291,10 @@ def _leave_column(
 
 
 def _leave_checks(session: MySqlSession, rendered: Rendered, automatic: Sequence[str]) -> None:
-    """Neither an automatic column nor one that a foreign key changes may be in a check. MySQL:
-    https://dev.mysql.com/doc/refman/8.4/en/create-table-check-constraints.html"""
+    """Leave out checks on AUTO_INCREMENT columns, and on columns that a foreign key changes.
+
+    https://dev.mysql.com/doc/refman/8.4/en/create-table-check-constraints.html
+    """
     barred = set(automatic)
     for key in rendered.foreign_keys:
         if _CHANGES.search(key.definition):
@@ -295,13 +303,13 @@ def _leave_checks(session: MySqlSession, rendered: Rendered, automatic: Sequence
     _leave(rendered, [each for each in rendered.checks if any(n in each.text for n in named)])
 
 
-# Of both
+# Both
 
 
 def _clauses(
     session: MySqlSession, rendered: Rendered, untried: Sequence[str] = _UNTRIED
 ) -> dict[str, Clause]:
-    """The indexes and checks that can be tried."""
+    """Return the indexes and checks that can be tried."""
     found = {_index(session, each): each for each in rendered.indexes if each.kind not in untried}
     return found | {each.text: each for each in rendered.checks}
 
@@ -328,10 +336,11 @@ def _completed(
     render: Renders,
     now: Sequence[Clause],
 ) -> Besides:
-    """
+    """Complete the parts of a table with what the server accepts.
+
     Parameters:
         found: the keys.
-        now: the indexes that are made with the table.
+        now: the indexes created with the table.
     """
     table = request.target
     _name_constraints(session, table, rendered)
@@ -346,7 +355,7 @@ def _completed(
 
 
 def _name_constraints(session: MySqlSession, table: TableRef, rendered: Rendered) -> None:
-    """Names of checks and foreign keys are a database's."""
+    """Give names to checks and foreign keys that are unique in their database."""
     if not (rendered.checks or rendered.foreign_keys):
         return
     taken = _names_taken(session, table)
@@ -362,7 +371,7 @@ def _name_constraints(session: MySqlSession, table: TableRef, rendered: Rendered
 
 
 def _names_taken(session: MySqlSession, table: TableRef) -> set[str]:
-    """Constraints of other tables: a name stands for one of them in a database."""
+    """Return the names of other tables' constraints, which are unique in a database."""
 
     def ask() -> list[tuple[str, str]]:
         return session.fetch(

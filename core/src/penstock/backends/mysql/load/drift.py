@@ -26,7 +26,7 @@ from penstock.backends.sql.definitions.column_changes import needed_changes, wit
 from penstock.model.drift import ColumnChange
 from penstock.model.tables import Column, TableRef
 
-# The sizes of texts are bytes of utf8mb4.
+# Sizes of texts are in bytes of utf8mb4.
 _CHARACTER = 4
 _BITS = {"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "bigint": 64}
 _LONGEST = {"tiny": 2**8 - 1, "": 2**16 - 1, "medium": 2**24 - 1, "long": 2**32 - 1}
@@ -49,10 +49,10 @@ _TEXT = r"'(?:[^'\\]|''|\\.)*'"
 _TYPE = re.compile(rf"\w+(?:\((?:{_TEXT}|[^')])*\))?(?: unsigned)?")
 _SET = re.compile(r" CHARACTER SET \w+| COLLATE \w+")
 _NULL = re.compile(r"(?<![\w'])(?:NOT )?NULL\b")
-# MariaDB writes how wide numbers are shown.
+# MariaDB includes the display width of numbers.
 _SHOWN = re.compile(r"^((?:small|medium|big)?int|tinyint(?!\(1\)))\(\d+\)")
 _SHORT = 255
-"""Bytes of a text whose length takes one byte."""
+"""The maximum bytes of a text with a one-byte length."""
 
 
 def _width(text: str) -> Width | None:
@@ -61,7 +61,7 @@ def _width(text: str) -> Width | None:
 
 
 def _bare(text: str) -> str:
-    """A column's type, with the collation of its values, from what defines it."""
+    """Return a column's type, with its collation, from its definition."""
     head = _TYPE.match(text)
     assert head is not None
     rest = text[head.end() :]
@@ -89,7 +89,7 @@ def column_changes(
         texts = read_table(read_statement(session, table), table).columns
 
         def defined(column: Column, type_: str, *, nullable: bool) -> str:
-            """With its default, comment and so on."""
+            """Return the column's definition, with its default, comment and so on."""
             text = texts[column.name]
             head = _TYPE.match(text)
             assert head is not None
@@ -112,7 +112,7 @@ def column_changes(
 
 
 def _collated(change: ColumnChange, texts: Mapping[str, str]) -> ColumnChange:
-    """With the collation that the column has and keeps, in its type."""
+    """Return a change with the column's current collation in its type."""
     if change.kind != "widen" or not change.type or " COLLATE " in change.type:
         return change
     kept = "".join(_SET.findall(texts.get(change.column, "")))
@@ -124,7 +124,9 @@ def _same(column: Column, type_: str, *, nullable: bool) -> str:
 
 
 def _rewrites(mine: Width, theirs: Width) -> bool:
-    """Whether the server copies the table: what it can, it writes into its catalog alone.
+    """Whether the server copies the table.
+
+    If it can, it changes only its catalog.
 
     https://dev.mysql.com/doc/refman/8.4/en/innodb-online-ddl-operations.html
     """
@@ -149,7 +151,7 @@ def _cost(session: MySqlSession, table: TableRef) -> str:
 
 
 def _key(session: MySqlSession, table: TableRef) -> set[str]:
-    """Columns of the primary key, which never take NULL."""
+    """Return the columns of the primary key, which never allow NULL."""
     found = session.fetch(
         "SELECT column_name FROM information_schema.key_column_usage WHERE table_schema = %s"
         " AND table_name = %s AND constraint_name = 'PRIMARY'",

@@ -1,9 +1,9 @@
-"""Steps of many runs, sent together; records of all of them, written together.
+"""Steps of many runs, sent together, and their records, written together.
 
-DDL commits by itself, so nothing undoes the steps of many tables as one. Each step stays what it is
-for one run: repeatable, done under the run's lock for steps, recorded after it. What is not done
-here, since somebody else is at it or the server refuses, is left to be done alone, which says what
-is wrong.
+DDL commits by itself, so the steps of several tables cannot be undone as one. Each step keeps its
+rules: it is repeatable, done under its run's lock for steps, and recorded afterwards. A step that
+is being done by another process, or that the server rejects, is left to be done alone, which
+reports the error.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from penstock.spec.modes import MODES
 
 
 class JoinedRuns(Protocol):
-    """The part of the control store that is asked here."""
+    """The part of the control store used here."""
 
     @property
     def tables(self) -> MySqlRecords: ...
@@ -49,9 +49,9 @@ class JoinedRuns(Protocol):
 
 
 def prepare_together(runs: JoinedRuns, loads: Mapping[str, LoadPlan]) -> frozenset[str]:
-    """The steps before the first partition, of runs that are not prepared.
+    """Do the steps before the first partition of runs that are not prepared.
 
-    Returns: ids of those that are prepared by it.
+    Returns: the ids of the runs that are now prepared.
     """
     records = runs.tables
     with records.alone_all(sorted(loads)) as mine:
@@ -67,7 +67,7 @@ def prepare_together(runs: JoinedRuns, loads: Mapping[str, LoadPlan]) -> frozens
 
 
 def _make_schemas(runs: JoinedRuns, due: dict[str, RunRow], steps: dict[str, list[Step]]) -> None:
-    """One for all tables in it."""
+    """Create each schema once for all of its tables."""
     known: dict[str, bool] = {}
     for run_id, run in list(due.items()):
         for step in [each for each in steps[run_id] if each.id == SCHEMA]:
@@ -80,7 +80,7 @@ def _make_schemas(runs: JoinedRuns, due: dict[str, RunRow], steps: dict[str, lis
 
 
 def _refused(runs: JoinedRuns, due: Mapping[str, RunRow], steps: Mapping[str, Step]) -> list[str]:
-    """Do a step of each run. Returns the ids of those whose step is not done."""
+    """Do a step of each run; return the ids of those whose step is not done."""
     refused, together = [], {}
     for run_id, step in steps.items():
         table = due[run_id].plan.load.table
@@ -90,7 +90,7 @@ def _refused(runs: JoinedRuns, due: Mapping[str, RunRow], steps: Mapping[str, St
             or IndexChange.of(step, table)
             or ForeignKeyChange.of(step)
         ):
-            # What is there decides what is done.
+            # What exists determines what is done.
             run = due[run_id]
             if not _tried(lambda run=run, step=step: _do(runs, run, step)):  # type: ignore[misc]
                 refused.append(run_id)
@@ -100,7 +100,7 @@ def _refused(runs: JoinedRuns, due: Mapping[str, RunRow], steps: Mapping[str, St
 
 
 def _refused_statements(records: MySqlRecords, scripts: Mapping[str, str]) -> list[str]:
-    """Send the statements of all. Returns the keys of those of which the server refuses one."""
+    """Send the statements of all runs; return the keys of those with a rejected statement."""
     listed = [(key, each) for key, text in scripts.items() for each in text.split(";\n")]
     if not listed:
         return []
@@ -164,7 +164,7 @@ def _note_prepared(
 
 
 def _others(records: MySqlRecords, tables: Mapping[str, TableRef]) -> dict[str, list[str]]:
-    """Other runs that load the tables, by the tables' ids."""
+    """Return other runs that load the tables, by the tables' ids."""
     ids = tuple({LoadedTable(records, table).id for table in tables.values()})
     found: dict[str, list[str]] = {}
     for row in records.read(Kind.RUN, {"loads": ids}, ("run_id", "loads", "status")):
@@ -174,9 +174,9 @@ def _others(records: MySqlRecords, tables: Mapping[str, TableRef]) -> dict[str, 
 
 
 def note_altered(records: MySqlRecords, tables: Sequence[TableRef]) -> dict[TableRef, str | None]:
-    """The tables are those that runs were loading, though they say that they were made later.
+    """Record that altered tables are still the ones that runs load, despite new creation times.
 
-    Returns: when each of them was made.
+    Returns: the creation time of each table.
     """
     made = made_of_all(records.session, tables)
     by_id = {LoadedTable(records, table).id: table for table in tables}
@@ -191,9 +191,10 @@ def note_altered(records: MySqlRecords, tables: Sequence[TableRef]) -> dict[Tabl
 
 
 def note_altering(records: MySqlRecords, made: Mapping[TableRef, str | None]) -> None:
-    """
+    """Record that tables are about to be altered.
+
     Parameters:
-        made: the tables that are to be altered, and when each was made.
+        made: the tables and their creation times.
     """
     known = [
         value
@@ -215,7 +216,7 @@ def note_altering(records: MySqlRecords, made: Mapping[TableRef, str | None]) ->
 
 @dataclass(frozen=True, slots=True)
 class _Indexed:
-    """A run whose steps make indexes, and its table."""
+    """A run whose steps create indexes, and its table."""
 
     run: RunRow
     steps: Sequence[Step]
@@ -226,9 +227,9 @@ class _Indexed:
 
 
 def finish_together(runs: JoinedRuns, steps: Mapping[str, Sequence[Step]]) -> frozenset[str]:
-    """Steps that make indexes; runs with others are left.
+    """Do steps that create indexes; runs with other steps are left out.
 
-    Returns: ids of the runs whose steps are done, and recorded.
+    Returns: the ids of the runs whose steps are done and recorded.
     """
     records = runs.tables
     with records.alone_all(sorted(steps)) as mine:
@@ -267,8 +268,7 @@ def finish_together(runs: JoinedRuns, steps: Mapping[str, Sequence[Step]]) -> fr
 def _due(
     runs: JoinedRuns, run_ids: Sequence[str], steps: Mapping[str, Sequence[Step]]
 ) -> dict[str, _Indexed]:
-    """Runs that have committed all partitions and done none of the steps, and whose tables are as
-    they have left them."""
+    """Return runs that have committed all partitions and done no step, with unchanged tables."""
     found = runs.load_runs(run_ids)
     committed, done = runs.tables.tally(run_ids), runs.steps_done_of(run_ids)
     doubtful = runs.doubtful(run_ids)
@@ -287,7 +287,7 @@ def _due(
 
 
 def _scripts(records: MySqlRecords, due: Mapping[str, _Indexed]) -> Iterator[tuple[str, str]]:
-    """What is left to be done for each run; empty where all is done."""
+    """Yield the remaining statements of each run; empty if there are none."""
     there = read_all_indexes(records.session, [each.table for each in due.values()])
     for run_id, each in due.items():
         if (indexes := there.get(each.table)) is None:
@@ -301,11 +301,11 @@ def _scripts(records: MySqlRecords, due: Mapping[str, _Indexed]) -> Iterator[tup
                 if left.indexes:
                     texts.append(left.statement(records.session.dialect))
         except PenstockError:
-            continue  # done alone, it says which index it is
+            continue  # done alone, it reports the index
         yield run_id, ";\n".join(texts)
 
 
 def table_of(loads: str) -> TableRef:
-    """The table of `LoadedTable.id`."""
+    """Return the table of a `LoadedTable.id`."""
     schema, name = json.loads(loads)
     return TableRef(schema, name)

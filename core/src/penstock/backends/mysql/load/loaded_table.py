@@ -1,4 +1,4 @@
-"""The table that a run loads: whether it is still the one that the run was prepared for."""
+"""The table that a run loads, and whether it is still the one that the run was prepared for."""
 
 from __future__ import annotations
 
@@ -20,17 +20,16 @@ from penstock.spec.modes import MODES
 
 Row = tuple[Any, ...]
 Statements = list[tuple[str, Sequence[Any]]]
-# After the time at which a table was made, in the records of the runs that load it: one of them is
-# altering it right now, which may change that time.
+# Follows a table's creation time in the records of the runs that load it: one of them is altering
+# the table now, which may change that time.
 ALTERING = ", altering"
 
 
 def look(records: MySqlRecords, run_id: str, table: TableRef, mode: str = "") -> Statements:
-    """Statements whose answers `is_sound` looks at: what the run knows of its table, and when that
-    was made.
+    """Return statements for `is_sound`, about the table as the run knows it and its creation time.
 
     Parameters:
-        mode: in which the run's row is locked.
+        mode: the lock mode for the run's row.
     """
     noted = f"SELECT 1 FROM {records.named('loaded_table')} WHERE id = %s"
     return [
@@ -44,8 +43,9 @@ def look(records: MySqlRecords, run_id: str, table: TableRef, mode: str = "") ->
 
 
 def is_sound(known: Sequence[Row], made: Sequence[Row]) -> bool:
-    """Whether the table is beyond doubt the one that the run was prepared for; if not,
-    `check_loaded` looks closer.
+    """Whether the table is certainly the one the run was prepared for.
+
+    If not, `check_loaded` examines it.
 
     Parameters:
         known, made: the rows of the answers.
@@ -57,10 +57,11 @@ def is_sound(known: Sequence[Row], made: Sequence[Row]) -> bool:
 
 
 def check_loaded(records: MySqlRecords, run_id: str, table: TableRef, mode: str) -> None:
-    """
+    """Check the rows of a run.
+
     Raises:
         TargetChanged: rows that the run has loaded are gone, as far as the server can tell.
-        TransientError: it cannot tell at this moment.
+        TransientError: the server cannot tell at the moment.
     """
     LoadedTable(records, table).check(run_id, MODES[mode])
     (row,) = records.read(Kind.RUN, {"run_id": run_id}, ("made",))
@@ -90,7 +91,7 @@ def check_loaded(records: MySqlRecords, run_id: str, table: TableRef, mode: str)
 
 
 def _indexes_to_make(records: MySqlRecords, run_id: str, mode: str) -> str:
-    """What a run that cannot go on would leave undone, for people."""
+    """Return, for people, what a run that cannot continue leaves undone."""
     if MODES[mode].loads_new_table:
         return ""
     (row,) = records.read(Kind.RUN, {"run_id": run_id}, ("plan",))

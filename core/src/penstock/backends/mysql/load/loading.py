@@ -1,4 +1,4 @@
-"""Begins to load, by the fastest way that a server takes."""
+"""Starting a load in the fastest way that a server supports."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ from penstock.model.tables import Column
 
 @dataclass(frozen=True, slots=True)
 class LoadSettings:
-    """A server's, for a session that loads."""
+    """A server's settings for a session that loads."""
 
     files: bool
-    """Whether it takes LOAD DATA LOCAL, and all of it in one transaction: a Galera cluster may
-    split it into several, and commit them."""
+    """Whether it accepts LOAD DATA LOCAL, in a single transaction: a Galera cluster may split it
+    into several, and commit them.
+    """
     most: int
-    """Bytes of a packet that it takes."""
+    """The maximum packet size in bytes."""
 
 
 def read_settings(connection: Connection) -> LoadSettings:
@@ -46,17 +47,17 @@ def load_stream(
     *,
     lines: bool = False,
 ) -> LoadStream:
-    """Begin to load into a table, within the transaction that is open.
+    """Begin to load a table, within the open transaction.
 
     Parameters:
-        connection: one that `connect` has opened to load.
-        table: quoted.
-        columns: those of the batches, in their order, as `catalog.tables.table_columns` has them.
-        known: all of the table.
-        lines: blocks are lines, see `lines.carried`.
+        connection: a connection opened with `loads`.
+        table: the quoted name.
+        columns: the columns of the batches, in order, from `catalog.tables.table_columns`.
+        known: all columns of the table.
+        lines: whether blocks are lines, see `lines.carried`.
 
     Raises:
-        PermanentError: a column would not keep values as they are, or the server takes no lines.
+        PermanentError: a column would change values, or the server does not accept lines.
     """
     loaded = {column.name for column in columns}
     for column in known:
@@ -80,6 +81,8 @@ def load_stream(
 
 
 def _is_lacking(column: Column) -> bool:
-    """Whether a column has nothing to hold where it is not loaded: LOAD DATA LOCAL makes something
-    up, in MySQL without a warning."""
+    """Whether a column has no value if it is not loaded.
+
+    LOAD DATA LOCAL makes one up, in MySQL without a warning.
+    """
     return not (column.nullable or column.has_default or column.generated)

@@ -1,4 +1,4 @@
-"""Locks by name, which a session has until it ends, however that comes.
+"""Named locks, which a session holds until it ends for any reason.
 
 https://dev.mysql.com/doc/refman/8.4/en/locking-functions.html
 """
@@ -14,7 +14,7 @@ from penstock.errors import Diagnosis, StallError
 from penstock.spec.worker_spec import Patience
 
 _LOOK_SECONDS = 1.0
-# Of one statement.
+# Per statement.
 MOST_NAMES = 500
 
 
@@ -28,7 +28,7 @@ def release(connection: Connection, name: str) -> None:
 
 
 def try_all(connection: Connection, names: Sequence[str]) -> set[str]:
-    """Take locks without waiting. Returns: those that nobody else has."""
+    """Try to take locks without waiting; return those that were free."""
     return {name for name, taken in _each(connection, "get_lock({}, 0)", names) if taken == 1}
 
 
@@ -38,7 +38,7 @@ def release_all(connection: Connection, names: Sequence[str]) -> None:
 
 
 def held_by(connection: Connection, names: Sequence[str]) -> dict[str, int]:
-    """The number of the session that has it, of each lock that one has."""
+    """Return, for each lock in use, the number of the session that holds it."""
     found = _each(connection, "is_used_lock({})", names)
     return {name: int(number) for name, number in found if number is not None}
 
@@ -54,13 +54,13 @@ def _each(
 
 
 def holder(connection: Connection, name: str) -> int | None:
-    """The number of the session that has it."""
+    """Return the number of the session that holds a lock."""
     ((number,),) = connection.rows("SELECT is_used_lock(%s)", [name])
     return None if number is None else int(number)
 
 
 def idle_seconds(connection: Connection, number: int) -> int:
-    """For how long a session has been asked nothing; 0 where it works, or is gone."""
+    """Return how long a session has been idle; 0 if it is working or gone."""
     found = connection.rows(
         "SELECT time FROM information_schema.processlist WHERE id = %s AND command = 'Sleep'",
         [number],
@@ -72,11 +72,11 @@ def idle_seconds(connection: Connection, number: int) -> int:
 def locked(connection: Connection, name: str, patience: Patience, what: str) -> Iterator[None]:
     """Hold a lock that only sessions of the same run take.
 
-    One that does nothing for the grace time belongs to a process that was stopped or cut off: its
+    A holder that is idle for the grace time belongs to a process that was stopped or cut off: its
     session is ended.
 
     Raises:
-        StallError: it is held for longer than the stall timeout.
+        StallError: the lock is held for longer than the stall timeout.
     """
     begun = time.monotonic()
     while not try_lock(connection, name, _LOOK_SECONDS):

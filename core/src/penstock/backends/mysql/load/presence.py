@@ -1,4 +1,4 @@
-"""Which runs processes execute on tables: registered for many at once."""
+"""Which runs are active on tables, registered for many at once."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ RunsOn = Callable[[Collection[TableRef]], Mapping[TableRef, set[str]]]
 
 
 class MySqlPresence:
-    """Locks of a session, of which each execution of a run takes one.
+    """The locks of a session, of which each execution of a run takes one.
 
     Parameters:
-        runs_on: see `ServerRuns.runs_by_table`.
+        runs_on: as `ServerRuns.runs_by_table`.
     """
 
     def __init__(self, records: MySqlRecords, runs_on: RunsOn) -> None:
@@ -30,7 +30,7 @@ class MySqlPresence:
         return self._records.lock(f"penstock:run:{run_id}:{number}")
 
     def keep(self, run_id: str, number: int) -> bool:
-        """Take one of a run's locks. Returns: whether nobody else has it."""
+        """Take one of a run's locks; return whether it was free."""
         name = self.name(run_id, number)
         if not self._records.keep(name):
             return False
@@ -38,9 +38,9 @@ class MySqlPresence:
         return True
 
     def enter_all(self, tables: Mapping[str, TableRef], executions: int) -> list[str]:
-        """Register runs on whose tables no other run is executed.
+        """Register runs on whose tables no other run is active.
 
-        Returns: ids of the others, each of which is to be entered by itself.
+        Returns: the ids of the others, which have to enter one by one.
         """
         connection = self._records.connection
         gates = {table: self._gate(table) for table in dict.fromkeys(tables.values())}
@@ -60,12 +60,12 @@ class MySqlPresence:
                 for run, table in free.items()
                 if not executed.intersection(others.get(table, ())) - {run}
             }
-            # Of two runs of one table, the second one finds the first.
+            # Of two runs on one table, the second finds the first.
             firsts = {table: run for run, table in reversed(free.items()) if run in alone}
             first = {run: alone[run] for run in firsts.values()}
             taken = try_all(connection, list(first.values()))
         finally:
-            with suppress(pymysql.Error):  # of a session that has ended
+            with suppress(pymysql.Error):  # the session may have ended
                 release_all(connection, sorted(open_))
         kept = {run: name for run, name in first.items() if name in taken}
         self._kept |= kept
@@ -75,6 +75,6 @@ class MySqlPresence:
         return self._records.lock(f"penstock:table:{table}")
 
     def leave_all(self, run_ids: Mapping[str, TableRef]) -> None:
-        """Give back what was taken for runs."""
+        """Release the locks of runs."""
         names = [self._kept.pop(run_id) for run_id in run_ids if run_id in self._kept]
         release_all(self._records.connection, names)

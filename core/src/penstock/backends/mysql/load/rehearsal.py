@@ -1,4 +1,4 @@
-"""What the server would not make, found out on temporary tables before anything is dropped."""
+"""What the server would reject, found on temporary tables before anything is dropped."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ MADE = "the table that is made"
 def refused_clauses(
     session: MySqlSession, columns: Sequence[Column], clauses: Sequence[str], options: str = ""
 ) -> Mapping[str, str]:
-    """Keys and checks that a table of such columns cannot have, and what the server says.
+    """Return keys and checks that such a table cannot have, with the server's messages.
 
     Parameters:
-        options: of the table.
+        options: the table options.
     """
     if not clauses:
         return {}
     with suppress(PlanningError):
-        # Nearly always it takes all of them.
+        # Nearly always the server accepts all of them.
         _make(session, columns, clauses, options)
         return {}
     plain = without_numbers(columns)
@@ -45,11 +45,12 @@ def refused_clauses(
 def check_makes(
     session: MySqlSession, table: TableRef, columns: Sequence[Column], besides: Besides
 ) -> None:
-    """
+    """Check that the server can create a table.
+
     Raises:
-        PlanningError: the server would not make the table.
+        PlanningError: the server would reject it.
     """
-    # Some servers want the names of constraints for themselves.
+    # Some servers require unique names for constraints.
     keys = [each for each in besides.constraints if not each.startswith("CONSTRAINT ")]
     _make(session, columns, keys, besides.options, f"{table}", besides.columns)
 
@@ -61,11 +62,11 @@ def refused_columns(
     keys: Sequence[str],
     options: str,
 ) -> Mapping[str, str]:
-    """The columns that cannot have what is to follow their types, and what the server says.
+    """Return columns that cannot have their clauses, with the server's messages.
 
     Parameters:
-        more: what follows the types of some columns.
-        keys: of the table.
+        more: the clauses that follow the types of some columns.
+        keys: the table's keys.
     """
     if not more:
         return {}
@@ -76,7 +77,7 @@ def refused_columns(
     for column in columns:
         if text := more.get(column.name):
             key = f"KEY ({session.dialect.ident(column.name)})"
-            # It is computed from others.
+            # It is computed from other columns.
             some = columns if column.generated else [column]
             try:
                 _make(session, some, [key] * (AUTOMATIC in text), "", more={column.name: text})
@@ -89,7 +90,10 @@ AUTOMATIC = "AUTO_INCREMENT"
 
 
 def without_numbers(columns: Sequence[Column]) -> list[Column]:
-    """The columns of a table without keys: an automatic one would have to be a key."""
+    """Return the columns for a table without keys.
+
+    An AUTO_INCREMENT column would have to be a key.
+    """
     return [replace(each, type=each.type.replace(f" {AUTOMATIC}", "")) for each in columns]
 
 
@@ -110,10 +114,10 @@ def _make(
     subject: str = MADE,
     more: Mapping[str, str] | None = None,
 ) -> None:
-    """Once for each such table, within `describing`."""
+    """Create each such table once, within `describing`."""
     taken = _taken(session, columns, options, more)
     if "" in taken and taken.issuperset(clauses):
-        return  # one with more was made
+        return  # a table with more clauses was created
     with made_for_now(session, _body(session, columns, clauses, more), options, subject):
         taken.update(("", *clauses))
 
@@ -124,18 +128,17 @@ def _taken(
     options: str,
     more: Mapping[str, str] | None = None,
 ) -> set[str]:
-    """The clauses that the server takes for a table of such columns, and the empty text, if it has
-    made one."""
+    """Return the accepted clauses, and the empty text if a table was created."""
     return session.kept(("rehearsed", _body(session, columns, (), more), options), set)
 
 
 def rehearse_all(
     session: MySqlSession, tables: Sequence[tuple[Sequence[Column], Sequence[str], str]]
 ) -> None:
-    """Within `describing`, make some tables, and keep which of them the server takes.
+    """Create some tables within `describing`, and keep which of them the server accepts.
 
     Parameters:
-        tables: columns, clauses and options of each.
+        tables: the columns, clauses and options of each.
     """
     statements = []
     for number, (columns, clauses, options) in enumerate(tables):
@@ -153,10 +156,10 @@ def rehearse_all(
 def made_for_now(
     session: MySqlSession, body: str, options: str = "", subject: str = MADE
 ) -> Iterator[str]:
-    """A temporary table, as an item of FROM.
+    """Create a temporary table, as an item of FROM.
 
     Raises:
-        PlanningError: the server does not make it.
+        PlanningError: the server rejects it.
     """
     name = session.table(TableRef(session.search_path()[0], "penstock_rehearsed"))
     with planning("target", subject):

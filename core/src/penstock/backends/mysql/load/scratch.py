@@ -1,4 +1,4 @@
-"""A database of one's own on a target's server, with a table like another one, for measurements."""
+"""A separate database on a target's server, with a table like another one, for measurements."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables that the target makes, and those that take another one's place."""
+"""Tables that Penstock creates, and those that replace another one."""
 
 from __future__ import annotations
 
@@ -37,21 +37,21 @@ from penstock.model.tables import Column, TableRef
 
 _MADE = TYPES.made
 MOST_KEPT = 768
-"""Characters of a text that a key can hold: 3,072 bytes."""
+"""The characters of a text that fit into a key: 3,072 bytes."""
 
 
 def by_bytes(session: MySqlSession) -> str:
-    """The collation that tells all texts apart."""
+    """Return the collation that distinguishes all texts."""
     return "utf8mb4_nopad_bin" if session.connection.is_mariadb else "utf8mb4_0900_bin"
 
 
-# The most bytes of a row, and of its part within the page; long values are stored apart.
+# The maximum bytes of a row, and of its part within the page; long values are stored separately.
 # https://dev.mysql.com/doc/refman/8.4/en/column-count-limit.html
 _MOST_ROW, _MOST_PAGE = 65_000, 8_000
 _APART = 42
-"""The bytes in its page of what may be stored apart."""
+"""The bytes that separately stored values take in their page."""
 _MOST_SHORT = 255
-"""Bytes of a text that is never stored apart."""
+"""The maximum bytes of a text that is never stored separately."""
 _UUID = 144
 _MOST_LABEL, _MOST_LABELS = 255, 65_535
 # https://dev.mysql.com/doc/refman/8.4/en/enum.html
@@ -63,11 +63,11 @@ def made_types(
     definition: TableDefinition,
     asked: Collection[str],
 ) -> dict[str, str]:
-    """The types of the columns of a table like another system's, by name.
+    """Return, by name, the column types of a table like another system's.
 
     Parameters:
         columns: with the trait `arrow`.
-        asked: columns whose types somebody has asked for; they are left out.
+        asked: columns whose types the user specified, which are left out.
     """
     model = definition.model.types
     found = _MADE.of_all(columns, definition, asked)
@@ -100,7 +100,7 @@ def made_types(
 
 
 def _bytes(type_: str) -> int:
-    """The bytes that a value takes in its row."""
+    """Return the bytes that a value takes in its row."""
     if type_ == _MADE.uuid:
         return _UUID
     found = re.match(r"varchar\((\d+)\)", type_)
@@ -108,15 +108,17 @@ def _bytes(type_: str) -> int:
 
 
 def _are_labels(labels: Sequence[str]) -> bool:
-    """Whether an enum can have them: the empty one stands for an error, and blanks at the end are
-    cut off."""
+    """Whether an enum can have these labels.
+
+    The empty label stands for an error, and trailing blanks are removed.
+    """
     return 0 < len(labels) <= _MOST_LABELS and all(
         label and label == label.rstrip(" ") and len(label) <= _MOST_LABEL for label in labels
     )
 
 
 def key_type(session: MySqlSession, column: Column, definition: TableDefinition) -> str:
-    """The type of a column of texts that is in a key; empty where it is none, or too long."""
+    """Return the type of a text column in a key; empty if it is not in one, or too long."""
     model = definition.model
     length = model.lengths.get(column.name, MOST_KEPT + 1)
     if length > MOST_KEPT or not any(column.name in key.columns for key in model.keys):
@@ -125,7 +127,7 @@ def key_type(session: MySqlSession, column: Column, definition: TableDefinition)
 
 
 def _is_compared(column: Column) -> bool:
-    """By a collation. A UUID's digits are always written alike."""
+    """Whether a column is compared by a collation. A UUID's digits have only one spelling."""
     return (
         bool(re.match(r"(var)?char|(tiny|medium|long)?text|enum|set", column.type, re.IGNORECASE))
         and column.type != "char(36)"
@@ -134,8 +136,10 @@ def _is_compared(column: Column) -> bool:
 
 
 def _next(request: LoadRequest) -> str:
-    """The option of a table whose next row is numbered as the source's would be. A row with a
-    greater number moves it on."""
+    """Return the table option for the next number, which continues the source's.
+
+    A row with a higher number advances it.
+    """
     assert request.definition is not None
     columns = request.definition.model.columns
     numbered = [each for each in columns if each.identity is not None and each.identity.step > 0]
@@ -147,9 +151,9 @@ def _next(request: LoadRequest) -> str:
 
 
 def _any_text(session: MySqlSession, table: TableRef) -> str:
-    """The option of a table that holds any text, which its database's character set may not.
+    """Return the table option for storing any text, if the database's character set cannot.
 
-    Empty where that does: the database's own collation stays.
+    Empty if it can, which keeps the database's own collation.
     """
     ((charset,),) = session.kept(
         ("character set", table.schema),
@@ -182,7 +186,7 @@ class MySqlTables(TargetTables):
                 found = replace(found, left=tuple(left))
         options = " ".join(filter(None, (charset, found.options, _next(request))))
         made = replace(found, options=options)
-        # What is made alike was tried together with other tables, without further options.
+        # What is created alike was tried together with other tables, without further options.
         tried = replace(found, options=charset) if own else made
         check_makes(session, request.target, columns, tried)
         return made
@@ -194,10 +198,10 @@ class MySqlTables(TargetTables):
         texts = {
             name: text
             for name, text in computed_columns(definition.model, self.kinds(columns), MYSQL).items()
-            # None is computed from an automatic column.
+            # No column may be computed from an AUTO_INCREMENT column.
             if not any(MYSQL.ident(each) in text for each in numbered)
         }
-        # MariaDB has no NOT NULL for them.
+        # MariaDB does not support NOT NULL for them.
         return [
             replace(column, generated=True, nullable=True)
             if column.name in texts and column.name not in asked
@@ -223,15 +227,16 @@ class MySqlTables(TargetTables):
         self, session: Session, columns: Sequence[Column], clauses: Sequence[str], *, alike: bool
     ) -> Mapping[str, str]:
         assert isinstance(session, MySqlSession)
-        # A key of texts takes more bytes in utf8mb4 than in the database's character set.
+        # In utf8mb4 a key of texts takes more bytes than in the database's character set.
         found = dict(refused_clauses(session, columns, clauses, UTF8))
-        # Two texts of the source may be one to the database's collation: the load would fail.
+        # Texts that differ in the source may be equal in the database's collation, and the load
+        # would fail.
         texts = [] if alike else [each for each in columns if _is_compared(each)]
         for clause in clauses:
             for column in texts:
                 if session.dialect.ident(column.name) in clause:
                     wanted = f"--types '{column.name}=varchar(100) COLLATE {by_bytes(session)}'"
-                    # Whatever the server says: this is what can be done about it.
+                    # Whatever the server's message says, this is what the user can do.
                     found[clause] = (
                         f"{column.type} does not tell all texts apart, as {wanted} would"
                     )
@@ -265,7 +270,8 @@ class MySqlTables(TargetTables):
     def check_replaceable(
         self, session: Session, table: TableRef, needs: str, remade: Collection[TableRef] = ()
     ) -> None:
-        """
+        """Check that a table can be replaced.
+
         Raises:
             PlanningError: it is a view, or something would be lost with it.
         """

@@ -1,1 +1,1 @@
-"""Rows on the wire, both ways."""
+"""Rows on the wire, in both directions."""

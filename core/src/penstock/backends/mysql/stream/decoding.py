@@ -1,7 +1,8 @@
-"""Rows of the text protocol as record batches: column by column, never value by value.
+"""Rows of the text protocol as record batches, decoded by column, never value by value.
 
-Each value is its length and its text. Where the first of each row begins is known; its length tells
-where the next one begins. So one column of many rows is a few steps of Arrow's, none of Python's.
+Each value is sent as its length and its text. The start of each row's first value is known, and its
+length gives the start of the next. So a column of many rows takes a few operations in Arrow and
+none in Python.
 """
 
 from __future__ import annotations
@@ -18,32 +19,32 @@ from penstock.backends.shared.values.text_values import Refused, checked
 from penstock.model.tables import Column
 
 _SRID_BYTES = 4
-# No value is longer. Without an end, Arrow fails (pyarrow 26).
+# No value is longer. Without a limit, Arrow fails (pyarrow 26).
 _LONGEST = 1 << 30
 DATES = ("date", "datetime", "timestamp")
-# A month or a day of which there is none.
+# A month or day of zero.
 _ZERO_DATE = "-00"
 _ZERO_ADVICE = "have zero dates read as NULL by zero_dates=null in the source's URL, "
 
-# By a value's first byte: 251 is NULL, and from there on the length is in the bytes after it.
+# By a value's first byte: 251 is NULL, and above it the following bytes contain the length.
 # https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_basic_dt_integers.html
 _NULL = 251
 _LONGER = {252: 2, 253: 3, 254: 8}
 _SHORT = pa.array([n if n < _NULL else 0 for n in range(256)], pa.int64())
 _BEFORE = pa.array([1 + _LONGER.get(n, 0) for n in range(256)], pa.int64())
-# Bytes of a length that is looked at: the upper four of eight are zeros.
+# Bytes of a length to read: the upper four of eight are zero.
 _MOST = 4
 _MASK = pa.array([(1 << 8 * min(_LONGER.get(n, 0), _MOST)) - 1 for n in range(256)], pa.int64())
 
 
 class RowDecoder:
-    """Turns rows into record batches, for one stream.
+    """A decoder that turns the rows of one stream into record batches.
 
     Parameters:
-        columns: names and types of the source's columns.
-        names: what they are called in the batches.
-        subject: what is read, for errors.
-        options: those of the source's URL.
+        columns: the names and types of the source's columns.
+        names: the columns' names in the batches.
+        subject: the table or query being read, for error messages.
+        options: the options in the source's URL.
     """
 
     def __init__(
@@ -63,10 +64,11 @@ class RowDecoder:
         self._passed = 0
 
     def decode(self, rows: Rows) -> pa.RecordBatch:
-        """
+        """Decode some rows.
+
         Raises:
-            PermanentError: Arrow cannot hold a value; names the column, the row, counted from 1 in
-                the stream, and the value.
+            PermanentError: Arrow cannot hold a value; names the column, the row (counted from 1 in
+                the stream) and the value.
         """
         count = len(rows.starts)
         data = pa.py_buffer(rows.data)
@@ -104,7 +106,7 @@ class RowDecoder:
 
 
 def _values(octets: pa.Array, positions: pa.Array, even: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """The values that begin at positions, as an array of type binary; and where they end.
+    """Return the values that begin at some positions, as a binary array, and their ends.
 
     Parameters:
         even: 0, 2, 4 and so on, one for each position.
@@ -121,8 +123,8 @@ def _values(octets: pa.Array, positions: pa.Array, even: pa.Array) -> tuple[pa.A
         if longest > _NULL:
             lengths = _number(octets, positions, min(_LONGER[longest], _MOST))
             ends = pc.add(ends, pc.bit_wise_and(lengths, _MASK.take(first)))
-    # As the offsets of an array: start and end of each value by turns, two of 32 bits in each 64.
-    # Every other element of it is a value; those in between are all that is not of this column.
+    # Used as an array's offsets: the start and end of each value alternate, two of 32 bits in each
+    # 64. Every other element is a value; those in between are the rest of the rows.
     offsets = pc.bit_wise_or(starts, pc.shift_left(ends, pa.scalar(32, pa.int64())))
     buffers = [None, offsets.buffers()[1], octets.buffers()[1]]
     values = pa.Array.from_buffers(pa.binary(), 2 * len(first) - 1, buffers)
@@ -130,7 +132,7 @@ def _values(octets: pa.Array, positions: pa.Array, even: pa.Array) -> tuple[pa.A
 
 
 def _number(octets: pa.Array, positions: pa.Array, count: int) -> pa.Array:
-    """What is in so many bytes after each position, least significant first."""
+    """Return little-endian numbers of some bytes after each position."""
     found = pa.repeat(pa.scalar(0, pa.int64()), len(positions))
     for place in range(count):
         after = pc.add(positions, pa.scalar(place + 1, pa.int64()))
@@ -141,25 +143,26 @@ def _number(octets: pa.Array, positions: pa.Array, count: int) -> pa.Array:
 
 
 def _parsed(texts: pa.Array, type_: MyType, wanted: pa.DataType) -> pa.Array:
-    """
+    """Parse texts of a column.
+
     Raises:
-        ValueError: a value does not fit. That includes `pyarrow.ArrowInvalid`.
+        ValueError: a value does not fit. This includes `pyarrow.ArrowInvalid`.
     """
     if type_.name == "geometry":
-        # The server puts the number of the reference system before the WKB.
+        # The server puts the reference system's number before the WKB.
         return pc.binary_slice(texts, _SRID_BYTES, _LONGEST)
     if pa.types.is_binary(wanted):
         return texts
     if pa.types.is_string(wanted):
         return texts.cast(wanted)
-    # Nothing but a text would have to be checked for being UTF-8.
+    # Only a text would have to be checked for UTF-8.
     found = pa.Array.from_buffers(
         pa.string(), len(texts), texts.buffers(), texts.null_count, texts.offset
     )
     if wanted == pa.uuid():
         return uuids(pc.replace_substring(found, "-", ""))
     if pa.types.is_time(wanted):
-        # Of a moment in a day, since Arrow reads no times.
+        # Parsed as a moment within a day, because Arrow cannot parse times.
         found = pc.binary_join_element_wise("1970-01-01", found, " ")
         return found.cast(pa.timestamp("us")).cast(wanted)
     if pa.types.is_timestamp(wanted):

@@ -1,4 +1,4 @@
-"""Record batches as the rows of a statement: a few calls of Arrow for each column."""
+"""Record batches as the rows of a statement, with a few calls of Arrow per column."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ from penstock.errors import Diagnosis, PermanentError
 from penstock.model.tables import Column
 
 _LARGE = 1 << 30
-"""With what is between them, texts of more bytes might have more than 2 GB."""
+"""The size in bytes above which texts, with their separators, might exceed 2 GB."""
 
 
 def kind(column: Column) -> str:
-    """How values are written in a statement: as `text`, as `bits` or as `bytes`."""
+    """Return how values are written in a statement: as `text`, `bits` or `bytes`."""
     type_: MyType = column.traits[TYPE]
     return "bytes" if type_.binary else "bits" if type_.name == "bit" else "text"
 
 
 @dataclass(frozen=True, slots=True)
 class Syntax:
-    """How the rows of a statement are written."""
+    """The syntax of a statement's rows."""
 
     before: str
     between: str
     after: str
     null: str
     escaped: tuple[bytes, ...]
-    """Characters that stand in a text after a backslash."""
+    """Characters that need a backslash in a text."""
     around: Mapping[str, tuple[str, str]]
-    """What stands before and after the values of a kind."""
+    """The text before and after the values of a kind."""
 
 
 INFILE = Syntax("", "\t", "\n", r"\N", (b"\\", b"\t", b"\n"), {})
@@ -46,10 +46,10 @@ VALUES = Syntax("(", ",", "),", "NULL", (b"\\", b"'"), {"text": ("'", "'"), "byt
 
 
 class RowEncoder:
-    """Turns the batches of one stream into rows.
+    """An encoder that turns the batches of one stream into rows.
 
     Parameters:
-        table: for errors.
+        table: the table, for error messages.
     """
 
     def __init__(self, columns: Sequence[Column], syntax: Syntax, table: str) -> None:
@@ -60,11 +60,11 @@ class RowEncoder:
         """Rows of the batches so far."""
 
     def encode(self, batch: pa.RecordBatch) -> pa.Array:
-        """A text for each row, one after the other in memory.
+        """Return a text for each row, contiguous in memory.
 
         Raises:
-            PermanentError: a value does not fit; names the column, the row, counted from 1 in the
-                stream, and the value.
+            PermanentError: a value does not fit; names the column, the row (counted from 1 in the
+                stream) and the value.
         """
         syntax = self._syntax
         columns = [
@@ -74,7 +74,8 @@ class RowEncoder:
         large = sum(column.nbytes for column in columns) > _LARGE
         text = pa.large_string() if large else pa.string()
         columns = [column.cast(text) for column in columns]
-        # A statement's own is put to two columns: to whole rows would take longer.
+        # The statement's own text is added to two columns; adding it to whole rows would take
+        # longer.
         columns[0] = self._enclosed(syntax.before, columns[0], "")
         columns[-1] = self._enclosed("", columns[-1], syntax.after)
         self.passed += batch.num_rows
@@ -121,11 +122,11 @@ def refusal(table: str, expected: str, found: str, place: str = "") -> Permanent
 
 
 def _escaped(array: pa.Array, characters: Sequence[bytes]) -> pa.Array:
-    """With a backslash before each of these characters."""
+    """Put a backslash before each of these characters."""
     _, offsets, content = array.buffers()
     if not content:
         return array
-    # To look for a character is a matter of microseconds in all texts at once.
+    # Searching all texts at once for a character takes microseconds.
     ends = memoryview(offsets).cast("q" if pa.types.is_large_string(array.type) else "i")
     together = bytes(content[ends[array.offset] : ends[array.offset + len(array)]])
     if not any(character in together for character in characters):

@@ -1,7 +1,7 @@
-"""LOAD DATA LOCAL: the server asks for a file, and is sent the rows of a stream.
+"""LOAD DATA LOCAL: the server requests a file, and receives the rows of a stream.
 
-No file is opened, whatever the server asks for. LOCAL makes warnings of errors: what does not fit
-is cut, rows are left out. The server reports them at the end of the stream.
+No file is opened, whatever the server requests. LOCAL turns errors into warnings: values that do
+not fit are truncated, and rows are left out. The server reports them at the end of the stream.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from penstock.backends.mysql.stream.loading_stream import TableStream
 from penstock.backends.mysql.stream.wire import SIDE
 
 _PIECE = 1 << 18
-# What the server computes from the text of a field: the stream is text, of one character set.
+# Computed by the server from a field's text: the stream is text in one character set.
 _COMPUTED = {"bits": "CAST({} AS UNSIGNED)", "bytes": "UNHEX({})"}
 
 
@@ -59,7 +59,7 @@ class InfileStream(TableStream):
 
 
 class LineStream(InfileStream):
-    """Of lines that the source has written."""
+    """A stream of lines that the source has written."""
 
     def write(self, block: Block, wait: Wait) -> None:
         with translated(SIDE, self._table):

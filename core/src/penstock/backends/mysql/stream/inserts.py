@@ -1,4 +1,4 @@
-"""INSERT statements of many rows, for servers that take no LOAD DATA LOCAL."""
+"""INSERT statements of many rows, for servers that do not accept LOAD DATA LOCAL."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from penstock.backends.mysql.stream.encoding import VALUES, refusal
 from penstock.backends.mysql.stream.loading_stream import TableStream, in_stream
 
 _BYTES = 1 << 20
-"""Of a statement; a longer row has one of its own."""
+"""The bytes per statement; a longer row gets its own statement."""
 
 
 class InsertStream(TableStream):

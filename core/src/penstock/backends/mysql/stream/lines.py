@@ -1,8 +1,8 @@
-"""Which columns may come in lines that the source has written, and nothing of ours looks at.
+"""Which columns may arrive in lines from the source, which Penstock does not examine.
 
-Those whose values the server takes as they are, or warns of: it does not warn where it rounds times
-and numbers, adds a century to years, takes digits for the place of a member in an enum, fills
-BINARY with zeros, or makes up what is not NULL. See `texts`.
+Those whose values the server stores unchanged, or with a warning. It does not warn when it rounds
+times and numbers, adds a century to years, takes digits for the position of an enum member, pads
+BINARY with zeros, or makes up a value for NOT NULL. See `texts`.
 """
 
 from __future__ import annotations
@@ -29,9 +29,10 @@ _BYTES = ("varbinary", "tinyblob", "blob", "mediumblob", "longblob")
 
 
 def carried(fit: Fit, source: Column, target: Column) -> Fit:
-    """
+    """Return the fit of a column in lines.
+
     Parameters:
-        fit: of record batches.
+        fit: the fit in record batches.
     """
     if fit.reason or (source.nullable and not target.nullable):
         return fit
@@ -42,11 +43,12 @@ def carried(fit: Fit, source: Column, target: Column) -> Fit:
 
 
 def check_carried(columns: Sequence[Column], planned: pa.Schema, table: str) -> None:
-    """
+    """Check that columns still accept lines.
+
     Parameters:
-        columns: of the table as it is now.
-        planned: what they took when the run was planned.
-        table: for errors.
+        columns: the table's current columns.
+        planned: what they accepted when the run was planned.
+        table: the table, for error messages.
 
     Raises:
         PermanentError: the server would change values that it would not have changed then.
@@ -76,7 +78,7 @@ def _takes(mine: pa.DataType, type_: MyType, theirs: pa.DataType) -> bool:
         case "date":
             return bool(pt.is_date32(mine))
         case "datetime" | "timestamp":
-            # A moment comes in UTC, as the session is.
+            # A moment arrives in UTC, the session's time zone.
             return bool(pt.is_timestamp(mine)) and type_.scale == _MICROSECONDS
         case "uuid":
             return bool(mine == pa.uuid())

@@ -1,4 +1,4 @@
-"""What both ways to load have in common: the server must take every row as it is."""
+"""What both ways to load have in common: the server must store every row unchanged."""
 
 from __future__ import annotations
 
@@ -24,10 +24,11 @@ _MOST_SHOWN = 3
 
 
 class TableStream:
-    """
+    """A stream into one table.
+
     Parameters:
-        table: as it is quoted.
-        most: bytes of a packet that the server takes.
+        table: the quoted name.
+        most: the maximum packet size that the server accepts, in bytes.
     """
 
     syntax: Syntax
@@ -61,20 +62,21 @@ class TableStream:
         return self._taken
 
     def _send(self, rows: pa.Array, before: int, wait: Wait) -> None:
-        """
+        """Send some rows.
+
         Parameters:
             before: how many rows of the stream were sent before these.
         """
         raise NotImplementedError
 
     def _finish(self, wait: Wait) -> None:
-        """After the last row."""
+        """Finish, after the last row."""
 
     def _take(self, answer: MysqlPacket, before: int, wait: Wait) -> None:
-        """The end of a statement.
+        """Take the answer to a statement.
 
         Raises:
-            PermanentError: the server warns of something: a note, even, tells of lost digits.
+            PermanentError: the server reports a warning; even a note may report lost digits.
         """
         done = OKPacketWrapper(answer)
         self._taken += done.affected_rows
@@ -84,7 +86,7 @@ class TableStream:
             told = list(dict.fromkeys(in_stream(text, before) for _, _, text in warnings))
             said = list(dict.fromkeys(map(values.said, told)))
             more = f"; and {len(said) - _MOST_SHOWN} more" if len(said) > _MOST_SHOWN else ""
-            code = warnings[0][1] if warnings else 0  # as max_error_count = 0 has it
+            code = warnings[0][1] if warnings else 0  # as with max_error_count = 0
             expected = CONSTRAINTS.get(code, "each value to fit into its column")
             raise PermanentError(
                 f"{SIDE}: {self._table}: {_place(told)}expected {expected}, found: "
@@ -94,11 +96,14 @@ class TableStream:
 
 
 def _place(said: Sequence[str]) -> str:
-    """The first that is said, as it is named where we find it ourselves."""
+    """Return the first place in the server's message, in the words of our own messages."""
     found = next(filter(None, map(_PLACE.search, said)), None)
     return f"column {(found[1] or found[2])!r}, row {found[3]}: " if found else ""
 
 
 def in_stream(text: Any, before: int) -> str:
-    """What the server says, with the row of the stream: it counts those of a statement."""
+    """Return the server's message with the row of the stream.
+
+    The server counts the rows of a statement.
+    """
     return _ROW.sub(lambda row: f"{int(row[0]) + before:,}", str(text))

@@ -1,6 +1,6 @@
-"""Rows of a query as the server sends them: packets off the socket, whose values nobody looks into.
+"""Rows of a query as the server sends them: packets from the socket, whose values are not examined.
 
-PyMySQL makes a tuple of each row, which costs ten times as much as all that is done here.
+PyMySQL would make a tuple of each row, which takes ten times as long as everything here.
 """
 
 from __future__ import annotations
@@ -19,45 +19,48 @@ from pymysql.protocol import MysqlPacket
 from penstock.backends.api.worker import Wait
 from penstock.errors import Diagnosis, PermanentError
 
-# Bytes of rows that are handed on together, and rows at about most. Larger gains nothing.
+# The approximate maximum size of rows handed on together, in bytes. Larger gains nothing.
 BLOCK = 4 << 20
 MOST_ROWS = 1 << 14
-# Bytes that are asked for at once.
+# Bytes per read.
 CHUNK = 128 << 10
-# After the last row: values may be looked at a few bytes beyond their ends.
+# After the last row: code may look a few bytes beyond the end of a value.
 _SLACK = 8
 
 _HEADER = 4
 _SIZE = Struct("<I").unpack_from
 _LONGEST = (1 << 24) - 1
-"""The length of a packet that the next one continues; and, of a header, the bits that say it."""
+"""The length of a packet that continues in the next one, and the mask for the length in a header.
+"""
 _ERROR, _EOF = 0xFF, 0xFE
 _EOF_MOST = 8
-# Of a row: Arrow's arrays of values have offsets of 32 bits.
+# Per row: Arrow's arrays have 32-bit offsets.
 MOST_BYTES = (1 << 31) - 1 - _SLACK
 
 
 class Rows(NamedTuple):
     data: memoryview
-    """Holds until the next rows are asked for."""
+    """Valid until the next rows are asked for."""
     starts: array[int]
-    """Where each row begins, in 64 bits. It consists of values, each after its length, see
-    `decoding`."""
+    """The start of each row, in 64 bits. A row consists of values, each preceded by its length, see
+    `decoding`.
+    """
 
 
 NO_ROWS = Rows(memoryview(b""), array("q"))
 
 
 def read_rows(connection: Any, query: str, wait: Wait) -> Iterator[Rows]:
-    """Run a query on a source, and read its rows to their end.
+    """Run a query on a source, and read its rows to the end.
 
-    A stream that is left before its end leaves a connection that is good for nothing.
+    A stream that is abandoned leaves a connection that cannot be used again.
 
     Parameters:
-        connection: PyMySQL's, with nothing unread.
+        connection: PyMySQL's connection, with nothing unread.
 
     Raises:
-        pymysql.Error: what the server has sent, at the beginning or in between; or it is gone.
+        pymysql.Error: an error from the server, at the beginning or in between; or the server is
+            gone.
         PermanentError: a row is too long for Arrow.
     """
     with wait.answering("source"):
@@ -69,7 +72,9 @@ def read_rows(connection: Any, query: str, wait: Wait) -> Iterator[Rows]:
 
 
 class _Stream:
-    """What the server sends, in one buffer: from `_begin` to `_end` it is not handed on yet."""
+    """The data from the server, in one buffer. The part from `_begin` to `_end` is not handed on
+    yet.
+    """
 
     def __init__(self, socket: Any, wait: Wait) -> None:
         self._socket = socket
@@ -79,8 +84,8 @@ class _Stream:
         self._begin = self._end = 0
 
     def rows(self) -> Iterator[Rows]:
-        # What the columns are is known: only how many descriptions of them to pass by. A server
-        # that asks for a file instead, as a false one would, says no number.
+        # The columns are known, so their descriptions are only skipped. A fake server that requests
+        # a file instead sends no number.
         count = self._packet().read_length_encoded_integer()
         if not count:
             raise pymysql.InternalError(CR.CR_MALFORMED_PACKET, "expected rows, found none")
@@ -103,7 +108,7 @@ class _Stream:
             self._receive_more()
 
     def _find(self, starts: array[int]) -> bool:
-        """Note where the rows begin that are wholly there. Returns: whether they have ended."""
+        """Note where complete rows begin; return whether the rows have ended."""
         buffer, begin, end = self._buffer, self._begin, self._end
         position = last = begin
         append, limit = starts.append, end - _HEADER
@@ -115,7 +120,7 @@ class _Stream:
             starts.pop()
             position = last
         self._begin = position
-        # Only what nothing follows may be no row.
+        # Only a packet that nothing follows may be something other than a row.
         if begin == position or position != end:
             return False
         last += _HEADER
@@ -127,7 +132,7 @@ class _Stream:
         return False
 
     def _large_row(self) -> Rows:
-        """A row that is longer than the buffer, in one of its own."""
+        """Return a row larger than the buffer, in a buffer of its own."""
         row = bytearray()
         length = _LONGEST
         while length == _LONGEST:
@@ -158,7 +163,7 @@ class _Stream:
         return packet
 
     def _length(self) -> int:
-        """Of the packet that begins here; what follows is its content."""
+        """Return the length of the packet that begins here; its content follows."""
         self._need(_HEADER)
         self._begin += _HEADER
         return int(_SIZE(self._buffer, self._begin - _HEADER)[0] & _LONGEST)

@@ -1,8 +1,8 @@
-"""Values as texts that the server reads as the very same values.
+"""Values as texts that the server parses to the same values.
 
-It makes others of many without a warning: it rounds numbers and times, adds a century to years,
-takes digits for the place of a member in an enum, fills BINARY with zeros. Whatever would become
-another value is refused here.
+The server silently changes many texts: it rounds numbers and times, adds a century to years, takes
+digits for the position of an enum member, and pads BINARY with zeros. Values that it would change
+are rejected here.
 """
 
 from __future__ import annotations
@@ -21,20 +21,21 @@ from penstock.backends.sql.catalog.relations import TYPE
 from penstock.model.tables import Column
 
 _UNITS = ("s", "ms", "ms", "ms", "us", "us", "us")
-"""The unit in which times of so many digits of a second are written."""
+"""The unit in which times are written, by their fractional digits."""
 _PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000}
 _FIRST_DAY, _LAST_DAY = -719_162, 2_932_896  # 0001-01-01 and 9999-12-31
 _MEMBER = re.compile(r"'((?:[^'\\]|''|\\.)*)'", re.S)
 _ESCAPED = re.compile(r"''|\\(.)", re.S)
 _MEANING = {None: "'", "0": "\0", "n": "\n", "r": "\r"}
-# Of these the server makes others, in MySQL 9.7 and MariaDB 10.11 alike.
+# The server changes these characters, in MySQL 9.7 as in MariaDB 10.11.
 CONFUSED = {"tis620": r"[\x{10000}-\x{10FFFF}]", "cp932": r"\x{6661}"}
 
 
 def texts(array: pa.Array, column: Column) -> pa.Array:
-    """
+    """Return values as texts.
+
     Raises:
-        ValueError: a value would not stay what it is. That includes `pyarrow.ArrowInvalid`.
+        ValueError: a value would be changed. This includes `pyarrow.ArrowInvalid`.
     """
     type_: MyType = column.traits[TYPE]
     wanted = TYPES.arrow_type(type_)
@@ -43,7 +44,7 @@ def texts(array: pa.Array, column: Column) -> pa.Array:
     if pt.is_null(array.type):
         return pa.nulls(len(array), pa.string())
     if pt.is_timestamp(array.type) and array.type.tz and not pt.is_string(wanted):
-        array = array.cast(pa.timestamp(array.type.unit))  # in UTC, as the session is
+        array = array.cast(pa.timestamp(array.type.unit))  # in UTC, the session's time zone
     if type_.binary:
         return _digits(array, type_)
     if pt.is_integer(wanted):
@@ -53,10 +54,10 @@ def texts(array: pa.Array, column: Column) -> pa.Array:
     if pt.is_floating(wanted):
         numbers = exactly(array, wanted)
         _check(pc.is_finite(numbers))
-        # The server reads a double for a float, too: the shortest text of that is exact.
+        # The server parses a double for a float too, so its shortest text is exact.
         wide = numbers.cast(pa.float64())
         if type_.rounded:
-            # As the server does it: what one has rounded so, another one leaves as it is.
+            # As the server rounds: a number rounded like this is not changed again.
             whole, scale = pc.floor(wide), 10.0**type_.scale
             digits = pc.round(pc.multiply(pc.subtract(wide, whole), scale))
             rounded = pc.add(whole, pc.divide(digits, scale))
@@ -72,9 +73,10 @@ def texts(array: pa.Array, column: Column) -> pa.Array:
 
 
 def _check(holds: pa.BooleanArray) -> None:
-    """
+    """Check that a condition holds for all values; NULL passes.
+
     Raises:
-        ValueError: something does not hold; of NULL everything does.
+        ValueError: it does not hold for a value.
     """
     if pc.all(holds).as_py() is False:
         raise ValueError("it would become another value")
@@ -96,7 +98,7 @@ def _decimals(array: pa.Array, wanted: pa.DataType) -> pa.Array:
     mine = array.type
     if pt.is_boolean(mine):
         array = array.cast(pa.int8())
-    elif not pt.is_integer(mine):  # whose range the server knows, and Arrow would not look at
+    elif not pt.is_integer(mine):  # the server checks the range, which Arrow would not
         whole = wanted.precision - wanted.scale
         if not pt.is_decimal(mine) or not (
             0 <= mine.scale <= wanted.scale and mine.precision - mine.scale <= whole
@@ -106,9 +108,9 @@ def _decimals(array: pa.Array, wanted: pa.DataType) -> pa.Array:
 
 
 def _times(array: pa.Array, type_: MyType) -> pa.Array:
-    """Of no more digits than the column has: it would round them, or leave them out."""
+    """Return times with no more digits than the column, which would round or drop them."""
     unit, per = _UNITS[type_.scale], _PER_SECOND[_UNITS[type_.scale]]
-    if type_.name == "time" and is_text(array.type):  # which Arrow takes for no times
+    if type_.name == "time" and is_text(array.type):  # Arrow does not parse them as times
         moments = pc.binary_join_element_wise("1970-01-01", array.cast(pa.string()), " ")
         array = moments.cast(pa.timestamp("us")).cast(pa.time64("us"))
     of_day = pa.time64(unit) if unit == "us" else pa.time32(unit)
@@ -123,15 +125,15 @@ def _times(array: pa.Array, type_: MyType) -> pa.Array:
 
 
 def _digits(array: pa.Array, type_: MyType) -> pa.Array:
-    """Bytes as hexadecimal digits."""
+    """Return binary values as hexadecimal digits."""
     held = exactly(_stored(array), pa.large_binary())
     if type_.name == "binary":
         _check(pc.equal(pc.binary_length(held), type_.length))
     found = to_hex(held)
     if type_.name != "geometry":
         return found
-    # As the server keeps it, which is refused where it is not well formed. Its own function for
-    # that makes NULL of it in MariaDB.
+    # In the form that the server stores, which it rejects if it is malformed. In MariaDB its own
+    # function for this returns NULL.
     srid, nothing = (pa.scalar(text, found.type) for text in ("00000000", ""))
     return pc.binary_join_element_wise(srid, found, nothing)
 
@@ -147,7 +149,7 @@ def _texts(array: pa.Array, column: Column) -> pa.Array:
     plain = pt.is_string(array.type) or pt.is_large_string(array.type)
     found = array if plain else exactly(array, pa.large_string())
     if is_text(array.type):
-        found.validate(full=True)  # nothing may have checked so far that it is UTF-8
+        found.validate(full=True)  # their UTF-8 may not have been checked yet
     if name in ("enum", "set"):
         _check_members(found, column)
     elif confused := CONFUSED.get(column.traits.get(CHARSET, "")):
@@ -156,9 +158,10 @@ def _texts(array: pa.Array, column: Column) -> pa.Array:
 
 
 def _check_members(array: pa.Array, column: Column) -> None:
-    """
+    """Check members of an enum or set.
+
     Raises:
-        ValueError: a value is not as the server would write it.
+        ValueError: a value differs from the server's spelling.
     """
     members = [
         _ESCAPED.sub(lambda escape: _MEANING.get(escape[1], escape[1]), member)

@@ -1,4 +1,4 @@
-"""Statements over a driver's connection, whose socket is never waited for unseen.
+"""Statements over a driver's connection, without blocking on its socket.
 
 The driver itself blocks while it sends, and answers a request for a local file with whatever file
 the server names.
@@ -20,7 +20,7 @@ from penstock.errors import Diagnosis, TransientError
 
 SIDE = "target"
 _MOST = 0xFFFFFF
-"""Bytes of a packet: one that is full is followed by another one."""
+"""Bytes per packet; a full packet is followed by another."""
 
 
 class StatementWire:
@@ -31,7 +31,7 @@ class StatementWire:
         return int(self._connection._sock.fileno())
 
     def query(self, statement: bytes, wait: Wait) -> MysqlPacket:
-        """Send a statement. Returns the first packet of the answer."""
+        """Send a statement, and return the first packet of the answer."""
         self._connection._next_seq_id = 0
         command = memoryview(bytes([COMMAND.COM_QUERY]) + statement)
         for start in range(0, len(command) + 1, _MOST):
@@ -66,9 +66,10 @@ class StatementWire:
                 left[0] = left[0][sent:]
 
     def answer(self, wait: Wait) -> MysqlPacket:
-        """
+        """Return the first packet of the answer.
+
         Raises:
-            pymysql.Error: it is an error.
+            pymysql.Error: the answer is an error.
         """
         while not self._heard():
             wait(SIDE, self.fileno(), False)
@@ -76,13 +77,13 @@ class StatementWire:
             return self._connection._read_packet()
 
     def check(self) -> None:
-        """Raises where the server has spoken, although it was not its turn."""
+        """Raise if the server has sent something out of turn."""
         if self._heard():
             self._connection._read_packet()
             raise TransientError(f"{SIDE}: the server ended the stream", Diagnosis(side=SIDE))
 
     def _unblocked(self) -> Any:
-        """The socket; the driver sets its own timeout again, where it uses it."""
+        """Return the socket without a timeout; the driver sets its own again when it uses it."""
         connection = self._connection
         if connection._sock is None:
             raise pymysql.OperationalError(CR.CR_SERVER_LOST, "Lost connection to the server")
@@ -91,7 +92,7 @@ class StatementWire:
         return connection._sock
 
     def _heard(self) -> bool:
-        """Whether the server has said something, if only that it is gone."""
+        """Whether the server has sent something, or has closed the connection."""
         poll = select.poll()
         poll.register(self._unblocked(), select.POLLIN)
         readable = bool(poll.poll(0))

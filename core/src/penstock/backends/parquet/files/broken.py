@@ -1,4 +1,4 @@
-"""Files that pyarrow seems to read, though they are encrypted, broken or hold impossible values."""
+"""Files that pyarrow seems to read, but that are encrypted, damaged or hold impossible values."""
 
 from __future__ import annotations
 
@@ -11,27 +11,28 @@ from penstock.backends.parquet.errors import Broken
 from penstock.backends.shared.values.arrow import first_failing, leaves, shown
 
 ENCRYPTED = "it is encrypted; expected a file that is not"
-# The signature of a footer that can be read though columns are encrypted: a nonce and a tag.
+# The signature of a plaintext footer in a file with encrypted columns: a nonce and a tag.
 # https://github.com/apache/parquet-format/blob/master/Encryption.md
 _SIGNATURE = 12 + 16
 _DAY = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
 
 
 def is_encrypted(tail: bytes) -> bool:
-    """Whether the footer at a file's end is."""
+    """Whether the footer at a file's end is encrypted."""
     return tail.endswith(b"PARE")
 
 
 def footer_length(tail: bytes) -> int:
-    """What a file's last 8 bytes say."""
+    """Return the footer's length from a file's last 8 bytes."""
     return int.from_bytes(tail[-8:-4], "little")
 
 
 def check_footer(metadata: pq.FileMetaData, tail: bytes) -> None:
-    """
+    """Check a file's footer.
+
     Raises:
-        Broken: columns are encrypted, whose metadata ends the process that looks at
-            it; or the parts of the footer do not fit each other.
+        Broken: columns are encrypted, whose metadata crashes a process that reads it; or the footer
+            is inconsistent.
     """
     if footer_length(tail) - metadata.serialized_size == _SIGNATURE:
         raise Broken(ENCRYPTED)
@@ -52,19 +53,20 @@ def check_footer(metadata: pq.FileMetaData, tail: bytes) -> None:
 
 
 def check_values(batch: pa.RecordBatch, first: int) -> None:
-    """
+    """Check a batch for impossible values.
+
     Parameters:
         first: the number of the batch's first row, for the message.
 
     Raises:
-        Broken: a value is none of its column's type.
+        Broken: a value is invalid for its column's type.
     """
     for name, array in zip(batch.schema.names, batch.columns, strict=True):
         try:
             _check(array)
         except pa.ArrowInvalid as error:
             if is_.is_dictionary(array.type):
-                # The value may be one of other rows.
+                # The value may belong to other rows.
                 plain = array.dictionary_decode()
                 check_values(pa.RecordBatch.from_arrays([plain], names=[name]), first)
                 continue
@@ -82,7 +84,7 @@ def _check(array: pa.Array) -> None:
             times = True
             ends = pc.min_max(leaf.view(pa.int32() if is_.is_time32(leaf.type) else pa.int64()))
             low, high = ends["min"].as_py(), ends["max"].as_py()
-            # 24:00:00 is a time where these come from, if not in Arrow.
+            # Other systems allow the time 24:00:00, Arrow does not.
             if low is not None and not (low >= 0 and high <= _DAY[leaf.type.unit]):
                 raise pa.ArrowInvalid("beyond a day")
     if not times:

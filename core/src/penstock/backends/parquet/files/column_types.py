@@ -1,4 +1,4 @@
-"""Types of Parquet columns: how they are called, and which a column of a source becomes."""
+"""Types of Parquet columns: their names, and the types that source columns become."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ def _decimal(precision: int, scale: int) -> pa.DataType:
 
 
 def parse_type(text: str) -> pa.DataType:
-    """Read the name of an Arrow type.
+    """Parse the name of an Arrow type.
 
     Raises:
-        ValueError: there is none of that name.
+        ValueError: there is no type of that name.
     """
     text = text.strip()
     if found := _LIST.fullmatch(text):
@@ -48,10 +48,10 @@ def parse_type(text: str) -> pa.DataType:
 
 
 def stored_as(kind: pa.DataType) -> pa.DataType:
-    """The type that a made column has, where the source's is this one: what readers get back.
+    """Return the type that readers get from a column created for a type.
 
     Raises:
-        ValueError: Parquet has none; says why.
+        ValueError: Parquet has no such type; the message gives the reason.
     """
     if isinstance(kind, pa.BaseExtensionType):
         return kind
@@ -63,7 +63,7 @@ def stored_as(kind: pa.DataType) -> pa.DataType:
         return pa.binary()
     if pa.types.is_date64(kind):
         return pa.date32()
-    # Parquet counts milliseconds at least.
+    # Parquet's shortest unit is the millisecond.
     if pa.types.is_time32(kind):
         return pa.time32("ms")
     if pa.types.is_timestamp(kind) and kind.unit == "s":
@@ -86,7 +86,7 @@ def _field(field: pa.Field, name: str) -> pa.Field:
 
 
 def shown(kind: pa.DataType) -> str:
-    """A type as `parse_type` reads it, as far as it does."""
+    """Return a type in the form that `parse_type` parses, as far as it does."""
     if isinstance(kind, pa.UuidType):
         return "uuid"
     if pa.types.is_decimal(kind):

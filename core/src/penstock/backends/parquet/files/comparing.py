@@ -1,4 +1,4 @@
-"""What a dataset's files hold, for verification: DuckDB's SQL over some of them."""
+"""The content of a dataset's files, for verification: DuckDB's SQL over some of them."""
 
 from __future__ import annotations
 
@@ -29,9 +29,10 @@ from penstock.model.tables import ColumnPair
 
 
 class Comparing:
-    """
+    """A comparison over one dataset.
+
     Parameters:
-        schema: of the rows, with the columns that name the folders.
+        schema: the schema of the rows, including the columns in folder names.
     """
 
     def __init__(self, storage: Storage, schema: pa.Schema) -> None:
@@ -44,7 +45,7 @@ class Comparing:
 
     @cached_property
     def _listed(self) -> dict[str, ListedFile]:
-        """By path within the dataset."""
+        """Return the files by path within the dataset."""
         prefix = f"{self._location.path}/"
         return {
             file.path.removeprefix(prefix): file for file in list_files(self._location, "target")
@@ -56,9 +57,10 @@ class Comparing:
     def checksum(
         self, paths: Sequence[str], where: str | None, extent: Extent, pairs: Sequence[ColumnPair]
     ) -> Checksum:
-        """
+        """Compute the checksum of some files.
+
         Parameters:
-            paths: of files that are there.
+            paths: the paths of existing files.
         """
         if not pairs and where is None and isinstance(extent, Whole):
             return Checksum(self._count(paths), "0")
@@ -80,7 +82,7 @@ class Comparing:
         key: Sequence[str],
         only: Sequence[str],
     ) -> Iterator[tuple[str, str]]:
-        # A session of its own: the caller may ask other things while it reads.
+        # A separate session: the caller may ask other questions while it reads.
         session = self._session(paths)
         texts = canonical_texts(session, engine.SOURCE, as_loaded(pairs))
         return read_digests(session, engine.SOURCE, condition(where, extent), texts, key, only)
@@ -94,7 +96,8 @@ class Comparing:
         return FileScan(self._file_system, self._schema, "target")
 
     def check_condition(self, where: str | None, extent: Extent) -> None:
-        """
+        """Check that a condition can be evaluated.
+
         Raises:
             PlanningError: DuckDB cannot evaluate it on the columns.
         """

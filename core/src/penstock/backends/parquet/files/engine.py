@@ -1,4 +1,4 @@
-"""DuckDB over files, in which `source` is what a URL leads to."""
+"""DuckDB over files, in which `source` stands for the files of a URL."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SOURCE = "source"
 
 
 def rows(relation: Relation) -> str:
-    """An item of FROM."""
+    """Return an item of FROM."""
     if isinstance(relation, Query):
         return subselect(relation.text)
     assert isinstance(relation, Located)
@@ -35,10 +35,11 @@ def rows(relation: Relation) -> str:
 
 
 def check_names(schema: pa.Schema, side: str) -> None:
-    """
+    """Check that column names are distinct for DuckDB.
+
     Raises:
-        PlanningError: DuckDB would take one column for another. It tells no capitals of ASCII from
-            small letters, and gives new names to those that are then the same:
+        PlanningError: DuckDB would confuse columns. It ignores the case of ASCII letters, and
+            renames columns that are then equal:
             https://duckdb.org/docs/stable/sql/dialect/keywords_and_identifiers
     """
     seen: dict[bytes, str] = {}
@@ -53,20 +54,21 @@ def check_names(schema: pa.Schema, side: str) -> None:
 
 
 def session(files: ScannedFiles, *, worker: bool) -> duckdb.DuckDBPyConnection:
-    """
+    """Open a session of DuckDB.
+
     Parameters:
-        files: what `source` is in it.
-        worker: see `configure`.
+        files: the files that `source` stands for.
+        worker: as for `configure`.
     """
     connection = configure(duckdb.connect(), worker=worker)
-    # In any order, few large rows of many batches would be gathered to one of 2048.
+    # In arbitrary order, DuckDB would gather a few large rows from many batches into one of 2048.
     connection.execute("SET preserve_insertion_order = true")
     connection.register(SOURCE, files)
     return connection
 
 
 class FileSession(DuckSession):
-    """For what is registered there is no second session: a stream takes this one, and ends it."""
+    """A session over registered files, which no second session sees: a stream uses this one up."""
 
     def __init__(self, files: ScannedFiles, side: str) -> None:
         super().__init__(session(files, worker=False), side)
@@ -77,10 +79,10 @@ class FileSession(DuckSession):
 
 @contextmanager
 def translated(files: ScannedFiles, subject: str, *, begun: bool = False) -> Iterator[None]:
-    """Turn errors of DuckDB, and of what it reads, into ours: what a file says goes first.
+    """Translate errors of DuckDB and of the files it reads; an error in a file takes precedence.
 
     Parameters:
-        begun: the files are being read already, and may have failed.
+        begun: whether the files are already being read, and may have failed.
     """
     if not begun:
         files.failures.clear()
@@ -95,13 +97,13 @@ def translated(files: ScannedFiles, subject: str, *, begun: bool = False) -> Ite
 
 
 def listed_as(location: FilesLocation, token: str | None) -> tuple[ListedFile, ...]:
-    """The files of a location.
+    """Return the files of a location.
 
     Parameters:
-        token: of the snapshot whose files they are to be; None for whatever is there.
+        token: the snapshot that the files must match; None for the current files.
 
     Raises:
-        SnapshotLost: they are others.
+        SnapshotLost: the files have changed.
     """
     files = list_files(location)
     if token is not None and token != fingerprint(files):
@@ -113,7 +115,7 @@ def listed_as(location: FilesLocation, token: str | None) -> tuple[ListedFile, .
 
 
 def schema_of(filesystem: fs.FileSystem, files: Sequence[ListedFile]) -> pa.Schema:
-    """Of files that were found to have the same columns: from one of them."""
+    """Return the schema of files that were found to have the same columns, from one of them."""
     (first,) = read_footers(filesystem, files[:1], "source")
     keys = [key for key in key_fields(files) if key.name not in first.schema.names]
     return pa.schema([*first.schema, *keys])

@@ -1,4 +1,4 @@
-"""What the footers of files say: columns, and rows and bytes of the row groups."""
+"""The contents of file footers: columns, and the rows and bytes of row groups."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from penstock.backends.parquet.files.listing import ListedFile
 from penstock.backends.parquet.files.types import key_type, travelling
 from penstock.errors import PlanningError
 
-# Reading a footer is waiting.
+# Reading footers mostly waits.
 THREADS = 16
 MOST_LINES = 40
-# What is read of a file's end at first: few footers are longer.
+# The first read from a file's end: few footers are longer.
 TAIL = 64 << 10
 
 
@@ -33,9 +33,9 @@ TAIL = 64 << 10
 class Footer:
     file: ListedFile
     schema: pa.Schema
-    """Of what the file holds, in the types that travel."""
+    """The schema of the file's content, in the types that travel."""
     groups: tuple[tuple[int, int], ...]
-    """Rows and stored bytes of each row group."""
+    """The rows and stored bytes of each row group."""
 
     @property
     def rows(self) -> int:
@@ -48,10 +48,10 @@ class Footer:
 def read_footers(
     filesystem: fs.FileSystem, files: Sequence[ListedFile], side: str
 ) -> tuple[Footer, ...]:
-    """Of all files, in their order.
+    """Return the footers of all files, in their order.
 
     Raises:
-        TransientError, PermanentError: a file cannot be read; says which.
+        TransientError, PermanentError: a file cannot be read; names it.
     """
     with ThreadPoolExecutor(THREADS, "footers") as threads:
         return tuple(threads.map(lambda file: _read_footer(filesystem, file, side), files))
@@ -65,14 +65,15 @@ def _read_footer(filesystem: fs.FileSystem, file: ListedFile, side: str) -> Foot
         metadata = parquet.metadata
         check_footer(metadata, tail)
         groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
-        # Footers tell it by column, which takes long; the sizes before compression tell the shares.
+        # Footers have stored sizes only per column, which are slow to add up, so the sizes before
+        # compression give the shares.
         share = file.size / (sum(group.total_byte_size for group in groups) or 1)
         sizes = tuple((group.num_rows, round(group.total_byte_size * share)) for group in groups)
         return Footer(file, plain_schema(parquet.schema_arrow), sizes)
 
 
 def _tail(handle: pa.NativeFile) -> bytes:
-    """The footer and what follows it, for whoever reads no more of the file."""
+    """Return the footer and what follows it, for code that reads no more of the file."""
     size = handle.size()
     tail = bytes(handle.read_at(min(size, TAIL), max(0, size - TAIL)))
     if is_encrypted(tail):
@@ -94,15 +95,16 @@ def open_file(
     few_valued: Sequence[str] = (),
     int96: str = "us",
 ) -> pq.ParquetFile:
-    """
+    """Open a Parquet file.
+
     Parameters:
-        handle: the file, open.
-        metadata: its footer, where it was read before.
-        buffer_size: bytes that are read at once of a column; 0: all of a row group.
-        pre_buffer: read a row group's columns at once, side by side.
-        few_valued: columns that are read as dictionaries.
-        int96: the unit in which `INT96` timestamps are read. In nanoseconds, years before 1677 and
-            after 2262 become others without a word; see `int96.py` for the others.
+        handle: the open file.
+        metadata: its footer, if it was read before.
+        buffer_size: bytes of a column read at once; 0 for the whole row group.
+        pre_buffer: whether to read a row group's columns at once, in parallel.
+        few_valued: columns to read as dictionaries.
+        int96: the unit in which to read `INT96` timestamps. In nanoseconds, years before 1677 and
+            after 2262 are silently changed; see `int96.py` for the other units.
     """
     return pq.ParquetFile(
         path if handle is None else handle,
@@ -112,7 +114,7 @@ def open_file(
         pre_buffer=pre_buffer,
         read_dictionary=list(few_valued),
         coerce_int96_timestamp_unit=int96,
-        page_checksum_verification=True,  # of pages that have one
+        page_checksum_verification=True,  # for pages that have one
     )
 
 
@@ -121,10 +123,10 @@ def plain_schema(schema: pa.Schema) -> pa.Schema:
 
 
 def common_schema(footers: Sequence[Footer], side: str) -> pa.Schema:
-    """The columns that all files have, in the order of the first, then those of their folders.
+    """Return the columns that all files have, in the first file's order, then those of the folders.
 
     Raises:
-        PlanningError: files differ; says which, and in what.
+        PlanningError: files differ; names them and the difference.
     """
     first = footers[0]
     lines = list(_differences(footers))
@@ -148,7 +150,7 @@ def common_schema(footers: Sequence[Footer], side: str) -> pa.Schema:
 
 
 def _unlike(footers: Sequence[Footer]) -> list[Footer]:
-    """One of each schema, the first one's first."""
+    """Return one footer of each schema, the first file's first."""
     seen: list[Footer] = []
     for footer in footers:
         if not any(footer.schema.equals(other.schema) for other in seen):
@@ -177,7 +179,7 @@ def _differences(footers: Sequence[Footer]) -> Iterator[tuple[str, str, str, str
 
 
 def key_fields(files: Sequence[ListedFile]) -> list[pa.Field]:
-    """The columns that Hive-style folders add."""
+    """Return the columns added by Hive-style folders."""
     values: dict[str, set[str | None]] = {name: set() for name in files[0].keys}
     for file in files if values else ():
         for name, value in file.keys.items():

@@ -1,8 +1,8 @@
-"""`INT96` timestamps: a day of 32 bits and a time of day in nanoseconds.
+"""`INT96` timestamps: a 32-bit day and a time of day in nanoseconds.
 
-They travel in microseconds, in 64 bits, which hold neither all of the years nor the last three
-digits; pyarrow makes other values of those without a word. So they are read twice more, in seconds,
-which hold every year, and in nanoseconds, whose digits are right even where their years are not.
+They travel as 64-bit microseconds, which cannot hold all years or the last three digits; pyarrow
+silently changes such values. So they are read twice more: in seconds, which hold every year, and in
+nanoseconds, whose digits are right even where the years are not.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _REMEDY = "; leave the column out with --columns, or have it written as TIMESTAM
 
 
 def columns_of(metadata: pq.FileMetaData, columns: Sequence[str]) -> list[str]:
-    """Those that are, or hold, such timestamps."""
+    """Return the columns that are or contain such timestamps."""
     schema = metadata.schema
     paths = [
         schema.column(place).path
@@ -39,14 +39,15 @@ def columns_of(metadata: pq.FileMetaData, columns: Sequence[str]) -> list[str]:
 def check(
     read: Callable[[str], Iterator[pa.RecordBatch]], first: int, stopped: Callable[[], bool]
 ) -> None:
-    """
+    """Check the timestamps of a row group.
+
     Parameters:
-        read: these columns of a row group, in a unit.
+        read: reads these columns of the row group in a unit.
         first: the number of its first row, for the message.
         stopped: asked between two batches.
 
     Raises:
-        Broken: a value is not what it would be in microseconds.
+        Broken: a value changes in microseconds.
     """
     for seconds, nanoseconds in zip(read("s"), read("ns"), strict=True):
         if stopped():
@@ -74,7 +75,7 @@ def _check(both: pa.StructArray) -> None:
                     "expected a timestamp of the years that microseconds in 64 bits hold, "
                     "-290,307 to 294,246; found one beyond"
                 )
-        # Both wrap around alike: what is left is the fraction of a second.
+        # Both wrap around in the same way, which leaves the fraction of a second.
         fraction = pc.subtract(parts, pc.multiply(whole, 1_000_000_000))
         rest = pc.subtract(fraction, pc.multiply(pc.divide(fraction, 1000), 1000))
         most = pc.max(rest).as_py()

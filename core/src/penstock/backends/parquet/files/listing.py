@@ -1,7 +1,7 @@
-"""Which files a URL stands for.
+"""The files that a URL refers to.
 
-A pattern that matches a folder stands for all files below it. What begins with ``_`` or ``.`` is
-hidden, as everywhere where Parquet files are kept, unless the URL names it.
+A pattern that matches a folder includes all files below it. Names that begin with ``_`` or ``.``
+are hidden, as is usual for Parquet files, unless the URL names them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
 _WILD = re.compile(r"\*\*/?|\*|\[[^]]+\]")
-# A Hive partition's column may begin with an underscore.
+# The column of a Hive partition may begin with an underscore.
 _VISIBLE = r"(?!\.|_(?![^/]*=))"
 _BELOW = rf"(?:/{_VISIBLE}[^/]+)*"
 
@@ -35,15 +35,16 @@ _BELOW = rf"(?:/{_VISIBLE}[^/]+)*"
 @dataclass(frozen=True, slots=True)
 class ListedFile:
     path: str
-    """As its file system names it: ``/folder/file``, ``bucket/key``."""
+    """In the file system's form: ``/folder/file``, ``bucket/key``."""
     size: int
     """In bytes."""
     version: str
-    """Of S3 the ETag, else the time of the last change: another one says it was written anew."""
+    """On S3 the ETag, otherwise the time of the last change; it changes when the file is rewritten.
+    """
 
     @property
     def keys(self) -> dict[str, str | None]:
-        """What the Hive-style folders right above the file say: ``day=2024-01-01/``."""
+        """The values in the folder names directly above the file: ``day=2024-01-01/``."""
         found: dict[str, str | None] = {}
         for folder in reversed(self.path.split("/")[:-1]):
             name, equals, value = folder.partition("=")
@@ -54,12 +55,12 @@ class ListedFile:
 
 
 def list_files(location: FilesLocation, side: str = "source") -> tuple[ListedFile, ...]:
-    """All files that a URL stands for, each once, by their paths.
+    """Return all files that a URL refers to, each once, sorted by path.
 
     Raises:
-        PlanningError: there is none.
-        UsageError: a malformed pattern.
-        TransientError, PermanentError: they cannot be listed.
+        PlanningError: there are none.
+        UsageError: a pattern is malformed.
+        TransientError, PermanentError: the files cannot be listed.
     """
     found: dict[str, ListedFile] = {}
     for pattern in location.patterns:
@@ -79,7 +80,7 @@ def list_files(location: FilesLocation, side: str = "source") -> tuple[ListedFil
 
 
 def _missing_folder(location: FilesLocation, pattern: str) -> str:
-    """Where the files would be, if that is not there: a bucket has no folders."""
+    """Return the folder of the files if it does not exist. A bucket has no folders."""
     folder = _base(pattern).rpartition("/")[0]
     if location.scheme != FILE or not folder or os.path.isdir(folder):
         return ""
@@ -87,16 +88,16 @@ def _missing_folder(location: FilesLocation, pattern: str) -> str:
 
 
 def fingerprint(files: Sequence[ListedFile]) -> str:
-    """Changes when a file comes, goes, or is written anew."""
+    """Return a text that changes when a file is added, removed or rewritten."""
     content = json.dumps([[file.path, file.size, file.version] for file in files])
     return hashlib.sha256(content.encode()).hexdigest()[:32]
 
 
 def _matcher(pattern: str) -> re.Pattern[str]:
-    """Of all paths that a percent-encoded pattern stands for.
+    """Return a regular expression for the paths that a percent-encoded pattern matches.
 
     Raises:
-        UsageError: no letter is in one of its brackets.
+        UsageError: a bracket in the pattern matches no character.
     """
     written = ""
     position = 0
@@ -126,7 +127,7 @@ def _matcher(pattern: str) -> re.Pattern[str]:
 
 
 def _base(pattern: str) -> str:
-    """What all paths of a pattern begin with."""
+    """Return the common beginning of a pattern's paths."""
     wild = _WILD.search(pattern)
     return unquote(pattern if wild is None else pattern[: wild.start()])
 
@@ -162,7 +163,7 @@ def local_file(path: str, found: os.stat_result) -> ListedFile:
 def _remote(client: S3Client, pattern: str) -> Iterator[ListedFile]:
     bucket, _, base = _base(pattern).partition("/")
     if base and not base.endswith("/") and not _WILD.search(pattern):
-        # The first of all keys that begin so is this one, if it is there.
+        # If the key exists, it is the first of those that begin with it.
         first = client.list_objects_v2(Bucket=bucket, Prefix=base, MaxKeys=1).get("Contents", [])
         if first and first[0]["Key"] == base:
             yield ListedFile(f"{bucket}/{base}", first[0]["Size"], first[0]["ETag"])
@@ -171,6 +172,6 @@ def _remote(client: S3Client, pattern: str) -> Iterator[ListedFile]:
     matcher = _matcher(pattern)
     for found in list_objects(client, bucket, base):
         path = f"{bucket}/{found['Key']}"
-        # A key that ends in / is what some tools write for a folder.
+        # Some tools write a key that ends in / for a folder.
         if not path.endswith("/") and matcher.fullmatch(path):
             yield ListedFile(path, found["Size"], found["ETag"])

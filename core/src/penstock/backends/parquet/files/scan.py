@@ -1,7 +1,7 @@
-"""The rows of files as record batches, in bounded memory, whatever the size of a row group.
+"""The rows of files as record batches, in bounded memory, whatever the size of row groups.
 
-A row group is decoded batch by batch (`ParquetFile.iter_batches`), never as a whole, as pyarrow's
-own datasets do.
+A row group is decoded batch by batch (`ParquetFile.iter_batches`), never as a whole, unlike in
+pyarrow's own datasets.
 """
 
 from __future__ import annotations
@@ -30,14 +30,15 @@ from penstock.errors import (
 )
 from penstock.model.extents import FilePart
 
-# Of a batch. Fewer cost more by far where four workers share two CPUs, more gain little (measured).
+# Per batch. Fewer rows cost far more where four workers share two CPUs; more gain little
+# (measured).
 BATCH_ROWS = 16_384
 BATCH_BYTES = 4 << 20
-# Where long values may repeat: they are once in the file, and as often in a batch as they occur.
+# For long values that may repeat: the file stores each once, a batch stores every occurrence.
 UNSURE_ROWS = 256
-# Row groups up to this size are fetched from S3 at once, the columns side by side.
+# Row groups up to this size are fetched from S3 at once, with columns in parallel.
 AT_ONCE = 48 << 20
-# Else each column is read by pieces, which together take so much.
+# Otherwise columns are read in pieces of this total size.
 PIECES = 48 << 20
 LEAST_PIECE, MOST_PIECE, LOCAL_PIECE = 64 << 10, 8 << 20, 1 << 20
 
@@ -49,10 +50,10 @@ def whole_file(file: ListedFile) -> FilePart:
 
 
 class FileScan:
-    """Reads parts of files.
+    """A reader of parts of files.
 
     Parameters:
-        schema: the columns of all files, in the types that travel, and those of their folders.
+        schema: the columns of all files, in the types that travel, and those of the folders.
         stopped: asked between two batches.
     """
 
@@ -77,15 +78,15 @@ class FileScan:
         chosen: Callable[[FilePart], Sequence[int] | None] = lambda part: None,
         head: int | None = None,
     ) -> Iterator[pa.RecordBatch]:
-        """Batches of these columns, in this order.
+        """Yield batches of some columns, in this order.
 
         Parameters:
-            chosen: the row groups of a part that are to be read; None for all.
-            head: only so many rows of each row group.
+            chosen: returns the row groups of a part to read; None for all.
+            head: the maximum number of rows per row group.
 
         Raises:
-            SnapshotLost: a file was written anew, or is gone.
-            TransientError, PermanentError: it cannot be read; says which.
+            SnapshotLost: a file was rewritten or removed.
+            TransientError, PermanentError: a file cannot be read; names it.
         """
         for part in parts:
             try:
@@ -93,14 +94,15 @@ class FileScan:
                     yield from self._part(part, columns, chosen(part), head)
             except PermanentError as error:
                 if not isinstance(error, SnapshotLost):
-                    self.check(part)  # half of one version and half of another is no Parquet
+                    self.check(part)  # half of one version and half of another is not valid Parquet
                 raise
 
     def check(self, part: FilePart) -> None:
-        """
+        """Check that a part's file is unchanged.
+
         Raises:
-            SnapshotLost: the file was written anew, or is gone.
-            TransientError, PermanentError: it cannot be opened.
+            SnapshotLost: the file was rewritten or removed.
+            TransientError, PermanentError: the file cannot be opened.
         """
         with translated(self._side, part.path):
             self._open(part).close()
@@ -124,17 +126,17 @@ class FileScan:
                 if number in groups and (chosen is None or number in chosen):
                     yield from self._group(part, handle, metadata, number, columns, head, first)
                 first += metadata.row_group(number).num_rows
-        # What was read is of one version of the file only if that one is still there.
+        # The rows read belong to one version of the file only if that version still exists.
         self.check(part)
 
     def groups(self, part: FilePart, condition: ds.Expression) -> Sequence[int] | None:
-        """The row groups of a file that may hold rows under a condition, by their statistics.
+        """Return the row groups of a file that may hold rows for a condition, by their statistics.
 
-        None for all, where the condition says nothing that the footer could answer.
+        None for all, if the footer cannot answer the condition.
         """
         text = str(condition)
         if any(in_engine(part).type != part.type and part.name in text for part in self.schema):
-            return None  # it speaks of other values than those of the file
+            return None  # it refers to other values than the file's
         with translated(self._side, part.path):
             fragment = _FORMAT.make_fragment(part.path, self._filesystem)
             own = fragment.physical_schema
@@ -151,7 +153,7 @@ class FileScan:
             try:
                 kept = fragment.subset(condition, schema=pa.schema([*own, *outer]))
             except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-                return None  # types whose order is not that of statistics, views for one
+                return None  # types that sort differently from their statistics, such as views
             return [group.id for group in kept.row_groups]
 
     def _open(self, part: FilePart) -> pa.NativeFile:
@@ -189,7 +191,8 @@ class FileScan:
         head: int | None,
         first: int,
     ) -> Iterator[pa.RecordBatch]:
-        """
+        """Yield the batches of one row group.
+
         Parameters:
             first: the number of its first row in the file.
         """
@@ -257,7 +260,7 @@ class FileScan:
         )
 
     def batch_rows(self, part: FilePart, columns: Sequence[str]) -> int:
-        """Rows of these columns that make a batch, anywhere in a part."""
+        """Return the number of rows per batch, for these columns anywhere in a part."""
         with translated(self._side, part.path), self._open(part) as handle:
             metadata = pq.read_metadata(handle)
             groups = range(metadata.num_row_groups)[part.lower : part.upper]
@@ -265,7 +268,7 @@ class FileScan:
             return min(rows, default=BATCH_ROWS)
 
     def _rows(self, group: Any, columns: Sequence[str]) -> int:
-        """Of a batch of a row group."""
+        """Return the number of rows per batch in one row group."""
         _, unpacked, _, sure = _sizes(group, columns)
         width = max(unpacked / max(group.num_rows, 1), self._widest / 2, 1)
         return max(1, min(BATCH_ROWS if sure else UNSURE_ROWS, int(BATCH_BYTES / width)))
@@ -273,7 +276,9 @@ class FileScan:
     def _shaped(
         self, batch: pa.RecordBatch, columns: Sequence[str], keys: Mapping[str, str | None]
     ) -> pa.RecordBatch:
-        """In the columns' order, with those of the folders, in the types that travel."""
+        """Return a batch in the types that travel, with columns in order, including folders'
+        columns.
+        """
         names = set(batch.schema.names)
         arrays = []
         for name in columns:
@@ -282,20 +287,23 @@ class FileScan:
                 arrays.append(converted(batch.column(name), type_))
             else:
                 arrays.append(pa.repeat(key_value(keys[name], type_), batch.num_rows))
-        if not arrays:  # Rows without columns are counted.
+        if not arrays:  # Without columns, rows are only counted.
             return batch
         return pa.RecordBatch.from_arrays(arrays, names=list(columns))
 
 
 def _sizes(group: Any, columns: Sequence[str]) -> tuple[int, int, int, bool]:
-    """Of these columns in a row group: stored bytes, bytes before compression, how many; and
-    whether those bytes say how large values are."""
+    """Return the sizes of some columns in a row group.
+
+    These are stored bytes, bytes before compression, the number of values, and whether the bytes
+    show how large the values are.
+    """
     wanted = set(columns)
     stored = unpacked = count = 0
     sure = True
     for place in range(group.num_columns):
         column = group.column(place)
-        # A nested column's path begins with its name; a name may have dots itself.
+        # A nested column's path begins with its name; a name may contain dots itself.
         path = column.path_in_schema
         if path not in wanted and not any(path.startswith(name + ".") for name in wanted):
             continue
@@ -303,7 +311,7 @@ def _sizes(group: Any, columns: Sequence[str]) -> tuple[int, int, int, bool]:
         unpacked += column.total_uncompressed_size
         count += 1
         if column.physical_type == "BYTE_ARRAY" and column.has_dictionary_page:
-            # Writers leave out the least and the greatest value where those are long.
+            # Writers omit the lowest and highest value if they are long.
             known = column.statistics
             empty = known is not None and known.null_count == column.num_values
             sure &= empty or (known is not None and known.has_min_max)
@@ -311,8 +319,10 @@ def _sizes(group: Any, columns: Sequence[str]) -> tuple[int, int, int, bool]:
 
 
 def _few_valued(group: Any, texts: Sequence[str]) -> list[str]:
-    """Of these columns those with a value in a byte or less: to look at each of their few values
-    once costs a third (measured)."""
+    """Return the columns that take a byte or less per value.
+
+    Examining each of their few values once takes a third of the time (measured).
+    """
     names = set(texts)
     parts = (group.column(place) for place in range(group.num_columns))
     return [
@@ -326,5 +336,5 @@ def _few_valued(group: Any, texts: Sequence[str]) -> list[str]:
 
 
 def in_engine(part: pa.Field) -> pa.Field:
-    """A column as DuckDB reads it."""
+    """Return a column as DuckDB reads it."""
     return pa.field(part.name, engine(part.type), part.nullable)

@@ -1,6 +1,6 @@
-"""Parts of files as something that DuckDB reads.
+"""Parts of files as an object that DuckDB reads.
 
-It hands over the columns and the conditions that it needs, so that row groups are left out by their
+DuckDB passes on the columns and conditions that it needs, so that row groups are skipped by their
 statistics.
 """
 
@@ -19,24 +19,25 @@ from penstock.backends.shared.values.arrow import has_empty_struct
 from penstock.errors import PenstockError
 from penstock.model.extents import FilePart
 
-# Batches that are read before DuckDB takes them.
+# Batches read before DuckDB takes them.
 AHEAD = 6
 
 
 class ScannedFiles(ds.UnionDataset):  # type: ignore[misc]
-    """Parts of files as something that DuckDB reads: it asks for a scanner each time.
+    """Parts of files as an object that DuckDB reads: it requests a new scanner each time.
 
-    It reads `pyarrow.dataset.Dataset` and hands columns and conditions to `scanner`; what it hands
-    over it does not test again. https://duckdb.org/docs/stable/guides/python/sql_on_arrow
+    DuckDB reads a `pyarrow.dataset.Dataset`, and passes columns and conditions to `scanner`. It
+    does not evaluate these conditions itself.
+    https://duckdb.org/docs/stable/guides/python/sql_on_arrow
     """
 
     scan: FileScan
     parts: Sequence[FilePart]
     head: int | None
     failures: list[PenstockError]
-    """Of scans: DuckDB tells no more of them than their text."""
+    """The failures of scans, of which DuckDB reports only the text."""
     asked: list[ds.Expression | None] | None
-    """Where it is a list: nothing is read, and conditions are noted here."""
+    """If it is a list, nothing is read, and conditions are recorded here."""
 
     @classmethod
     def of(cls, scan: FileScan, parts: Sequence[FilePart], head: int | None = None) -> ScannedFiles:
@@ -56,7 +57,7 @@ class ScannedFiles(ds.UnionDataset):  # type: ignore[misc]
             self.asked.append(filter)
         names = self.schema.names
         if columns is not None or filter is not None:
-            # An expression tells the columns in it by its text alone: one too many does no harm.
+            # An expression reveals its columns only in its text; naming one too many does no harm.
             text = "" if filter is None else str(filter)
             wanted = names if columns is None else columns
             names = [name for name in names if name in wanted or name in text]
@@ -68,10 +69,10 @@ class ScannedFiles(ds.UnionDataset):  # type: ignore[misc]
     def _ahead(
         self, schema: pa.Schema, columns: list[str] | None, condition: ds.Expression | None
     ) -> Iterator[pa.RecordBatch]:
-        """The columns of the rows for which a condition holds, a few batches ahead.
+        """Yield the columns of rows that meet a condition, a few batches ahead.
 
-        A scanner of pyarrow's own would be as far ahead as nobody takes its batches: twice the
-        memory where DuckDB is slow (measured).
+        A scanner from pyarrow would run ahead without limit, and use twice the memory if DuckDB is
+        slow (measured).
         """
 
         def chosen(stopped: Callable[[], bool]) -> Iterator[pa.RecordBatch]:
@@ -104,7 +105,7 @@ class ScannedFiles(ds.UnionDataset):  # type: ignore[misc]
 
 
 class _Scanner:
-    """As much of a `pyarrow.dataset.Scanner` as DuckDB asks for."""
+    """The part of `pyarrow.dataset.Scanner` that DuckDB uses."""
 
     def __init__(self, reader: pa.RecordBatchReader) -> None:
         self._reader = reader
@@ -114,5 +115,5 @@ class _Scanner:
 
 
 def _waited(side: str, descriptor: int, writing: bool) -> None:
-    """Whoever waits for DuckDB notices a stall."""
+    """Notice a stall while waiting for DuckDB."""
     select.select([descriptor], [], [])

@@ -1,7 +1,7 @@
 """The list of files as the moment to read as of.
 
-Nobody can hold files as they are. So who reads compares: the list with the one that was planned,
-and of each file its size and version, before its rows are read and after.
+Files cannot be held unchanged. So readers compare the list with the planned one, and the size and
+version of each file, before and after reading its rows.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class FilesSnapshot:
         self.snapshot = Snapshot(fingerprint(files), datetime.now(UTC).isoformat())
 
     def alive(self) -> bool:
-        """There is nothing that could end."""
+        """Return True: there is nothing that could end."""
         return True
 
     def close(self) -> None:

@@ -1,7 +1,7 @@
 """The types in which values of files travel, and those in which DuckDB reads them.
 
-Files have several notations for one thing (`string`, `large_string`, `string_view`, dictionaries);
-one of each travels, so that no target needs to know them all.
+Files have several notations for the same type (`string`, `large_string`, `string_view`,
+dictionaries). Only one of each travels, so that targets need not support them all.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
 def travelling(type_: pa.DataType) -> pa.DataType:
-    """The type that stands for it in the batches of a stream."""
+    """Return the type that represents another in a stream's batches."""
     if isinstance(type_, pa.BaseExtensionType):
         return type_ if type_ == pa.uuid() else travelling(type_.storage_type)
     if is_.is_dictionary(type_) or is_.is_run_end_encoded(type_):
@@ -45,8 +45,10 @@ def travelling(type_: pa.DataType) -> pa.DataType:
 
 
 def engine(type_: pa.DataType) -> pa.DataType:
-    """The type that stands for one that travels where DuckDB reads it: values of some, it has none
-    for, are numbers or texts there."""
+    """Return the type that represents a travelling type in DuckDB.
+
+    Types that DuckDB lacks become numbers or texts.
+    """
     if is_.is_decimal256(type_):
         return pa.string()
     if is_.is_duration(type_):
@@ -66,26 +68,27 @@ def _nested(type_: pa.DataType, of: object) -> pa.DataType:
 
 
 def _plain(type_: pa.DataType) -> pa.DataType:
-    """Within others no extension stays: few readers know them there."""
+    """Remove extension types inside other types, which few readers support."""
     return pa.binary() if isinstance(type_, pa.BaseExtensionType) else type_
 
 
 def converted(array: pa.Array, type_: pa.DataType) -> pa.Array:
-    """
+    """Convert an array to a type.
+
     Raises:
         pyarrow.ArrowException: a value does not fit.
     """
     if array.type == type_:
         return array
     if is_.is_dictionary(array.type) and not is_.is_string(array.type.value_type):
-        # Of views, for one, there is no cast.
+        # Views, for example, cannot be cast.
         values = array.dictionary.cast(travelling(array.type.value_type))
         array = pa.DictionaryArray.from_arrays(array.indices, values)
     return array.cast(type_)
 
 
 def key_type(texts: Iterable[str | None]) -> pa.DataType:
-    """The type of a Hive-style folder's column: whole numbers, dates, or else texts."""
+    """Return the type of a Hive-style folder's column: whole numbers, dates, or else texts."""
     known = {text for text in texts if text is not None}
     if known and all(_WHOLE.fullmatch(text) for text in known):
         return pa.int64()

@@ -1,9 +1,9 @@
-"""Runs that are loading a dataset, and what becomes of those whose files another run removes.
+"""Runs that are loading a dataset, and those whose files another run removes.
 
-The manifest names its owner: the run that has emptied the dataset last, or replaced files of it. A
-run that has begun with an empty dataset can end while it is the owner; another one while its files
-are there. Who takes these away shuts the run out: its commit records are made void, so that no
-attempt of it can commit any more, and what it has committed is taken back.
+The manifest names its owner: the run that last emptied the dataset or replaced files in it. A run
+that began with an empty dataset can finish while it is the owner; any other, while its files exist.
+A run that removes them shuts the other out: its commit records are voided, so that none of its
+attempts can commit, and its commits are taken back.
 """
 
 from __future__ import annotations
@@ -20,14 +20,16 @@ from penstock.errors import Diagnosis, TargetChanged
 from penstock.spec.modes import Mode, mode_of
 
 MANIFEST = "manifest"
-"""The step from which on the files are the dataset's."""
+"""The step from which on the files belong to the dataset."""
 EMPTIED = "the dataset was emptied, or files of it were replaced"
 FOLDER = "loading"
-"""Of a document for each run that is prepared, or about to be, and has not done that step."""
+"""The folder with a document for each run that is prepared, or being prepared, and has not done
+that step.
+"""
 
 
 def replaces_files(mode: Mode) -> bool:
-    """Whether a run's files take the place of others when it ends."""
+    """Whether a run's files replace others when it ends."""
     return mode.deletes_by_partition or mode.builds_beside
 
 
@@ -41,27 +43,28 @@ class Fence:
         return f"{FOLDER}/{run_id}.json"
 
     def begin(self, run_id: str) -> None:
-        """Before a run changes anything."""
+        """Register a run before it changes anything."""
         self._storage.documents.create(self._name(run_id), b"{}")
 
     def end(self, run_id: str) -> None:
-        """After its files are the dataset's."""
+        """Remove a run's registration, once its files belong to the dataset."""
         self._storage.documents.delete([self._name(run_id)])
 
     def is_loading(self, run_id: str) -> bool:
-        """Whether a run has begun, and its files are not the dataset's yet."""
+        """Whether a run has begun, and its files do not belong to the dataset yet."""
         return self._storage.documents.get(self._name(run_id)) is not None
 
     def owner(self, run: RunRow) -> str:
-        """Of the dataset that a run has prepared."""
+        """Return the owner of the dataset as prepared by a run."""
         if mode_of(run.spec).empties_before:
             return run.run_id
         return manifest.read(self._storage.documents).owner
 
     def check(self, run_id: str) -> None:
-        """
+        """Check that a run can finish.
+
         Raises:
-            TargetChanged: see `ControlStore.check_target`.
+            TargetChanged: as in `ControlStore.check_target`.
         """
         run = self._runs.find(run_id)
         if run is None or not _is_loading(run):
@@ -71,24 +74,25 @@ class Fence:
         self.check_there(run_id, self.committed_files(run_id, run))
 
     def committed_files(self, run_id: str, run: RunDocument) -> dict[str, int]:
-        """Sizes of the files that a run has committed."""
+        """Return the sizes of the files that a run has committed."""
         records = self._runs.records(run_id).publish_all(run.generation)
         return {piece.name: piece.bytes for record in records.values() for piece in record.pieces}
 
     def check_owner(self, run_id: str, run: RunDocument) -> None:
-        """
+        """Check that the run still owns the dataset.
+
         Raises:
-            TargetChanged: another run has emptied the dataset since this one has, or replaced files
-                of it.
+            TargetChanged: another run has emptied the dataset since, or replaced files in it.
         """
         if self._empties(run) and self._is_lost(run_id, run):
             raise self.lost(run_id, EMPTIED)
 
     def check_loaded_since(self, run_id: str) -> None:
-        """
+        """Check for rows loaded by others, before the dataset is emptied again.
+
         Raises:
-            TargetChanged: another run has loaded rows since this one has emptied the dataset, which
-                would go if that were done once more.
+            TargetChanged: another run has loaded rows since this one emptied the dataset, which
+                would be lost.
         """
         run = self._runs.find(run_id)
         if run is None or not _is_loading(run) or not self._empties(run):
@@ -103,23 +107,25 @@ class Fence:
             )
 
     def check_open(self, run_id: str, run: RunDocument) -> None:
-        """
+        """Check that the run was not shut out.
+
         Raises:
-            TargetChanged: the run was shut out.
+            TargetChanged: it was.
         """
         if run.disturbed_by:
             self._runs.carry_out(run_id, run)
             raise self._changed(run_id, EMPTIED, run.disturbed_by)
 
     def check_there(self, run_id: str, files: Mapping[str, int]) -> Mapping[str, int]:
-        """
-        Parameters:
-            files: those of the run, with their sizes.
+        """Check that a run's files exist.
 
-        Returns: the sizes of all files that are there.
+        Parameters:
+            files: the run's files with their sizes.
+
+        Returns: the sizes of all existing files.
 
         Raises:
-            TargetChanged: some of them were removed, are about to be, or are others.
+            TargetChanged: files were removed, are about to be, or have changed.
         """
         visible = self._storage.uploads.visible()
         leaving = set(manifest.read(self._storage.documents).leaving)
@@ -132,11 +138,13 @@ class Fence:
         raise self.lost(run_id, f"{what}: expected the {len(files):,} that were committed")
 
     def lost(self, run_id: str, what: str, by: str = "") -> TargetChanged:
-        """What to raise where a run finds that it cannot end. Where another run is the cause, what
-        it has committed is taken back, so that no reader of the folder takes that for rows.
+        """Return the error for a run that cannot finish.
+
+        If another run is the cause, its commits are taken back, so that readers of the folder do
+        not take them for rows.
 
         Parameters:
-            by: the other run; empty to find it.
+            by: the other run; if empty, it is looked up.
         """
         run = self._runs.find(run_id)
         owner = manifest.read(self._storage.documents).owner
@@ -152,10 +160,10 @@ class Fence:
         return self._changed(run_id, what, by)
 
     def bury(self, run_id: str) -> None:
-        """Shut out the runs that cannot end any more, since the manifest was changed.
+        """Shut out the runs that can no longer finish, since the manifest was changed.
 
         Parameters:
-            run_id: of the run that does it.
+            run_id: the run that does this.
         """
         names = self._storage.documents.stamps(FOLDER)
         for other in sorted(
@@ -167,8 +175,8 @@ class Fence:
     def _shut_out(self, run_id: str) -> None:
         def disturbed(run: RunDocument) -> RunDocument | None:
             owner = manifest.read(self._storage.documents).owner
-            # A run that is prepared has taken the dataset before; whoever has taken it since is
-            # the owner now.
+            # A prepared run owned the dataset earlier, so a run that took it since is the current
+            # owner.
             if not _is_loading(run) or not self._is_lost(run_id, run):
                 return None
             return replace(run, disturbed_by=run.disturbed_by or owner or "another run")

@@ -1,4 +1,4 @@
-"""The format of a dataset's files: how they are written, and how they are called."""
+"""The format of a dataset's files: how they are written and named."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from penstock.backends.shared.values.row_groups import COMPRESSION
 
 
 class RowsWriter(Protocol):
-    """One file that is being written."""
+    """A file being written."""
 
     def write_table(self, table: pa.Table, row_group_size: int) -> None: ...
 
@@ -24,37 +24,38 @@ class RowsWriter(Protocol):
 class FileFormat(Protocol):
     @property
     def noun(self) -> str:
-        """What such a file is called before the word "file", for people."""
+        """The word before "file" in messages."""
         ...
 
     @property
     def suffix(self) -> str:
-        """The end of the names of files that are written."""
+        """The suffix of the names of written files."""
         ...
 
     @property
     def suffixes(self) -> tuple[str, ...]:
-        """The ends of names, in small letters, that readers of the dataset take for data."""
+        """The lower-case suffixes of names that readers of the dataset treat as data."""
         ...
 
     def writer(self, sink: Any, schema: pa.Schema, compression: str | None) -> RowsWriter:
-        """
+        """Return a writer for one file.
+
         Parameters:
-            sink: takes bytes by `write`.
-            compression: what was asked for; None: as usual.
+            sink: takes bytes through `write`.
+            compression: the requested compression; None for the default.
         """
         ...
 
     def stored_as(self, kind: pa.DataType) -> pa.DataType:
-        """The type that a made column has, where the source's is this one.
+        """Return the type of a column created for a type of the source.
 
         Raises:
-            ValueError: there is none; says why.
+            ValueError: there is none; the message gives the reason.
         """
         ...
 
     def empty(self, schema: pa.Schema) -> bytes:
-        """A file without rows, which tells the columns."""
+        """Return a file without rows, which records the columns."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""How a column of record batches goes into one of a Parquet dataset."""
+"""How a column of record batches fits one of a Parquet dataset."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def fit_columns(source: Sequence[Column], target: Sequence[Column]) -> list[Fit]
 
 
 def fit(source: pa.DataType, target: pa.DataType) -> Fit:
-    """Whether values of the one can be cast to the other, and what that does to them."""
+    """Return whether values can be cast from one type to the other, and with what effect."""
     if (is_text(_plain(source)) and isinstance(target, pa.UuidType)) or (
         isinstance(source, pa.UuidType) and is_text(target)
     ):
@@ -44,7 +44,7 @@ def fit(source: pa.DataType, target: pa.DataType) -> Fit:
 
 
 def _leaves(source: pa.DataType, target: pa.DataType) -> Iterator[tuple[pa.DataType, pa.DataType]]:
-    """What two types are made of, side by side."""
+    """Yield the components of two types pairwise."""
     source, target = _plain(source), _plain(target)
     if is_list(source) and is_list(target):
         yield from _leaves(source.value_type, target.value_type)
@@ -61,7 +61,7 @@ def _leaves(source: pa.DataType, target: pa.DataType) -> Iterator[tuple[pa.DataT
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:
-    """Without what encodes or names it."""
+    """Remove encodings and names from a type."""
     if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
         return _plain(kind.value_type)
     return kind
@@ -101,17 +101,17 @@ def _risks(source: pa.DataType, target: pa.DataType) -> Iterator[str]:
 
 
 def _counted(kind: pa.DataType) -> bool:
-    """Counts units of time."""
+    """Whether the type counts units of time."""
     return bool(pa.types.is_timestamp(kind) or pa.types.is_time(kind) or pa.types.is_duration(kind))
 
 
 def _shared_kind(source: pa.DataType, target: pa.DataType) -> str:
-    """The canonical kind that both sides' values are written in; empty where there is none."""
+    """Return the canonical form for values of both sides; empty if there is none."""
     leaves = [leaf for pair in _leaves(source, target) for leaf in pair]
     if any(pa.types.is_decimal(leaf) and leaf.precision > 38 for leaf in leaves):
         return ""  # no engine reads it
     mine, theirs = kind_of(source), kind_of(target)
     if mine == theirs:
         return mine
-    # A whole number is written alike as a decimal.
+    # A whole number has the same text as a decimal.
     return "decimal" if {mine, theirs} == {"integer", "decimal"} else ""

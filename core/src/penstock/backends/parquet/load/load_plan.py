@@ -1,4 +1,4 @@
-"""Whether a dataset can take a load in a mode, with which columns, and the steps around it."""
+"""Whether a dataset accepts a load in a mode, with which columns, and the steps around it."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ def columns_of(schema: pa.Schema) -> tuple[Column, ...]:
 def defined_columns(
     columns: Sequence[Column], types: Mapping[str, str], format: FileFormat = PARQUET
 ) -> tuple[Column, ...]:
-    """See `TargetCatalog.defined_columns`.
+    """Return the columns to create; see `TargetCatalog.defined_columns`.
 
     Raises:
-        PlanningError: types that there are not, or that the format does not have: all of them.
+        PlanningError: types do not exist, or the format does not support them; names all of them.
     """
     fields = []
     wrong = []
@@ -69,7 +69,8 @@ def defined_columns(
 
 
 def plan_load(storage: Storage, request: LoadRequest) -> LoadPlan:
-    """
+    """Plan the load of a dataset.
+
     Raises:
         PlanningError: see `TargetCatalog.plan_load`.
     """
@@ -95,7 +96,7 @@ def plan_load(storage: Storage, request: LoadRequest) -> LoadPlan:
 
 
 def _not_copied(request: LoadRequest) -> Iterator[NotCopied]:
-    """In one line: files have columns alone."""
+    """Yield a single entry, since files have nothing but columns."""
     if request.definition is None:
         return
     names = [column.name for column in request.made]
@@ -107,10 +108,10 @@ def _not_copied(request: LoadRequest) -> Iterator[NotCopied]:
 
 
 def check_writable(storage: Storage) -> None:
-    """Of a local folder: S3 tells with the first document that is written.
+    """Check that a local folder is writable. On S3, writing the first document does.
 
     Raises:
-        PlanningError: it is no folder, or may not be written to.
+        PlanningError: it is not a folder, or not writable.
     """
     if storage.location.scheme != FILE:
         return
@@ -126,9 +127,10 @@ def check_writable(storage: Storage) -> None:
 
 
 def _check_left_out(schema: pa.Schema, request: LoadRequest) -> None:
-    """
+    """Check columns that are not copied.
+
     Raises:
-        PlanningError: a column that is not copied cannot be NULL.
+        PlanningError: such a column does not allow NULL.
     """
     copied = {pair.target for pair in request.pairs}
     needed = [field.name for field in schema if field.name not in copied and not field.nullable]
@@ -140,9 +142,10 @@ def _check_left_out(schema: pa.Schema, request: LoadRequest) -> None:
 
 
 def _check_folders(schema: pa.Schema, partition_by: Sequence[str]) -> None:
-    """
+    """Check the columns that name folders.
+
     Raises:
-        PlanningError: folders cannot be named by the values of these columns.
+        PlanningError: their values cannot be names of folders.
     """
     if not partition_by:
         return
@@ -196,10 +199,10 @@ def _check_same_folders(storage: Storage, found: Manifest, partition_by: Sequenc
 def _check_content(
     storage: Storage, found: Manifest, request: LoadRequest
 ) -> tuple[str, list[str]]:
-    """Look at what is there already. Returns which files are to go, for people, and warnings.
+    """Check the existing content; return the files to be removed, for people, and warnings.
 
     Raises:
-        PlanningError: it does not go together with what is to be loaded.
+        PlanningError: it is incompatible with the load.
     """
     visible = storage.uploads.visible()
     known = {entry.path for entry in found.files}
@@ -248,13 +251,14 @@ def _files(storage: Storage, count: int) -> str:
 
 
 def _check_unfinished(storage: Storage, unknown: Sequence[str], request: LoadRequest) -> None:
-    """
+    """Check for unfinished runs.
+
     Raises:
-        TargetBusy: a run is loading at this moment.
-        PlanningError: a run has begun to load, and has not ended.
+        TargetBusy: a run is loading now.
+        PlanningError: a run has begun to load and not finished.
     """
     if request.given:
-        return  # runs of partitions that the caller names are made to run side by side
+        return  # runs of partitions defined by the caller are meant to run at the same time
     runs, entered = Runs(storage.documents, storage.uploads), storage.presence()
     executed = entered.executed() if entered else set()
     for run_id in sorted({run_of(path) for path in unknown} - {request.run_id}):

@@ -1,7 +1,7 @@
-"""The list of a dataset's current files, and which selection of which run each of them holds.
+"""The list of a dataset's current files, with the run and selection that each belongs to.
 
-Changed by replacing it where it is unchanged, and tried again where somebody else was faster: so
-runs of other selections that end at once are all in it.
+It is replaced only if it is unchanged, and otherwise changed again. So if runs of different
+selections end at the same time, the list has all of them.
 """
 
 from __future__ import annotations
@@ -29,10 +29,9 @@ class Entry:
     bytes: int
     run: str
     partition: str
-    """Empty: it has no rows, and only tells the columns."""
+    """The partition; empty if the file has no rows, and only records the columns."""
     selection: Mapping[str, Any] = field(hash=False)
-    """What was selected of the source: the condition, and the extent of a partition that the
-    caller has named."""
+    """What was selected from the source: the condition, and the extent of a given partition."""
 
 
 EVERYTHING: Mapping[str, Any] = {"where": None, "extent": None}
@@ -40,7 +39,7 @@ EVERYTHING: Mapping[str, Any] = {"where": None, "extent": None}
 
 
 def selections(spec: Mapping[str, Any], plan: PartitionPlan) -> dict[str, Mapping[str, Any]]:
-    """What each partition of a run selects."""
+    """Return what each partition of a run selects."""
     return {
         partition.id: {
             "where": spec["where"],
@@ -54,30 +53,33 @@ def selections(spec: Mapping[str, Any], plan: PartitionPlan) -> dict[str, Mappin
 class Manifest:
     files: tuple[Entry, ...] = ()
     schema: str = ""
-    """See `LoadPlan.schema`; with the columns that name the folders."""
+    """As in `LoadPlan.schema`, including the columns that name folders."""
     partition_by: tuple[str, ...] = ()
     leaving: tuple[str, ...] = ()
-    """Files that are being removed. Their run may not have ended: it must not put them in here."""
+    """Files being removed. Their run may be unfinished; it must not list them again."""
 
     serial: int = 0
-    """How often it was changed: none is ever the same again, with files removed in between."""
+    """Counts the changes, so that no version ever recurs after files were removed in between."""
     owner: str = ""
-    """The run that has emptied the dataset last, or replaced files of it."""
+    """The run that last emptied the dataset, or replaced files in it."""
 
 
 def read(documents: RecordDocuments) -> Manifest:
-    """An empty one where there is none."""
+    """Return the manifest; an empty one if it does not exist."""
     return _read(documents)[0]
 
 
 def change(documents: RecordDocuments, changed: Callable[[Manifest], Manifest]) -> None:
-    """
+    """Change the manifest.
+
     Parameters:
-        changed: makes the new one out of the old one; called again where somebody was faster.
+        changed: returns the new manifest for the old one; called again if another process was
+            faster.
     """
     while True:
         before, version = _read(documents)
-        # Also where nothing is to be changed: what else was looked at is so only if it still is.
+        # Written even if nothing changes: other facts that were checked are valid only if it is
+        # still the same.
         after = replace(changed(before), serial=before.serial + 1)
         content = encode(to_json(after))
         if version:
@@ -100,7 +102,7 @@ def with_schema(manifest: Manifest, schema: str, partition_by: tuple[str, ...]) 
 
 
 def removed(documents: RecordDocuments, paths: Collection[str]) -> None:
-    """Forget files that were leaving, and are gone."""
+    """Forget files that were leaving and are now removed."""
 
     def forgotten(found: Manifest) -> Manifest:
         return replace(found, leaving=tuple(p for p in found.leaving if p not in paths))

@@ -1,4 +1,4 @@
-"""Names of data files and of the folders that they stand in."""
+"""Names of data files and their folders."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _DATA = re.compile(
     r"(?P<owner>.+)-(?P<attempt>\d+)-(?P<nonce>[0-9a-f]{12})-(?P<number>\d+)(?P<suffix>\.[a-z.]+)"
 )
 SUFFIXES = (".parquet", ".parq")
-# As Hive writes NULL: https://hive.apache.org/docs/latest/language/languagemanual-ddl/
+# Hive's name for NULL: https://hive.apache.org/docs/latest/language/languagemanual-ddl/
 NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
 
 
 def new_nonce(run_id: str) -> str:
-    """No two attempts have the same, and no two runs: its first half tells the run."""
+    """Return a nonce, unique for each attempt; its first half identifies the run."""
     return _mark(run_id) + token_hex(3)
 
 
@@ -32,19 +32,19 @@ def data_name(
 
 
 def empty_name(run_id: str, suffix: str = ".parquet") -> str:
-    """Of the file that only tells the columns, where a run has no rows."""
+    """Return the name of the file that only records the columns, if a run has no rows."""
     return data_name(run_id, "empty", 0, _mark(run_id) + "000000", 0, suffix)
 
 
 def is_empty(path: str) -> bool:
-    """Whether a file is one of those that only tell the columns."""
+    """Whether a file only records the columns."""
     run_id = run_of(path)
     name = path.rpartition("/")[2]
     return bool(run_id) and name.startswith(empty_name(run_id, "."))
 
 
 def run_of(path: str) -> str:
-    """The run that has written a data file; empty where none has."""
+    """Return the run that wrote a data file; empty if none did."""
     found = _DATA.fullmatch(path.rpartition("/")[2])
     if found is None:
         return ""
@@ -54,19 +54,19 @@ def run_of(path: str) -> str:
 
 
 def partition_of(path: str, run_id: str) -> str:
-    """The partition that a data file, or what becomes one, holds rows of; of a file of this run."""
+    """Return the partition whose rows a file of this run holds, whether it is published or not."""
     return path.rpartition("/")[2].removeprefix(f"{run_id}-").rsplit("-", 3)[0]
 
 
 def is_data(path: str, suffixes: tuple[str, ...] = SUFFIXES) -> bool:
-    """Whether a dataset's readers take a file for data, by its path within the dataset."""
+    """Whether readers of a dataset treat a file as data, by its path within the dataset."""
     return path.lower().endswith(suffixes) and not any(
         part.startswith(("_", ".")) for part in path.split("/")
     )
 
 
 def folder_of(columns: Collection[str], values: Collection[str | None]) -> str:
-    """``a=1/b=x/``: the folder of rows that have these values; empty without columns."""
+    """Return the folder for some values, ``a=1/b=x/``; empty without columns."""
     return "".join(
         f"{quote(column, safe=' ')}={NULL_FOLDER if value is None else quote(value, safe=' ')}/"
         for column, value in zip(columns, values, strict=True)

@@ -1,7 +1,7 @@
-"""The data files of one attempt: rows gathered into row groups, row groups into files.
+"""The data files of one attempt: rows are gathered into row groups, row groups into files.
 
-Memory is bounded by the bytes of a row group, or of the rows that are told apart by their folders
-at once; then each folder's are a row group.
+Memory is bounded by the size of a row group, or of the rows waiting to be sorted into folders; each
+folder's rows then form a row group.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from penstock.backends.shared.attempts.transfer import Transfer
 from penstock.backends.shared.values.row_groups import ROW_GROUP_ROWS, RowGroups
 from penstock.errors import Diagnosis, PermanentError
 
-# Of rows that wait to be told apart by their folders.
+# Bytes of rows waiting to be sorted into folders.
 FOLDERS_BYTES = 32 << 20
 FILE_BYTES = 1 << 30
 MOST_FOLDERS = 1000
@@ -30,7 +30,7 @@ MOST_FOLDERS = 1000
 
 @dataclass(frozen=True, slots=True)
 class Naming:
-    """What the names of an attempt's files are made of."""
+    """The parts of the names of an attempt's files."""
 
     run_id: str
     partition_id: str
@@ -51,14 +51,15 @@ class _File:
     writer: RowsWriter | None
     rows: int = 0
     size: int = 0
-    """In bytes, once it is ended."""
+    """In bytes, once the file has ended."""
 
 
 class Output:
-    """
+    """The output of one attempt.
+
     Parameters:
-        schema: of the rows.
-        writing: see `CopySpec.writing`.
+        schema: the schema of the rows.
+        writing: as in `CopySpec.writing`.
     """
 
     def __init__(
@@ -86,9 +87,10 @@ class Output:
         self.rows = 0
 
     def write(self, batch: pa.RecordBatch, wait: Wait) -> None:
-        """
+        """Write one batch.
+
         Raises:
-            PermanentError: the values of the folders' columns are too many.
+            PermanentError: there are too many folders.
         """
         if not batch.num_rows:
             return
@@ -102,7 +104,7 @@ class Output:
                 self._write_group("", group, wait)
 
     def end(self, wait: Wait) -> None:
-        """End all files; what they consist of may still be under way."""
+        """End all files; their parts may still be being sent."""
         if self._partition_by:
             self._write_folders(wait)
         for group in self._waiting.rest():
@@ -111,13 +113,16 @@ class Output:
             self._end_file(folder, wait)
 
     def pieces(self) -> tuple[Piece, ...]:
-        """The files that were begun; complete once the output is ended and its transfer is done."""
+        """Return the files that were begun.
+
+        They are complete once the output has ended and the transfer is done.
+        """
         return tuple(
             Piece(file.path, file.rows, file.size, file.sink.upload()) for file in self._files
         )
 
     def _write_folders(self, wait: Wait) -> None:
-        """Write the rows that wait, each folder's as a row group."""
+        """Write the waiting rows, with one row group per folder."""
         waiting = self._waiting.take_all()
         if not waiting:
             return
@@ -126,7 +131,7 @@ class Output:
         names = [f"k{number}" for number in range(len(self._partition_by))]
         keys = [rows.column(name) for name in self._partition_by]
         positions = pa.array(range(rows.num_rows), pa.int32())
-        # On one thread, the rows of a group keep their order.
+        # In a single thread the rows of a group keep their order.
         groups = (
             pa.table([*keys, positions], [*names, "position"])
             .group_by(names, use_threads=False)
@@ -145,9 +150,10 @@ class Output:
             start += count
 
     def _folder(self, values: tuple[str | None, ...]) -> str:
-        """
+        """Return the folder for some values.
+
         Raises:
-            PermanentError: a value cannot name a folder.
+            PermanentError: a value cannot be the name of a folder.
         """
         if NULL_FOLDER in values:
             raise PermanentError(
@@ -186,6 +192,6 @@ class Output:
         file = self._open.pop(folder)
         assert file.writer is not None
         file.writer.close()
-        file.writer = None  # its metadata is as large as the file has row groups
+        file.writer = None  # its metadata grows with the number of row groups
         file.sink.end(wait)
         file.size = file.sink.size

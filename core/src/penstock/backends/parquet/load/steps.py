@@ -31,9 +31,10 @@ from penstock.spec.modes import Mode, mode_of
 
 
 def plan_steps(mode: Mode, place: str, leaving: str) -> tuple[Step, ...]:
-    """
+    """Return the steps.
+
     Parameters:
-        leaving: which files the load takes the place of, for people.
+        leaving: the files that the load replaces, for people.
     """
     before = [Step("dataset", f"note the columns of {place}", "dataset")]
     clean = "remove what is left over"
@@ -49,7 +50,7 @@ def plan_steps(mode: Mode, place: str, leaving: str) -> tuple[Step, ...]:
 
 
 class Steps:
-    """Does the steps of one run. Each may be done again, also by two processes at once."""
+    """The steps of one run. Each may be repeated, also by two processes at once."""
 
     def __init__(self, storage: Storage, runs: Runs, run: RunRow) -> None:
         self._storage = storage
@@ -64,9 +65,10 @@ class Steps:
         self._partition_by = tuple(run.spec["partition_by"] or ())
 
     def do(self, step: Step) -> None:
-        """
+        """Do a step.
+
         Raises:
-            TransientError: not every partition is committed any more.
+            TransientError: some partitions are no longer committed.
             TargetChanged: see `ControlStore.check_target`.
         """
         match step.statement:
@@ -100,8 +102,10 @@ class Steps:
         manifest.change(self._storage.documents, noted)
 
     def _is_prepared(self) -> bool:
-        """Whether somebody else has done the steps before the first partition meanwhile, long ago
-        maybe: then others may rely on what they have left."""
+        """Whether another process has done the steps before the first partition.
+
+        If so, other runs may rely on the result.
+        """
         run = self._runs.find(self._run_id)
         return run is None or run.prepared_at is not None or run.generation != self._run.generation
 
@@ -110,9 +114,11 @@ class Steps:
         return self._replaces and EVERYTHING in self._selections.values()
 
     def _check_same(self, found: Manifest) -> None:
-        """
+        """Check the columns of an existing dataset.
+
         Raises:
-            PermanentError: another run has made the dataset since this one was planned, otherwise.
+            PermanentError: another run has created the dataset with other columns since this run
+                was planned.
         """
         theirs, mine = schema_from_text(found.schema), schema_from_text(self._schema)
         if theirs == mine and found.partition_by == self._partition_by:
@@ -131,7 +137,8 @@ class Steps:
             others.clear()
             if self._is_prepared():
                 return found
-            # Listed before anything is removed: what others publish from now on is not among it.
+            # Listed before anything is removed, so that files published from now on are not
+            # included.
             visible = self._storage.uploads.visible()
             others.extend(path for path in visible if run_of(path) != self._run_id)
             kept = tuple(entry for entry in found.files if entry.run == self._run_id)
@@ -152,9 +159,10 @@ class Steps:
         def switched(found: Manifest) -> Manifest:
             run = self._runs.find(self._run_id)
             if run is not None and MANIFEST in run.steps:
-                return found  # by somebody else, long ago maybe: others may have added files since
-            # Looked at after the manifest was read: where somebody copies a partition again, or
-            # removes files, from now on, the manifest is another one before anything is lost.
+                # by another process, maybe long ago: others may have added files since
+                return found
+            # Checked after the manifest was read: if a partition is copied again, or files are
+            # removed, from now on, the manifest changes before anything is lost.
             mine = self._entries()
             run = self._runs.find(self._run_id)
             assert run is not None
@@ -167,7 +175,7 @@ class Steps:
             kept = [entry for entry in others if entry.path not in left]
             files = [*kept, *mine]
             if any(entry.partition for entry in files):
-                # A file without rows has told the columns where there was no other.
+                # A file without rows recorded the columns while there was no other file.
                 left |= {entry.path for entry in files if not entry.partition}
                 left |= {empty.path} & visible.keys()
                 files = [entry for entry in files if entry.partition]
@@ -178,7 +186,7 @@ class Steps:
                 files = [empty]
             if kept:
                 self._check_same(found)
-            else:  # the run's own columns, where its files are all that is there
+            else:  # the run's own columns, if there are no other files
                 found = manifest.with_schema(found, self._schema, self._partition_by)
             files.sort(key=lambda entry: entry.path)
             listed = {entry.path for entry in files}
@@ -187,21 +195,22 @@ class Steps:
             return replace(found, files=tuple(files), leaving=tuple(leaving), owner=owner)
 
         manifest.change(self._storage.documents, switched)
-        if put:  # and stopped then, maybe, while somebody else has ended the run
+        if put:  # and maybe stopped then, while another process finished the run
             self._remove_unlisted(put)
 
     def _check_switched(self) -> None:
-        """
+        """Check that the manifest is current before cleaning.
+
         Raises:
-            TransientError: partitions were copied again, and the manifest is yet to list them: what
-                it then says is leaving would stay if cleaning were done before.
+            TransientError: partitions were copied again, and the manifest does not list them yet;
+                files that it will name as leaving would stay.
         """
         run = self._runs.find(self._run_id)
         if run is not None and MANIFEST not in run.steps:
             raise not_committed(self._run_id)
 
     def _remove_unlisted(self, paths: Collection[str]) -> None:
-        """Files without rows that tell the columns, where the manifest lists others meanwhile."""
+        """Remove files without rows that record the columns, if the manifest lists others now."""
         visible = self._storage.uploads.visible()
         listed = {entry.path for entry in manifest.read(self._storage.documents).files}
         self._storage.uploads.remove([p for p in paths if p in visible and p not in listed])
@@ -224,10 +233,11 @@ class Steps:
         ]
 
     def _check_apart(self, others: Sequence[Entry]) -> None:
-        """
+        """Check for a run that loaded everything.
+
         Raises:
-            TargetChanged: a run that has selected everything has ended since this one was planned,
-                which replaces a part.
+            TargetChanged: a run that selected everything has ended since this one, which replaces a
+                part, was planned.
         """
         if not self._replaces or self._replaces_all:
             return
@@ -237,7 +247,7 @@ class Steps:
                 raise self._fence.lost(self._run_id, what, entry.run)
 
     def _replaced(self, others: Sequence[Entry], visible: Mapping[str, int]) -> set[str]:
-        """The files that this run's take the place of."""
+        """Return the files that this run's files replace."""
         if not self._replaces:
             return set()
         known = {entry.path for entry in others}
@@ -249,7 +259,7 @@ class Steps:
         return left | {path for path in unknown if self._selection_of(path) in mine}
 
     def _selection_of(self, path: str) -> Mapping[str, Any] | None:
-        """Of a file of a run that has not ended; None where no run has written it."""
+        """Return the selection of a file of an unfinished run; None if no run has written it."""
         run_id = run_of(path)
         run = self._runs.find(run_id) if run_id else None
         if run is None:
@@ -275,7 +285,7 @@ class Steps:
 
     def _clean(self) -> None:
         self._fence.bury(self._run_id)
-        # Whoever has put them there: nobody lists them again.
+        # Whatever wrote them, they will not be listed again.
         leaving = manifest.read(self._storage.documents).leaving
         self._storage.uploads.remove(leaving)
         manifest.removed(self._storage.documents, leaving)
@@ -289,8 +299,11 @@ class Steps:
         self._abandon()
 
     def _abandon(self) -> None:
-        """End uploads that no record names. Those of a partition that is being copied again are
-        left alone: its record was taken back, or is not published yet."""
+        """End uploads that no record names.
+
+        Those of a partition that is being copied again are left alone: its record was taken back,
+        or is not published yet.
+        """
         uploads = self._storage.uploads
         pending = uploads.pending(self._run_id)
         # Read after the uploads were listed: no attempt that began before can commit any more.
@@ -303,12 +316,12 @@ class Steps:
 def _leaving(
     found: Manifest, paths: Collection[str], visible: Mapping[str, int]
 ) -> tuple[str, ...]:
-    """What leaves a dataset, with what does so already and is not gone yet."""
+    """Return the files that leave the dataset, including earlier ones not removed yet."""
     return tuple(sorted({*found.leaving, *paths} & visible.keys()))
 
 
 def stored_schema(schema: pa.Schema, partition_by: Sequence[str]) -> pa.Schema:
-    """Of the files: without the columns that name the folders."""
+    """Return the schema of the files, without the columns that name folders."""
     return pa.schema([field for field in schema if field.name not in partition_by])
 
 

@@ -1,1 +1,1 @@
-"""Files and small documents on a disk or in a bucket."""
+"""Files and small documents, on disk or in a bucket."""

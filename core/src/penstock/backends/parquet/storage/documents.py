@@ -1,7 +1,7 @@
-"""Small named documents that many processes change without losing each other's changes.
+"""Small named documents that many processes can change without losing updates.
 
-A document is created where it is absent, and replaced where it is unchanged; nothing else. Local
-folders have links and renames for that, S3 has conditional requests.
+A document is created if it does not exist, and replaced if it is unchanged; there are no other
+changes. Local folders provide links and renames for that, S3 conditional requests.
 """
 
 from __future__ import annotations
@@ -25,43 +25,46 @@ if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
     from mypy_boto3_s3.type_defs import ObjectTypeDef
 
-# Who replaces a document holds the lock for a millisecond.
+# Replacing a document holds the lock for a millisecond.
 LOCK_SECONDS = 30.0
 READERS = 16
-# https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html: 409 says that
-# another request on the same key was under way, and that this one may be repeated.
+# https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html: 409 means that
+# another request on the same key was in progress, and that this one can be repeated.
 CONFLICTS = 20
 
 
 class Documents(Protocol):
-    """Names are relative, with ``/`` between their parts."""
+    """Documents by relative names, with ``/`` between the parts."""
 
     def create(self, name: str, content: bytes) -> bool:
-        """False where it exists with other content: then nothing is changed."""
+        """Create a document; return False, with nothing changed, if it has other content."""
         ...
 
     def replace(self, name: str, content: bytes, version: str) -> bool:
-        """False where it is gone, or another than that version: then nothing is changed."""
+        """Replace a document; return False, with nothing changed, if its version differs."""
         ...
 
     def get(self, name: str) -> tuple[bytes, str] | None:
-        """Content and version."""
+        """Return the content and version."""
         ...
 
     def delete(self, names: Iterable[str]) -> None:
-        """One that is not there: nothing."""
+        """Delete documents; it is no error if one does not exist."""
         ...
 
     def stamps(self, folder: str) -> Mapping[str, str]:
-        """Of all that stand in a folder and the folders below it, by name: what changes with their
-        content."""
+        """Return values, by name, that change with the content of a folder's documents.
+
+        Subfolders are included.
+        """
         ...
 
 
 class LocalDocuments:
-    """
+    """Documents in a local folder.
+
     Parameters:
-        root: the folder; made with the first document.
+        root: the folder; created with the first document.
     """
 
     def __init__(self, root: str) -> None:
@@ -71,8 +74,8 @@ class LocalDocuments:
         return os.path.join(self._root, name)
 
     def create(self, name: str, content: bytes) -> bool:
-        # A link is made or not, at once, with all its content; and nobody who is stopped in the
-        # middle keeps others waiting, as with a lock.
+        # A link is created atomically with all its content, and a process stopped in the middle
+        # does not keep others waiting, as it would with a lock.
         path = self._path(name)
         with translated("target", path):
             while True:
@@ -85,7 +88,7 @@ class LocalDocuments:
                     found = self.get(name)
                     return found is not None and found[0] == content
                 except FileNotFoundError:
-                    continue  # the folder was empty, and somebody has removed it
+                    continue  # the folder was empty, and was removed by another process
                 finally:
                     with suppress(FileNotFoundError):
                         os.unlink(draft)
@@ -111,8 +114,8 @@ class LocalDocuments:
                     content = file.read()
             except (FileNotFoundError, NotADirectoryError):
                 return None
-        # As S3 has it. Not of what `stat` tells: two changes within a tick of the clock (4 ms and
-        # more) may give a file the same size, time and inode again.
+        # As on S3. Not based on `stat`: two changes within a tick of the clock (4 ms and more) may
+        # leave a file with the same size, time and inode.
         return content, hashlib.blake2b(content, digest_size=16).hexdigest()
 
     def delete(self, names: Iterable[str]) -> None:
@@ -134,16 +137,18 @@ class LocalDocuments:
                     yield from self._walk(entry.path, f"{name}/{entry.name}")
                 elif not entry.name.endswith(".draft"):
                     with suppress(FileNotFoundError):
-                        # Not the entry's own, which Windows and some network drives keep for long.
+                        # Not the entry's cached data, which Windows and some network drives keep
+                        # for long.
                         found = os.stat(entry.path)
                         stamp = f"{found.st_mtime_ns}-{found.st_ino}-{found.st_size}"
                         yield f"{name}/{entry.name}", stamp
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        """
+        """Lock the documents.
+
         Raises:
-            TransientError: somebody who was stopped holds the lock.
+            TransientError: a stopped process holds the lock.
         """
         path = self._path("lock")
         with open(path, "ab+") as file:
@@ -160,7 +165,7 @@ class LocalDocuments:
 
 
 def write_synced(path: str, content: bytes) -> None:
-    """Write a file that survives a crash of the machine."""
+    """Write a file durably, so that it survives a crash of the machine."""
     with open(path, "wb") as file:
         file.write(content)
         file.flush()
@@ -168,7 +173,7 @@ def write_synced(path: str, content: bytes) -> None:
 
 
 def sync_folder(path: str) -> None:
-    """Have a folder's entries survive a crash of the machine."""
+    """Make a folder's entries survive a crash of the machine."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -177,9 +182,10 @@ def sync_folder(path: str) -> None:
 
 
 class S3Documents:
-    """
+    """Documents in a bucket.
+
     Parameters:
-        prefix: of all keys; empty or with ``/`` at its end.
+        prefix: the prefix of all keys; empty or with a trailing ``/``.
     """
 
     def __init__(self, client: S3Client, bucket: str, prefix: str) -> None:
@@ -216,8 +222,8 @@ class S3Documents:
                         continue
                     if code not in ("PreconditionFailed", "412", "NoSuchKey"):
                         raise
-                # The client repeats a request whose answer was lost: it may be our own content
-                # that it has met.
+                # The client repeats a request whose answer was lost, and may have found our own
+                # content.
                 found = self.get(name)
                 return found is not None and found[0] == content
         raise AssertionError("unreachable")
@@ -242,14 +248,14 @@ class S3Documents:
 
 
 def list_objects(client: S3Client, bucket: str, prefix: str) -> Iterator[ObjectTypeDef]:
-    """All objects whose keys begin so."""
+    """Yield all objects whose keys begin with a prefix."""
     pages = client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
     for page in pages:
         yield from page.get("Contents", ())
 
 
 def delete_keys(client: S3Client, bucket: str, keys: Sequence[str]) -> None:
-    """One by one, side by side: not every server knows how to delete many at once."""
+    """Delete keys one by one, in parallel: not every server supports bulk deletion."""
 
     def delete(key: str) -> None:
         with translated("target", f"s3://{bucket}/{key}"):
@@ -260,7 +266,7 @@ def delete_keys(client: S3Client, bucket: str, keys: Sequence[str]) -> None:
 
 
 class CachedDocuments:
-    """Of the documents in a folder, those that have not changed are not read again."""
+    """Documents in a folder, cached until they change."""
 
     def __init__(self, documents: Documents) -> None:
         self.create, self.replace, self.get = documents.create, documents.replace, documents.get
@@ -281,6 +287,6 @@ class CachedDocuments:
             with ThreadPoolExecutor(READERS) as pool:
                 for name, found in zip(stale, pool.map(self.get, stale), strict=True):
                     if found is not None:
-                        # What is read may be newer than the stamp: then it is read once more.
+                        # The content may be newer than the stamp: then it is read once more.
                         self._known[name], self._stamps[name] = found, stamps[name]
         return {name: self._known[name] for name in stamps if name in self._known}

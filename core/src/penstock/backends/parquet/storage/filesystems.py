@@ -1,7 +1,7 @@
-"""Clients of file systems: pyarrow's to read data, boto3's for all else on S3.
+"""Clients of file systems: pyarrow's to read data, boto3's for everything else on S3.
 
-Both get the same credentials, which botocore finds where the URL has none. boto3 is imported where
-it is used: whoever copies local files need not wait for it.
+Both use the same credentials, which botocore looks up if the URL has none. boto3 is imported where
+it is used, so that copies of local files need not wait for it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from botocore.credentials import Credentials
     from mypy_boto3_s3 import S3Client
 
-# In seconds. What does not answer is tried so often by the SDK, then by the run.
+# Seconds. A request without an answer is retried by the SDK, then by the run.
 CONNECT_TIMEOUT = 5
 READ_TIMEOUT = 15
 ATTEMPTS = 3
@@ -32,7 +32,7 @@ ATTEMPTS = 3
 
 @cache
 def _loader() -> Any:
-    """Descriptions of services, which take longer to read than all else that makes a client."""
+    """Return service descriptions, which take longer to load than the rest of a client."""
     from botocore.loaders import create_loader  # noqa: PLC0415
 
     return create_loader()
@@ -66,13 +66,13 @@ def _credentials(session: boto3.Session, location: FilesLocation, side: str) -> 
 
 
 def s3_client(location: FilesLocation, side: str) -> S3Client:
-    """A client with timeouts and retries of its own. May be used by many threads.
+    """Return a client with its own timeouts and retries. It can be used by many threads.
 
     Parameters:
-        side: ``source`` or ``target``, for errors.
+        side: ``source`` or ``target``, for error messages.
 
     Raises:
-        PermanentError: no such profile, or no credentials anywhere.
+        PermanentError: the profile does not exist, or there are no credentials.
     """
     from botocore.config import Config  # noqa: PLC0415
 
@@ -90,7 +90,7 @@ def s3_client(location: FilesLocation, side: str) -> S3Client:
                 s3={"addressing_style": "path" if location.path_style else "auto"},
                 tcp_keepalive=True,
                 max_pool_connections=32,
-                # Other servers than AWS do not know the newer kinds of checksums.
+                # Servers other than AWS do not support the newer kinds of checksums.
                 request_checksum_calculation="when_required",
                 response_checksum_validation="when_required",
             ),
@@ -101,8 +101,10 @@ def s3_client(location: FilesLocation, side: str) -> S3Client:
 
 
 def _checker(location: FilesLocation, side: str) -> Callable[..., None]:
-    """Looks at every answer before botocore does, which takes what any web server says for S3's:
-    a page for an empty list, and a redirect for one to another region, which it follows for ever.
+    """Return a check of every answer that runs before botocore's own handling.
+
+    botocore takes any web server's answers for S3's: a page for an empty list, and a redirect for
+    one to another region, which it follows forever.
     """
 
     def check(response_dict: Mapping[str, Any], operation_model: Any, **_: Any) -> None:
@@ -126,16 +128,16 @@ def _checker(location: FilesLocation, side: str) -> Callable[..., None]:
 
 
 def file_system(location: FilesLocation, side: str) -> fs.FileSystem:
-    """What reads the files of a location.
+    """Return the file system for a location.
 
-    Its credentials are those of this moment: one that is to last for hours is made anew from time
+    Its credentials are the current ones: a file system used for hours must be recreated from time
     to time.
 
     Parameters:
-        side: ``source`` or ``target``, for errors.
+        side: ``source`` or ``target``, for error messages.
 
     Raises:
-        TransientError, PermanentError: see `s3_client`.
+        TransientError, PermanentError: as for `s3_client`.
     """
     if location.scheme == FILE:
         return fs.LocalFileSystem()
@@ -158,11 +160,11 @@ def file_system(location: FilesLocation, side: str) -> fs.FileSystem:
 
 
 def _region(location: FilesLocation) -> str:
-    """Of a bucket of AWS the one it is kept in: pyarrow does not follow redirects to it."""
+    """Return the region of an AWS bucket: pyarrow does not follow redirects to it."""
     if not location.endpoint:
         with suppress(OSError):
             return str(fs.resolve_s3_region(location.bucket))
-    # One that is not AWS may not care, but the signature needs one.
+    # Other servers may not care, but the signature needs one.
     return location.region or "us-east-1"
 
 

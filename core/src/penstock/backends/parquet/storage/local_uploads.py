@@ -1,4 +1,4 @@
-"""Files of a local dataset: written beside the data, and renamed into their place."""
+"""Files of a local dataset: written next to the data, and renamed into place."""
 
 from __future__ import annotations
 
@@ -21,10 +21,11 @@ FOLDER_ATTEMPTS = 100
 
 
 class LocalSink(Gathering):
-    """
+    """A local file being written.
+
     Parameters:
-        path: of the file that is renamed later.
-        name: the same, relative to the folder of the documents.
+        path: the file to be renamed later.
+        name: its name, relative to the folder of the documents.
     """
 
     def __init__(self, path: str, name: str) -> None:
@@ -68,11 +69,12 @@ class LocalSink(Gathering):
 
 
 class LocalUploads:
-    """
+    """The data files of a local dataset.
+
     Parameters:
         root: the dataset's folder.
         hidden: the folder of its documents.
-        suffixes: see `FileFormat`.
+        suffixes: as in `FileFormat`.
     """
 
     def __init__(self, root: str, hidden: str, suffixes: tuple[str, ...] = SUFFIXES) -> None:
@@ -81,7 +83,7 @@ class LocalUploads:
         self._suffixes = suffixes
 
     def begin(self, path: str, run_id: str, transfer: Transfer, file_size: int) -> Sink:
-        # No reader takes it for data, not even one that looks into hidden folders.
+        # No reader treats it as data, not even one that reads hidden folders.
         name = f"uploads/{run_id}/{os.path.basename(path)}.part"
         return LocalSink(os.path.join(self._hidden, name), name)
 
@@ -93,7 +95,8 @@ class LocalUploads:
                 _in_folder(final, lambda: os.rename(written, final), written)
             except FileNotFoundError:
                 return os.path.exists(final)
-            with suppress(FileNotFoundError):  # who replaces it may have removed it by now
+            # the process that replaces it may have removed it by now
+            with suppress(FileNotFoundError):
                 sync_folder(os.path.dirname(final))
             return True
 
@@ -119,12 +122,12 @@ class LocalUploads:
                     try:
                         os.rmdir(os.path.join(self._root, folder))
                     except OSError:
-                        break  # not empty, or removed by somebody else
+                        break  # not empty, or removed by another process
                     folder = os.path.dirname(folder)
 
     def put(self, path: str, content: bytes) -> None:
         full = os.path.join(self._root, path)
-        # Two that end a run at once write the same, each under a name of its own.
+        # Two processes that end a run at once write the same content, each under its own name.
         draft = os.path.join(self._hidden, f"{os.path.basename(path)}.{token_hex(4)}.draft")
         with translated("target", full):
             write_synced(draft, content)
@@ -164,19 +167,19 @@ class LocalUploads:
         for _, upload in files:
             self._end(upload)
         folder = self._folder(run_id)
-        with suppress(OSError):  # an attempt's files, or other runs', are there
+        with suppress(OSError):  # files of attempts or other runs are there
             os.rmdir(folder)
             os.rmdir(os.path.dirname(folder))
 
 
 def _in_folder(path: str, call: Callable[[], object], needed: str = "") -> None:
-    """Do what makes a file in a folder, which is made where it is missing.
+    """Create a file in a folder, which is created if it is missing.
 
     Parameters:
-        needed: a file without which it cannot be done.
+        needed: a file without which it cannot be created.
 
     Raises:
-        FileNotFoundError: that one is gone.
+        FileNotFoundError: that file does not exist.
     """
     for left in reversed(range(FOLDER_ATTEMPTS)):
         try:
@@ -184,6 +187,6 @@ def _in_folder(path: str, call: Callable[[], object], needed: str = "") -> None:
             call()
             return
         except FileNotFoundError:
-            # The folder, or one above it, was empty, and somebody has removed it.
+            # The folder, or one above it, was empty, and was removed by another process.
             if not left or (needed and not os.path.exists(needed)):
                 raise

@@ -1,4 +1,4 @@
-"""Files of a dataset on S3: multipart uploads, whose completion makes them visible."""
+"""Files of a dataset on S3: multipart uploads, which become visible on completion."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from penstock.backends.shared.attempts.transfer import Transfer
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
-# A part has at least 5 MiB, but for the last one, and there are 10,000 at most:
+# All parts except the last have at least 5 MiB, and there are at most 10,000:
 # https://docs.aws.amazon.com/AmazonS3/latest/userguide/qfacts.html
 PART_BYTES = 8 << 20
 MOST_PARTS = 10_000
 
 
 class S3Sink(Gathering):
-    """Parts of one multipart upload, each as large as the others but for the last."""
+    """The parts of one multipart upload, all of the same size except the last."""
 
     def __init__(
         self, client: S3Client, bucket: str, key: str, transfer: Transfer, part_bytes: int
@@ -114,16 +114,19 @@ class S3Sink(Gathering):
         return found
 
     def upload(self) -> Upload:
-        """Of a file that was not ended: enough to discard it. Its id is not known where an
-        interruption came before the answer to its beginning."""
+        """Return the upload; for an unfinished file, enough to discard it.
+
+        Its id is unknown if an interruption came before the answer to its creation.
+        """
         return {"id": self._id, "parts": [self._etags[n] for n in sorted(self._etags)]}
 
 
 class S3Uploads:
-    """
+    """The data files of a dataset on S3.
+
     Parameters:
-        prefix: of the dataset's keys; empty or with ``/`` at its end.
-        suffixes: see `FileFormat`.
+        prefix: the prefix of the dataset's keys; empty or with a trailing ``/``.
+        suffixes: as in `FileFormat`.
     """
 
     def __init__(
@@ -135,7 +138,7 @@ class S3Uploads:
         self._suffixes = suffixes
 
     def begin(self, path: str, run_id: str, transfer: Transfer, file_size: int) -> Sink:
-        # The last row group may reach beyond the size.
+        # The last row group may exceed the size.
         part_bytes = max(PART_BYTES, 2 * file_size // MOST_PARTS)
         return S3Sink(self._client, self._bucket, self._prefix + path, transfer, part_bytes)
 

@@ -1,4 +1,4 @@
-"""Where a dataset is: its data files, and the documents that say what they are."""
+"""The location of a dataset: its data files, and the documents that describe them."""
 
 from __future__ import annotations
 
@@ -26,26 +26,28 @@ class Storage:
     documents: CachedDocuments
     uploads: Uploads
     hidden: str = ""
-    """The folder of the documents, where that is local."""
+    """The folder of the documents, if it is local."""
     format: FileFormat = PARQUET
 
     def __str__(self) -> str:
         return str(self.location)
 
     def presence(self) -> Presence | None:
-        """Which runs processes execute; None in a bucket, where nothing ends with a process."""
+        """Return which runs are active; None in a bucket, where nothing ends with a process."""
         return Presence(os.path.join(self.hidden, "entered")) if self.hidden else None
 
 
 def open_storage(url: str, control_schema: str) -> Storage:
-    """
+    """Open the storage of a dataset.
+
     Parameters:
-        url: of a folder.
-        control_schema: names the folder of the documents, after a ``_``: readers of datasets take
-            nothing out of such a folder.
+        url: the URL of a folder.
+        control_schema: names the folder of the documents, after a ``_``, so that readers of
+            datasets ignore it.
 
     Raises:
-        UsageError: the URL leads to several places, or to one file. PermanentError: no credentials.
+        UsageError: the URL refers to several places, or to one file. PermanentError: there are no
+            credentials.
     """
     location = parse(url, "--target")
     check_folder(location, "--target")
@@ -53,7 +55,7 @@ def open_storage(url: str, control_schema: str) -> Storage:
 
 
 def storage_at(location: FilesLocation, control_schema: str, format: FileFormat) -> Storage:
-    """As `open_storage`, of a folder that was found to be one."""
+    """Open the storage of a location known to be a folder; see `open_storage`."""
     hidden = "_" + quote(control_schema, safe="")
     if location.scheme == S3:
         client = s3_client(location, "target")

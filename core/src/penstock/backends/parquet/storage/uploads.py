@@ -1,9 +1,9 @@
-"""Data files that are written but not visible yet: what a commit record names can be published.
+"""Data files that are written but not visible yet: those in a commit record can be published.
 
-Local files are written beside the data and renamed into their place; on S3 they are multipart
-uploads, whose completion makes them visible. Either is done by whoever comes first. To take a file
-back, what would make it visible is ended first, then it is removed if it is visible already: so no
-one who comes late makes it appear again.
+Local files are written next to the data and renamed into place; on S3 they are multipart uploads,
+which become visible on completion. Any process may do either. To take a file back, its upload is
+ended first, then the file is removed if it is already visible, so that no late process makes it
+appear again.
 """
 
 from __future__ import annotations
@@ -15,69 +15,72 @@ from penstock.backends.api.execution.roll_forward import Pieces
 from penstock.backends.api.worker import Wait
 from penstock.backends.shared.attempts.transfer import Transfer
 
-# So many files keep what is less than a part in memory; the others keep it on disk.
+# Up to this many files keep incomplete parts in memory; more keep them on disk.
 MOST_IN_MEMORY = 4
 
 Upload = Mapping[str, Any]
-"""What it takes to publish a file; JSON. Empty: it was published."""
+"""What is needed to publish a file, as JSON; empty if it has been published."""
 
 
 class Sink(Protocol):
-    """A file that is being written. `write` is for pyarrow, and only gathers."""
+    """A file being written. `write` is for pyarrow, and only gathers."""
 
     size: int
-    """Bytes that were written."""
+    """The number of bytes written."""
 
     def write(self, data: Any) -> int: ...
 
     def drain(self, wait: Wait, *, crowded: bool) -> None:
-        """Hand on what was gathered.
+        """Pass on what was gathered.
 
         Parameters:
-            crowded: many files are open: keep nothing in memory.
+            crowded: many files are open, so nothing may stay in memory.
         """
         ...
 
     def end(self, wait: Wait) -> None: ...
 
     def upload(self) -> Upload:
-        """After the end, and once the transfer is done."""
+        """Return the upload, after the end of the file and of the transfer."""
         ...
 
 
 class Uploads(Pieces, Protocol):
-    """Pieces are files. Paths, and the names of pieces, are relative to the dataset's folder."""
+    """Uploads, whose pieces are files. Paths, and the names of pieces, are relative to the
+    dataset's folder.
+    """
 
     def begin(self, path: str, run_id: str, transfer: Transfer, file_size: int) -> Sink:
-        """
+        """Begin a file.
+
         Parameters:
-            file_size: about how large the file may get.
+            file_size: the approximate maximum size of the file.
         """
         ...
 
     def remove(self, paths: Iterable[str]) -> None:
-        """Delete files that are visible; one that is not there: nothing."""
+        """Delete visible files; it is no error if one does not exist."""
         ...
 
     def put(self, path: str, content: bytes) -> None:
-        """Write a small file that is visible at once; again with the same content: nothing."""
+        """Write a small file that is visible at once; repeating it has no effect."""
         ...
 
     def visible(self) -> Mapping[str, int]:
-        """Sizes of the dataset's data files, by path."""
+        """Return the sizes of the dataset's data files, by path."""
         ...
 
     def pending(self, run_id: str) -> Sequence[tuple[str, Upload]]:
-        """What attempts of a run have begun, and nobody has published: by path, or file name."""
+        """Return unpublished files begun by attempts of a run, by path or file name."""
         ...
 
     def abandon(self, run_id: str, files: Iterable[tuple[str, Upload]]) -> None:
-        """Let these of a run never be published."""
+        """Ensure that these files of a run are never published."""
         ...
 
 
 class Gathering:
-    """What pyarrow writes into: keeps it until it is drained."""
+    """A buffer that pyarrow writes to, and that is drained from time to time."""
 
     closed = False
 
@@ -97,7 +100,7 @@ class Gathering:
         return self.size
 
     def flush(self) -> None:
-        """Nothing is to be done before the file's end."""
+        """Do nothing before the end of the file."""
 
     def _take(self) -> bytes:
         taken = b"".join(self._gathered)

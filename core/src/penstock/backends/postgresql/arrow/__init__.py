@@ -1,1 +1,1 @@
-"""Record batches into the server and out of it."""
+"""Record batches into and out of the server."""

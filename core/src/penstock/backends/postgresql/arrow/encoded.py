@@ -1,6 +1,6 @@
-"""Arrays in the binary form of COPY: by `penstock_native` where it is installed, else by pgpq.
+"""Arrays in the binary form of COPY, encoded by `penstock_native` if it is installed, else by pgpq.
 
-Measured on TPC-H lineitem, the former takes two thirds of the CPU time of the latter.
+On TPC-H lineitem, `penstock_native` needs two thirds of pgpq's CPU time.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from penstock.backends.shared.native import native
 _HEAD = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 _END = b"\xff\xff"
 
-# By Arrow's type; see `Kind` in core/native/src/encode.rs. The number is the object id that the
-# server has for the type of an array's elements, in pg_type.dat.
+# Keyed by Arrow type; see `Kind` in core/native/src/encode.rs. The number is the server's object id
+# for the type of an array's elements, from pg_type.dat.
 _KINDS: dict[pa.DataType, tuple[str, int | None]] = {
     pa.bool_(): ("bool", 16),
     pa.int16(): ("bytes2", 21),
@@ -39,27 +39,29 @@ _KINDS: dict[pa.DataType, tuple[str, int | None]] = {
 
 
 class Encoded(Protocol):
-    """Of one stream."""
+    """The encoder of one stream."""
 
     def encode(self, arrays: Sequence[pa.Array]) -> bytes | memoryview:
-        """
+        """Encode one batch of rows.
+
         Parameters:
-            arrays: of each column, all of one length.
+            arrays: one per column, all of the same length.
 
         Raises:
-            ValueError: a value has no such form.
+            ValueError: a value has no binary form.
         """
         ...
 
     def finish(self) -> bytes:
-        """What ends the stream."""
+        """Return the bytes that end the stream."""
         ...
 
 
 def encoded(forms: Sequence[pa.DataType], targets: Sequence[DataType]) -> Encoded:
-    """
+    """Return an encoder for one stream.
+
     Parameters:
-        forms: of each column, as `writing.binary_form` has it.
+        forms: the form of each column, from `writing.binary_form`.
         targets: the types of the server's columns.
     """
     module = native()
@@ -107,7 +109,7 @@ class _ByPgpq:
     def __init__(self, forms: Sequence[pa.DataType], targets: Sequence[DataType]) -> None:
         import pgpq  # noqa: PLC0415 - only where it is used
 
-        # By place: it knows columns by name.
+        # Named by position, because pgpq identifies columns by name.
         self._schema = pa.schema([(str(place), form) for place, form in enumerate(forms)])
         builders = {
             field.name: _jsonb(field)

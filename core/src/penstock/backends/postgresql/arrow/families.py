@@ -1,4 +1,4 @@
-"""Which Arrow types go into which types of a server, by family."""
+"""Which Arrow types fit which server types, by family."""
 
 from __future__ import annotations
 
@@ -59,12 +59,13 @@ TAKES: dict[str, frozenset[str]] = {
     "composite": frozenset({"struct"}),
     "other": frozenset(),
 }
-"""By the family of the server's type, those of Arrow's that go into it. A text goes into any of
-them, if the server can read it as such; so does what has no value but NULL."""
+"""By family of server types, the families of Arrow types that fit. A text fits any of them if the
+server can parse it, as does a type whose only value is NULL.
+"""
 
 
 def plain(type_: pa.DataType) -> pa.DataType:
-    """What is below dictionaries, runs and extensions other than UUID and JSON."""
+    """Unwrap dictionaries, run-end encoding and extension types, except UUID and JSON."""
     if pa.types.is_dictionary(type_) or pa.types.is_run_end_encoded(type_):
         return plain(type_.value_type)
     if isinstance(type_, pa.BaseExtensionType) and not isinstance(type_, pa.UuidType | pa.JsonType):
@@ -73,7 +74,7 @@ def plain(type_: pa.DataType) -> pa.DataType:
 
 
 def family(type_: pa.DataType) -> str:
-    """Of a type of Arrow's."""
+    """Return the family of an Arrow type."""
     type_ = plain(type_)
     if isinstance(type_, pa.UuidType):
         return "uuid"
@@ -103,7 +104,7 @@ _OF_ARROW = (
 
 
 def family_of(type_: DataType) -> str:
-    """Of a type of a server's."""
+    """Return the family of a server type."""
     bare = type_.bare
     if bare.kind in ("array", "enum", "composite"):
         return bare.kind
@@ -113,7 +114,7 @@ def family_of(type_: DataType) -> str:
 
 
 def element_of(type_: pa.DataType) -> tuple[pa.DataType, int]:
-    """The innermost element of lists, and how deep they are nested."""
+    """Return the innermost element type of nested lists, and their depth."""
     type_, depth = plain(type_), 0
     while is_list(type_):
         type_, depth = plain(type_.value_type), depth + 1
@@ -144,7 +145,7 @@ _COMPARABLE = frozenset(
 
 
 def canonical_kind(type_: pa.DataType, target: DataType) -> str:
-    """How values of a pair are written to be compared; empty where both sides have no such form.
+    """Return the canonical form in which values of a pair are compared; empty if there is none.
 
     See `ColumnPair.canonical`.
     """
@@ -159,7 +160,7 @@ def canonical_kind(type_: pa.DataType, target: DataType) -> str:
     if mine == "integer" and theirs in ("decimal", "number"):
         return "integer"
     if mine == "integer" and theirs == "boolean":
-        return "boolean"  # of 0 and 1, which are all that it takes
+        return "boolean"  # it accepts only 0 and 1
     if mine == "decimal" and theirs == "integer":
-        return "decimal"  # of whole numbers both are the same digits
+        return "decimal"  # both sides write whole numbers with the same digits
     return mine if mine == theirs and mine in _COMPARABLE else ""

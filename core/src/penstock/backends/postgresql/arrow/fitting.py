@@ -1,4 +1,4 @@
-"""How a column of record batches fits a server's column, and at what loss."""
+"""How a column of a record batch fits a column of the server, and with what loss."""
 
 from __future__ import annotations
 
@@ -30,10 +30,11 @@ _UNIT_DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 6}
 
 
 def fit_arrow(source: Sequence[Column], target: Sequence[Column]) -> list[Fit]:
-    """
+    """Judge how each source column fits its target column.
+
     Parameters:
-        source: with the trait `arrow`.
-        target: with the traits of this server.
+        source: columns with the trait `arrow`.
+        target: columns with this server's traits.
     """
     return [_fit(*pair) for pair in zip(source, target, strict=True)]
 
@@ -56,7 +57,7 @@ def _fit(mine: Column, theirs: Column) -> Fit:
 
 
 def _leaves(type_: pa.DataType, target: DataType) -> Iterator[tuple[pa.DataType, DataType]]:
-    """The components of both, side by side."""
+    """Yield the components of both types, pairwise."""
     type_, target = plain(type_), target.bare
     if target.kind == "array" and family(type_) == "list":
         yield from _leaves(element_of(type_)[0], target.below[0])
@@ -68,7 +69,7 @@ def _leaves(type_: pa.DataType, target: DataType) -> Iterator[tuple[pa.DataType,
 
 
 def _losses(type_: pa.DataType, target: DataType) -> Iterator[str]:
-    """How values may change on the way."""
+    """Yield the ways in which values may change."""
     for mine, theirs in _leaves(type_, target):
         if theirs.schema == "pg_catalog":
             yield from _lost(mine, theirs)
@@ -122,7 +123,7 @@ def _lost_by_modifier(type_: pa.DataType, target: DataType) -> Iterator[str]:
 
 
 def _risks(type_: pa.DataType, target: DataType) -> Iterator[str]:
-    """Why some values may be rejected."""
+    """Yield the reasons for which values may be rejected."""
     bare = target.bare
     if bare.kind == "array" and family(type_) == "list" and element_of(type_)[1] > 1:
         yield "lists of lists of unequal lengths are rejected"
@@ -162,7 +163,7 @@ def _refused(type_: pa.DataType, target: DataType) -> Iterator[str]:
 
 
 def _whole_digits(type_: pa.DataType) -> int | None:
-    """At most so many stand before the point; None where nothing is known."""
+    """Return the maximum number of digits before the decimal point; None if unknown."""
     if family(type_) == "decimal":
         return int(type_.precision - type_.scale)
     if family(type_) == "integer":

@@ -1,4 +1,4 @@
-"""Rows as lines that other systems take as they are: see `api.worker.LINES`."""
+"""Rows as text lines that other systems load unchanged: see `api.worker.LINES`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from penstock.backends.api.worker import LINES
 from penstock.backends.postgresql.arrow.types import travels_as
 from penstock.model.tables import Column
 
-# COPY writes two more characters by a letter: form feed and vertical tab.
+# COPY also escapes two more characters by a letter: form feed and vertical tab.
 # https://www.postgresql.org/docs/current/sql-copy.html#id-1.9.3.55.9.2
 _LETTERS = {rb"\f": b"\f", rb"\v": b"\v"}
 _LETTER = re.compile(rb"\\[fv]")
@@ -20,15 +20,15 @@ _ESCAPE = re.compile(rb"\\.", re.S)
 
 
 class Lines:
-    """Of one stream.
+    """The lines of one stream.
 
     Parameters:
-        columns: the source's that are read, with the traits of this server.
+        columns: the source columns to read, with this server's traits.
     """
 
     copied_as = LINES
     gathered = 1 << 17
-    """Bytes in a block. Larger gains nothing."""
+    """Bytes per block. Larger gains nothing."""
 
     def __init__(self, columns: Sequence[Column]) -> None:
         self._columns = columns
@@ -39,9 +39,10 @@ class Lines:
         return sql.SQL(", ").join(map(_expression, self._columns))
 
     def decode(self, block: bytes | memoryview) -> memoryview:
-        """
+        """Rewrite COPY's lines for the other system.
+
         Parameters:
-            block: whole lines, as COPY has written them.
+            block: whole lines from COPY.
         """
         if not _LETTER.search(block):
             return memoryview(block)
@@ -57,5 +58,5 @@ def _expression(column: Column) -> sql.Composable:
         return sql.SQL("pg_catalog.encode({}, 'hex')").format(name)
     if pt.is_timestamp(type_) and type_.tz:
         return sql.SQL("pg_catalog.timezone('UTC', {})").format(name)
-    # What checksums are of: some types have another text in a stream.
+    # Checksums use the text of a cast, which for some types differs from that in a stream.
     return sql.SQL("{}::pg_catalog.text").format(name) if pt.is_string(type_) else name

@@ -1,6 +1,6 @@
-"""Values of a server as text, as Arrow's: what its CSV reader cannot do, or refuses.
+"""Values that Arrow's CSV reader cannot parse, or rejects, converted from the server's text.
 
-The forms are those of our session settings: ISO dates, UTC.
+The texts follow our session settings: ISO dates, UTC.
 """
 
 from __future__ import annotations
@@ -24,20 +24,22 @@ _MOST = (1 << 63) - 1
 
 
 def parse(texts: pa.Array, wanted: pa.DataType) -> pa.Array:
-    """
+    """Convert texts to an Arrow array of a type.
+
     Parameters:
         texts: of type binary; see `expression` for what they hold.
 
     Raises:
-        Refused: the first of them that the type cannot hold.
+        Refused: the type cannot hold a value; names the first.
     """
     return checked(texts, lambda part: _parse(part.cast(pa.string()), wanted))
 
 
 def _parse(texts: pa.Array, wanted: pa.DataType) -> pa.Array:
-    """
+    """Convert texts to a type, or fail for all of them.
+
     Raises:
-        ValueError: the type cannot represent one of them. That includes `pyarrow.ArrowInvalid`.
+        ValueError: the type cannot represent a value. This includes `pyarrow.ArrowInvalid`.
     """
     if pa.types.is_string(wanted):
         return texts
@@ -71,10 +73,10 @@ def _each(texts: pa.Array, read: Callable[[str], Any], wanted: pa.DataType) -> p
 
 
 def days(text: str) -> int:
-    """Since 1970-01-01, of any year that the server has.
+    """Return the days from 1970-01-01 to a date, for every year that the server supports.
 
     Raises:
-        ValueError: it is infinite.
+        ValueError: the date is infinite.
     """
     found = _DATE.fullmatch(text.removesuffix(_BC))
     if found is None:
@@ -82,17 +84,18 @@ def days(text: str) -> int:
     year, month, day = map(int, found.groups())
     if text.endswith(_BC):
         year = 1 - year
-    # Years that begin in March end with the day that some lack. 400 of them have 146,097 days,
-    # and 719,468 lie between 0000-03-01 and 1970-01-01.
+    # Counting years from March puts leap days at the end of a year. 400 years have 146,097 days,
+    # and 719,468 days lie between 0000-03-01 and 1970-01-01.
     year -= month < 3
     of_year = (153 * ((month - 3) % 12) + 2) // 5 + day - 1
     return 365 * year + year // 4 - year // 100 + year // 400 + of_year - 719_468
 
 
 def microseconds_of_day(text: str) -> int:
-    """
+    """Return the microseconds since midnight of a time.
+
     Raises:
-        ValueError: it is no time, or 24:00:00, which Arrow does not know.
+        ValueError: the text is not a time, or it is 24:00:00, which Arrow does not support.
     """
     found = _TIME.fullmatch(text)
     if found is None:
@@ -106,11 +109,10 @@ def microseconds_of_day(text: str) -> int:
 
 
 def microseconds(text: str) -> int:
-    """Since 1970-01-01 00:00, of a timestamp; with a time zone, of one in UTC.
+    """Return the microseconds from 1970-01-01 00:00 to a timestamp (UTC if it has a time zone).
 
     Raises:
-        ValueError: it is infinite, or in the last years that the server has, which have no such
-            number of 64 bits.
+        ValueError: the timestamp is infinite, or so late that the number does not fit into 64 bits.
     """
     era = _BC if text.endswith(_BC) else ""
     date, _, time = text.removesuffix(_BC).partition(" ")
@@ -121,10 +123,10 @@ def microseconds(text: str) -> int:
 
 
 def lists(texts: pa.Array, wanted: pa.DataType) -> pa.Array:
-    """From JSON, whose elements are texts.
+    """Convert JSON arrays of texts to lists.
 
     Raises:
-        ValueError: a list has other dimensions than the type.
+        ValueError: an array has other dimensions than the type.
     """
     rows = json.loads(f"[{','.join('null' if t is None else t for t in texts.to_pylist())}]")
     return _nested(rows, wanted)
@@ -148,7 +150,7 @@ def _nested(values: list[Any], wanted: pa.DataType) -> pa.Array:
 
 
 def _element(texts: pa.Array, wanted: pa.DataType) -> pa.Array:
-    """As a cast to text makes them, where a column of that type would come in a form of its own."""
+    """Convert elements from the text of a cast, as types with another travelling form need it."""
     if wanted == pa.uuid():
         return uuids(pc.replace_substring(texts, "-", ""))
     if pa.types.is_binary(wanted):

@@ -1,4 +1,4 @@
-"""Arrays as the texts that a server reads: the form of every type that has no other."""
+"""Arrays as texts that the server parses, for every type without a binary form."""
 
 from __future__ import annotations
 
@@ -18,14 +18,15 @@ from penstock.backends.shared.values.arrow import is_list, own
 from penstock.backends.shared.values.hex_values import to_hex, uuid_texts
 
 _DAY = 86_400_000_000
-# Of these Arrow writes years as the server reads them: 0001-01-01 to 9999-12-31.
+# Within these dates Arrow writes years as the server does: 0001-01-01 to 9999-12-31.
 _FIRST_DAY, _LAST_DAY = -719_162, 2_932_896
-# Beyond so many digits after the point Arrow may write an exponent, which a text would keep.
+# With more digits than this after the decimal point, Arrow may write an exponent, and a text column
+# would keep it.
 _MOST_PLAIN_DIGITS = 6
 
 
 def simplified(array: pa.Array) -> pa.Array:
-    """Without dictionaries, runs, views of lists, and extensions."""
+    """Unwrap dictionaries, run-end encoding, list views and extension types."""
     type_ = array.type
     if pa.types.is_dictionary(type_):
         return simplified(array.dictionary_decode())
@@ -34,7 +35,7 @@ def simplified(array: pa.Array) -> pa.Array:
     if isinstance(type_, pa.BaseExtensionType):
         return simplified(array.storage)
     if pa.types.is_list_view(type_) or pa.types.is_large_list_view(type_):
-        # A cast of them gives lists whose offsets are wrong (pyarrow 26).
+        # Casting them yields lists with wrong offsets (pyarrow 26).
         lengths = pc.fill_null(pc.list_value_length(array), 0).to_pylist()
         ends = pa.array(itertools.accumulate(lengths, initial=0), pa.int64())
         return pa.LargeListArray.from_arrays(
@@ -48,9 +49,10 @@ def simplified(array: pa.Array) -> pa.Array:
 
 
 def texts(array: pa.Array, target: DataType) -> pa.Array:
-    """
+    """Convert an array to the texts that the target's type accepts.
+
     Raises:
-        ValueError: one of the values has no such text. That includes `pyarrow.ArrowInvalid`.
+        ValueError: a value has no text in that type. This includes `pyarrow.ArrowInvalid`.
     """
     mine, theirs = family(array.type), family_of(target)
     type_ = plain(array.type)
@@ -78,7 +80,7 @@ def texts(array: pa.Array, target: DataType) -> pa.Array:
     if mine == "timestamp":
         return _timestamps(array.cast(pa.timestamp("us", type_.tz)))
     if mine == "integer" and theirs == "number":
-        # The server makes others of numbers that are too large, and of negative ones.
+        # The server would wrap numbers that are negative or too large.
         wide = target.bare.name == "xid8"
         return array.cast(pa.uint64() if wide else pa.uint32()).cast(pa.string())
     if mine == "duration":
@@ -91,9 +93,10 @@ def texts(array: pa.Array, target: DataType) -> pa.Array:
 
 
 def checked(array: pa.Array) -> pa.Array:
-    """
+    """Validate the encoding of an array of texts.
+
     Raises:
-        pyarrow.ArrowInvalid: one of the texts is not UTF-8; nothing may have checked that so far.
+        pyarrow.ArrowInvalid: a text is not UTF-8, which may not have been checked before.
     """
     array.validate(full=True)
     return array
@@ -103,14 +106,14 @@ def _each(array: pa.Array, write: Callable[[Any], str]) -> pa.Array:
     _check_times(array)
     try:
         values = array.to_pylist(maps_as_pydicts="strict")
-    # A date that Python does not have, a key that is there twice, a key that is a list.
+    # A date beyond Python's range, a duplicate key, or a list as a key.
     except (OverflowError, KeyError, TypeError) as error:
         raise ValueError(str(error)) from error
     return pa.array((None if value is None else write(value) for value in values), pa.string())
 
 
 def hexadecimal(array: pa.Array) -> pa.Array:
-    """Bytes as the server reads them."""
+    """Return binary values in the server's hexadecimal form."""
     prefix, nothing = (pa.scalar(text, pa.large_string()) for text in (r"\x", ""))
     return pc.binary_join_element_wise(prefix, to_hex(array), nothing)
 
@@ -129,7 +132,7 @@ def _dates(array: pa.Array) -> pa.Array:
 
 
 def _timestamps(array: pa.Array) -> pa.Array:
-    """In UTC, which is the session's time zone."""
+    """Return timestamps as texts in UTC, the session's time zone."""
     numbers, zone = array.view(pa.int64()), "+00" if array.type.tz else ""
     if _is_usual(numbers, _FIRST_DAY * _DAY, (_LAST_DAY + 1) * _DAY - 1):
         found = numbers.view(pa.timestamp("us")).cast(pa.string())
@@ -147,9 +150,10 @@ def _times(array: pa.Array) -> pa.Array:
 
 
 def _time_text(number: int) -> str:
-    """
+    """Return a time, in microseconds since midnight, as text.
+
     Raises:
-        ValueError: no day has so many microseconds; the server has 24:00:00, too.
+        ValueError: the number exceeds a day. 24:00:00, which the server supports, is allowed.
     """
     if not 0 <= number <= _DAY:
         raise ValueError(f"{number} microseconds of a day")
@@ -162,9 +166,10 @@ def _clock(of_day: int) -> str:
 
 
 def _check_times(array: pa.Array) -> None:
-    """
+    """Check the times inside nested values.
+
     Raises:
-        ValueError: a time within is longer than a day; Python would change it silently.
+        ValueError: a time exceeds a day; Python would silently change it.
     """
     type_ = array.type
     if pa.types.is_struct(type_):
@@ -187,10 +192,10 @@ def _is_usual(numbers: pa.Array, first: int, last: int) -> bool:
 
 
 def date_text(day: int) -> str:
-    """Of any year, as the server writes it.
+    """Return a date of any year as the server writes it.
 
     Parameters:
-        day: since 1970-01-01.
+        day: days since 1970-01-01.
     """
     era, of_era = divmod(day + 719_468, 146_097)
     year = (of_era - of_era // 1460 + of_era // 36_524 - of_era // 146_096) // 365
@@ -215,14 +220,17 @@ def _quoted(text: str) -> str:
 
 
 def _array_literals(array: pa.Array, element: DataType) -> list[str | None]:
-    """As array_in reads them: https://www.postgresql.org/docs/current/arrays.html#ARRAYS-INPUT"""
+    """Return arrays as texts for array_in.
+
+    https://www.postgresql.org/docs/current/arrays.html#ARRAYS-INPUT
+    """
     separator = ";" if element.bare.identity == "pg_catalog.box" else ","
     array = simplified(array)
     inner: Sequence[str | None]
     if family(array.values.type) == "list":
         inner, outer = _array_literals(array.values, element), array.flatten()
         if outer.null_count or pc.any(pc.equal(pc.list_value_length(outer), 0)).as_py():
-            # The server would make other lists of these: of fewer dimensions, or of NULLs.
+            # The server would turn these into other arrays: of fewer dimensions, or of NULLs.
             raise ValueError("an empty list, or NULL, in a list of lists")
     else:
         found = texts(array.values, element).to_pylist()
@@ -239,7 +247,10 @@ def _array_literals(array: pa.Array, element: DataType) -> list[str | None]:
 
 
 def _composites(array: pa.Array, parts: Sequence[DataType]) -> list[str | None]:
-    """As record_in reads them: https://www.postgresql.org/docs/current/rowtypes.html#ROWTYPES-IO"""
+    """Return structs as texts for record_in.
+
+    https://www.postgresql.org/docs/current/rowtypes.html#ROWTYPES-IO
+    """
     columns = [
         texts(field, part).to_pylist() for field, part in zip(array.flatten(), parts, strict=True)
     ]
@@ -252,9 +263,10 @@ def _composites(array: pa.Array, parts: Sequence[DataType]) -> list[str | None]:
 
 
 def as_json(value: Any) -> str:
-    """
+    """Serialize a value as JSON.
+
     Raises:
-        ValueError: JSON has no such number, or two keys have the same text.
+        ValueError: a number has no JSON form, or two keys have the same text.
     """
     if isinstance(value, dict):
         written = {_key(key): as_json(item) for key, item in value.items()}
@@ -286,7 +298,7 @@ def _plain_text(value: Any) -> str:
     if isinstance(value, date | datetime | time):
         return value.isoformat()
     if isinstance(value, timedelta):
-        # A float would lose digits of it.
+        # A float would lose digits.
         return format(Decimal(value // timedelta(microseconds=1)).scaleb(-6), "f")
     if isinstance(value, pa.MonthDayNano):
         return _interval(value)

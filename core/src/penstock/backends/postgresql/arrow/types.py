@@ -1,4 +1,4 @@
-"""The types of a server in Arrow, and the other way round: the tables of the types page."""
+"""How server types map to Arrow types, and back: the tables of the types page."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ _PLAIN: dict[str, pa.DataType] = {
 
 
 def travels_as(column: Column) -> pa.DataType:
-    """In what type the values of a server's column travel.
+    """Return the Arrow type in which a server column's values travel.
 
     Parameters:
-        column: with the traits that `describe_columns` gives.
+        column: with the traits from `describe_columns`.
     """
     bare = data_type(column).bare
     if bare.kind == "enum":
@@ -44,14 +44,14 @@ def travels_as(column: Column) -> pa.DataType:
     if bare.kind != "array":
         return _plain(bare)
     found = _plain(bare.below[0].bare)
-    # The server holds an array to its element type, and to its dimensions only by name.
+    # The server enforces an array's element type, but not its declared dimensions.
     for _ in range(max(1, column.traits["dimensions"])):
         found = pa.list_(found)
     return found
 
 
 def _plain(type_: DataType) -> pa.DataType:
-    """Text is what every other type has."""
+    """Map a scalar type; types without a counterpart travel as text."""
     if type_.schema != "pg_catalog" or type_.kind != "base":
         return pa.string()
     if type_.name == "numeric":
@@ -63,7 +63,7 @@ def _decimal(typmod: int) -> pa.DataType:
     if typmod < 0:
         return pa.string()
     precision, scale = numeric_modifier(typmod)
-    # A scale may be negative, or more than the precision (PostgreSQL 15); files know neither.
+    # From PostgreSQL 15 on a scale may be negative or exceed the precision; files support neither.
     digits = precision - scale if scale < 0 else max(precision, scale)
     if digits <= DECIMAL128:
         return pa.decimal128(digits, max(scale, 0))
@@ -71,7 +71,7 @@ def _decimal(typmod: int) -> pa.DataType:
 
 
 def made_for(type_: pa.DataType) -> str:
-    """The type of a column that is made for a type of Arrow's."""
+    """Return the column type to create for an Arrow type."""
     type_ = plain(type_)
     kind = family(type_)
     if kind == "integer":
@@ -87,7 +87,7 @@ def made_for(type_: pa.DataType) -> str:
         return "timestamp with time zone" if type_.tz else "timestamp without time zone"
     if kind == "list":
         element, depth = element_of(type_)
-        # Lists in lists need not be of one length, as those of an array are.
+        # Nested lists may differ in length, unlike the dimensions of an array.
         return "jsonb" if depth > 1 or family(element) in NESTED else f"{made_for(element)}[]"
     return "jsonb" if kind in NESTED else _MADE[kind]
 

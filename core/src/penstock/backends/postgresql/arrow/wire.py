@@ -1,6 +1,6 @@
-"""Rows leave the source in the server's binary form, which `penstock_native` decodes.
+"""Rows from COPY in binary form, decoded by `penstock_native`.
 
-A column whose binary form has no exact reading leaves as text, within the same stream.
+A column whose binary form cannot be decoded exactly travels as text within the same stream.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from penstock.model.tables import Column, ColumnPair
 if TYPE_CHECKING:
     from penstock.backends.postgresql.connection import Connection
 
-# On the wire, and rows of a batch.
+# The size of a batch on the wire, and its number of rows.
 MOST_BYTES = 1 << 20
 MOST_ROWS = 1 << 16
 
-# By the server's name of a type; see `Kind` in core/native/src/decode/kind.rs.
+# Keyed by the server's name of the type; see `Kind` in core/native/src/decode/kind.rs.
 _KINDS = {
     "bool": "bool",
     "int2": "int16",
@@ -47,22 +47,22 @@ _KINDS = {
     "text": "text",
     "varchar": "text",
     "name": "text",
-    # A cast to text, of which checksums are made, leaves out the blanks at the end.
+    # Checksums use a cast to text, which drops trailing blanks.
     "bpchar": "trimmed",
     "json": "text",
     "jsonb": "jsonb",
 }
-# Two of its numbers mean infinity in either direction.
+# The highest and the lowest number mean infinity.
 _INFINITE = {4: (1 << 31) - 1, 8: (1 << 63) - 1}
 
 
 class Wire:
-    """What of a stream is decoded how.
+    """How each column of a stream is sent and decoded.
 
     Parameters:
-        columns: the source's that are read, with the traits of this server.
-        pairs: of each, where it goes.
-        subject: what is read, for errors.
+        columns: the source columns to read, with this server's traits.
+        pairs: for each column, its counterpart in the target.
+        subject: the table or query being read, for error messages.
     """
 
     copied_as = BINARY
@@ -87,11 +87,11 @@ class Wire:
 
     @property
     def selected(self) -> sql.Composed:
-        """The select list of the COPY that is decoded."""
+        """The select list of the COPY to decode."""
         return sql.SQL(", ").join(map(_expression, self._columns, self._types, self._kinds))
 
     def decoder(self, connection: Connection, unanswered: bool) -> Any:
-        """Of the stream that has begun on a connection; see `native.pump`."""
+        """Return a decoder for the stream running on a connection; see `native.pump`."""
         kinds = [
             kind or "list:" * _depth(type_) + "text"
             for kind, type_ in zip(self._kinds, self._types, strict=True)
@@ -99,9 +99,10 @@ class Wire:
         return decoder(connection, unanswered, kinds, MOST_ROWS, MOST_BYTES)
 
     def batch(self, decoded: Sequence[Any]) -> pa.RecordBatch:
-        """
+        """Assemble a record batch.
+
         Parameters:
-            decoded: what the decoder has of each column.
+            decoded: the decoder's output for each column.
         """
         arrays = list(map(_array, decoded, self._types))
         batch = pa.RecordBatch.from_arrays(arrays, schema=self._schema)
@@ -109,7 +110,7 @@ class Wire:
         return batch
 
     def refused(self, place: int, row: int, why: str, found: bytes) -> PenstockError:
-        """The decoder's reason to go no further."""
+        """Return the error for a value that the decoder rejected."""
         column, kind = self._columns[place], self._kinds[place]
         if why == "form":
             return PermanentError(
@@ -126,7 +127,7 @@ class Wire:
 
 
 def _kind(type_: DataType, wanted: pa.DataType) -> str:
-    """How a value is sent; empty where it is sent as text."""
+    """Return how a value is sent; empty if as text."""
     bare = type_.bare
     if bare.kind == "array":
         inner = bare.below[0].bare
@@ -173,7 +174,7 @@ def _array(decoded: tuple[Any, ...], type_: pa.DataType) -> pa.Array:
 
 
 def _shown(kind: str, value: bytes) -> str:
-    """A value that is refused, as the server writes it where that is short to say."""
+    """Return a rejected value as the server writes it, where that is easy to produce."""
     number = int.from_bytes(value, "big", signed=True)
     if kind in ("date", "timestamp"):
         most = _INFINITE.get(len(value), 0)
@@ -187,5 +188,5 @@ def _shown(kind: str, value: bytes) -> str:
     return value.decode(errors="backslashreplace")
 
 
-# By the sign.
+# Keyed by the sign field.
 _NOT_FINITE = {b"\xc0\x00": "NaN", b"\xd0\x00": "Infinity", b"\xf0\x00": "-Infinity"}

@@ -1,4 +1,4 @@
-"""Record batches as the server's COPY takes them: binary where all columns allow it, else text."""
+"""Record batches in COPY's format: binary if all columns allow it, else text."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from penstock.backends.shared.values.arrow import exactly, first_failing, is_lis
 from penstock.errors import Diagnosis, PermanentError
 from penstock.model.tables import Column
 
-# Of these the binary form of the server is that of pgpq, also as elements of arrays.
+# For these types pgpq writes the server's binary form, also for array elements.
 _SAME: dict[str, pa.DataType] = {
     "bool": pa.bool_(),
     "int2": pa.int16(),
@@ -43,9 +43,9 @@ _ALONE: dict[str, pa.DataType] = {
     "interval": pa.duration("us"),
     "uuid": pa.binary(16),
 }
-# Holds every whole number that Arrow has.
+# Holds every integer type of Arrow.
 _WHOLE = pa.decimal128(20, 0)
-# The server counts from 2000-01-01, and its least numbers are -infinity: in days, in microseconds.
+# The server counts from 2000-01-01, and its lowest number of days or microseconds means -infinity.
 _NO_DAY = -(1 << 31) + 10_957
 _NO_MOMENT = -(1 << 63) + 10_957 * 86_400_000_000
 _STRUCTURE = "[\\\\\\n\\r\\t\\x00]"
@@ -53,7 +53,7 @@ _ESCAPES = (("\\", "\\\\"), ("\n", "\\n"), ("\r", "\\r"), ("\t", "\\t"))
 
 
 def binary_form(type_: pa.DataType, target: DataType) -> pa.DataType | None:
-    """The type whose encoding is the binary form of a target's; None where there is none."""
+    """Return the Arrow type that encodes to the target's binary form; None if there is none."""
     bare = target.bare
     mine, theirs = family(type_), family_of(target)
     if bare.kind == "enum":
@@ -89,13 +89,13 @@ def _decimal128(type_: pa.DataType) -> pa.DataType | None:
 
 
 class Encoder:
-    """Turns the batches of one stream into what COPY takes.
+    """An encoder that turns the batches of one stream into COPY data.
 
     Parameters:
-        schema: of the batches.
-        columns: the target's that they go into, with the traits of this server.
+        schema: the schema of the batches.
+        columns: the target columns to load, with this server's traits.
         all_send: whether binary COPY can load the table.
-        subject: what is loaded, for errors.
+        subject: the table being loaded, for error messages.
     """
 
     def __init__(
@@ -115,17 +115,18 @@ class Encoder:
             self._binary = encoded(forms, self._targets)
 
     def encode(self, batch: pa.RecordBatch) -> bytes | memoryview:
-        """
+        """Encode one batch.
+
         Raises:
-            PermanentError: a value does not fit; names the column, the row, counted from 1 in the
-                stream, and the value.
+            PermanentError: a value does not fit; names the column, the row (counted from 1 in the
+                stream) and the value.
         """
         made = self._encoded(batch) if self.format == BINARY else self._text(batch)
         self._passed += batch.num_rows
         return made
 
     def finish(self) -> bytes:
-        """What is left at the end of the stream."""
+        """Return the bytes that end the stream."""
         return b"" if self.format == TEXT else self._binary.finish()
 
     def _encoded(self, batch: pa.RecordBatch) -> bytes | memoryview:
@@ -147,8 +148,10 @@ class Encoder:
         return array
 
     def _text(self, batch: pa.RecordBatch) -> memoryview:
-        """A line for each row, whatever the texts hold: so the server's count of lines is that of
-        rows."""
+        """Write each row as one line.
+
+        Texts with line breaks are escaped, so the line count of the server equals the row count.
+        """
         if not batch.num_rows:
             return memoryview(b"")
         columns = [
@@ -171,9 +174,10 @@ class Encoder:
     def _attempted(
         self, place: int, array: pa.Array, attempt: Callable[[pa.Array], pa.Array]
     ) -> pa.Array:
-        """
+        """Apply a conversion to a column.
+
         Raises:
-            PermanentError: it fails; names the first value that it fails for.
+            PermanentError: the conversion fails; names the first value for which it does.
         """
         try:
             return attempt(array)
@@ -189,9 +193,10 @@ class Encoder:
 
 
 def _cast(array: pa.Array, wanted: pa.DataType, target: DataType) -> pa.Array:
-    """
+    """Cast an array without loss.
+
     Raises:
-        ValueError: a value does not fit. That includes `pyarrow.ArrowInvalid`.
+        ValueError: a value does not fit. This includes `pyarrow.ArrowInvalid`.
     """
     if pa.types.is_string(wanted):
         return texts(array, target).cast(wanted)
@@ -206,18 +211,20 @@ def _cast(array: pa.Array, wanted: pa.DataType, target: DataType) -> pa.Array:
 
 
 def _check_truths(array: pa.Array) -> None:
-    """
+    """Check numbers that become booleans.
+
     Raises:
-        ValueError: a number is neither 0 nor 1; a cast makes any other one true.
+        ValueError: a number is neither 0 nor 1. A cast would turn any other number into true.
     """
     if not pc.all(pc.is_in(array, pa.array([0, 1, None], array.type))).as_py():
         raise ValueError("neither 0 nor 1")
 
 
 def _check_finite(array: pa.Array) -> None:
-    """
+    """Check dates and timestamps for the number that the server reserves.
+
     Raises:
-        ValueError: a day or a moment is the one whose number the server takes for -infinity.
+        ValueError: a value has the number that the server reads as -infinity.
     """
     if pa.types.is_list(array.type):
         _check_finite(array.values)
@@ -234,12 +241,14 @@ def _check_all_after(numbers: pa.Array, last: int) -> None:
 
 
 def _escaped(array: pa.Array, form: pa.DataType | None, target: DataType) -> pa.Array:
-    """As text, for COPY: https://www.postgresql.org/docs/current/sql-copy.html#id-1.9.3.55.9.2
+    """Return an array as escaped text for COPY.
+
+    https://www.postgresql.org/docs/current/sql-copy.html#id-1.9.3.55.9.2
 
     Raises:
-        ValueError: a text holds a zero byte, which no text of the server can.
+        ValueError: a text contains a zero byte, which the server's texts cannot.
     """
-    # What fits does not depend on what other columns there are.
+    # Whether a value fits must not depend on the other columns.
     array = texts(array if form is None else _cast(array, form, target), target)
     if not pc.any(pc.match_substring_regex(array, _STRUCTURE)).as_py():
         return array

@@ -1,1 +1,1 @@
-"""Runs and attempts that meet in one table."""
+"""Runs and attempts that work on the same table."""

@@ -1,9 +1,9 @@
-"""Mode attach: a partition's rows go into a table that the attempt makes, and attaches at its end.
+"""Mode attach: the attempt loads a new table and attaches it at the end.
 
-All of it is in the attempt's transaction: nobody sees the table before it is a child, with all of
-its rows, and nothing is left of an attempt that fails. Until the last moment the transaction locks
-nothing that others use. An attempt that held a lock on the parent while it loads would have every
-other one wait that has to lock readers out.
+Everything happens in the attempt's transaction: the table becomes visible only as a child with all
+of its rows, and a failed attempt leaves nothing behind. Until the last moment the transaction locks
+nothing that others use. If an attempt locked the parent while loading, every other attempt that has
+to lock out readers would wait for it.
 """
 
 from __future__ import annotations
@@ -30,13 +30,14 @@ from penstock.model.plans import Partition
 from penstock.model.tables import TableRef
 from penstock.spec.worker_spec import WorkerSpec
 
-# How long to try for a lock that keeps readers out, and how long they may go on in between.
+# How long to keep trying for a lock that locks out readers, and how long to let readers proceed
+# between tries.
 URGENT_SECONDS = 300.0
 PAUSE_SECONDS = 0.5
 
 
 class Parent:
-    """The target's table, whose definition is read once for all attempts of a worker."""
+    """The target table, whose definition is read once for all attempts of a worker."""
 
     def __init__(self, connection: Connection, spec: WorkerSpec) -> None:
         oid = table_oid(connection, spec.target_table, "target")
@@ -44,7 +45,7 @@ class Parent:
 
 
 class AttachedChild:
-    """Makes the table. Call it in the attempt's transaction, and in no savepoint of it."""
+    """The new table. Create it in the attempt's transaction, outside any savepoint."""
 
     def __init__(
         self, connection: Connection, spec: WorkerSpec, partition: Partition, parent: Parent
@@ -64,14 +65,14 @@ class AttachedChild:
 
     @property
     def into(self) -> sql.Identifier:
-        """Where the rows go."""
+        """The table to load."""
         return quoted(self._made)
 
     def attach(self, rows: int, wait: Wait) -> Loaded:
-        """Make it a child, in the place of one with the same bounds.
+        """Attach the table, replacing a child with the same bounds.
 
         Raises:
-            PermanentError: the one with these bounds has rows that may not go.
+            PermanentError: the child with these bounds has rows that may not be replaced.
         """
         with full_names(self._connection):
             for query in index_child(self._parent, self._made) if rows else ():
@@ -86,7 +87,10 @@ class AttachedChild:
         compute(self._connection, sql.SQL(query), "target", wait)
 
     def _take_place(self, rows: int, wait: Wait) -> None:
-        """Let others go on where a lock is not to be had: their queries would queue up."""
+        """Replace the child.
+
+        While the lock is unavailable, let others proceed: their queries would queue behind it.
+        """
         give_up = time.monotonic() + URGENT_SECONDS
         while True:
             try:
@@ -101,7 +105,7 @@ class AttachedChild:
 
     def _exchange(self, rows: int, wait: Wait) -> None:
         parent, made = name(self._spec.target_table), name(self._made)
-        # From here on nobody else attaches or detaches.
+        # From here on no other session can attach or detach children.
         self._compute(f"LOCK TABLE ONLY {parent} IN SHARE UPDATE EXCLUSIVE MODE", wait)
         old = self._find_old()
         if old is not None:
@@ -130,11 +134,13 @@ class AttachedChild:
         return next((found for found in children if found.bounds == self._child.bounds), None)
 
     def _may_go(self, runs: Sequence[str]) -> bool:
-        """What the run itself has attached may; what another one has, if this one's partitions are
-        all rows within their bounds.
+        """Whether the existing child may be replaced.
+
+        It may if this run attached it, or if another run did and this run copies all rows within
+        the bounds.
 
         Parameters:
-            runs: that have attached it.
+            runs: the runs that attached it.
         """
         return self._spec.run_id in runs or (bool(runs) and self._spec.where is None)
 
@@ -152,7 +158,7 @@ class AttachedChild:
         )
 
     def _rename(self, old: Existing | None, wait: Wait) -> TableRef:
-        """The table as it is to be called, and its indexes after it."""
+        """Rename the table and its indexes to their final names, and return the table."""
         child = old.ref if old else self._child.table
         if child.schema != self._made.schema:
             self._compute(f"ALTER TABLE {name(self._made)} SET SCHEMA {ident(child.schema)}", wait)

@@ -1,4 +1,4 @@
-"""Older sessions of a run that are in the way: waited for, and ended where they do not move."""
+"""Older sessions of a run that block it: wait for them, and end those that make no progress."""
 
 from __future__ import annotations
 
@@ -20,42 +20,44 @@ from penstock.spec.worker_spec import Patience
 if TYPE_CHECKING:
     from penstock.backends.postgresql.connection import Connection
 
-# Seconds. A shorter wait is not worth a message, nor a connection to find out its cause; a
-# step that locks others out waits for its lock less long.
+# Seconds. A shorter wait is not worth a message, nor a connection to find its cause. A step that
+# locks others out waits less than this for its lock.
 QUIET = 3.0
-# How long an attempt that is about to commit is waited for when its run starts over.
+# How long a restarted run waits for an attempt that is about to commit.
 QUIET_TO_SHUT_OUT = 1.0
 LOOK_EVERY = 0.5
-# A statement that did not wait when it was looked at is looked at less often.
+# Once a statement was seen not to wait, look at it less often.
 LOOK_AGAIN = 5.0
-# How long whoever has looked may take to leave. Still connecting when the process ends, it could
-# crash in a library that is being cleaned up.
+# How long the watching thread may take to finish. If it were still connecting when the process
+# ends, it could crash in a library that is being unloaded.
 LEAVE_SECONDS = 2.0
 
-# What ends the id of a table's run; see `penstock.spec.batch_spec.run_id_of`.
+# The end of the run id of a table in a batch; see `penstock.spec.batch_spec.run_id_of`.
 _TABLE = re.compile("-[0-9a-f]{8}$")
 
 _log = logging.getLogger("penstock")
 
 
 def control_name(run_id: str) -> str:
-    """How a session is called that does something to a whole run."""
+    """Return the name of a session that works on a whole run."""
     return f"penstock:control/{run_id}"
 
 
 def batch_name(batch_id: str) -> str:
-    """How a session is called that does something to many runs of a batch."""
+    """Return the name of a session that works on many runs of a batch."""
     return f"penstock:batch/{batch_id}"
 
 
 def is_table_run(run_id: str, batch_id: str) -> bool:
-    """Whether a run's id is that of a table of a batch."""
+    """Whether a run id belongs to a table of a batch."""
     return run_id.startswith(f"{batch_id}-") and bool(_TABLE.fullmatch(run_id, len(batch_id)))
 
 
 def is_of_run(application_name: str, run_id: str) -> bool:
-    """Whether a session works for a run, or, if that is a batch's id, for one of its tables; or for
-    the batch that the run is a table of."""
+    """Whether a session works for a run or its batch.
+
+    Given a batch id, whether it works for any of the batch's tables.
+    """
     if application_name.startswith(f"penstock:{run_id}:"):
         return True
     if application_name in (control_name(run_id), batch_name(run_id)):
@@ -70,12 +72,13 @@ def is_of_run(application_name: str, run_id: str) -> bool:
 
 
 def end_session(connection: Connection, pid: int, what: str) -> None:
-    """
+    """End a session of the run.
+
     Parameters:
-        what: what kind of session it is, for a message.
+        what: the kind of session, for messages.
 
     Raises:
-        TransientError: this user may not end it.
+        TransientError: the user may not end it.
     """
     try:
         connection.execute("SELECT pg_catalog.pg_terminate_backend(%s)", [pid])
@@ -89,21 +92,21 @@ def end_session(connection: Connection, pid: int, what: str) -> None:
 
 
 class Guard:
-    """Keeps a session from waiting for ever for a lock.
+    """A guard that keeps a session from waiting forever for a lock.
 
-    Older sessions of the run that are in its way are ended after the grace time without progress.
-    For others it waits for the stall timeout without progress. It says whom it waits for. Where
-    somebody's statement waits for a snapshot that Penstock holds, it does not wait behind it.
+    If older sessions of the run block it, they are ended after the grace time without progress. For
+    other sessions it waits until the stall timeout passes without progress. It reports the sessions
+    it waits for. It does not queue behind a statement that waits for a snapshot held by Penstock.
 
     Parameters:
-        run_id: for which the session works, in the target; empty: for none.
-        connect: opens another session, to look at what the first one waits for.
-        shut_out: is called with that one, again and again, once a statement has to wait.
-        look: is called with that one now and then, however long a statement takes; what it raises
-            ends the statement.
-        find: asks that one for the process id of the session that is watched; None: it is known.
-        side: the server's.
-        what: waits, for messages.
+        run_id: the run that the session works for in the target; empty if none.
+        connect: opens a second session, to look up what the first one waits for.
+        shut_out: called repeatedly with that second session once a statement has to wait.
+        look: called from time to time with that second session, however long a statement takes; an
+            exception from it ends the statement.
+        find: asks the second session for the process id of the watched one; None if it is known.
+        side: the side of the server.
+        what: the operation that waits, for messages.
     """
 
     def __init__(
@@ -130,10 +133,11 @@ class Guard:
 
     @contextlib.contextmanager
     def watching(self, connection: Connection) -> Iterator[None]:
-        """
+        """Watch the statements of the block.
+
         Raises:
-            StallError: what is in the way does not move, and is not ours to end.
-            Blocked: it waits for a snapshot of Penstock's.
+            StallError: the session in the way makes no progress, and is not one of the run's.
+            Blocked: the statement queues behind one that waits for a snapshot held by Penstock.
         """
         watch = _Watch(self, connection)
         watch.start()
@@ -149,7 +153,7 @@ class Guard:
 
 
 class _Watch(threading.Thread):
-    """Looks after one statement."""
+    """The watch over one statement."""
 
     def __init__(self, guard: Guard, connection: Connection) -> None:
         super().__init__(daemon=True)
@@ -188,7 +192,7 @@ class _Watch(threading.Thread):
                 continue
             except PenstockError as error:
                 self.error = error
-                if not self.over.is_set():  # else another statement may be under way
+                if not self.over.is_set():  # otherwise another statement may be running
                     with contextlib.suppress(psycopg.Error, OSError):
                         self._watched.cancel_safe()
                 break
@@ -236,7 +240,7 @@ class _Watch(threading.Thread):
 
 
 def blocked(side: str, what: str, waiting: Sequence[OtherSession]) -> Blocked:
-    """Somebody's statement waits for a snapshot: whoever waits behind it waits for Penstock."""
+    """Return the error for a statement queued behind one that waits for Penstock's snapshot."""
     return Blocked(
         f"{side}: {what}: a lock that others wait for in line: {listed(waiting)}, which waits for "
         "the snapshot that Penstock holds there, as would everything behind it; let it end first, "

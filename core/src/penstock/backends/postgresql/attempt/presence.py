@@ -1,4 +1,4 @@
-"""Which runs are executed on a table at this moment, as far as sessions in the target say so."""
+"""Which runs are active on a table, according to sessions in the target."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ def enter(
 ) -> None:
     """See `ControlStore.enter`.
 
-    The sign is an advisory lock of the session: the server takes it back when the session ends,
-    however that comes. Behind a pooler there are no sessions to have locks: others are seen there,
-    but this run is not seen by them.
+    A run is marked as active by an advisory lock of the session, which the server releases when the
+    session ends for any reason. Behind a pooler there is no session to hold the lock: this run sees
+    others, but they do not see it.
     """
     key = {"table": f"penstock:table:{table}", "run_id": run_id}
     if not connection.pooled and _enter_alone(connection, key):
@@ -39,7 +39,7 @@ def enter(
 
 
 def _enter_alone(connection: Connection, key: Mapping[str, str]) -> bool:
-    """In one round trip, where no other run is executed on the table; else False."""
+    """Enter in one round trip if no other run is active on the table; else return False."""
     others = statement("other_runs")
     alone = sql.SQL("{} WHERE NOT EXISTS ({})").format(statement("enter"), others)
     with connection.whole_transaction():
@@ -51,7 +51,7 @@ def _enter_alone(connection: Connection, key: Mapping[str, str]) -> bool:
 def enter_all(connection: Connection, tables: Mapping[str, TableRef]) -> list[str]:
     """`enter` for many runs at once.
 
-    Returns: the runs on whose tables others are at work; these are not entered.
+    Returns: the runs on whose tables others are active; these are not entered.
     """
     runs = {
         "runs": list(tables),
@@ -59,14 +59,14 @@ def enter_all(connection: Connection, tables: Mapping[str, TableRef]) -> list[st
     }
     pooled, contested = connection.pooled, statement("contested")
     with connection.whole_transaction():
-        # Always in the same order, so that two batches cannot deadlock.
+        # Lock in a fixed order, so that two batches cannot deadlock.
         connection.execute(
             "SELECT pg_catalog.pg_advisory_xact_lock(hash) FROM ("
             "SELECT DISTINCT pg_catalog.hashtextextended(name, 0) AS hash"
             " FROM unnest(%(tables)s::text[]) AS t (name) ORDER BY 1) AS sorted",
             runs,
         )
-        # Nobody enters one of the tables while these locks are held.
+        # No other run can enter one of the tables while these locks are held.
         found = connection.execute(contested, runs)
         if not pooled:
             connection.execute(statement("enter_all").format(contested=contested), runs)
@@ -74,7 +74,7 @@ def enter_all(connection: Connection, tables: Mapping[str, TableRef]) -> list[st
 
 
 def leave_all(connection: Connection, tables: Mapping[str, TableRef]) -> None:
-    """Take back the signs of runs, as far as this session has given them."""
+    """Release the locks of runs, as far as this session holds them."""
     if tables and not connection.pooled:
         runs = {
             "runs": list(tables),
@@ -84,16 +84,17 @@ def leave_all(connection: Connection, tables: Mapping[str, TableRef]) -> None:
 
 
 def executed(connection: Connection, schema: str, table: TableRef) -> list[str]:
-    """The runs that sessions say they execute on a table."""
+    """Return the runs whose sessions are active on a table."""
     key = {"table": f"penstock:table:{table}", "run_id": ""}
     others = connection.execute(statement("other_runs"), key).fetchall()
     return _names(connection, schema, dict(others)) if others else []
 
 
 def _names(connection: Connection, schema: str, pids: dict[int, int]) -> list[str]:
-    """
+    """Return the names of runs.
+
     Parameters:
-        pids: a session of each run, by the hash of its id.
+        pids: one session of each run, by the hash of the run id.
     """
     found = dict(
         connection.execute(

@@ -1,4 +1,4 @@
-"""Taking back what is committed of some partitions, so that they are copied again."""
+"""Undo committed partitions, so that they are copied again."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from penstock.model.tables import TableRef
 
 
 def check_in_place(run_id: str, steps_done: Iterable[str]) -> None:
-    """
+    """Check that the table still holds the rows where they were loaded.
+
     Raises:
-        UsageError: the table was renamed, or written anew, since the partitions were loaded.
+        UsageError: the table has been renamed or rewritten since the partitions were loaded.
     """
     found = [step for step in steps_done if step == SWAP or step.startswith(SET_LOGGED)]
     if not found:
@@ -31,10 +32,10 @@ def check_in_place(run_id: str, steps_done: Iterable[str]) -> None:
 
 
 def delete_rows(connection: Connection, table: TableRef, records: Sequence[CommitRecord]) -> None:
-    """Delete what some partitions have loaded.
+    """Delete the rows that some partitions have loaded.
 
     Raises:
-        PermanentError: the table does not hold exactly those rows.
+        PermanentError: the table does not hold exactly these rows.
     """
     kept, newest = connection.first(keeps_xmin(table))
     loaders = [int(record.transaction) for record in records]

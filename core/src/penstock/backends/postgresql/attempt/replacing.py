@@ -1,8 +1,8 @@
-"""Mode replace: what a partition's condition selects goes, and its rows come, in one transaction.
+"""Mode replace: delete the rows that a partition selects and load new ones, in one transaction.
 
-Another run, with another cut or another condition, may replace some of the same rows at the same
-time, and neither sees what the other has not committed yet. So attempts take turns before they
-commit: each looks once more for rows that are not its own.
+Another run, partitioned differently or with another condition, may replace some of the same rows at
+the same time, and neither sees what the other has not committed. So attempts take turns to commit:
+each looks once more for rows that are not its own.
 """
 
 from __future__ import annotations
@@ -34,23 +34,23 @@ class Replaced:
         self._condition = condition(spec.where, partition.extent)
 
     def delete(self, connection: Connection, wait: Wait) -> None:
-        # An attempt that replaces the very same rows waits here instead of violating a unique key.
+        # An attempt that replaces the same rows waits here instead of violating a unique key.
         rows = self._deletion(self._condition).as_string(connection)
         lock = statement("lock_replaced").format(rows=rows)
         compute_all(connection, [lock, self._deletion(self._condition)], "target", wait)
 
     def leave_only(self, connection: Connection, rows: int, wait: Wait) -> int:
-        """Delete what others have committed since.
+        """Delete the rows that others have committed since.
 
         Parameters:
-            rows: that this transaction has loaded.
+            rows: the number of rows loaded by this transaction.
 
-        Returns: how many rows are left that were to go: a trigger or a rule may keep them.
+        Returns: how many rows could not be deleted: a trigger or a rule may keep them.
         """
         lock = statement("lock_replacing").format(table=sql.Literal(self._name))
         keeps = sql.SQL("SELECT FROM ({}) AS found (kept) WHERE kept").format(self._keeps_xmin)
         _, kept = compute_all(connection, [lock, keeps], "target", wait)
-        if not kept:  # rows on another server do not say what wrote them
+        if not kept:  # rows on another server do not record the transaction that wrote them
             return compute(connection, self._count(self._condition), "target", wait) - rows
         others = sql.SQL("({}) AND NOT xmin = {}").format(self._condition, OWN_XMIN)
         left = compute(connection, self._count(others), "target", wait)

@@ -1,4 +1,4 @@
-"""Mode upsert: rows are staged, then merged into the target, in one transaction."""
+"""Mode upsert: stage rows, then merge them into the target, in one transaction."""
 
 from __future__ import annotations
 
@@ -29,34 +29,35 @@ from penstock.backends.sql.catalog.unique_keys import find_key
 from penstock.errors import Diagnosis, PermanentError
 from penstock.model.tables import ColumnPair, TableRef
 
-# Every session has a pg_temp of its own.
+# Each session has a pg_temp of its own.
 STAGE = TableRef("pg_temp", "penstock_stage")
-# What the server takes a lookup in an index to cost, in blocks that are read one after the other.
+# The server's cost of an index lookup, in sequentially read blocks.
 BLOCKS_OF_A_LOOKUP = 8
 BY_INDEX = (
     "SELECT pg_catalog.set_config('enable_hashjoin', 'off', true),"
     " pg_catalog.set_config('enable_mergejoin', 'off', true)"
 )
-"""Makes the server look keys up in the index until the transaction ends, or until `ANY_WAY`. For a
-table not analyzed since it was loaded, it would assume that many rows share a key, and scan it."""
+"""Makes the server look up keys in the index until the transaction ends, or until `ANY_WAY`. For a
+table not analyzed since its load, it would assume that many rows share a key, and scan it.
+"""
 ANY_WAY = (
     "SELECT pg_catalog.set_config(name, reset_val, true) FROM pg_catalog.pg_settings"
     " WHERE name IN ('enable_hashjoin', 'enable_mergejoin')"
 )
 Run = Callable[[Sequence[sql.Composed]], Sequence[int]]
-"""Runs statements, one after the other. Returns how many rows each has found."""
+"""Runs statements one after the other, and returns how many rows each has found."""
 
 
 class PostgresStage:
-    """A table that holds rows on their way into the target.
+    """A table that holds rows until they are merged into the target.
 
     Parameters:
-        conflict_columns: of the unique key by which rows are found in the target.
-        mark: a column that says when a row was found to be gone; empty: there is none.
-        into: the stage; by default a temporary table that ends with the transaction.
+        conflict_columns: the columns of the unique key that identifies rows in the target.
+        mark: the column that records when a row was found to be deleted; empty if there is none.
+        into: the stage; by default, a temporary table that lasts until the end of the transaction.
 
     Raises:
-        PermanentError: the unique key is gone that the run was planned with.
+        PermanentError: the unique key that the run was planned with no longer exists.
     """
 
     def __init__(
@@ -94,7 +95,7 @@ class PostgresStage:
         )
         """Whether rows may be deleted and inserted instead of being updated, and that may help:
         values of another unique key may change places."""
-        # What inherits from a table does not share its key.
+        # Tables that inherit from it do not share its key.
         self._table = sql.SQL("{}" if partitioned else "ONLY {}").format(quoted(target))
         self._columns = column_list(pair.target for pair in pairs)
         self._changed = [pair.target for pair in pairs if pair.target not in fixed]
@@ -104,11 +105,11 @@ class PostgresStage:
 
     @property
     def _marked(self) -> sql.Composed:
-        """Whether a row was found to be gone."""
+        """A condition for rows marked as deleted."""
         return sql.SQL("t.{} IS NOT NULL").format(sql.Identifier(self._mark))
 
     def _updated(self, row: str) -> sql.Composed:
-        """What becomes of a row that is there."""
+        """Return the assignments that update an existing row."""
         assigned = _assignments(self._changed, row)
         if not self._mark:
             return assigned
@@ -116,7 +117,7 @@ class PostgresStage:
         return sql.SQL(", ").join([assigned, cleared] if self._changed else [cleared])
 
     def _outdated(self, row: str) -> sql.Composed:
-        """Whether it has to change."""
+        """Return the condition under which an existing row has to change."""
         tests = [_differ(row, self._changed)] if self._changed else []
         tests += [self._marked] if self._mark else []
         return sql.SQL("({})").format(sql.SQL(" OR ").join(tests))
@@ -126,10 +127,10 @@ class PostgresStage:
         return bool(self._changed or self._mark)
 
     def delete(self, gone: TableRef, mark: str) -> sql.Composed:
-        """A statement that deletes the rows with these keys, or marks them.
+        """Return a statement that deletes, or marks, the rows with some keys.
 
         Parameters:
-            gone: a table of keys.
+            gone: a table with these keys.
         """
         found = sql.SQL("{} AS s WHERE {}").format(quoted(gone), self._match)
         if not mark:
@@ -139,11 +140,11 @@ class PostgresStage:
         )
 
     def is_small(self, rows: int) -> bool:
-        """Whether to look for that many keys in the index costs less than to read the table."""
+        """Whether looking up this many keys in the index is cheaper than reading the table."""
         return bool(rows * BLOCKS_OF_A_LOOKUP < self._blocks)
 
     def new(self) -> sql.Composed:
-        """What the stage adds, as an item of FROM."""
+        """Return the staged rows that the target lacks, as an item of FROM."""
         return sql.SQL(
             "(SELECT FROM {stage} AS s WHERE NOT EXISTS (SELECT FROM {table} AS t WHERE {match}))"
             " AS t"
@@ -152,11 +153,12 @@ class PostgresStage:
     def rows_after(
         self, where: str | None, columns: Sequence[str], among: Sequence[str] = ()
     ) -> sql.Composed:
-        """What a condition selects of the target once the stage is merged, as an item of FROM.
+        """Return the selected target rows as they will be after the merge, as an item of FROM.
 
         Parameters:
-            columns: those that are asked for.
-            among: conditions on the key that select apart what is asked for; none: all.
+            columns: the columns to return.
+            among: alternative conditions on the key, which select the rows without overlap; all
+                rows if empty.
         """
         there = self._there(where)
         new = sql.SQL(" OR ").join([raw(f"({test})") for test in among] or [sql.SQL("true")])
@@ -173,7 +175,7 @@ class PostgresStage:
         )
 
     def _there(self, where: str | None, among: Sequence[str] = ()) -> sql.Composed:
-        """The target's rows that a condition selects, but for those found to be gone."""
+        """Return the target's rows that a condition selects, without those found to be deleted."""
         tests: list[sql.Composable] = [] if where is None else [raw(where)]
         if self._mark:
             tests.append(sql.SQL("{} IS NULL").format(sql.Identifier(self._mark)))
@@ -189,11 +191,11 @@ class PostgresStage:
 
     @property
     def rows(self) -> sql.Composed:
-        """Those that it holds, as an item of FROM."""
+        """The staged rows, as an item of FROM."""
         return sql.SQL("{} AS s").format(self.into)
 
     def rows_there(self, where: str | None, among: Sequence[str] = ()) -> sql.Composed:
-        """The same, as an item of FROM."""
+        """Return the selected target rows, as an item of FROM."""
         return sql.SQL("{} AS t").format(self._there(where, among))
 
     def create(self, connection: Connection) -> None:
@@ -202,10 +204,10 @@ class PostgresStage:
         )
 
     def merge(self, rows: int, run: Run) -> Loaded:
-        """Update the rows that differ, insert those that are not there.
+        """Update the rows that differ, and insert the missing ones.
 
         Raises:
-            PermanentError: a key is NULL, or there twice, or a trigger drops rows.
+            PermanentError: a key is NULL or a duplicate, or a trigger drops rows.
         """
         self._check_nulls(run)
         with self._refusing():
@@ -226,10 +228,10 @@ class PostgresStage:
         return Loaded(rows, inserted, sum(updated))
 
     def replace(self, rows: int, run: Run) -> Loaded:
-        """As `merge`, but rows that differ are deleted first, all of them, and inserted anew.
+        """Merge as in `merge`, but delete all rows that differ first, and insert them again.
 
         Raises:
-            PermanentError: a key is NULL, or there twice; another row has a value.
+            PermanentError: a key is NULL or a duplicate, or another row already has a unique value.
         """
         self._check_nulls(run)
         deleting = sql.SQL("DELETE FROM {} AS t USING {} AS s WHERE {} AND {}").format(
@@ -257,10 +259,10 @@ class PostgresStage:
             ) from error
 
     def _check_updated(self, run: Run) -> None:
-        """A row that a trigger has written with a value of its own is no fault.
+        """Check that updates took effect, or that a trigger wrote another value.
 
         Raises:
-            PermanentError: rows are still as they were before.
+            PermanentError: rows still have their previous values.
         """
         query = statement("stage_kept").format(
             table=self._table,
@@ -304,7 +306,7 @@ class PostgresStage:
         )
 
     def _updates(self) -> list[sql.Composed]:
-        """One, or none where no column is left to be updated."""
+        """Return the UPDATE, or nothing if no column is left to update."""
         if not self._updates_rows:
             return []
         return [
@@ -335,12 +337,15 @@ class PostgresStage:
 
 
 def _differ(row: str, names: Iterable[str]) -> sql.Composed:
-    """Compared by their bytes: types without equality can be, and 1.0 differs from 1.00."""
+    """Compare rows by their bytes.
+
+    This works for types without equality, and tells 1.0 from 1.00.
+    """
     names = list(names)
     there, new = (
         sql.SQL(", ").join(sql.Identifier(side, column) for column in names) for side in ("t", row)
     )
-    # Not of type record, they would be compared column by column.
+    # Without the cast to record they would be compared column by column.
     return sql.SQL("ROW({})::record OPERATOR(pg_catalog.*<>) ROW({})::record").format(there, new)
 
 

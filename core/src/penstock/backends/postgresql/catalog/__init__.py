@@ -1,1 +1,1 @@
-"""What the server's catalog knows of tables, types and keys."""
+"""What the server's catalog says about tables, types and keys."""

@@ -1,4 +1,4 @@
-"""Which types a server would assign to which: the rules of its own parser.
+"""Which types the server can assign to which, following the rules of its parser.
 
 https://www.postgresql.org/docs/current/typeconv-query.html and `find_coercion_pathway` in
 parse_coerce.c.
@@ -24,10 +24,10 @@ def castable(
     wanted: Sequence[tuple[str, str]],
     known: Types | None = None,
 ) -> list[bool]:
-    """Of pairs of a column and a type: whether the server can assign the one to the other.
+    """Whether the server can assign each column to the type wanted for it.
 
     Parameters:
-        columns: with their traits, as this server described them.
+        columns: with their traits, as described by this server.
     """
     types = {column.name: data_type(column) for column in columns}
     with planning("source", "casts"):
@@ -55,9 +55,9 @@ def _assignable(source: DataType, target: DataType, casts: Casts) -> bool:
         return True
     if (source.oid, target.oid) in casts:
         return casts[source.oid, target.oid]
-    # A vector may be assigned to an array, but not the other way round.
+    # A vector can be assigned to an array, but not the reverse.
     elements = target.kind == "array" and source.kind in ("array", "base") and source.below
     if elements and _assignable(source.below[0], target.below[0], casts):
         return True
-    # Any type may be assigned to a string, by its text.
+    # Every type can be assigned to a string through its text.
     return target.category == "S"

@@ -1,4 +1,4 @@
-"""The children of a partitioned table, and which of them runs of mode attach have made."""
+"""The children of a partitioned table, and those attached by runs of mode attach."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from penstock.model.tables import TableRef
 from penstock.spec.modes import mode_names
 
 DEFAULT = "DEFAULT"
-"""Instead of bounds."""
+"""Used in place of bounds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Existing:
-    """A child that is there."""
+    """An existing child."""
 
     oid: int
     ref: TableRef
     bounds: str
-    """As the server writes them."""
+    """The bounds as the server writes them."""
 
 
 def read_children(connection: Connection, table: TableRef) -> list[Existing]:
-    """Call it where names are full. It locks none of the tables."""
+    """Return a table's children. Call it while names are full; it locks none of the tables."""
     return children_of(connection, [table])[table]
 
 
 def children_of(
     connection: Connection, tables: Sequence[TableRef]
 ) -> dict[TableRef, list[Existing]]:
-    """The same by table."""
+    """Return the children of each table."""
     found: dict[TableRef, list[Existing]] = {table: [] for table in tables}
     asked = {"tables": [name(table) for table in tables]}
     for place, oid, schema, child, bounds in connection.execute(statement("children_of"), asked):
@@ -45,37 +45,39 @@ def children_of(
 
 @dataclass(frozen=True, slots=True)
 class Partitioned:
-    """How a table is partitioned, and what rows that are loaded into a child would pass by."""
+    """How a table is partitioned, and what is bypassed when rows are loaded directly into a
+    child.
+    """
 
     strategy: str
     keys: int
-    """Columns and expressions of its key."""
+    """The number of columns and expressions in its key."""
     column: str | None
-    """The first of these; None for an expression."""
+    """The first column of the key; None for an expression."""
     type: str | None
     nested: bool
-    """It is a partition itself."""
+    """Whether it is a child table itself."""
     key: str
-    """As PARTITION BY names it."""
+    """The key as named in PARTITION BY."""
     triggers: list[str]
     publications: list[str]
     identities: list[str]
-    """Columns."""
+    """The identity columns."""
     default: str | None
-    """The default partition."""
+    """The child table for all other rows."""
 
 
 def read_partitioned(connection: Connection, tables: Sequence[int]) -> dict[int, Partitioned]:
-    """By object id, of those that are partitioned."""
+    """Return how the partitioned ones among some tables are partitioned, by object id."""
     query = for_server(connection, "partitioned", tables=sql.Literal(list(tables)))
     return {oid: Partitioned(*facts) for oid, *facts in connection.execute(query).fetchall()}
 
 
 def read_attached(connection: Connection, schema: str) -> Mapping[int, tuple[str, ...]]:
-    """The runs of mode attach that have attached a child, by its object id.
+    """Return, by the child's object id, the runs of mode attach that attached it.
 
     Parameters:
-        schema: of the control tables, which need not be there.
+        schema: the control schema, which may not exist.
     """
     runs = sql.Identifier(schema, "run").as_string(connection)
     if connection.value("SELECT pg_catalog.to_regclass(%s)", [runs]) is None:

@@ -1,4 +1,4 @@
-"""The columns of a relation, with what the catalog knows of their types."""
+"""The columns of a relation, with the catalog's facts about their types."""
 
 from __future__ import annotations
 
@@ -22,23 +22,24 @@ class Attribute:
 
     name: str
     type: int
-    """Its object id."""
+    """The type's object id."""
     typmod: int = -1
     nullable: bool = True
     generated: bool = False
     has_default: bool = False
     dimensions: int = 0
-    """Of an array, as declared."""
+    """The declared dimensions of an array."""
     number: int = 0
-    """Its place among all columns that the table has ever had; 0: of no table."""
+    """The column's number among all that the table has ever had; 0 outside a table."""
     table: int = 0
     """The table's object id."""
 
 
 def read_columns(connection: Connection, ref: TableRef, side: str) -> tuple[Column, ...]:
-    """
+    """Return a table's columns.
+
     Raises:
-        PlanningError: no such table.
+        PlanningError: the table does not exist.
     """
     with planning(side, f"table {ref}"):
         oid = table_oid(connection, ref, side)
@@ -48,7 +49,7 @@ def read_columns(connection: Connection, ref: TableRef, side: str) -> tuple[Colu
 def columns_of(
     connection: Connection, oids: Sequence[int], types: Types
 ) -> dict[int, tuple[Column, ...]]:
-    """The columns of those relations that are still there."""
+    """Return the columns of those relations that still exist."""
     rows = connection.execute(statement("columns"), {"oids": list(oids)}).fetchall()
     found: dict[int, list[Attribute]] = {row[0]: [] for row in rows}
     for oid, *attribute in rows:
@@ -57,7 +58,7 @@ def columns_of(
     types.learn((each.type, each.typmod) for attributes in found.values() for each in attributes)
     columns = {}
     for oid, attributes in found.items():
-        with suppress(KeyError):  # a type was dropped, and so the column
+        with suppress(KeyError):  # a type was dropped, and the column with it
             columns[oid] = describe_columns(connection, attributes, types)
     return columns
 
@@ -65,10 +66,11 @@ def columns_of(
 def describe_columns(
     connection: Connection, attributes: Sequence[Attribute], known: Types | None = None
 ) -> tuple[Column, ...]:
-    """Columns, whatever relation they are of."""
+    """Describe columns, whichever relation they belong to."""
     types = (known or Types(connection)).read((item.type, item.typmod) for item in attributes)
     encoding = connection.info.parameter_status("server_encoding")
-    # Binary COPY looks up the input function of every column, even of those that it does not fill.
+    # Binary COPY looks up the input function of every column, even of columns that it does not
+    # fill.
     all_send = all(kind.sends for kind, _ in types)
     return tuple(
         Column(
@@ -92,13 +94,13 @@ def describe_columns(
 def planned_columns(
     found: Iterable[Column], names: Sequence[str], side: str, relation: Relation
 ) -> list[Column]:
-    """Those that a run was planned with.
+    """Return the columns that a run was planned with.
 
     Parameters:
-        found: all that the relation has now.
+        found: all columns that the relation has now.
 
     Raises:
-        PermanentError: one of them is gone.
+        PermanentError: a planned column no longer exists.
     """
     by_name = {column.name: column for column in found}
     missing = [name for name in names if name not in by_name]
@@ -112,14 +114,14 @@ def planned_columns(
 
 
 def data_type(column: Column) -> DataType:
-    """What `describe_columns` has found out of the column's type."""
+    """Return the type that `describe_columns` found for a column."""
     found = column.traits["type"]
     assert isinstance(found, DataType)
     return found
 
 
 def why_not_loadable(column: Column) -> str:
-    """Why no value can be loaded into a target's column; empty where one can."""
+    """Return why a target column cannot be loaded; empty if it can."""
     if column.generated:
         return COMPUTED
     if not data_type(column).loadable:

@@ -1,8 +1,8 @@
-"""Columns that a night reads by, and where it is proven that they miss nothing.
+"""Columns that a night reads by, and the proof that they miss no change.
 
 A row that a snapshot does not see is written by a transaction that is open when the snapshot is
-taken, or begins later. If the server itself gives the row the time at which that began, the row's
-time is not before the start of the oldest transaction that was open a moment earlier.
+taken, or begins later. If the server itself sets the row's time to the start of that transaction,
+the time is not before the start of the oldest transaction open a moment earlier.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ from penstock.model.extents import Bound
 from penstock.model.tables import TableRef
 
 MARGIN = 10
-"""Seconds from the moment at which a transaction's time is fixed to that at which others see it."""
+"""Seconds between the moment that fixes a transaction's time and the moment it becomes visible to
+others.
+"""
 _NOW = r"(?:pg_catalog\.)?(?:now|transaction_timestamp)\s*\(\s*\)|current_timestamp"
 _SETS = re.compile(
     rf"\s*begin\s+new\s*\.\s*(?P<column>[a-z_][a-z0-9_$]*|\"(?:[^\"]|\"\")+\")\s*:?=\s*(?:{_NOW})\s*;"
@@ -34,21 +36,24 @@ _SETS = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class OpenSince:
-    """What is under way before a snapshot is taken."""
+    """The transactions open before a snapshot is taken."""
 
     oldest: str
-    """When the oldest transaction began; the one that asks, if no other."""
+    """When the oldest transaction began; if there is no other, the asking one."""
     shown: bool
-    """All of them are shown."""
+    """Whether all of them are visible to the user."""
     standby: bool
     prepared: int
 
 
 def open_since(connection: Connection) -> OpenSince:
-    """Ask outside of a transaction: each statement sees what is under way then."""
+    """Return the open transactions.
+
+    Call it outside a transaction, so that each statement sees the current state.
+    """
     with planning("source", "open transactions"):
         oldest, shown, standby = connection.first(statement("open_since"))
-        # One that is prepared in between was seen as open.
+        # A transaction prepared in the meantime was seen as open.
         prepared = connection.value("SELECT count(*) FROM pg_catalog.pg_prepared_xacts")
     return OpenSince(oldest or "", bool(oldest) and shown, standby, int(prepared))
 
@@ -56,10 +61,10 @@ def open_since(connection: Connection) -> OpenSince:
 def why_unproven(
     connection: Connection, table: TableRef, columns: Sequence[str], before: OpenSince | None
 ) -> str:
-    """See `Cursor.unproven`.
+    """Return why a cursor is unproven; see `Cursor.unproven`.
 
     Parameters:
-        before: what was under way before the snapshot; None: nobody has looked.
+        before: the transactions open before the snapshot; None if they were not noted.
     """
     if before is None:
         return "nobody has looked at the open transactions before the snapshot was taken"
@@ -84,7 +89,7 @@ def why_unproven(
 
 
 def _why_not_set(connection: Connection, table: TableRef, column: str) -> str:
-    """Why it is not for sure that the server gives each row the time of its transaction."""
+    """Return why the server may not set each row's time to that of its transaction."""
     asked = {"table": name(table), "column": column, "all": not table.only}
     with planning("source", f"triggers of {table}"):
         rows = connection.execute(statement("last_triggers"), asked).fetchall()
@@ -129,12 +134,12 @@ def cursor_sql(connection: Connection, table: TableRef) -> CursorSql:
 
 
 def least_open(before: OpenSince) -> str:
-    """The moment before which no transaction can have begun that a later snapshot does not see."""
+    """Return a moment before which no transaction invisible to a later snapshot can have begun."""
     return f"({DIALECT.bound(Bound('timestamptz', before.oldest))} - INTERVAL '{MARGIN}' SECOND)"
 
 
 def identity_of(connection: Connection, table: TableRef) -> Mapping[str, str]:
-    """By what a relation is recognised whose rows have no versions."""
+    """Return what identifies a relation whose rows have no versions."""
     with planning("source", f"table {table}"):
         system, database, found = connection.first(
             statement("view_identity"), {"table": name(table)}

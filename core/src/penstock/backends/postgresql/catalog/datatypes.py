@@ -1,4 +1,4 @@
-"""What the catalog knows of a type and of its component types."""
+"""What the catalog says about a type and its component types."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from typing import Any
 from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.session.statements import for_server, statement
 
-# The object id of a type that is still to be made: none of another server is equal to it.
+# The object id of a type not created yet; it equals no type of another server.
 UNKNOWN = 0
 
-# Types of the system whose input functions do nothing but refuse.
+# Built-in types whose input functions always raise an error.
 _REFUSING = {
     "pg_node_tree_in", "pg_ndistinct_in", "pg_dependencies_in", "pg_mcv_list_in",
     "brin_bloom_summary_in", "brin_minmax_multi_summary_in", "gtsvectorin", "gtrgm_in",
     "gbtreekey2_in", "gbtreekey4_in", "gbtreekey8_in", "gbtreekey16_in", "gbtreekey32_in",
     "gbtreekey_var_in", "ghstore_in", "ltree_gist_in", "_intbig_in",
 }  # fmt: skip
-# Their binary input refuses what their binary output makes of an empty vector, or query.
+# Their binary input rejects what their binary output produces for an empty vector or query.
 _ONE_WAY = {"pg_catalog.int2vector", "pg_catalog.oidvector", "pg_catalog.tsquery"}
-# Where a row of types.sql has the object ids of what the type is made of.
+# The position in a row of types.sql of the object ids of component types.
 _BELOW = 11
 
 
@@ -38,25 +38,26 @@ class DataType:
     category: str
     """As in pg_type: S for strings."""
     sends: bool
-    """It has binary input and output of its own; its components may still lack them."""
+    """Whether it has its own binary input and output; its components may still lack them."""
     accepts: bool
-    """Its input function takes values."""
+    """Whether its input function accepts values."""
     extension: str
-    """Empty where it belongs to none."""
+    """The extension that it belongs to; empty if there is none."""
     written: str
-    """Without a modifier, such that this server finds it."""
+    """The name without a modifier, in a form that this server resolves."""
     nullable: bool
     """False for a domain that is NOT NULL."""
     typmod: int = -1
     below: tuple[DataType, ...] = ()
-    """The element of an array or vector, the domain's base, the range's subtype, the composite's
-    attributes."""
+    """The element of an array or vector, the base of a domain, the subtype of a range, the
+    attributes of a composite.
+    """
     labels: tuple[str, ...] = ()
     """The labels of an enum, the names of a composite's attributes."""
 
     @property
     def identity(self) -> str:
-        """The same for the same type on two servers."""
+        """A name that identifies the same type on two servers."""
         if self.kind == "array":
             return f"{self.below[0].identity}[]"
         if self.extension:
@@ -65,12 +66,12 @@ class DataType:
 
     @property
     def names_objects(self) -> bool:
-        """Its binary form is the object id of something that its text names."""
+        """Whether the binary form is the object id of something that the text names."""
         return self.schema == "pg_catalog" and self.kind == "base" and self.name.startswith("reg")
 
     @property
     def bare(self) -> DataType:
-        """What is below the domains: the form in which values travel."""
+        """The type without its domains: the form in which values travel."""
         inner = self
         while inner.kind == "domain":
             (inner,) = inner.below
@@ -78,8 +79,7 @@ class DataType:
 
     @property
     def binary(self) -> bool:
-        """Whether it has a binary form that means the same on another server, but for the
-        `embedded` object ids."""
+        """Whether the binary form, without its `embedded` ids, means the same on another server."""
         bare = self.bare
         if bare.kind == "pseudo" or not bare.sends:
             return False
@@ -93,7 +93,7 @@ class DataType:
 
     @property
     def embedded(self) -> tuple[int, ...]:
-        """The object ids in the binary form, in their order."""
+        """The object ids in the binary form, in order."""
         return tuple(self._embedded())
 
     def _embedded(self) -> Iterator[int]:
@@ -104,14 +104,14 @@ class DataType:
             yield from part._embedded()
 
     def parts(self) -> Iterator[DataType]:
-        """The type and all its components."""
+        """Yield the type and all its components."""
         yield self
         for part in self.below:
             yield from part.parts()
 
 
 class Types:
-    """Types of one server, each of which is read once."""
+    """The types of one server, each read once."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -120,30 +120,30 @@ class Types:
         self._written: dict[tuple[int, int], str] = {}
 
     def read(self, asked: Iterable[tuple[int, int]]) -> Sequence[tuple[DataType, str]]:
-        """Types by object id and modifier, each with what people write for it.
+        """Return types by object id and modifier, each with the name that people write for it.
 
         Parameters:
-            asked: the modifier is -1 for none.
+            asked: pairs of object id and modifier; -1 if there is no modifier.
 
         Raises:
-            KeyError: one is no longer there.
+            KeyError: a type no longer exists.
         """
         asked = list(asked)
         self.learn(asked)
         return [self.found(*each) for each in asked]
 
     def found(self, oid: int, typmod: int) -> tuple[DataType, str]:
-        """One of those that were learned; see `read`."""
+        """Return a type that was learned before; see `read`."""
         kind = self._type(oid, typmod)
         element = _element(kind)
         text = self._written[element.oid, element.typmod]
         return kind, f"{text}[]" if kind.kind == "array" else text
 
     def learn(self, asked: Iterable[tuple[int, int]]) -> None:
-        """Read those that are still there."""
+        """Read the types that still exist."""
         asked = set(asked)
         unknown = {oid for oid, _ in asked}
-        # Most are no arrays, so they are written as they are.
+        # Most are not arrays, so they need no array syntax.
         self._learn(unknown.difference(self._rows), asked.difference(self._written))
         while unknown := {
             below for row in map(self._rows.get, unknown) if row for below in row[_BELOW - 1]
@@ -151,7 +151,7 @@ class Types:
             self._learn(unknown.difference(self._rows), set())
         there = set()
         for each in asked:
-            with suppress(KeyError):  # dropped in between
+            with suppress(KeyError):  # dropped in the meantime
                 element = _element(self._type(*each))
                 there.add((element.oid, element.typmod))
         self._learn(set(), there.difference(self._written))
@@ -181,7 +181,7 @@ class Types:
         if kind == "array":
             typmods, typmod = [typmod], -1
         elif kind == "domain":
-            # The domain's modifier is that of its base.
+            # A domain's modifier belongs to its base type.
             typmods, typmod = [domain_typmod], -1
         elif kind != "composite":
             typmods = [-1] * len(below)

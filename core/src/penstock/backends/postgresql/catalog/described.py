@@ -1,4 +1,4 @@
-"""Facts about many relations: each is read for all of them by one statement, and kept."""
+"""Facts about many relations, each read for all of them in one statement and kept."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from penstock.model.tables import Relation, TableRef
 
 T = TypeVar("T")
 
-# Relations that one statement asks about.
+# Relations per statement.
 AT_ONCE = 300
-# Errors that no single relation is to blame for: a lost connection, a transaction that is over, a
-# lack of resources, a statement that somebody has cancelled.
+# Errors that no single relation causes: a lost connection, an aborted transaction, a lack of
+# resources, a canceled statement.
 _OF_ALL = ("08", "25", "53", "57", "58")
 
 
 class Described:
-    """What a source's catalog says of a set of relations, as of when it was first asked for.
+    """The facts from a source's catalog about a set of relations, as of the first question.
 
-    Where the server refuses to answer for all, it is asked about halves of them, so that the error
-    of one is raised where that one is asked for, and spoils no other.
+    If the server refuses to answer for all relations, each half is asked separately. An error is
+    then raised only where the relation that causes it is asked for.
     """
 
     def __init__(
@@ -52,10 +52,10 @@ class Described:
         self.forget(known)
 
     def forget(self, known: Mapping[TableRef, int] = MappingProxyType({})) -> None:
-        """Ask anew for whatever is wanted from now on.
+        """Drop all facts, so that they are read again when needed.
 
         Parameters:
-            known: object ids that have been asked for just now.
+            known: object ids just read, which are kept.
         """
         self._oids: dict[TableRef, int] = {
             ref: known[ref] for ref in self._together if ref in known
@@ -65,18 +65,21 @@ class Described:
         self.forget_savepoint()
 
     def first(self) -> TableRef | None:
-        """One of the tables that are there."""
+        """Return the first table that exists."""
         return next((ref for ref in self.tables if self.find(ref) is not None), None)
 
     def forget_savepoint(self) -> None:
-        """The transaction has begun anew, or has taken locks that it must not lose."""
+        """Note that the savepoint is gone.
+
+        The transaction is a new one, or has taken locks that it must not lose.
+        """
         self._has_savepoint = False
 
     def find(self, ref: TableRef) -> int | None:
-        """A relation's object id; None where there is none of that name.
+        """Return a relation's object id; None if no relation has the name.
 
         Raises:
-            psycopg.Error: this user may not look for it.
+            psycopg.Error: the user may not look it up.
         """
         if ref not in self._oids:
             unknown = [each for each in self._together.get(ref, ()) if each not in self._oids]
@@ -86,9 +89,10 @@ class Described:
         return self._oids.get(ref)
 
     def oid(self, ref: TableRef) -> int:
-        """
+        """Return a relation's object id.
+
         Raises:
-            PlanningError: no such relation.
+            PlanningError: the relation does not exist.
         """
         found = self.find(ref)
         if found is None:
@@ -98,15 +102,15 @@ class Described:
     def get(
         self, kind: Hashable, ref: TableRef, read: Callable[[Sequence[int]], Mapping[int, T]]
     ) -> T:
-        """A fact about a relation.
+        """Return a fact about a relation.
 
         Parameters:
-            kind: of fact.
-            read: reads it of some relations, by their object ids; those that are gone are left out.
+            kind: the kind of fact, as a key.
+            read: reads the fact for some object ids, leaving out relations that no longer exist.
 
         Raises:
-            psycopg.Error: what the server says of this one.
-            PlanningError: no such relation.
+            psycopg.Error: the server's error for this relation.
+            PlanningError: the relation does not exist.
         """
         known = self._facts.setdefault(kind, {})
         oid = self.oid(ref)
@@ -125,7 +129,7 @@ class Described:
         return found
 
     def once(self, what: Hashable, make: Callable[[], T]) -> T:
-        """Questions about a single relation."""
+        """Return the result of a call, which is made once."""
         if what not in self._made:
             self._made[what] = make()
         found: T = self._made[what]
@@ -134,7 +138,10 @@ class Described:
     def _of_many(
         self, read: Callable[[Sequence[Any]], Mapping[Any, Any]], asked: Sequence[Any]
     ) -> Mapping[Any, Any]:
-        """About those that the server answers for; one alone is asked for where it is wanted."""
+        """Read a fact about many relations.
+
+        Those for which the server reports an error are left out, and asked for alone when needed.
+        """
         if len(asked) < 2:
             return {}
         try:
@@ -148,7 +155,7 @@ class Described:
     def _ask(
         self, read: Callable[[Sequence[Any]], Mapping[Any, Any]], asked: Sequence[Any]
     ) -> Mapping[Any, Any]:
-        """A question that the server refuses does not end the transaction for the other tables."""
+        """Ask a question whose failure does not end the transaction for other tables."""
         alone = self.connection.is_asking or not self._are_many
         if alone or not self._is_in(TransactionStatus.INTRANS):
             return read(asked)

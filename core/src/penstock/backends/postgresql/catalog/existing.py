@@ -1,4 +1,4 @@
-"""What exists in the target already: the table, and what depends on it."""
+"""What already exists in the target: the table, and what depends on it."""
 
 from __future__ import annotations
 
@@ -15,32 +15,32 @@ from penstock.model.tables import TableRef
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """A table, or one of its partitions."""
+    """A table, or one of its child tables."""
 
     ref: TableRef
     oid: int
     kind: str
     persistence: str
     mine: bool
-    """The user has all that its owner has."""
+    """Whether the user has all privileges of its owner."""
     owner: str
     partition: bool
     inherits: bool
     identity: str
-    """See `SourceState.identity`."""
+    """As in `SourceState.identity`."""
 
 
 def kind_name(relation: Relation) -> str:
-    """The kind of relation, as messages name it."""
+    """Return the kind of a relation as messages name it."""
     return KINDS.get(relation.kind, f"kind {relation.kind!r}")
 
 
 Trees = Mapping[TableRef, Sequence[Relation]]
-"""Tables with their partitions."""
+"""Tables with their child tables."""
 
 
 def read_trees(connection: Connection, refs: Sequence[TableRef]) -> dict[TableRef, list[Relation]]:
-    """Tables, each with its partitions, from the top down; empty where there is none."""
+    """Return each table with its child tables, parents first; empty if the table does not exist."""
     found: dict[TableRef, list[Relation]] = {ref: [] for ref in refs}
     tables = sql.Literal([name(ref) for ref in refs])
     for place, schema, relation, *facts in connection.execute(
@@ -51,12 +51,12 @@ def read_trees(connection: Connection, refs: Sequence[TableRef]) -> dict[TableRe
 
 
 def table_tree(connection: Connection, ref: TableRef) -> list[Relation]:
-    """One of `read_trees`."""
+    """Return the tree of one table; see `read_trees`."""
     return read_trees(connection, [ref])[ref]
 
 
 def _parts(trees: Trees) -> dict[str, sql.Literal]:
-    """The relations of all trees, and the place of the tree that each is of."""
+    """Return query parameters: the relations of all trees, and the index of each one's tree."""
     parts = [(place, item.oid) for place, tree in enumerate(trees.values()) for item in tree]
     places, oids = zip(*parts, strict=True) if parts else ((), ())
     return {"places": sql.Literal(list(places)), "tables": sql.Literal(list(oids))}
@@ -64,26 +64,28 @@ def _parts(trees: Trees) -> dict[str, sql.Literal]:
 
 @dataclass(frozen=True, slots=True)
 class Linked:
-    """Another table, and what links it to those that are looked at."""
+    """Another table, and what links it to one of the tables in question."""
 
     kind: str
-    """``foreign key``, ``inheritance``; ``sequence``: a default of its names one of theirs."""
+    """``foreign key``, ``inheritance`` or ``sequence``, if a default uses one of the table's
+    sequences.
+    """
     ref: TableRef
     root: TableRef
-    """The table that it is a partition of, or itself."""
+    """The root of its partition tree, or itself."""
     oid: int
     object: int
-    """The object id of what depends on them."""
+    """The object id of the dependent object."""
     name: str
     definition: str | None
     sequence: str | None
-    """Quoted, as the next one."""
+    """The sequence's quoted name."""
     of: str | None
-    """What it inherits from."""
+    """The quoted name of the table it inherits from."""
 
 
 def read_links(connection: Connection, trees: Trees) -> dict[TableRef, list[Linked]]:
-    """What links other tables to each of these. Call it where names are full."""
+    """Return what links other tables to each of these. Call it while names are full."""
     found: dict[TableRef, list[Linked]] = {ref: [] for ref in trees}
     refs = list(trees)
     for place, *row in connection.execute(statement("linked").format(**_parts(trees))):
@@ -95,7 +97,7 @@ def read_links(connection: Connection, trees: Trees) -> dict[TableRef, list[Link
 def read_numbers(
     connection: Connection, trees: Trees, types: Sequence[str]
 ) -> dict[TableRef, set[str]]:
-    """The columns of some types that the user may read, of the tables themselves."""
+    """Return the tables' columns of some types that the user may read."""
     roots = {tree[0].oid: ref for ref, tree in trees.items() if tree}
     found: dict[TableRef, set[str]] = {ref: set() for ref in trees}
     rows = connection.execute(
@@ -111,10 +113,10 @@ def read_numbers(
 
 
 def shape_of(table: sql.Composable) -> sql.Composed:
-    """A digest of all that a table consists of. Call it where names are full.
+    """Return a digest of a table's whole definition. Call it while names are full.
 
     Parameters:
-        table: its name as an expression.
+        table: the table's name as an SQL expression.
     """
     return statement("shape").format(table=table)
 
@@ -129,7 +131,7 @@ def read_shapes(connection: Connection, refs: Sequence[TableRef]) -> dict[TableR
 
 
 def read_references(connection: Connection, trees: Trees) -> dict[TableRef, list[str]]:
-    """Foreign keys of other tables that reference each of these, as messages name them."""
+    """Return the foreign keys of other tables that reference each table, as messages name them."""
     found: dict[TableRef, list[str]] = {ref: [] for ref in trees}
     refs = list(trees)
     for place, described in connection.execute(statement("referenced").format(**_parts(trees))):
@@ -139,20 +141,22 @@ def read_references(connection: Connection, trees: Trees) -> dict[TableRef, list
 
 @dataclass(frozen=True, slots=True)
 class Dependent:
-    """Another object that cannot exist without a table."""
+    """Another object that depends on a table's existence."""
 
     described: str
-    """As messages name it."""
+    """Its description for messages."""
     linked: int | None
-    """Its object id, where it may be one of the objects of a `Linked`."""
+    """Its object id, if it may be one of the objects of a `Linked`."""
 
 
 def read_dependents(
     connection: Connection, trees: Trees, sequences: str = "ai"
 ) -> dict[TableRef, list[Dependent]]:
-    """
+    """Return what depends on each table.
+
     Parameters:
-        sequences: which count as parts: those of serial columns (a), of identity columns (i).
+        sequences: the sequences that count as part of a table: of serial columns (a), of identity
+            columns (i).
     """
     found: dict[TableRef, list[Dependent]] = {ref: [] for ref in trees}
     refs = list(trees)
@@ -163,17 +167,17 @@ def read_dependents(
 
 
 def listed_dependents(found: Iterable[Dependent], undone: Iterable[Linked] = ()) -> list[str]:
-    """As messages name them.
+    """Return dependents as messages name them.
 
     Parameters:
-        undone: links that do not count.
+        undone: links to ignore, because they are removed first.
     """
     without = {link.object for link in undone}
     return list(dict.fromkeys(item.described for item in found if item.linked not in without))
 
 
 class NamesInSchema:
-    """The names of a schema's relations, each with what it goes with when that is dropped.
+    """The relation names in a schema, each with the relations whose removal frees it.
 
     Parameters:
         found: by name, the object ids of the relation and of those that it belongs to.
@@ -183,7 +187,7 @@ class NamesInSchema:
         self._found = found
 
     def holds(self, name: str, dropped: Collection[int] = ()) -> bool:
-        """Whether a name is taken when relations are dropped."""
+        """Whether a name is still taken after some relations are dropped."""
         owners = self._found.get(name)
         return owners is not None and not any(oid in dropped for oid in owners)
 
@@ -200,8 +204,10 @@ def read_names(connection: Connection, schemas: Sequence[str]) -> dict[str, Name
 def read_sequences(
     connection: Connection, refs: Sequence[TableRef]
 ) -> dict[TableRef, tuple[str, bool]]:
-    """The kind of what has each name, and whether the user may set it; a sequence that may be set
-    where there is nothing of that name."""
+    """Return, for each name, the kind of relation and whether the user may set it as a sequence.
+
+    A free name counts as a sequence that may be set.
+    """
     found = dict.fromkeys(refs, ("S", True))
     rows = connection.execute(
         "SELECT asked.place, c.relkind::text, CASE WHEN c.relkind = 'S' THEN"

@@ -1,4 +1,4 @@
-"""What the user may do in the target, and the GRANT that helps where one may not."""
+"""What the user may do in the target, and the GRANT that helps if a privilege is missing."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from penstock.model.tables import TableRef
 def missing_grant(
     connection: Connection, missing: str, needed_by: str, grant: str
 ) -> PlanningError:
-    """
+    """Return the error for a missing privilege.
+
     Parameters:
-        missing: what the user may not, or does not have.
-        needed_by: what needs it, as the message names it.
-        grant: what would help, without the user's name.
+        missing: what the user may not do, or lacks.
+        needed_by: what needs the privilege, as the message names it.
+        grant: the GRANT that would help, without the user's name.
     """
     user = connection.info.user
     return PlanningError(
@@ -29,7 +30,8 @@ def missing_grant(
 
 
 def check_owned(connection: Connection, relations: Sequence[Relation], needed_by: str) -> None:
-    """
+    """Check that the user owns some relations.
+
     Raises:
         PlanningError: the user does not own one of them.
     """
@@ -46,15 +48,15 @@ class TableRights:
     owner: str
     schema_usage: bool
     lacking: list[str]
-    """Of the privileges that a load may need."""
+    """The missing ones among the privileges that a load may need."""
     closed: list[str]
-    """Columns without the privilege to insert."""
+    """Columns without the INSERT privilege."""
 
 
 def read_table_rights(
     connection: Connection, refs: Sequence[TableRef]
 ) -> dict[TableRef, TableRights]:
-    """Of those that are there."""
+    """Return the missing privileges on tables that exist."""
     asked = {"tables": [name(ref) for ref in refs]}
     rows = connection.execute(statement("privileges"), asked).fetchall()
     return {refs[row[0] - 1]: TableRights(*row[1:]) for row in rows}
@@ -62,16 +64,16 @@ def read_table_rights(
 
 @dataclass(frozen=True, slots=True)
 class UpsertRights:
-    """What mode upsert needs besides."""
+    """The additional privileges that mode upsert needs."""
 
     unread: list[str]
-    """Columns without the privilege to select."""
+    """Columns without the SELECT privilege."""
     fixed: list[str]
-    """Columns without the privilege to update."""
+    """Columns without the UPDATE privilege."""
     identities: list[str]
-    """Columns that are GENERATED ALWAYS AS IDENTITY."""
+    """Columns GENERATED ALWAYS AS IDENTITY."""
     may_stage: bool
-    """The user may make temporary tables in the database."""
+    """Whether the user may create temporary tables in the database."""
     database: str
 
 
@@ -85,7 +87,7 @@ def read_upsert_rights(
 
 @dataclass(frozen=True, slots=True)
 class SchemaRights:
-    """What the user may do in a schema, or with the database if there is no such schema."""
+    """What the user may do in a schema, or in the database if the schema does not exist."""
 
     exists: bool
     usage: bool
@@ -103,13 +105,13 @@ def read_schema_rights(connection: Connection, schemas: Sequence[str]) -> dict[s
 def check_creatable(
     connection: Connection, schema: str, needed_by: str, rights: SchemaRights | None = None
 ) -> bool:
-    """Whether the schema is there; the user may make tables in it, or make it.
+    """Check that the user may create tables in a schema, or the schema; return whether it exists.
 
     Parameters:
-        rights: as far as they are known.
+        rights: the privileges, if already known.
 
     Raises:
-        PlanningError: the user may not; with the GRANT that would do.
+        PlanningError: a privilege is missing; names the GRANT that would help.
     """
     known = rights or read_schema_rights(connection, [schema])[schema]
     if not known.exists and not known.create_schema:
@@ -126,7 +128,7 @@ def check_creatable(
 
 
 def granted_by_default(connection: Connection, schemas: Sequence[str]) -> dict[str, list[str]]:
-    """Roles, quoted, that a new table of this user's is granted to, by its schema."""
+    """Return, by schema, the quoted roles that are granted the user's new tables by default."""
     rows = connection.execute(
         "SELECT DISTINCT asked.schema,"
         " pg_catalog.quote_ident(pg_catalog.pg_get_userbyid(acl.grantee))"
@@ -146,9 +148,10 @@ def granted_by_default(connection: Connection, schemas: Sequence[str]) -> dict[s
 
 
 def check_writable_server(connection: Connection) -> None:
-    """
+    """Check that the server accepts writes.
+
     Raises:
-        PlanningError: nothing can be written there.
+        PlanningError: the server is read-only.
     """
     if connection.value("SHOW transaction_read_only") == "on":
         raise PlanningError(

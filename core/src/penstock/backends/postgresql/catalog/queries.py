@@ -1,4 +1,4 @@
-"""A query in the place of a table: what it gives, and that it only reads."""
+"""A query in the place of a table: its columns, and a check that it only reads."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from penstock.backends.postgresql.session.statements import named_columns, relat
 from penstock.errors import PlanningError, UsageError
 from penstock.model.tables import Column, ColumnPair, Query, Relation
 
-# Long enough to meet most writes, short enough for a query that computes for hours.
+# Long enough to reach most writes, short enough if the query runs for hours.
 TRIAL_MS = 2000
-# How the server names a column that has no name.
+# The server's name for a column without a name.
 UNNAMED = "?column?"
 
 
 def query_columns(connection: Connection, query: Query) -> tuple[Column, ...]:
-    """Check a query and describe its columns.
+    """Check a query, and describe its columns.
 
     Raises:
-        UsageError: it has parameters, is several statements, or is no SELECT.
-        PlanningError: it changes something, or its columns cannot be told apart by name.
+        UsageError: the query has parameters, is several statements, or is not a SELECT.
+        PlanningError: the query writes, or its column names are not unique.
     """
-    # In one transaction that is rolled back, so that nothing it sets remains.
+    # In one transaction that is rolled back, so that no setting of the query remains.
     with planning("source", "--query"), connection.transaction(force_rollback=True):
         connection.execute("SET LOCAL transaction_read_only = on")
         _check_single(connection, query)
@@ -39,7 +39,7 @@ def query_columns(connection: Connection, query: Query) -> tuple[Column, ...]:
 
 
 def _check_single(connection: Connection, query: Query) -> None:
-    """Have the server parse it alone, by the protocol that takes just one statement."""
+    """Have the server parse the query by the protocol that accepts only one statement."""
     pgconn = connection.pgconn
     text = query.text.encode()
     try:
@@ -66,17 +66,18 @@ def _raise_error(result: psycopg.pq.abc.PGresult) -> None:
 
 
 def described_query(connection: Connection, query: Query) -> tuple[Column, ...]:
-    """
+    """Describe the columns of a query.
+
     Raises:
-        UsageError: it is not a query.
-        PlanningError: it writes.
+        UsageError: the text is not a query.
+        PlanningError: the query writes.
     """
     try:
         cursor = connection.execute(sql.SQL("SELECT * FROM {} LIMIT 0").format(relation(query)))
     except psycopg.errors.ReadOnlySqlTransaction as error:
         raise _writes(error) from error
     except psycopg.errors.SyntaxError as error:
-        # It stood well alone.
+        # It was valid by itself.
         word = (without_end(query.text).split() or ["nothing"])[0]
         raise UsageError(
             f"--query: expected a SELECT, VALUES or TABLE that only reads, found {word}: "
@@ -92,7 +93,10 @@ def described_query(connection: Connection, query: Query) -> tuple[Column, ...]:
 def described_columns(
     connection: Connection, read: Relation, pairs: Iterable[ColumnPair]
 ) -> tuple[Column, ...]:
-    """The columns of pairs, those that are computed, too. None of these is known to be NOT NULL."""
+    """Return the columns of pairs, including computed ones.
+
+    The latter are never known to be NOT NULL.
+    """
     query = sql.SQL("SELECT {} FROM {} LIMIT 0").format(named_columns(pairs), relation(read))
     result = connection.execute(query).pgresult
     assert result is not None
@@ -100,7 +104,7 @@ def described_columns(
 
 
 def result_columns(connection: Connection, result: psycopg.pq.abc.PGresult) -> tuple[Column, ...]:
-    """Columns from a result's description."""
+    """Return the columns of a result."""
     attributes = [
         Attribute((result.fname(place) or b"").decode(), result.ftype(place), result.fmod(place))
         for place in range(result.nfields)
@@ -124,7 +128,7 @@ def _check_names(columns: tuple[Column, ...]) -> None:
 
 
 def _try(connection: Connection, query: Query) -> None:
-    """Read one row: a function that writes is found only where it runs."""
+    """Read one row: a function that writes is detected only when it runs."""
     with planning("source", "--query"), connection.transaction(force_rollback=True):
         connection.execute("SET LOCAL transaction_read_only = on")
         connection.execute(f"SET LOCAL statement_timeout = {TRIAL_MS}")

@@ -1,4 +1,4 @@
-"""Relations: which kinds can be read, which tables exist, and where names lead."""
+"""Relations: which kinds can be read, which tables exist, and what names resolve to."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ Rows = Sequence[tuple[Any, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Nature:
-    """What can be read of a relation."""
+    """The properties of a relation that decide whether it can be read."""
 
     kind: str
     temporary: bool
     populated: bool
     hidden: bool
-    """Row security may hide some of its rows from this user."""
+    """Whether row security may hide some rows from this user."""
 
 
 def natures_of(connection: Connection, oids: Sequence[int]) -> dict[int, Nature]:
@@ -48,7 +48,8 @@ def natures_of(connection: Connection, oids: Sequence[int]) -> dict[int, Nature]
 
 
 def check_readable(ref: TableRef, nature: Nature, user: str) -> None:
-    """
+    """Check that a relation can be read.
+
     Raises:
         PlanningError: it holds no rows that could be copied, or hides some from this user.
     """
@@ -76,17 +77,17 @@ def check_readable(ref: TableRef, nature: Nature, user: str) -> None:
 
 
 def read_tables(connection: Connection) -> Rows:
-    """What `match_tables` finds some of."""
+    """Return the rows that `match_tables` filters."""
     return connection.execute(statement("tables")).fetchall()
 
 
 def match_tables(
     rows: Rows, include: Sequence[str], exclude: Sequence[str]
 ) -> tuple[TableRef, ...]:
-    """Tables by patterns on ``schema.name``, in the order of their names.
+    """Return tables that match patterns on ``schema.name``, sorted by name.
 
-    Views, materialized views, foreign tables and system tables are found by patterns without
-    wildcards alone.
+    Views, materialized views, foreign tables and system tables match only patterns without
+    wildcards.
     """
     found = []
     for schema, table, by_name_alone in rows:
@@ -103,7 +104,7 @@ def match_tables(
 
 
 def read_others(connection: Connection) -> Rows:
-    """What `match_others` finds some of."""
+    """Return the rows that `match_others` filters."""
     with full_names(connection):
         return connection.execute(statement("others")).fetchall()
 
@@ -111,7 +112,7 @@ def read_others(connection: Connection) -> Rows:
 def match_others(
     rows: Rows, include: Sequence[str], exclude: Sequence[str]
 ) -> tuple[NotCopied, ...]:
-    """Functions, views and the like by the same patterns."""
+    """Return functions, views and the like that match the same patterns."""
     found = []
     for kind, schema, label, remedy in rows:
         ref = TableRef(schema, label)
@@ -122,7 +123,7 @@ def match_others(
 
 
 def search_path(connection: Connection, side: str) -> tuple[str, ...]:
-    """The schemas of the search path that are there and that the user may look into."""
+    """Return the existing schemas of the search path that the user may use."""
     with translated(side):
         return tuple(connection.value("SELECT pg_catalog.current_schemas(false)"))
 
@@ -134,22 +135,23 @@ def find_by_name(connection: Connection, table: str, side: str) -> TableRef | No
 
 
 def find_oid(connection: Connection, ref: TableRef) -> int | None:
-    """A relation's object id; None where there is none of that name."""
+    """Return a relation's object id; None if no relation has the name."""
     found: int | None = connection.value("SELECT pg_catalog.to_regclass(%s)::oid", [name(ref)])
     return found
 
 
 def oids_of(connection: Connection, refs: Sequence[TableRef]) -> dict[TableRef, int]:
-    """The object ids of those relations that are there, and whose schemas this user may use."""
+    """Return the object ids of the relations that exist in schemas that the user may use."""
     asked = {"schemas": [ref.schema for ref in refs], "names": [ref.name for ref in refs]}
     rows = connection.execute(statement("oids"), asked).fetchall()
     return {refs[place - 1]: oid for place, oid in rows}
 
 
 def table_oid(connection: Connection, ref: TableRef, side: str) -> int:
-    """
+    """Return a table's object id.
+
     Raises:
-        PlanningError: no such table.
+        PlanningError: the table does not exist.
     """
     found = find_oid(connection, ref)
     if found is None:
@@ -158,7 +160,7 @@ def table_oid(connection: Connection, ref: TableRef, side: str) -> int:
 
 
 def missing(connection: Connection, ref: TableRef, side: str) -> PlanningError:
-    """The error of a table that is not there."""
+    """Return the error for a table that does not exist."""
     return PlanningError(
         f"{side}: table {ref} does not exist in database {connection.info.dbname!r} (or "
         f"{connection.info.user!r} may not use its schema)"

@@ -1,4 +1,4 @@
-"""Sequences that give columns their values, and how far they have come."""
+"""Sequences that fill columns, and their positions."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.session.statements import quoted, statement
 from penstock.model.tables import SequencePosition, TableRef
 
-# Sequences whose positions are read by one statement.
+# Sequence positions read per statement.
 AT_ONCE = 100
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnSequence:
-    """A sequence, and the column of a table that it gives values to."""
+    """A sequence, and the table column that it fills."""
 
     column: str
     ref: TableRef
@@ -27,7 +27,7 @@ class ColumnSequence:
 
 
 def sequences_of(connection: Connection, oids: Sequence[int]) -> dict[int, list[ColumnSequence]]:
-    """Those of tables, by the object ids of these."""
+    """Return the sequences of tables, by the tables' object ids."""
     query = statement("column_sequences").format(tables=sql.Literal(list(oids)))
     found: dict[int, list[ColumnSequence]] = {oid: [] for oid in oids}
     for oid, column, schema, sequence, *rest in connection.execute(query).fetchall():
@@ -38,7 +38,7 @@ def sequences_of(connection: Connection, oids: Sequence[int]) -> dict[int, list[
 def read_positions(
     connection: Connection, refs: Iterable[TableRef]
 ) -> dict[TableRef, tuple[int, bool]]:
-    """The last value of each sequence, and whether it was given out."""
+    """Return the last value of each sequence, and whether it has been used."""
     wanted = list(dict.fromkeys(refs))
     found: dict[TableRef, tuple[int, bool]] = {}
     for first in range(0, len(wanted), AT_ONCE):

@@ -1,4 +1,4 @@
-"""How large a relation is, of which tables it consists, and what can be cut by blocks."""
+"""Sizes of relations, the tables they consist of, and which can be partitioned by blocks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CTID_VERSION = 140000  # TID range scans: https://www.postgresql.org/docs/releas
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How large a relation is, as far as the catalog knows."""
+    """The size of a relation, as far as the catalog knows it."""
 
     kind: str
     method: str
@@ -34,9 +34,9 @@ class Size:
     pages: int
     has_children: bool
     analyzed: bool
-    """Of a foreign table."""
+    """Whether a foreign table has been analyzed."""
     readable: bool
-    """Or one of its columns."""
+    """Whether the user may read it, or one of its columns."""
     key: str | None
 
 
@@ -61,7 +61,7 @@ def read_statistics(described: Described, read: Relation, where: str | None) -> 
         sampled = size.kind == "f" and size.analyzed
         return _of_no_storage(connection, read, where, storage, sampled=sampled)
     if where is None and not size.readable:
-        _expected(connection, read, None)  # the server says why
+        _expected(connection, read, None)  # the server's error gives the reason
     if size.kind == "p" or (size.has_children and not read.only):
         with planning("source", f"table {read}"):
             children = described.get("children", read, partial(_children_of, connection))
@@ -85,14 +85,14 @@ def _server(connection: Connection) -> str:
 
 
 def _density(tuples: float, pages: int, blocks: int) -> int | None:
-    """The density of the last ANALYZE, times the size of today."""
+    """Estimate the row count from the density at the last ANALYZE and the current size."""
     if blocks == 0:
         return 0
     return round(tuples / pages * blocks) if tuples >= 0 and pages > 0 else None
 
 
 def _obstacle(connection: Connection, kind: str, method: str) -> str:
-    """Why a table cannot be cut by blocks; empty where it can."""
+    """Return why a table cannot be partitioned by blocks; empty if it can."""
     if kind not in "rm":
         return f"{KINDS[kind]}, whose rows have no blocks of their own"
     if method != "heap":
@@ -112,7 +112,7 @@ class _Child:
 def _of_many(
     connection: Connection, read: TableRef, where: str | None, size: Size, found: Sequence[_Child]
 ) -> TableStatistics:
-    """A partitioned table, or one that others inherit from."""
+    """Return the statistics of a partitioned table, or of one with inheritance children."""
     children = [each.child for each in found]
     closed = [str(each.child.table) for each in found if not each.readable]
     hidden = [str(each.child.table) for each in found if each.hidden]
@@ -171,7 +171,7 @@ def _of_no_storage(
     *,
     sampled: bool = False,
 ) -> TableStatistics:
-    """The estimates of the server's planner: there is nothing to measure."""
+    """Return the planner's estimates for a relation without storage."""
     plan = _expected(connection, read, None, "*")
     rows = round(plan["Plan Rows"])
     return TableStatistics(
@@ -187,7 +187,7 @@ def _of_no_storage(
 
 
 def _selected(connection: Connection, read: Relation, where: str | None, rows: int | None) -> float:
-    """What the server's planner expects the condition to select; also checks it."""
+    """Return the row count that the planner expects for the condition, which also validates it."""
     if where is None:
         return 1.0
     plan = _expected(connection, read, where)
@@ -197,7 +197,7 @@ def _selected(connection: Connection, read: Relation, where: str | None, rows: i
 def _expected(
     connection: Connection, read: Relation, where: str | None, columns: str = ""
 ) -> dict[str, Any]:
-    # Without a column, the right to read one of them will do.
+    # Without naming a column, the privilege to read any one of them is enough.
     query = sql.SQL("EXPLAIN (FORMAT JSON) SELECT {} FROM {} WHERE {}").format(
         sql.SQL(columns), relation(read), sql.SQL("true") if where is None else raw(where)
     )
@@ -209,5 +209,5 @@ def _expected(
 
 
 def reads_elsewhere(connection: Connection, read: Relation) -> bool:
-    """Whether another server, or a file, has a part of the rows."""
+    """Whether some of the rows are stored on another server or in a file."""
     return "'Foreign Scan'" in repr(_expected(connection, read, None))

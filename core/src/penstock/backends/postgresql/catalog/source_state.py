@@ -1,4 +1,4 @@
-"""Facts by which a relation can be recognised later, and what they say of its rows."""
+"""Facts that identify a relation later, and tell whether its rows may have changed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NOW = sql.SQL("SELECT clock_timestamp()::text")
 
 
 def read_states(connection: Connection, oids: Sequence[int]) -> dict[int, SourceState]:
-    """Of tables; their moment is that of the statement after."""
+    """Return the states of tables; their moment is the one of the next statement."""
     query = for_server(connection, "state")
     found = connection.execute(query, {"oids": list(oids)})
     asked = connection.execute(statement("moment"))
@@ -34,17 +34,17 @@ def read_states(connection: Connection, oids: Sequence[int]) -> dict[int, Source
 
 
 def settled_state(connection: Connection, read: Relation, state: SourceState) -> SourceState:
-    """With a moment, where rows may be on another server: it is asked whether they are."""
+    """Return the state with its moment, for a table some of whose rows may be on another server."""
     if state.moment:
         return state
     if reads_elsewhere(connection, read):
-        # This server does not know who writes there: no moment is ever equal to another.
+        # The server does not see writes on another one, so such a moment never equals another.
         return replace(state, moment=_text(connection, _NOW))
     return replace(state, moment=read_moment(connection))
 
 
 def read_moment(connection: Connection) -> str:
-    """Equal: nobody has written to the server in between."""
+    """Return a text that stays the same as long as no session writes to the server."""
     return _text(connection, statement("moment"))
 
 
@@ -60,7 +60,7 @@ def may_have_moved(
     since: SourceState,
 ) -> bool:
     """See `SourceCatalog.may_have_moved`."""
-    # A transaction of before the oldest that was open then is older than the snapshot for sure.
+    # A transaction older than the oldest one open then is certainly older than the snapshot.
     found = _OLDEST.match(since.moment)
     if found is None:
         return True

@@ -1,4 +1,4 @@
-"""The unique keys of a table: what tells its rows apart."""
+"""The unique keys of a table, which identify its rows."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ class KeyColumn:
     """Empty for an expression."""
     nullable: bool
     equals: str
-    """The operator by which the index holds two values for equal."""
+    """The operator by which the index compares values for equality."""
     collate: str
-    """COLLATE and the index's collation, where it is another one than the column's."""
+    """COLLATE and the index's collation, if it differs from the column's."""
     operator_class: str
 
 
@@ -27,7 +27,7 @@ class UniqueKey:
     index: str
     primary: bool
     obstacle: str
-    """Why no row can be found by it; empty where one can."""
+    """The reason why the key cannot identify a row; empty if it can."""
     nulls_equal: bool
     columns: tuple[KeyColumn, ...]
 
@@ -37,7 +37,7 @@ class UniqueKey:
 
     @property
     def may_repeat(self) -> tuple[str, ...]:
-        """Columns whose NULLs the index does not tell apart."""
+        """Columns whose NULLs the index treats as distinct."""
         if self.nulls_equal:
             return ()
         return tuple(column.name for column in self.columns if column.nullable)
@@ -48,14 +48,14 @@ class UniqueKey:
 
 
 def read_unique_keys(connection: Connection, table: TableRef) -> tuple[UniqueKey, ...]:
-    """All of a table's unique indexes, the primary key first."""
+    """Return a table's unique keys, the primary key first."""
     return unique_keys_of(connection, [table])[table]
 
 
 def unique_keys_of(
     connection: Connection, tables: Sequence[TableRef]
 ) -> dict[TableRef, tuple[UniqueKey, ...]]:
-    """The same by table."""
+    """Return the unique keys of each table."""
     found: dict[TableRef, tuple[UniqueKey, ...]] = dict.fromkeys(tables, ())
     query = for_server(connection, "unique_keys")
     rows = connection.execute(query, {"tables": [name(table) for table in tables]}).fetchall()

@@ -1,9 +1,10 @@
-"""Row versions: which rows may have changed since a snapshot, by the transactions that wrote them.
+"""Row versions: rows that may have changed since a snapshot, by the transactions that wrote them.
 
-A row that a snapshot sees and an earlier one did not was written by a transaction that had not
-ended when the earlier one was taken. Its id is at least the earlier snapshot's `xmin`, since every
-id below had ended by then. A subtransaction's id is greater than its top-level one's. Freezing
-keeps the id in the row (since PostgreSQL 9.4), and so do VACUUM FULL and CLUSTER.
+If a snapshot sees a row that an earlier one did not, the row was written by a transaction that had
+not ended when the earlier one was taken. The transaction's id is at least the earlier snapshot's
+`xmin`, because all transactions with lower ids had ended by then. A subtransaction's id is greater
+than its top-level one's. Freezing keeps the id in the row (since PostgreSQL 9.4), and so do VACUUM
+FULL and CLUSTER.
 """
 
 from __future__ import annotations
@@ -18,22 +19,22 @@ from penstock.errors import PlanningError
 from penstock.model.nights import Horizon, SourceVersions
 from penstock.model.tables import TableRef
 
-# Ages of transactions are 32 bits wide and signed: beyond this they would seem to be in the future.
-# Less a margin for the transactions that begin while rows are read.
+# Transaction ages are signed 32-bit numbers: anything older than this would appear to be in the
+# future. The margin allows for transactions that begin while rows are read.
 FURTHEST = 2**31 - 2**24
-# The first id that an ordinary transaction has.
+# The first id of an ordinary transaction.
 FIRST_NORMAL = 3
-# Seconds for which a transaction may be open before it is named as one that holds the horizon back.
+# Seconds after which an open transaction is reported as holding the horizon back.
 LONG = 60.0
 
 
 def versions_of(
     connection: Connection, oids: Sequence[int], *, children: bool
 ) -> dict[int, tuple[SourceVersions, str]]:
-    """Of tables, by their object ids, each with what its rows are kept in that is no heap.
+    """Return, by object id, the versions of tables and the storage of their rows if it is not heap.
 
     Parameters:
-        children: the rows of their child tables are read, too.
+        children: whether the rows of child tables are read too.
     """
     query = for_server(connection, "versions")
     rows = connection.execute(query, {"oids": list(oids), "all": children}).fetchall()
@@ -49,18 +50,19 @@ def versions_of(
 
 
 def who_holds_back(connection: Connection) -> str:
-    """Who holds the horizon back; empty where nothing does for long."""
+    """Return who holds the horizon back; empty if nothing has done so for long."""
     oldest = connection.execute(statement("oldest")).fetchone()
     return f"{oldest[0]}, for {oldest[1]:,.0f} s" if oldest and oldest[1] > LONG else ""
 
 
 def check_versioned(ref: TableRef, other: str) -> None:
-    """
+    """Check that a table's rows have comparable versions.
+
     Parameters:
         other: see `versions_of`.
 
     Raises:
-        PlanningError: its rows have no versions that could be compared.
+        PlanningError: the rows have no versions that could be compared.
     """
     if other:
         raise PlanningError(
@@ -81,7 +83,8 @@ def _kinds(found: str) -> str:
 _LITERAL = re.compile(r"'((?:[^']|'')*)'")
 _CALL = re.compile(r'([a-z_][a-z0-9_$]*|"[^"]+")\s*\(')
 _WORD = re.compile(r'"[^"]*"|[a-z_][a-z0-9_$]*')
-# What depends on the moment, the session or other rows, and is no function by its syntax.
+# Expressions that depend on the time, the session or other rows, but are not function calls in the
+# syntax.
 _WORDS = {
     *("select", "current_date", "current_time", "current_timestamp", "localtime"),
     *("localtimestamp", "current_user", "session_user", "current_role", "user"),
@@ -91,10 +94,11 @@ _MOMENTS = {"now", "today", "tomorrow", "yesterday"}
 
 
 def check_fixed(connection: Connection, where: str) -> None:
-    """
+    """Check that a condition depends on nothing but the row.
+
     Raises:
-        PlanningError: rows may come to fulfil a condition without a new version: it depends on the
-            moment, say, or on other tables.
+        PlanningError: the condition may become true for a row that has no new version, because it
+            depends, for example, on the time or on other tables.
     """
     literals = {found.lower().strip() for found in _LITERAL.findall(where)}
     text = _LITERAL.sub("''", where).lower()
@@ -112,13 +116,13 @@ def check_fixed(connection: Connection, where: str) -> None:
 
 
 def changed_since(since: Horizon, new: Sequence[int]) -> str:
-    """A condition that holds for the rows that a snapshot with this horizon may not have seen.
+    """Return a condition for the rows that a snapshot with this horizon may not have seen.
 
-    Both ages count from one transaction id, which stays the same throughout a transaction. Rows
-    whose transaction is older by 2^31 or more have a negative age, or one that is greater.
+    Both ages are relative to one transaction id, which is constant throughout a transaction. For
+    rows whose transaction is older by 2^31 or more, the age is negative, or greater than the other.
 
     Parameters:
-        new: object ids of tables all of whose rows are read.
+        new: the object ids of tables of which all rows are read.
     """
     oldest = max(since.xmin % 2**32, FIRST_NORMAL)
     changed = f"pg_catalog.age(xmin) BETWEEN 0 AND pg_catalog.age('{oldest}'::pg_catalog.xid)"
@@ -128,7 +132,7 @@ def changed_since(since: Horizon, new: Sequence[int]) -> str:
 def or_in(condition: str, tables: Sequence[int]) -> str:
     """
     Parameters:
-        tables: object ids of tables all of whose rows are read.
+        tables: the object ids of tables of which all rows are read.
     """
     if not tables:
         return f"({condition})"

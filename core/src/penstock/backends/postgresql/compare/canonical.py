@@ -1,4 +1,4 @@
-"""Values as two unlike systems both write them, to be compared: the kinds of the types page."""
+"""Values in the canonical form that unlike systems share: the kinds of the types page."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from penstock.backends.postgresql.load.losses import numeric_modifier
 from penstock.errors import PlanningError
 
 LIST = "list:"
-# From 1970-01-01 to 2000-01-01, from which the server counts.
+# From 1970-01-01 to 2000-01-01, the server's epoch.
 _EPOCH = 946_684_800_000_000
 _WHOLE = ("int2", "int4", "int8", "oid", "xid", "cid", "xid8")
 
 
 def canonical_text(value: sql.Composable, kind: str, type_: DataType) -> sql.Composable:
-    """An expression for the canonical text of a value; NULL where that is NULL.
+    """Return an expression for the canonical text of a value; NULL if the value is NULL.
 
     Parameters:
-        type_: of the value.
+        type_: the type of the value.
 
     Raises:
         PlanningError: the kind is unknown.
@@ -32,7 +32,7 @@ def canonical_text(value: sql.Composable, kind: str, type_: DataType) -> sql.Com
     match kind:
         case "integer" | "decimal" if name not in _WHOLE:
             if name == "numeric" and bare.typmod >= 0 and numeric_modifier(bare.typmod)[1] > 0:
-                # The point is always there.
+                # The text always has a decimal point.
                 trim = "pg_catalog.rtrim(pg_catalog.rtrim({}::text, '0'), '.')"
                 return sql.SQL(trim).format(value)
             return sql.SQL(
@@ -48,7 +48,7 @@ def canonical_text(value: sql.Composable, kind: str, type_: DataType) -> sql.Com
         case "bytes":
             return sql.SQL("pg_catalog.encode({}, 'hex')").format(value)
         case "date":
-            # Infinite dates have no number.
+            # Infinite dates have no day number.
             return sql.SQL(
                 "CASE WHEN pg_catalog.isfinite({0}) THEN ({0} - '1970-01-01'::date)::text"
                 " ELSE {0}::text END"
@@ -61,7 +61,7 @@ def canonical_text(value: sql.Composable, kind: str, type_: DataType) -> sql.Com
             sent = sql.SQL("pg_catalog.{}({})").format(
                 sql.Identifier(f"{type_name}_send"), _cast(value, type_name, name)
             )
-            # Infinite ones are the ends of what 64 bits can hold.
+            # Infinite timestamps are the lowest and the highest 64-bit number.
             return sql.SQL("({}::bigint::numeric + {})::text").format(
                 _bits(sent), sql.Literal(_EPOCH)
             )
@@ -74,7 +74,7 @@ def canonical_text(value: sql.Composable, kind: str, type_: DataType) -> sql.Com
 
 
 def framed(text: sql.Composable) -> sql.Composable:
-    """With its length before it, so that its end is known whatever it holds."""
+    """Prefix a text with its length, so that its end is unambiguous whatever it contains."""
     return sql.SQL("coalesce(pg_catalog.octet_length({0})::text || ':' || {0}, '-')").format(text)
 
 
@@ -85,14 +85,14 @@ def _cast(value: sql.Composable, wanted: str, name: str) -> sql.Composable:
 
 
 def _bits(sent: sql.Composable) -> sql.Composable:
-    """The eight bytes of a value's binary form."""
+    """Return the eight bytes of a value's binary form."""
     return sql.SQL("('x' || pg_catalog.encode({}, 'hex'))::bit(64)").format(sent)
 
 
 def _list(value: sql.Composable, kind: str, element: DataType, depth: int) -> sql.Composable:
     if depth == 1:
         if element.bare.kind == "composite":
-            # unnest would make a column of each attribute.
+            # unnest would turn each attribute into a column.
             value = sql.SQL("{}::pg_catalog.text[]").format(value)
         return sql.SQL(
             "CASE WHEN {0} IS NOT NULL THEN (SELECT '{{' || coalesce(pg_catalog.string_agg({1}, ','"
@@ -111,7 +111,7 @@ def _level(
     depth: int,
     places: tuple[sql.Composable, ...],
 ) -> sql.Composable:
-    """One dimension of an array, as a list of what is below it."""
+    """Return one dimension of an array as a list of its elements or sublists."""
     place = sql.Identifier(f"place{len(places) + 1}")
     within = (*places, place)
     if len(within) == depth:

@@ -1,9 +1,10 @@
-"""Checksums of rows, the same on every server, whatever the order of the rows.
+"""Checksums of rows, the same on every server, in any order of the rows.
 
-A row's digest is a 64-bit hash over its values as text, each hashed by itself: a large value is
-never copied into a text of the whole row. The text is what a cast to text makes of a value under
-our session settings; blanks at the end of a character(n), which mean nothing, are no part of it.
-Between unlike systems the digest is one that both have, over texts that both write alike.
+A row's digest is a 64-bit hash over its values as text. Each value is hashed by itself, so a large
+one is never copied into a text of the whole row. The text is the value's cast to text under our
+session settings, without the trailing blanks of a character(n), which are insignificant. Between
+unlike systems, the digest is a function that both have, over texts that both write in the same
+form.
 """
 
 from __future__ import annotations
@@ -30,27 +31,27 @@ from penstock.errors import PlanningError
 from penstock.model.records import CommitRecord
 from penstock.model.tables import Column, ColumnPair, TableRef
 
-# Rows of a stream that are held at once, and the longest text of a key.
+# Rows of a stream held at once, and the longest text of a key.
 BATCH = 1000
 KEY_LENGTH = 300
-# 32 bits tell transactions apart: after half a turn an old one may be taken for a new one.
+# Transaction ids have 32 bits: after half a turn an old one could be mistaken for a new one.
 OLDEST = 1 << 31
 _INTEGERS = ("smallint", "integer", "bigint")
 
 
 @dataclass(frozen=True, slots=True)
 class Values:
-    """What rows are compared by."""
+    """The values by which rows are compared."""
 
     texts: Mapping[str, sql.Composable]
     """Expressions, by the names of the target's columns."""
     canonical: bool = False
-    """They are texts as an unlike system writes them, too."""
+    """Whether they are canonical texts, which unlike systems write as well."""
     integers: frozenset[str] = frozenset()
-    """Those that are whole numbers on both sides, and are hashed as such: that costs less."""
+    """Columns that are whole numbers on both sides, and are hashed as such, which is cheaper."""
 
     def digest(self) -> sql.Composable:
-        """Of one row. A single whole number is its own."""
+        """Return the digest of a row. A single whole number is its own digest."""
         if not self.texts:
             return sql.SQL("0::bigint")
         if self.integers and not self.canonical:
@@ -73,10 +74,10 @@ class Values:
 
 
 def source_values(pairs: Sequence[ColumnPair], columns: Callable[[], Iterable[Column]]) -> Values:
-    """The values as the target has them.
+    """Return the source's values as the target stores them.
 
     Parameters:
-        columns: asked for the types of the columns where they matter.
+        columns: the source's columns; called only if their types matter.
     """
     if not any(pair.canonical for pair in pairs):
         return Values({pair.target: selected_column(pair) for pair in pairs})
@@ -99,11 +100,11 @@ def target_values(pairs: Sequence[ColumnPair], columns: Callable[[], Iterable[Co
 def key_values(
     key: Sequence[ColumnPair], integers: frozenset[str], mine: Callable[[], Iterable[Column]]
 ) -> Values:
-    """Of a key whose digests both sides compute.
+    """Return the values of a key, for digests that both sides compute.
 
     Parameters:
-        integers: names in the target of the columns that are whole numbers in the source.
-        mine: the columns of the side that is read.
+        integers: the target names of the columns that hold whole numbers in the source.
+        mine: the columns of the side to read.
     """
     values = source_values(key, mine)
     if values.canonical:
@@ -118,10 +119,10 @@ def key_values(
 
 
 def integers_of(key: Sequence[ColumnPair], columns: Iterable[Column]) -> frozenset[str]:
-    """Names in the target of the columns of a key that are whole numbers in the source.
+    """Return the target names of the key columns that hold whole numbers in the source.
 
     Parameters:
-        columns: of the source.
+        columns: the source's columns.
     """
     whole = {column.name for column in columns if column.type in _INTEGERS}
     return frozenset(pair.target for pair in key if pair.source in whole)
@@ -130,7 +131,10 @@ def integers_of(key: Sequence[ColumnPair], columns: Iterable[Column]) -> frozens
 def _digest(
     values: Sequence[sql.Composable], integers: Sequence[bool] | None = None
 ) -> sql.Composable:
-    """The column's place is the seed, so that two values that change places show."""
+    """Combine values into a digest.
+
+    The column's position is the seed, so that exchanged values change the digest.
+    """
     text = "coalesce(pg_catalog.hashtextextended(({})::pg_catalog.text COLLATE {}, {}), 0)"
     number = "coalesce(pg_catalog.hashint8extended({}::pg_catalog.int8, {}), 0)"
     hashes = [
@@ -141,23 +145,23 @@ def _digest(
             zip(values, integers or [False] * len(values), strict=True), start=1
         )
     ]
-    # Hashed once more: of two rows that have changed one value between them, the sums would be
-    # alike in some bits.
+    # Hash the result again: if two rows exchanged one value, some bits of the sums would be equal.
     return sql.SQL("pg_catalog.hashint8extended({}, 0)").format(
         sql.SQL(" OPERATOR(pg_catalog.#) ").join(hashes)
     )
 
 
 def _canonical_digest(values: Sequence[sql.Composable]) -> sql.Composable:
-    """What any system can compute: 60 bits of an MD5 of the whole row."""
+    """Return the digest that every system can compute: 60 bits of the MD5 of the whole row."""
     row = sql.SQL(" || ';' || ").join(map(framed, values))
     return sql.SQL("('x' || pg_catalog.left(pg_catalog.md5({}), 15))::bit(60)::bigint").format(row)
 
 
 def check_encoding(connection: Connection, side: str) -> None:
-    """
+    """Check that both servers hash texts in the same encoding.
+
     Raises:
-        PlanningError: the hash of a text is that of its bytes, which differ between encodings.
+        PlanningError: the encodings differ, and the hash of a text is that of its bytes.
     """
     found = connection.info.parameter_status("server_encoding")
     if found != "UTF8":
@@ -213,14 +217,14 @@ def read_loaded(
         for loader, count, total in rows
     )
     if any(record.rows for record in records) and not any(known[p].rows for p in known if p):
-        return None  # the rows were rewritten: ALTER TABLE does that
+        return None  # rewritten rows, for example by ALTER TABLE, do not keep their transactions
     return known
 
 
 def written_by(
     loaded_by: Sequence[CommitRecord], other_than: Sequence[CommitRecord]
 ) -> Iterator[sql.Composable]:
-    """Conditions on the transactions that have written rows."""
+    """Yield conditions on the transactions that wrote rows."""
     for records, test in ((loaded_by, "xmin = ANY"), (other_than, "xmin <> ALL")):
         if records:
             yield sql.SQL("{} ({}::xid[])").format(
@@ -245,10 +249,10 @@ def read_rows(
     key: Sequence[str],
     only: Sequence[str],
 ) -> Iterator[tuple[str, str]]:
-    """Key and digest of every row, sorted by both. Holds `BATCH` rows at once.
+    """Yield the key and the digest of every row, sorted by both. Holds `BATCH` rows at once.
 
     Parameters:
-        only: keys; empty for all.
+        only: the keys to read; all if empty.
     """
     check_encoding(connection, side)
     chosen: sql.Composable = sql.SQL("true")

@@ -1,6 +1,6 @@
 """A partition's extent as an SQL condition, the same on source and target.
 
-Bounds are literals, cast to the key's type: COPY takes no parameters.
+Bounds are literals, cast to the key's type, because COPY takes no parameters.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from penstock.model.tables import Relation, TableRef
 
 
 class PostgresDialect(Dialect):
-    """Names and values are quoted by the driver."""
+    """The dialect in which the driver quotes names and values."""
 
     name = "PostgreSQL"
     functions: Mapping[str, str] = {
@@ -92,13 +92,13 @@ class PostgresDialect(Dialect):
         return f"{self.literal(bound.text)}::{type_name(bound.type).as_string(None)}"
 
     def blocks(self, lower: int, upper: int | None) -> Sequence[str]:
-        # A TID range scan reads just these blocks from PostgreSQL 14 on.
+        # From PostgreSQL 14 on, a TID range scan reads only these blocks.
         parts = [f"ctid >= '({lower},0)'::tid"]
         return parts if upper is None else [*parts, f"ctid < '({upper},0)'::tid"]
 
     def hashed(self, value: str) -> str:
-        # The sign bit is taken off, since % keeps the sign. COLLATE "C" hashes the bytes, whatever
-        # the column's collation holds for equal.
+        # The mask clears the sign bit, since % keeps the sign. COLLATE "C" hashes the bytes, even
+        # if the column's collation treats different bytes as equal.
         return f'(pg_catalog.hashtextextended({value}::text COLLATE "C", 0) & 9223372036854775807)'
 
 
@@ -110,7 +110,7 @@ def key_expression(key: Key) -> sql.SQL:
 
 
 def condition(where: str | None, extent: Extent) -> sql.SQL:
-    """The whole predicate of a partition: its extent and the run's condition."""
+    """Return the whole predicate of a partition: its extent and the run's condition."""
     tested = _null_test(extent)
     if tested is None:
         return sql.SQL(conditions.condition(DIALECT, where, extent))
@@ -118,10 +118,11 @@ def condition(where: str | None, extent: Extent) -> sql.SQL:
 
 
 def _null_test(extent: Extent) -> str | None:
-    """Whether the key is NULL, or not; None where a partition asks for more.
+    """Return the test for a NULL key, or for any other key; None if the extent says more.
 
-    A row whose fields are all NULL IS NULL, though it is a value like any other, and one with a few
-    of them is neither that nor IS NOT NULL. Compared with NULL it is only a value.
+    A row value with all fields NULL satisfies IS NULL, though it is a value like any other; with
+    some fields NULL it satisfies neither IS NULL nor IS NOT NULL. Only a comparison with NULL
+    recognizes it as a value.
     """
     match extent:
         case KeyIsNull(key):
@@ -135,7 +136,10 @@ def _null_test(extent: Extent) -> str | None:
 def select(
     read: Relation, extent: Extent, where: str | None, columns: sql.Composable
 ) -> sql.Composable:
-    """The rows of a partition, each table that it reads with the whole predicate."""
+    """Return a SELECT of a partition's rows.
+
+    Each table that it reads has the whole predicate.
+    """
     return sql.SQL(" UNION ALL ").join(
         sql.SQL("SELECT {} FROM {} WHERE {}").format(columns, rows, condition(where, extent))
         for rows in _rows(read, extent)
@@ -143,7 +147,7 @@ def select(
 
 
 def tables_of(read: Relation, extent: Extent) -> tuple[Relation, ...]:
-    """What a partition's rows are read from: the relation, or tables that it consists of."""
+    """Return the relations that hold a partition's rows: the relation itself, or its parts."""
     match extent:
         case Children(tables):
             return tables
@@ -157,8 +161,8 @@ def _rows(read: Relation, extent: Extent) -> list[sql.Composable]:
     if not isinstance(extent, Children | ChildBlocks):
         return [relation(read)]
     assert isinstance(read, TableRef)
-    # Its children have their columns in an order of their own, so each is read by itself; by its
-    # parent's name, for the run's condition may speak of that.
+    # Child tables have their columns in orders of their own, so each is read by itself. It has the
+    # parent's name, because the run's condition may refer to that.
     return [
         sql.SQL("ONLY {} AS {}").format(relation(table), sql.Identifier(read.name))
         for table in tables_of(read, extent)

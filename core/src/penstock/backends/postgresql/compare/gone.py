@@ -1,4 +1,4 @@
-"""Keys of rows that the source has no more: in buckets by their digests, and kept by themselves."""
+"""Keys of rows deleted from the source: grouped into buckets by their digests, and stored."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ from penstock.model.tables import TableRef
 def read_buckets(
     connection: Connection, side: str, rows: sql.Composable, values: Values, bits: int
 ) -> dict[int, Bucket]:
-    """
+    """Return the key digests of rows, summed by bucket.
+
     Parameters:
-        rows: an item of FROM.
-        values: of the key.
+        rows: the rows, as an item of FROM.
+        values: the values of the key.
     """
     check_encoding(connection, side)
     query = statement("key_buckets").format(
@@ -34,19 +35,20 @@ def read_buckets(
 def read_ranges(
     connection: Connection, side: str, rows: sql.Composable, column: str, bits: int
 ) -> dict[int, int] | None:
-    """How many rows are in each range of a column of whole numbers; None where one is NULL."""
+    """Count rows by range of a whole-number column; return None if a value is NULL."""
     query = sql.SQL("SELECT {}::int8 >> {}, count(*) FROM {} GROUP BY 1").format(
         sql.Identifier(column), sql.Literal(bits), rows
     )
     with planning(side, "ranges of keys"), connection.transaction():
-        # It expects far more groups than there are, which it would not send between processes.
+        # The planner expects far more groups than there are, and so would not compute them in
+        # parallel.
         connection.execute("SELECT pg_catalog.set_config('parallel_tuple_cost', '0', true)")
         found = dict(connection.execute(query).fetchall())
     return None if None in found else found
 
 
 def bits_of_ranges(connection: Connection, rows: sql.Composable, column: str, count: int) -> int:
-    """How wide ranges are of which there are no more than twice as many as are asked for."""
+    """Return the width of ranges, in bits, for at most twice the requested number of ranges."""
     query = sql.SQL("SELECT min({0})::int8, max({0})::int8 FROM {1}").format(
         sql.Identifier(column), rows
     )
@@ -56,14 +58,14 @@ def bits_of_ranges(connection: Connection, rows: sql.Composable, column: str, co
 
 
 def in_spans(where: str | None, column: str, spans: Sequence[tuple[int, int]]) -> list[str]:
-    """Conditions, each of which an index can answer, that select apart what is in the spans."""
+    """Return conditions, each answerable by an index, that select the spans without overlap."""
     name = ident(column)
     tests = [f"{name} BETWEEN {first} AND {last}" for first, last in spans]
     return [test if where is None else f"({where}) AND {test}" for test in tests]
 
 
 def in_buckets(values: Values, chosen: Chosen) -> sql.Composed:
-    """A condition for the keys of some buckets."""
+    """Return a condition for the keys in some buckets."""
     return sql.SQL("{digest} & {mask} = ANY ({buckets}::bigint[])").format(
         digest=values.digest(),
         mask=sql.Literal(2**chosen.bits - 1),
@@ -79,18 +81,18 @@ def keep_keys(
     values: Values,
     digests: Sequence[int],
 ) -> int:
-    """Put keys of the target's rows into a table of their own. Returns how many there are.
+    """Store keys of the target's rows in a table of their own, and return how many there are.
 
     Parameters:
-        gone: that table.
-        rows: those that they are among, as an item of FROM.
+        gone: the table to store them in.
+        rows: the rows to search, as an item of FROM.
     """
     query = statement("keep_keys").format(
         gone=quoted(gone),
         key=column_list(key),
         digest=values.digest(),
         rows=rows,
-        # A difference of sums that is no digest at all: the target lacks a key that it should have.
+        # A difference that matches no digest: the target lacks a key that it should have.
         digests=sql.Literal([each for each in digests if -(2**63) <= each < 2**63]),
     )
     return connection.execute(query).rowcount

@@ -1,1 +1,1 @@
-"""How a table is made: its definition read from the catalog, and written as statements."""
+"""How a table is created: its definition is read from the catalog, and written as statements."""

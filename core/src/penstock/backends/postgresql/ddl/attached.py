@@ -1,4 +1,4 @@
-"""What is attached to a table without being part of it, such as grants, policies and triggers."""
+"""Objects attached to a table without being part of it, such as grants, policies and triggers."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from penstock.model.tables import NotCopied, TableRef
 ENABLED = {"D": "DISABLE", "R": "ENABLE REPLICA", "A": "ENABLE ALWAYS"}
 COMMANDS = {"r": "SELECT", "a": "INSERT", "w": "UPDATE", "d": "DELETE", "*": "ALL"}
 _PART = r'(?:"(?:[^"]|"")*"|[^\s."]+)'
-# The first " ON schema.table " or " TO schema.table " that stands outside of a quoted name.
+# The first " ON schema.table " or " TO schema.table " outside a quoted name.
 _TABLE = r'^((?:"(?:[^"]|"")*"|[^"])*?\s{word} )' + rf"{_PART}\.{_PART}"
 
 
 def grants(table: Json, ref: TableRef, others: Sequence[str]) -> list[str]:
-    """The table's privileges, and no others.
+    """Return statements that give the table its privileges, and no others.
 
     Parameters:
-        others: whom new tables are granted to by default, quoted.
+        others: the quoted roles that receive privileges on new tables by default.
     """
     attached = table["attached"]
     if attached["default_grants"] and not attached["grants"]:
         return []
-    # GRANT changes the table's row in the catalog without a lock, and fails where somebody else
-    # changes it: a foreign key of the table or to it, in another step or in another process.
+    # GRANT changes the table's catalog row without a lock, and fails if another session changes it
+    # at the same time: a foreign key from or to the table, in another step or process.
     statements = [f"LOCK TABLE ONLY {name(ref)} IN SHARE ROW EXCLUSIVE MODE"]
     if not attached["default_grants"]:
         everybody = dict.fromkeys(["PUBLIC", *others, ident(table["owner"])])
@@ -73,7 +73,7 @@ def row_security(table: Json, ref: TableRef) -> list[str]:
 
 
 def triggers(table: Json) -> list[str]:
-    """For the table under its own name, which is a part of what the server wrote."""
+    """Return the table's triggers under its own name, which is part of the text from the server."""
     ref = TableRef(table["schema"], table["name"])
     statements = []
     for trigger in table["attached"]["triggers"]:
@@ -86,7 +86,7 @@ def triggers(table: Json) -> list[str]:
 
 
 def publications(table: Json) -> list[str]:
-    """As `triggers`."""
+    """Return the table's publications, as `triggers` does."""
     ref = TableRef(table["schema"], table["name"])
     return [_publication(item, ref) for item in table["attached"]["publications"]]
 
@@ -105,12 +105,13 @@ def left_out(
     dropped: bool = False,
     but: str = "",
 ) -> tuple[NotCopied, ...]:
-    """
+    """Return what is attached to the tables and not copied.
+
     Parameters:
-        tables: one, and then those that it consists of.
-        ref_of: where each is in the target.
-        dropped: they are the target's own, which are dropped.
-        but: a kind that is left out.
+        tables: a table, followed by the tables it consists of.
+        ref_of: the name of each table in the target.
+        dropped: whether the tables are the target's own, about to be dropped.
+        but: a kind to leave out.
     """
     found: dict[tuple[str, str, str], NotCopied] = {}
     for table in tables:
@@ -125,7 +126,10 @@ def left_out(
 
 
 def _things(table: Json, ref: TableRef) -> Iterator[tuple[str, str, list[str]]]:
-    """Kind, name and statements of each; those that come from the parent are the parent's."""
+    """Yield the kind, name and statements of each object.
+
+    Those inherited from a parent belong to the parent.
+    """
     found = table["attached"]
     for constraint in table["constraints"]:
         if constraint["kind"] == "f" and not constraint["inherited"]:
@@ -154,6 +158,6 @@ def _things(table: Json, ref: TableRef) -> Iterator[tuple[str, str, list[str]]]:
 
 
 def _moved(definition: str, word: str, ref: TableRef) -> str:
-    """A statement that the server wrote, changed to name another table."""
+    """Rewrite a statement from the server to name another table."""
     pattern = _TABLE.replace("{word}", word)
     return re.sub(pattern, lambda found: found[1] + name(ref), definition, count=1)

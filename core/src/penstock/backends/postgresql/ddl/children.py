@@ -1,4 +1,4 @@
-"""A table that becomes a child of a partitioned one, made as the server itself makes children."""
+"""A table that becomes a child of a partitioned one, created as the server creates children."""
 
 from __future__ import annotations
 
@@ -7,22 +7,23 @@ from penstock.backends.postgresql.ddl.text import Json, Names, under_name
 from penstock.backends.postgresql.session.statements import ident, name
 from penstock.model.tables import TableRef
 
-# The constraint by which the server knows, without reading them, that rows are within the bounds.
+# The constraint that lets the server conclude, without reading rows, that they are within the
+# bounds.
 WITHIN = "penstock_child_bounds"
 
 
 def create_child(parent: Json, ref: TableRef, check: str, version: int) -> list[str]:
-    """The table, still apart from its parent, and without indexes.
+    """Return statements that create the table, detached from its parent and without indexes.
 
     Parameters:
-        parent: its definition.
+        parent: the parent's definition.
         check: see `Child`.
-        version: of the server.
+        version: the server's version.
     """
-    # Sequences are the parent's: its defaults draw from them, and its identities are taken over
-    # when the child is attached.
+    # Sequences belong to the parent: defaults draw from them, and attaching the child transfers the
+    # identity columns.
     columns = [column | {"identity": ""} for column in parent["columns"]]
-    # Its rows are all new, and a child with less than its parent would not be attached.
+    # All rows are new, and a child with fewer constraints than its parent could not be attached.
     constraints = [
         c | {"validated": True, "definition": c["definition"].removesuffix(" NOT VALID")}
         for c in parent["constraints"]
@@ -42,7 +43,7 @@ def create_child(parent: Json, ref: TableRef, check: str, version: int) -> list[
 
 
 def index_child(parent: Json, ref: TableRef) -> list[str]:
-    """All indexes of the parent, so that to attach the child builds none."""
+    """Return statements that create all of the parent's indexes, so that attaching builds none."""
     statements = []
     for index in parent["indexes"]:
         if index["tablespace"]:

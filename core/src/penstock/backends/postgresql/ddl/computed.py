@@ -1,4 +1,4 @@
-"""A table's definition with other columns: some left out, others of what the source computes."""
+"""A table's definition with other columns: some left out, others computed by the source."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from penstock.spec.masks import mentions
 
 Json = dict[str, Any]
 _STATISTICS = "extended statistics"
-# Indexes that order whole texts, and so take a digest as they took what it is of.
+# Index methods that order whole texts, and so accept a digest in place of the original.
 _ORDERED = ("btree", "hash")
 
 
@@ -93,10 +93,10 @@ def _columns(
 def _keeps_index(
     index: Json, changed: set[str], alike: set[str], left: list[tuple[str, str]]
 ) -> bool:
-    """Whether an index can be made: one of digests is as good as one of what they are of."""
+    """Whether an index can be created: one on digests serves as well as one on the originals."""
     spoken = {name for name in changed if mentions(index["tail"], [name])}
     plain = index["constraint"] is not None or index["tail"].split()[1] in _ORDERED
-    # An operator class or a condition would be of the old type.
+    # An operator class or condition would have the old type.
     plain = plain and " WHERE " not in index["tail"] and "_ops" not in index["tail"]
     if not spoken or (spoken <= alike and plain and "(" not in _inside(index["tail"])):
         return True
@@ -105,14 +105,14 @@ def _keeps_index(
 
 
 def _inside(tail: str) -> str:
-    """What is in the parentheses of an index's definition."""
+    """Return the text inside the parentheses of an index's definition."""
     return tail.partition("(")[2]
 
 
 def _keeps_constraint(constraint: Json, changed: set[str], left: list[tuple[str, str]]) -> bool:
     if changed.isdisjoint(constraint["from"] or ()):
         return True
-    if constraint["kind"] != "n":  # the column says whether it may be NULL
+    if constraint["kind"] != "n":  # the column records whether it allows NULL
         kind = FOREIGN_KEYS if constraint["kind"] == "f" else CHECKS
         left.append((kind, constraint["name"]))
     return False

@@ -24,7 +24,7 @@ from penstock.errors import PlanningError
 from penstock.model.table_model import KeyModel, TableDefinition
 from penstock.model.tables import NotCopied, Query, TableRef
 
-# They have no input: COPY could not load them.
+# Types without input, which COPY could not load.
 UNREADABLE = frozenset(
     f"{name}{array}"
     for name in (
@@ -33,16 +33,16 @@ UNREADABLE = frozenset(
     )
     for array in ("", "[]")
 )  # fmt: skip
-# Of all other relations the columns are read alone.
+# For all other relations only the columns are read.
 _WHOLE = ("r", "p")
 _PARTS = ("constraints", "indexes", "sequences", "used_sequences", "statistics")
 
 OWN = "of partitions"
-"""Where a definition has the kinds and names of what partitions have of their own."""
+"""The key of a definition that holds the kinds and names of objects that only child tables have."""
 
 Json = dict[str, Any]
 
-# A column that is a name and a type, and a table that is its columns.
+# A column that is just a name and a type, and a table that is just its columns.
 PLAIN_COLUMN: Json = {
     "not_null": False, "default": None, "generated": "", "identity": "", "storage": None,
     "compression": None, "statistics": None, "options": [],
@@ -59,8 +59,8 @@ _NOTHING_ATTACHED: Json = {
 
 
 def query_definition(connection: Connection, query: Query) -> TableDefinition:
-    """The columns of a query."""
-    # Names in the query are those of the user's own path.
+    """Return the definition of a table with a query's columns."""
+    # Names in the query resolve by the user's own search path.
     with planning("source", "--query"):
         described = described_query(connection, query)
     columns = [(column.name, column.type, data_type(column).oid, True) for column in described]
@@ -73,14 +73,15 @@ def query_definition(connection: Connection, query: Query) -> TableDefinition:
 def definitions_of(
     connection: Connection, oids: Sequence[int], *, partitioning: bool
 ) -> dict[int, TableDefinition]:
-    """Tables with what belongs to them; of views and the like the columns alone.
+    """Return tables with everything that belongs to them; for views and the like, only the columns.
 
     Parameters:
-        oids: those that are gone are left out, and those of which one is a part of another.
-        partitioning: a partitioned table with its partitions, and not as a plain one.
+        oids: object ids; relations that no longer exist, or that are part of another in the list,
+            are left out.
+        partitioning: keep partitioned tables partitioned, instead of making them plain tables.
 
     Raises:
-        TableGone: the only one that was asked for has lost a partition in between.
+        TableGone: the only requested table lost a child in the meantime.
     """
     with full_names(connection):
         found = read_many(connection, oids)
@@ -99,8 +100,8 @@ def definitions_of(
             if gone and len(oids) == 1:
                 raise TableGone(gone[0])
             if gone or any(times[member] > 1 for member in each):
-                continue  # asked for alone, since a definition is not shared
-            with suppress(KeyError):  # a type was dropped, and so a column
+                continue  # asked for alone, since definitions are not shared
+            with suppress(KeyError):  # a type was dropped, and a column with it
                 tables = [found[member] for member in each]
                 types[oid] = types_of(tables, known)
                 whole[oid] = tables
@@ -137,12 +138,12 @@ def definition_with(
     partition_key: str,
     own: Sequence[tuple[str, str]],
 ) -> TableDefinition:
-    """Of one table.
+    """Return the definition of one table.
 
     Parameters:
-        types: those that do not come with the server.
-        partition_key: by which the source cuts it.
-        own: kinds and names of what it has, and is not made with.
+        types: the types that are not built in.
+        partition_key: the source's partition key.
+        own: kinds and names of objects that it has and is created without.
     """
     return _definition([table], types, partition_key, own)
 
@@ -153,10 +154,11 @@ def _definition(
     partition_key: str = "",
     own: Sequence[tuple[str, str]] = (),
 ) -> TableDefinition:
-    """
+    """Return the definition of a table.
+
     Parameters:
-        partition_key: by which the source cuts the table, also where the target is not to.
-        own: kinds and names of what partitions have of their own, where they are not made.
+        partition_key: the source's partition key, even if the target's table is not partitioned.
+        own: kinds and names of objects that only child tables have, if these are not created.
     """
     root = tables[0]
     found = {"tables": tables, "types": types, "warnings": _make_readable(root), OWN: list(own)}
@@ -171,11 +173,11 @@ def plain_table(
     columns: Iterable[tuple[str, str, int | None, bool]],
     keys: Iterable[KeyModel] = (),
 ) -> Json:
-    """A table that is nothing but columns and keys.
+    """Return the definition of a table with nothing but columns and keys.
 
     Parameters:
-        columns: of each its name, its type, the type's object id where the type may have to be
-            made, and whether it may be NULL.
+        columns: for each column, its name, its type, the type's object id if the type may have to
+            be created, and whether NULL is allowed.
     """
     return {
         "oid": 0, "schema": "", "name": name, "written": name, "regclass": "", "kind": "q",
@@ -195,7 +197,7 @@ def plain_table(
 
 
 def _key_index(table: str, number: int, key: KeyModel) -> Json:
-    """The index of a key, as if it had been read."""
+    """Return the index of a key in the form in which the catalog would be read."""
     listed = ", ".join(map(ident, key.columns))
     called = "_pkey" if key.primary else f"_{'_'.join(key.columns)}"[:20] + "_key"
     return {
@@ -211,7 +213,7 @@ def _key_index(table: str, number: int, key: KeyModel) -> Json:
 
 
 class TableGone(PlanningError):
-    """A table was dropped while it was read."""
+    """A table that was dropped while it was read."""
 
     def __init__(self, oid: int) -> None:
         super().__init__(
@@ -221,10 +223,10 @@ class TableGone(PlanningError):
 
 
 def read_table(connection: Connection, oid: int) -> Json:
-    """One table, without those that it consists of. Call it where names are full.
+    """Return one table, without its child tables. Call it while names are full.
 
     Raises:
-        TableGone: it was dropped, before or meanwhile.
+        TableGone: the table was dropped before or during the read.
     """
     try:
         return read_many(connection, [oid])[oid]
@@ -233,7 +235,7 @@ def read_table(connection: Connection, oid: int) -> Json:
 
 
 def read_tables(connection: Connection, oids: Iterable[int]) -> list[Json]:
-    """As `read_table`, wherever it is called."""
+    """Return tables as `read_table` does; can be called anywhere."""
     wanted = list(oids)
     found: dict[int, Json] = {}
     with suppress(errors.UndefinedTable), full_names(connection):
@@ -246,14 +248,15 @@ def read_tables(connection: Connection, oids: Iterable[int]) -> list[Json]:
 
 
 def read_many(connection: Connection, oids: Sequence[int]) -> dict[int, Json]:
-    """As `read_table`, of those that are still there.
+    """Return the tables that still exist, as `read_table` does.
 
     Raises:
-        UndefinedTable: something was dropped meanwhile.
+        UndefinedTable: something was dropped during the read.
     """
     if not oids:
         return {}
-    # "attached" last: as long as it finds a table, nothing before it can have missed it.
+    # "attached" comes last: if it still finds a table, none of the earlier queries can have missed
+    # it.
     asked = {
         part: _ask(connection, part, oids) for part in ("table", "columns", *_PARTS, "attached")
     }
@@ -283,7 +286,7 @@ def read_many(connection: Connection, oids: Sequence[int]) -> dict[int, Json]:
 
 
 def _ask(connection: Connection, part: str, oids: Collection[int]) -> Cursor[Any]:
-    """What tables have of it, by their object ids, as far as they have any."""
+    """Return one part of the definitions, by object id; tables without it are left out."""
     query = for_server(connection, f"definition_{part}", tables=sql.Literal(list(oids)))
     return connection.execute(query)
 
@@ -307,7 +310,7 @@ def _partitions(connection: Connection, roots: Sequence[int]) -> dict[int, list[
 def _own_of_partitions(
     connection: Connection, roots: Sequence[int]
 ) -> dict[int, list[tuple[str, str]]]:
-    """Kinds and names of what partitions have of their own, by the object ids of their tables."""
+    """Return kinds and names of objects that only child tables have, by the root's object id."""
     found: dict[int, list[tuple[str, str]]] = {}
     if roots:
         query = for_server(connection, "partitions_own", tables=sql.Literal(list(roots)))
@@ -317,7 +320,7 @@ def _own_of_partitions(
 
 
 def _make_readable(table: Json) -> list[str]:
-    """Make columns texts whose own type has no input. Returns a line about them."""
+    """Turn columns whose type has no input into text. Returns a line about them."""
     changed = [column for column in table["columns"] if column["type"] in UNREADABLE]
     lines = [f"{column['name']} ({column['type']})" for column in changed]
     for column in changed:

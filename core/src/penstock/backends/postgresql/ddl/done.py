@@ -21,8 +21,8 @@ def has_schema(schema: str) -> str:
 
 
 def is_there(ref: TableRef) -> str:
-    # Of the catalog's rows: a session that has looked for a name, and not found it, may remember
-    # that until it locks some relation, and so not see what another one has made.
+    # Queries read catalog tables directly: a session that has looked up a missing name may cache
+    # the result until it locks a relation, and would not see what another session created.
     schema = f"SELECT oid FROM pg_catalog.pg_namespace WHERE nspname = {literal(ref.schema)}"
     return _exists("pg_class", f"relname = {literal(ref.name)} AND relnamespace = ({schema})")
 
@@ -49,10 +49,12 @@ def inherits(ref: TableRef, parent: TableRef) -> str:
 
 
 def is_dressed(table: Json, names: Names, *, policies: bool) -> str:
-    """What was made last of a step's transaction, or first: it is there with all else.
+    """Return a query for the object that a step's transaction creates last, or first.
+
+    If it exists, so does everything else.
 
     Parameters:
-        policies: they are made too.
+        policies: whether the step creates policies too.
     """
     ref = names.table(table)
     for constraint in table["constraints"]:

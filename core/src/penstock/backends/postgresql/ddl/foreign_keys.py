@@ -14,16 +14,17 @@ FOREIGN_KEYS = "foreign keys"
 def foreign_key_steps(
     table: Json, constraint: Json, ref: TableRef, other: TableRef | None
 ) -> list[Step]:
-    """
+    """Return the steps that add a foreign key.
+
     Parameters:
-        ref: what the table is called.
-        other: the table that it refers to, where another run may link the two at the same time:
-            then both are locked, and where it cannot be added the run is done without it.
+        ref: the name of the table.
+        other: the referenced table, if another run may link the two at the same time. Both are then
+            locked, and if the key cannot be added, the run finishes without it.
     """
     label = constraint["name"]
     add = foreign_key(constraint, ref, other)
     checked = constraint["validated"] and "NOT ENFORCED" not in constraint["definition"]
-    # A partitioned table takes none that is not valid.
+    # A partitioned table accepts only valid ones.
     apart = checked and table["partition_key"] is None
     modes = {ref: "SHARE ROW EXCLUSIVE", other: "SHARE ROW EXCLUSIVE"} if other else {}
     found = [
@@ -60,10 +61,12 @@ def not_copied(constraint: Json, ref: TableRef, other: TableRef | None) -> NotCo
 
 
 def foreign_key(constraint: Json, ref: TableRef, other: TableRef | None = None) -> str:
-    """The statement that adds it to a table of another name, to which it may refer itself.
+    """Return the statement that adds a foreign key to a table under another name.
+
+    The key may reference the table itself.
 
     Parameters:
-        other: the table that it refers to, where that has another name too.
+        other: the referenced table, if that has another name too.
     """
     definition = constraint["definition"]
     other = ref if constraint["references_itself"] else other
@@ -78,7 +81,7 @@ def foreign_key(constraint: Json, ref: TableRef, other: TableRef | None = None) 
 
 
 def _name_end(text: str) -> int:
-    """Where the table's name ends that the text begins with, quoted or not."""
+    """Return the end of the table name, quoted or not, that a text begins with."""
     inside = False
     for index, character in enumerate(text):
         if character == '"':

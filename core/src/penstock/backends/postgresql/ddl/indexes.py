@@ -1,4 +1,4 @@
-"""Indexes, and the constraints that stand on them: how they are dropped, and built again."""
+"""Indexes and the constraints based on them: how they are dropped and rebuilt."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from penstock.model.plans import Step
 
 
 def drop_statement(table: Json, index: Json) -> str:
-    """Repeatable: where it is gone, nothing is done."""
+    """Return a repeatable statement that drops an index, if it exists."""
     if index["constraint"] is not None:
         of = ident(table["schema"], table["name"])
         return f"ALTER TABLE {of} DROP CONSTRAINT IF EXISTS {ident(index['name'])}"
@@ -19,10 +19,11 @@ def drop_statement(table: Json, index: Json) -> str:
 
 
 def build_steps(tables: Sequence[Json], names: Names, *, tablespaces: bool) -> list[Step]:
-    """Steps that build all indexes of the tables that have a name in `names`.
+    """Return steps that build all indexes of the tables that have an entry in `names`.
 
     Parameters:
-        tablespaces: where the definition says; else where the server puts them.
+        tablespaces: build them in the tablespace of the definition, instead of the server's
+            default.
     """
     found: list[Step] = []
     attach: list[str] = []
@@ -82,7 +83,7 @@ def _on_table(table: Json, index: Json, names: Names, *, tablespaces: bool) -> l
             )
         )
     if constraint is None and (chosen := _chosen(table, index, names)):
-        # Not beside builds of others, which keep a lock that this would wait for.
+        # Not at the same time as other builds, which keep a lock that this would wait for.
         step_id, what = f"choose {index['oid']}", f"mark index {made.name} of {of}"
         found.append(steps.after(step_id, what, steps.CONSTRAIN, *chosen))
     if constraint is not None:
@@ -107,7 +108,7 @@ def _on_table(table: Json, index: Json, names: Names, *, tablespaces: bool) -> l
 
 
 def _on_parent(table: Json, index: Json, names: Names) -> list[str]:
-    """Of a partitioned table: not valid until its partitions' indexes are attached."""
+    """Return an index on a partitioned table, invalid until the children's indexes are attached."""
     made, of = names.index(table, index), names.table(table)
     if index["constraint"] is not None:
         definition = index["constraint"]["definition"]
@@ -141,7 +142,7 @@ def _own(table: Json, index: Json, names: Names) -> list[str]:
 
 
 def _chosen(table: Json, index: Json, names: Names) -> list[str]:
-    """What the table says of one of its indexes."""
+    """Return statements for a table's properties that refer to one of its indexes."""
     made, of = names.index(table, index), names.table(table)
     statements = []
     if index["clustered"]:
@@ -153,7 +154,7 @@ def _chosen(table: Json, index: Json, names: Names) -> list[str]:
 
 
 def usable_indexes(tables: Iterable[Json]) -> tuple[dict[int, Json], list[str]]:
-    """Indexes by oid, and the names of those that a failed build has left behind."""
+    """Return indexes by object id, and the names of those left behind by a failed build."""
     found: dict[int, Json] = {}
     broken = []
     for table in tables:

@@ -1,4 +1,4 @@
-"""What links a table to others: foreign keys and inheritance, made when all of them are loaded."""
+"""Links between tables: foreign keys and inheritance, created once all of the tables are loaded."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from penstock.model.plans import Step, makes_foreign_key
 from penstock.model.tables import NotCopied, TableRef
 
 INHERITANCE = "inheritance"
-# What ids of steps begin with that restore a link.
+# The prefix of ids of steps that restore a link.
 _RESTORE = "restore "
 
 
 @dataclass(slots=True)
 class Links:
     own: list[Step] = field(default_factory=list)
-    """Of the table to itself."""
+    """From the table to itself."""
     others: list[Step] = field(default_factory=list)
     """To other tables of the batch."""
     left: list[NotCopied] = field(default_factory=list)
@@ -34,9 +34,10 @@ class Links:
 
 
 def links_of(tables: Sequence[Json], names: Names, siblings: Siblings) -> Links:
-    """
+    """Return what links tables to others.
+
     Parameters:
-        tables: one that is made, and then those that it consists of.
+        tables: a table to be created, followed by the tables it consists of.
     """
     links = Links()
     for table in tables:
@@ -85,7 +86,7 @@ def _inherit(table: Json, ref: TableRef, siblings: Siblings, links: Links) -> No
 
 
 def unlink_steps(links: Sequence[Linked]) -> list[Step]:
-    """Steps before the first partition after which a table can be dropped."""
+    """Return steps, before the first partition, after which a table can be dropped."""
     return [
         steps.before(f"unlink {link.oid} {link.name}", f"unlink {link.ref}", _undone(link))
         for link in links
@@ -93,9 +94,12 @@ def unlink_steps(links: Sequence[Linked]) -> list[Step]:
 
 
 def _undone(link: Linked) -> str:
-    """Repeatable: the other table may have been recreated by then."""
+    """Return a repeatable statement that removes a link.
+
+    The other table may have been recreated by then.
+    """
     if link.kind == "sequence":
-        # The table that is made uses it again, as the other one does.
+        # The new table uses it again, as the other table does.
         return f"ALTER SEQUENCE IF EXISTS {link.sequence} OWNED BY NONE"
     if link.kind == "foreign key":
         return (
@@ -114,12 +118,15 @@ def _is_parent(link: Linked) -> str:
 
 
 def relink_steps(links: Sequence[Linked]) -> list[Step]:
-    """Restores what was undone, where the other table was not recreated after all."""
+    """Return steps that restore the removed links.
+
+    They do so only if the other table was not recreated after all.
+    """
     return [_restored(link) for link in links if link.kind != "sequence"]
 
 
 def is_restored(step: Step) -> str | None:
-    """A query for whether a foreign key is there that a step restores; None for other steps."""
+    """Return a query for whether a restored foreign key exists; None for other steps."""
     if not (step.id.startswith(_RESTORE) and makes_foreign_key(step)):
         return None
     assert step.instead is not None

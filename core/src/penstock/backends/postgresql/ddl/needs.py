@@ -1,4 +1,4 @@
-"""What a table needs that is not made with it: whether the target has it."""
+"""What a table needs but does not create, and whether the target has it."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from penstock.backends.postgresql.session.statements import ident, statement
 def read_needs(
     connection: Connection, tables: Mapping[int, Sequence[Json]]
 ) -> Mapping[int, Sequence[Json]]:
-    """What tables need, by their object ids, as far as they need anything.
+    """Return what tables need, by object id; tables without needs are left out.
 
     Parameters:
-        tables: each with the types that are made with it.
+        tables: each table with the types that are created with it.
     """
     pairs = [(oid, type_["oid"]) for oid, types in tables.items() for type_ in types]
     query = statement("definition_needs").format(
@@ -31,14 +31,15 @@ def read_needs(
 
 
 def address(need: Json) -> str:
-    """By which the server finds it."""
+    """Return the expression by which the server finds an object."""
     return json.dumps(need["address"])
 
 
 def find_addresses(connection: Connection, addresses: Sequence[str]) -> dict[str, bool]:
-    """
+    """Check that the target has some objects.
+
     Raises:
-        psycopg.Error: one of them is not there.
+        psycopg.Error: an object does not exist.
     """
     connection.execute(statement("addresses"), [f"[{','.join(addresses)}]"])
     return dict.fromkeys(addresses, True)
@@ -50,7 +51,7 @@ def needs_of(tables: Iterable[Json]) -> list[Json]:
 
 
 def missing_lines(missing: Iterable[Json]) -> list[str]:
-    """What the target lacks, a line for each, with what would help."""
+    """Return a line for each thing the target lacks, with what would help."""
     return list(dict.fromkeys(_lines(missing)))
 
 

@@ -9,16 +9,16 @@ from penstock.backends.postgresql.session.statements import name
 from penstock.model.plans import SWAP_STEP, Step
 from penstock.model.tables import NotCopied, TableRef
 
-# Indexes of one table are built side by side, then constraints are put on them. What changes the
-# table's own row in the catalog has a rank apart from what else does.
+# A table's indexes are built in parallel, then constraints are added. Steps that change the table's
+# own catalog row have ranks of their own.
 LOGGED, BUILD, CONSTRAIN, ATTACH, DRESS, REFER, CHECK, LAST = range(8)
 
-# Expressions were written with the names of this path, and are read with them.
+# Expressions were read under this search path, and are written under it.
 FULL_NAMES = "SET LOCAL search_path = pg_catalog, pg_temp"
-# What locks readers out, and cannot have its lock within this, lets readers and writers go on, and
+# A step that locks out readers and does not get its lock within this time lets others proceed, and
 # tries again.
 URGENT_LOCK_MS = 2000
-# What the ids of steps begin with after which a crash no longer empties the table.
+# The prefix of ids of steps after which a crash no longer empties the table.
 SET_LOGGED = "set logged "
 SWAP = SWAP_STEP
 
@@ -46,12 +46,15 @@ def _script(statements: tuple[str, ...]) -> str:
 
 
 def set_logged(ref: TableRef, oid: int) -> Step:
-    """Before its indexes are built: the table is rewritten, and they would be built twice."""
+    """Return the step that makes a table logged.
+
+    It comes before the indexes, which its rewrite of the table would build twice.
+    """
     alter = f"ALTER TABLE {name(ref)} SET LOGGED"
     step_id = f"{SET_LOGGED}{oid}"
     return after(step_id, f"set {ref} logged", LOGGED, alter, done=done.is_logged(ref))
 
 
 def locks(modes: Mapping[TableRef, str]) -> list[str]:
-    """All in one order, whoever takes them: so no two runs wait for each other."""
+    """Return LOCK statements in a fixed order, so that no two runs wait for each other."""
     return [f"LOCK TABLE ONLY {name(ref)} IN {mode} MODE" for ref, mode in sorted(modes.items())]

@@ -1,4 +1,4 @@
-"""The model of a table, from its definition as it was read from the catalog."""
+"""A table's model, built from its definition in the catalog."""
 
 from __future__ import annotations
 
@@ -55,9 +55,10 @@ _MOMENTS = re.compile(r"(time|timestamp)(?:\(\d\))? (with|without) time zone")
 
 
 def model_of(table: Json, types: Sequence[Json]) -> TableModel:
-    """
+    """Return the model of a table.
+
     Parameters:
-        types: those of its columns that do not come with the server.
+        types: the column types that are not built in.
     """
     names = [column["name"] for column in table["columns"]]
     own = {type_["oid"]: type_ for type_ in types}
@@ -78,7 +79,10 @@ def model_of(table: Json, types: Sequence[Json]) -> TableModel:
 
 
 def others_of(table: Json) -> tuple[NotCopied, ...]:
-    """What hangs on the table; without statements, which another system cannot read."""
+    """Return the objects attached to the table.
+
+    They come without statements, which another system could not read.
+    """
     parents = [TableRef(*parent) for parent in table["inherits"]]
     found = []
     if parents:
@@ -93,7 +97,8 @@ def others_of(table: Json) -> tuple[NotCopied, ...]:
 
 def _columns(table: Json, types: Mapping[int, Json]) -> Iterator[ColumnModel]:
     owned = {sequence["column"]: sequence for sequence in table["sequences"]}
-    # Of no column, or of another one: other systems number each column by itself.
+    # Sequences used by no column, or by another table's: other systems number each column by
+    # itself.
     used = {
         (each["column"], f"nextval({each['written']})"): each for each in table["used_sequences"]
     }
@@ -128,7 +133,7 @@ def _columns(table: Json, types: Mapping[int, Json]) -> Iterator[ColumnModel]:
 
 
 def _domains(column: Json, types: Mapping[int, Json]) -> list[Json]:
-    """The domain of a column, and those that it is over."""
+    """Return a column's domain, and the domains it is based on."""
     found: list[Json] = []
     oid = column["type_oid"]
     while oid in types and types[oid]["kind"] == "d":
@@ -138,7 +143,7 @@ def _domains(column: Json, types: Mapping[int, Json]) -> list[Json]:
 
 
 def _domain_checks(table: Json, types: Mapping[int, Json]) -> Iterator[CheckModel]:
-    """The checks of domains, as those of the columns that have them."""
+    """Yield the checks of domains as checks of the columns that use them."""
     names = [column["name"] for column in table["columns"]]
     for column in table["columns"]:
         for domain in _domains(column, types):
@@ -169,7 +174,7 @@ def _type(column: Json, domains: Sequence[Json], types: Mapping[int, Json]) -> C
 
 
 def _key(index: Json) -> KeyModel | None:
-    """None where other systems have no such key."""
+    """Return a key; None if other systems have no such key."""
     made = index["constraint"]
     if not index["valid"] or not index["unique"] or "NULLS NOT DISTINCT" in index["tail"]:
         return None
@@ -189,7 +194,7 @@ def _key(index: Json) -> KeyModel | None:
 
 def _index(index: Json, names: Sequence[str]) -> IndexModel:
     made, tail = index["constraint"], index["tail"]
-    if made is not None:  # one that other systems do not have
+    if made is not None:  # a kind that other systems do not have
         return IndexModel(index["name"], unique=True, method="constraint", text=made["definition"])
     found = _INDEX.fullmatch(tail)
     method = tail.split()[1]
@@ -209,7 +214,7 @@ def _index(index: Json, names: Sequence[str]) -> IndexModel:
 
 
 def _listed(text: str) -> dict[str, str]:
-    """Columns, and whether they descend."""
+    """Return index columns, and whether they are descending."""
     return {
         name[1:-1].replace('""', '"') if name.startswith('"') else name: descends
         for name, descends in re.findall(_PART, text)

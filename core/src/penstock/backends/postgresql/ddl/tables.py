@@ -1,4 +1,4 @@
-"""Statements that make a table, its sequences, and what is quick while it is empty."""
+"""Statements that create a table, its sequences, and everything that is quick while it is empty."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ COLUMN_OPTIONS = ("n_distinct", "n_distinct_inherited")
 def create_table(
     table: Json, names: Names, *, persistence: str, version: int, tablespace: bool = False
 ) -> list[str]:
-    """The table with its columns, and all that is quick while it is empty.
+    """Return statements that create a table with everything that is quick while it is empty.
 
     Parameters:
-        persistence: ``p`` or ``u``.
-        version: of the server that makes it.
-        tablespace: make it where the definition says.
+        persistence: ``p`` (permanent) or ``u`` (unlogged).
+        version: the version of the target's server.
+        tablespace: use the tablespace of the definition.
     """
     ref = names.table(table)
     not_null = _not_null(table)
@@ -36,7 +36,7 @@ def create_table(
     checks = [
         f"CONSTRAINT {ident(c['name'])} {under_name(c['definition'], table, ref)}"
         for c in table["constraints"]
-        # One that is not enforced can be created at once, though it is not valid.
+        # A constraint that is not enforced can be created at once, though it is not valid.
         if c["kind"] == "c" and (c["validated"] or "NOT ENFORCED" in c["definition"])
     ]
     late = [check for check in checks if literal(name(ref)) in check]
@@ -56,7 +56,7 @@ def create_table(
     made = [*_made(table, names), *used]
     statements = [_create_sequence(s, names, version) for s in made]
     statements.append(create)
-    # What names the table needs it to be there.
+    # Objects that name the table require it to exist.
     statements += [f"ALTER TABLE ONLY {name(ref)} ADD {check}" for check in late]
     for column in table["columns"]:
         if _names_itself(column, table):
@@ -81,18 +81,18 @@ def create_table(
 
 
 def _not_null(table: Json) -> dict[str, Json]:
-    """Constraints of that kind by their columns, where the server has such."""
+    """Return NOT NULL constraints by column, if the server has named ones."""
     return {c["column"]: c for c in table["constraints"] if c["kind"] == "n"}
 
 
 def nullable(table: Json) -> list[bool]:
-    """Of each column, as `create_table` makes it."""
+    """Return which columns allow NULL, as `create_table` creates them."""
     named = {column: bool(made["validated"]) for column, made in _not_null(table).items()}
     return [not named.get(column["name"], column["not_null"]) for column in table["columns"]]
 
 
 def _made(table: Json, names: Names) -> list[Json]:
-    """Sequences that are made for the table by themselves."""
+    """Return the sequences that are created for the table separately."""
     return [
         s
         for s in table["sequences"]
@@ -139,7 +139,7 @@ def _names_itself(column: Json, table: Json) -> bool:
 
 
 def _default(expression: str, table: Json, names: Names) -> str:
-    """The expression, with sequences that are made under the names that they get."""
+    """Return a default expression that refers to the created sequences by their new names."""
     called: dict[str, str] = {}
     for sequence in (*table["sequences"], *table["used_sequences"]):
         ref = names.sequences.get((sequence["schema"], sequence["name"]))
@@ -147,7 +147,7 @@ def _default(expression: str, table: Json, names: Names) -> str:
             called[sequence["written"]] = f"{literal(name(ref))}::regclass"
     if not called:
         return expression
-    # In one go: what one of them is called may be what another one was called.
+    # In one pass: one sequence's new name may be another's old name.
     either = "|".join(re.escape(before) for before in called)
     return re.sub(either, lambda found: called[found[0]], expression)
 
@@ -155,7 +155,7 @@ def _default(expression: str, table: Json, names: Names) -> str:
 def _create_sequence(sequence: Json, names: Names, version: int) -> str:
     made = name(names.sequences[sequence["schema"], sequence["name"]])
     unlogged = "UNLOGGED " if sequence["persistence"] == "u" and version >= 150000 else ""
-    # One that other tables use too may be there already.
+    # A sequence that other tables use too may already exist.
     return (
         f"CREATE {unlogged}SEQUENCE IF NOT EXISTS {made} AS {sequence['type']} "
         f"{_sequence_options(sequence)}"
@@ -172,8 +172,7 @@ def _sequence_options(sequence: Json) -> str:
 
 
 def set_sequences(table: Json, names: Names, *, keep: bool) -> list[str]:
-    """Every sequence of the table to the value that it had when the definition was read, unless its
-    values are to be kept apart."""
+    """Return statements that set the table's sequences to their values in the definition."""
     statements = []
     for sequence in table["sequences"]:
         ref = names.sequences.get((sequence["schema"], sequence["name"]))
@@ -198,7 +197,7 @@ def _column_settings(column: Json, ref: TableRef, version: int) -> list[str]:
         statements.append(f"{alter} SET COMPRESSION {COMPRESSION[column['compression']]}")
     if column["statistics"] is not None:
         statements.append(f"{alter} SET STATISTICS {column['statistics']}")
-    # Some servers keep notes of their own among the options, which cannot be set.
+    # Some servers store internal notes among the options, which cannot be set.
     options = [o for o in column["options"] if o.partition("=")[0] in COLUMN_OPTIONS]
     if options:
         statements.append(f"{alter} SET ({', '.join(map(_option, options))})")
@@ -212,10 +211,11 @@ def _option(text: str) -> str:
 
 
 def comments(table: Json, names: Names, version: int) -> list[str]:
-    """Of the table, its columns, and its constraints without an index.
+    """Return the comments on the table, its columns, and its constraints without an index.
 
     Parameters:
-        version: of the server that makes it; from PostgreSQL 18 on NOT NULL constraints have names.
+        version: the version of the target's server; from PostgreSQL 18 on, NOT NULL constraints
+            have names.
     """
     ref = names.table(table)
     statements = comment("TABLE", name(ref), table["comment"])
@@ -229,7 +229,7 @@ def comments(table: Json, names: Names, version: int) -> list[str]:
 
 
 def unchecked(table: Json, names: Names) -> list[str]:
-    """Constraints that are not valid for all rows, and so must come after these."""
+    """Return the constraints that existing rows may violate, which must be added after the rows."""
     ref = names.table(table)
     statements = []
     for c in table["constraints"]:
@@ -249,7 +249,7 @@ def is_unchecked(constraint: Json) -> bool:
 
 
 def create_statistics(table: Json, names: Names) -> list[str]:
-    """Extended statistics."""
+    """Return statements that create extended statistics."""
     statements = []
     for item in table["statistics"]:
         ref = names.statistics[item["schema"], item["name"]]

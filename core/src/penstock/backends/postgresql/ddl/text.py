@@ -17,26 +17,26 @@ LONGEST_NAME = 63
 
 
 def beside(run_id: str, original: str) -> str:
-    """A name for what is built beside something of that name."""
+    """Return a name for what is built next to an object with a given name."""
     digest = hashlib.sha256(f"{run_id}:{original}".encode()).hexdigest()[:8]
     return shortened(original, f"__penstock_{digest}")
 
 
 def shortened(text: str, suffix: str) -> str:
-    """With the suffix, as long as a name may be."""
+    """Return a name with a suffix, within the maximum length."""
     room = LONGEST_NAME - len(suffix.encode())
     return text.encode()[:room].decode(errors="ignore") + suffix
 
 
 @dataclass(frozen=True)
 class Names:
-    """Where the things of a definition go: a table by its oid, the others by their names."""
+    """The new names of a definition's objects: tables by object id, the others by name."""
 
     tables: Mapping[int, TableRef]
     indexes: Mapping[int, str] = field(default_factory=dict)
-    """By oid; in the schema of their table."""
+    """By object id; in the schema of their table."""
     sequences: Mapping[tuple[str, str], TableRef] = field(default_factory=dict)
-    """Those that are made, or called otherwise; others are used as they are."""
+    """Sequences that are created or renamed; others are used as they are."""
     statistics: Mapping[tuple[str, str], TableRef] = field(default_factory=dict)
 
     def table(self, table: Json) -> TableRef:
@@ -50,8 +50,10 @@ _TOKEN = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|[^\W\d][\w$]*|.""", re.DOT
 
 
 def under_name(text: str, table: Json, ref: TableRef) -> str:
-    """An expression of a table's, for the table under another name: it may speak of its whole row,
-    ``name.*``, or of itself, ``'schema.name'::regclass``."""
+    """Rewrite a table's expression for another table name.
+
+    It may refer to the whole row, ``name.*``, or to the table, ``'schema.name'::regclass``.
+    """
     found = []
     tokens = _TOKEN.findall(text)
     for place, token in enumerate(tokens):
@@ -67,7 +69,7 @@ def under_name(text: str, table: Json, ref: TableRef) -> str:
 
 
 def with_value(text: str, column: str) -> str:
-    """A domain's expression, which speaks of VALUE, as one of a column."""
+    """Rewrite a domain's expression, which refers to VALUE, to refer to a column."""
     return "".join(ident(column) if each == "VALUE" else each for each in _TOKEN.findall(text))
 
 

@@ -1,4 +1,4 @@
-"""Types that do not come with the server: read, compared, and made."""
+"""Types that are not built in: read, compared, and created."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from penstock.backends.postgresql.session.statements import for_server, ident, l
 
 
 def types_of(tables: Sequence[Json], known: Mapping[int, Json]) -> list[Json]:
-    """The types that do not come with the server, each after its components.
+    """Return the types that are not built in, each after its components.
 
     Parameters:
         known: see `read_types`.
@@ -38,7 +38,7 @@ def _add_type(known: Mapping[int, Json], oid: int, found: dict[int, Json | None]
 
 
 def read_types(connection: Connection, tables: Iterable[Json]) -> dict[int, Json]:
-    """The types of columns, and what those are made of, by their object ids."""
+    """Return the types of columns and their components, by object id."""
     known: dict[int, Json] = {}
     asked = set(_column_types(tables))
     while asked := asked.difference(known):
@@ -78,7 +78,7 @@ def _components(type_: Json) -> Iterator[int]:
 
 
 def enum_type(schema: str, name: str, labels: Sequence[str]) -> Json:
-    """The enum type of one column, as if it had been read."""
+    """Return a new enum type for a column, in the form in which the catalog would be read."""
     return {
         "oid": 0, "array_oid": 0, "schema": schema, "name": name, "kind": "e", "element": None,
         "relation": None, "extension": None, "comment": None, "labels": list(labels),
@@ -88,12 +88,12 @@ def enum_type(schema: str, name: str, labels: Sequence[str]) -> Json:
 
 
 def type_name(type_: Json) -> str:
-    """Quoted, with its schema."""
+    """Return a type's name, quoted, with its schema."""
     return ident(type_["schema"], type_["name"])
 
 
 def read_namesakes(connection: Connection, names: Sequence[str]) -> dict[str, Json | None]:
-    """The types of these names, quoted; None where there is none."""
+    """Return the target's types with these quoted names; None where there is no such type."""
     found: dict[str, Json | None] = dict.fromkeys(names)
     query = (
         "SELECT asked.name, pg_catalog.to_regtype(asked.name)::oid::bigint"
@@ -111,10 +111,10 @@ def read_namesakes(connection: Connection, names: Sequence[str]) -> dict[str, Js
 def missing_types(
     types: Sequence[Json], there: Callable[[str], Json | None]
 ) -> tuple[list[Json], list[str]]:
-    """The types to create, and a line for each that exists and differs or cannot be created.
+    """Return the types to create, and a line for each that differs or cannot be created.
 
     Parameters:
-        there: finds the target's type of a name, as `read_namesakes` does.
+        there: looks up the target's types by name, as `read_namesakes` does.
     """
     missing = []
     lines = []
@@ -144,7 +144,7 @@ def missing_types(
 
 
 def _essence(type_: Json) -> tuple[Any, ...]:
-    """What must be alike where a type is there already."""
+    """Return the properties in which an existing type must be equal."""
     if type_["kind"] == "b":
         return ("b",)
     return (
@@ -173,7 +173,10 @@ def _described(type_: Json) -> str:
 
 
 def create_type(type_: Json) -> str:
-    """The type, where it is not there yet: a run that starts over finds its own."""
+    """Return a statement that creates a type unless it exists.
+
+    A restarted run finds its own.
+    """
     made = ident(type_["schema"], type_["name"])
     statements = [_type_statement(type_, made)]
     if type_["kind"] == "d":

@@ -1,7 +1,7 @@
-"""Bounds between those of a histogram, where more partitions are asked for than it has steps.
+"""Bounds between those of a histogram, for more partitions than the histogram has steps.
 
-A step of the histogram is taken to hold its values evenly. Nothing rests on that but the sizes of
-partitions: the server puts all bounds in its own order before any is used.
+Values are assumed to be evenly distributed within a step. Only the sizes of partitions depend on
+this: the server sorts all bounds before any is used.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from itertools import pairwise
 
 from penstock.backends.sql.rows.between import time_of
 
-# Bounds for each partition, so that partitions are about even.
+# Bounds per partition, so that partitions are roughly even.
 PER_PARTITION = 4
 _EXTRA_DIGITS = 6
 _MICROSECOND = timedelta(microseconds=1)
 
 
 def between(tag: str, low: str, high: str, pieces: int) -> list[str]:
-    """Values that cut what lies between two others into pieces of one width, as texts of bounds.
+    """Return values that divide an interval into pieces of equal width, as texts of bounds.
 
-    Returns: fewer than asked for where there are not as many values; none where the type has
-        nothing between two values, or one of these is infinite.
+    Returns: fewer than requested if the interval has fewer values; none if the type has no values
+    in between, or an end is infinite.
     """
     try:
         found = [*_between(tag, low, high, pieces)]
@@ -77,18 +77,18 @@ def _decimal(number: int, scale: int) -> str:
 def finer(
     tag: str, histogram: Sequence[str], known: dict[str, float], count: int
 ) -> tuple[dict[str, float], int]:
-    """Bounds with their weights, in no order, and into how many pieces most steps are cut.
+    """Return weighted bounds, unordered, and the number of pieces most steps were divided into.
 
     Parameters:
-        histogram: the bounds of its steps, in their order.
-        known: all bounds with their weights, of which some may be no bounds of steps.
-        count: of partitions.
+        histogram: the bounds of its steps, in order.
+        known: all bounds with their weights, including some that are not bounds of steps.
+        count: the number of partitions.
     """
     pieces = -(-PER_PARTITION * count // max(1, len(histogram) - 1))
     found = dict(known)
     for low, high in pairwise(histogram):
         if low not in known or high not in known:
-            continue  # ruled out by the run's condition
+            continue  # excluded by the run's condition
         added = [text for text in between(tag, low, high, pieces) if text not in found]
         share = known[low] / (len(added) + 1)
         found |= dict.fromkeys([low, *added], share)

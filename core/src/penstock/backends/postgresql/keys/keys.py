@@ -1,4 +1,4 @@
-"""A key of a relation: its type and order, and its bounds, windows and values."""
+"""A key of a relation: its type and order, its bounds, windows and values."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ RANGED = (
     "uuid", "text", "varchar", "bpchar",
 )  # fmt: skip
 _BY_BYTES = ("text", "varchar", "name")
-# Types whose values are equal, and ordered, across each other as they are within.
+# Types that compare and sort across each other as they do within themselves.
 _ALIKE = (
     ("int2", "int4", "int8", "numeric"),
     ("float4", "float8"),
@@ -52,13 +52,13 @@ _ALIKE = (
 )
 # Enough for a thousand even partitions, read in well under half a second.
 SAMPLE_BLOCKS = 300
-# Neighbouring rows often have neighbouring keys: a block tells of few of the partitions.
+# Neighboring rows often have neighboring keys: a block tells about few of the partitions.
 BLOCKS_PER_PARTITION = 2
 MOST_BLOCKS = 20_000
 
-# A condition that is tried on bounds, which are no rows of the table, may fail in either way.
+# A condition evaluated on bounds, which are not rows of the table, may fail in either way.
 UNUSABLE = (psycopg.errors.ProgrammingError, psycopg.errors.DataError, psycopg.NotSupportedError)
-# A cast to a date drops the time of day silently. Not every date is a timestamp.
+# A cast to a date silently drops the time of day, and not every date is a timestamp.
 _EXACT = (
     "CASE WHEN value BETWEEN '4713-01-01 BC' AND '294276-12-31'"
     " THEN value_text::timestamp = value::timestamp ELSE true END"
@@ -68,10 +68,10 @@ Rows = list[tuple[Any, ...]]
 
 
 def column_facts(connection: Connection, read: Relation, key: Key) -> tuple[bool, bool]:
-    """Whether a column may be NULL, and whether an index finds its values.
+    """Return whether a column may be NULL, and whether an index covers it.
 
     Raises:
-        PlanningError: there is no such column.
+        PlanningError: the column does not exist.
     """
     if isinstance(read, Query):
         SourceKey(connection, read, key)
@@ -87,10 +87,10 @@ def column_facts(connection: Connection, read: Relation, key: Key) -> tuple[bool
 
 
 def check_alike(connection: Connection, table: TableRef, extent: Extent) -> None:
-    """Refuse a partition that may hold other rows in a target's table than in its source.
+    """Reject a partition that may hold different rows in the target's table than in the source's.
 
     Raises:
-        PlanningError: the target's column compares values in another way than the bounds do.
+        PlanningError: the target's column compares values differently from the bounds.
     """
     match extent:
         case KeyRange(key, lower, upper):
@@ -111,20 +111,21 @@ def check_alike(connection: Connection, table: TableRef, extent: Extent) -> None
 
 
 def _compare_alike(bound: str, found: str) -> bool:
-    # A text is compared by its bytes, with whatever can be one.
+    # Texts compare by their bytes with every type that has a text form.
     return bound in _BY_BYTES or any(bound in family and found in family for family in _ALIKE)
 
 
 def check_closed(connection: Connection, read: Relation, text: str) -> None:
-    """Have the server refuse SQL that closes a bracket which it did not open."""
+    """Have the server reject SQL that closes a bracket it did not open."""
     query = closed(text, relation(read).as_string(connection))
     connection.execute(sql.SQL(f"EXPLAIN {query}"))
 
 
 class SourceKey:
-    """
+    """The key of a source relation.
+
     Raises:
-        PlanningError: the server cannot read it.
+        PlanningError: the server cannot parse the key.
     """
 
     def __init__(self, connection: Connection, read: Relation, key: Key) -> None:
@@ -151,25 +152,26 @@ class SourceKey:
         if not self.collatable:
             return ""
         if "." in self.type:
-            # Like citext, which asks the database's locale for the case of letters.
+            # Like citext, whose comparison depends on the database's locale.
             raise PlanningError(
                 f"{self._subject}: --mode replace deletes in the target what is equal in the "
                 f"source, and {self.type} may compare in another way there; use --strategy hash, "
                 "which compares no values"
             )
-        # The order of bytes: the only one that needs no library, of whatever version.
+        # The order of bytes is the only one that does not depend on a library's version.
         return "C"
 
     def check_ranged(self) -> None:
-        """
+        """Check that the key can be cut into ranges.
+
         Raises:
-            PlanningError: values of its type have no exact text, or no total order.
+            PlanningError: values of the type have no exact text or no total order.
         """
         check_ranged(self._key, self.type, RANGED)
 
     @cached_property
     def _collate(self) -> sql.Composable:
-        """The collation by which the partitions' conditions compare."""
+        """Return the collation in which the partitions' conditions compare."""
         if self._key.collation:
             return sql.SQL("COLLATE {}").format(sql.Identifier(self._key.collation))
         found = None
@@ -177,7 +179,7 @@ class SourceKey:
             query = sql.SQL("SELECT pg_catalog.pg_collation_for((SELECT {} FROM {} LIMIT 0))")
             with planning("source", self._subject):
                 found = self._connection.value(query.format(self._expression, relation(self._read)))
-        # It is quoted by the server. A mixture of collations has none, and cannot be compared.
+        # The server quotes it. Mixed collations have no common one, and cannot be compared.
         return sql.SQL(f"COLLATE {found}" if found else "")
 
     @cached_property
@@ -208,7 +210,7 @@ class SourceKey:
         if len(found) > len(known.bounds):
             origin = f"{known.origin}, {pieces:,} pieces of each step as if values were even in it"
             return self._weighted(self._merged(found), known.null_fraction, origin)
-        # As long as there are enough of them, bounds from the statistics are the better ones.
+        # While there are enough of them, bounds from the statistics are better.
         if len(known.bounds) > count:
             return known
         blocks = min(max(SAMPLE_BLOCKS, BLOCKS_PER_PARTITION * count), MOST_BLOCKS)
@@ -238,7 +240,7 @@ class SourceKey:
         return [text for (text,) in rows]
 
     def _merged(self, weights: Mapping[str, float]) -> Rows:
-        """Bounds in the source's order and as it writes them, those that are equal to it once."""
+        """Return bounds in the source's order and spelling, with equal ones merged."""
         found: dict[int, tuple[str, float]] = {}
         for each, weight in zip(self.ranked(list(weights)), weights.values(), strict=True):
             text, before = found.get(each.rank, (each.bound.text, 0.0))
@@ -283,7 +285,7 @@ class SourceKey:
         return next((place for place, (low, high) in pairs if low >= high), None)
 
     def _histogram(self, where: str | None) -> tuple[Rows, str]:
-        """Weighted bounds from pg_stats; those that the run's condition rules out are left out."""
+        """Return weighted bounds from pg_stats, without those that the run's condition excludes."""
         read = self._read
         if isinstance(read, Query):
             return [], ""
@@ -313,9 +315,9 @@ class SourceKey:
     def _tried_on_bounds(
         self, subject: str, where: str | None, query: Callable[[sql.Composable], sql.Composed]
     ) -> tuple[Rows, bool]:
-        """The rows of a query with the run's condition, and True; or those without it, and False.
+        """Return a query's rows with the run's condition, and True; or without it, and False.
 
-        The condition is tried on the bounds alone, which works where it speaks of the key only.
+        The condition is evaluated on the bounds alone, which works if it refers only to the key.
         """
         connection = self._connection
         if where is not None:
@@ -378,7 +380,7 @@ class SourceKey:
         return tuple(Bound(self.type, text) for (text,) in rows), origin
 
     def _first_and_last(self) -> tuple[str | None, str | None, str]:
-        """The least and the greatest finite value, as far as they can be had without a scan."""
+        """Return the lowest and the highest finite value, if they can be had without a scan."""
         _, indexed = self._facts
         finite = sql.SQL("isfinite({})").format(self._expression).as_string(self._connection)
         if not indexed:

@@ -1,4 +1,4 @@
-"""The unique key by which mode upsert finds its rows, and the privileges that it needs."""
+"""The unique key by which mode upsert finds its rows, and the privileges it needs."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _WANTED = (
 def conflict_columns(
     facts: TargetFacts, request: LoadRequest, table: TableRef | None = None
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The columns of the key, and warnings; both empty in other modes.
+    """Return the columns of the key, and warnings; both empty in other modes.
 
     Parameters:
-        table: one that stands for the target's, where that is still to be made.
+        table: a stand-in for the target's table, if that is still to be created.
 
     Raises:
-        PlanningError: no unique key can be used, or a privilege is missing.
+        PlanningError: there is no usable unique key, or a privilege is missing.
     """
     if not request.mode.merges_by_key:
         return (), ()

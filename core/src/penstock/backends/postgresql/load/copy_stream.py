@@ -1,4 +1,4 @@
-"""COPY FROM STDIN: the blocks of an attempt, in the server's own form or as record batches."""
+"""COPY FROM STDIN: the blocks of an attempt, in the server's own format or as record batches."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from penstock.spec.worker_spec import WorkerSpec
 if TYPE_CHECKING:
     from penstock.backends.postgresql.arrow.writing import Encoder
 
-# A larger row is handed to libpq in pieces: it would copy the whole of it into its own buffer.
+# A larger row is handed to libpq in pieces, because libpq would copy it whole into its own buffer.
 PIECE = 256 * 1024
 POLL_SECONDS = 0.2
 TAKE_ERROR_SECONDS = 5.0
 
 
 class CopyStream:
-    """The stream of one partition after another into one table."""
+    """The streams of partitions, one after another, into one table."""
 
     def __init__(self, spec: WorkerSpec) -> None:
         self._spec = spec
@@ -42,11 +42,11 @@ class CopyStream:
     def start(
         self, connection: Connection, into: sql.Composable, wait: Wait, *, freeze: bool = False
     ) -> None:
-        """Begin another partition's stream.
+        """Begin the stream of another partition.
 
         Parameters:
-            freeze: write the rows as VACUUM FREEZE would leave them, into a table that this very
-                transaction has made.
+            freeze: write the rows as VACUUM FREEZE would leave them, into a table created in this
+                transaction.
         """
         self._connection = connection
         self._into = into
@@ -78,8 +78,9 @@ class CopyStream:
         self._put(self._encoder.encode(block), wait)
 
     def _started(self, batch: Block, wait: Wait) -> Encoder:
-        """Begin the stream with its first batch, whose types decide its form."""
-        # Imported here: between two servers nothing needs Arrow, and it may not be installed.
+        """Begin the stream with its first batch, whose types determine its format."""
+        # Imported here: copies between PostgreSQL servers do not need Arrow, which may not be
+        # installed.
         from penstock.backends.postgresql.arrow.writing import Encoder  # noqa: PLC0415
 
         table = self._spec.target_table
@@ -107,7 +108,10 @@ class CopyStream:
                 self._send(view[start : start + PIECE], wait)
 
     def _translated(self) -> AbstractContextManager[None]:
-        """Errors in the stream: of record batches they say the row, which the server counts."""
+        """Translate errors in the stream.
+
+        For record batches they name the row, which the server counts.
+        """
         return translated("target", rows=self._spec.format == ARROW)
 
     def _send(self, piece: bytes | memoryview, wait: Wait) -> None:
@@ -119,7 +123,7 @@ class CopyStream:
                 self.check()
 
     def check(self) -> None:
-        """Look at what the server says in mid-stream: an error ends the stream early."""
+        """Look for a message from the server in mid-stream: an error ends the stream early."""
         connection = self._connection
         with self._translated():
             refused = error_ahead(connection)
@@ -129,7 +133,7 @@ class CopyStream:
 
     @staticmethod
     def _take_error(connection: Connection) -> None:
-        """End the stream to get at the error that is there already. Always raises."""
+        """End the stream to obtain the error already received. Always raises."""
         pgconn = connection.pgconn
         pgconn.put_copy_end()
         deadline = time.monotonic() + TAKE_ERROR_SECONDS
@@ -143,7 +147,7 @@ class CopyStream:
 
     def end(self, wait: Wait) -> int:
         if self._spec.format == ARROW:
-            assert self._encoder is not None  # the first batch is there even if it has no rows
+            assert self._encoder is not None  # there is a first batch even if it has no rows
             self._put(self._encoder.finish(), wait)
         pgconn = self._connection.pgconn
         with self._translated():
@@ -153,7 +157,7 @@ class CopyStream:
 
 
 def _columns(spec: WorkerSpec) -> sql.Composable:
-    """In parentheses; a table without columns takes no such list."""
+    """Return the column list in parentheses; empty for a table without columns."""
     if not spec.pairs:
         return sql.SQL("")
     return sql.SQL("({})").format(column_list(pair.target for pair in spec.pairs))

@@ -47,16 +47,16 @@ _TYPES = {
     "time without time zone": Sized("time", (6,)),
     "time with time zone": Sized("time with time zone", (6,)),
 }
-# A wider length or precision of these is written into the catalog alone.
+# Widening the length or precision of other types changes only the catalog.
 # https://www.postgresql.org/docs/current/sql-altertable.html#SQL-ALTERTABLE-NOTES
 _REWRITTEN = ("whole", FLOAT, "blank-padded text")
 
 
 def described(connection: Connection, columns: Sequence[Column]) -> tuple[Column, ...]:
-    """Columns of another server's types, as this server describes them.
+    """Return columns with another server's types as this server describes them.
 
     Raises:
-        PlanningError: it has no such type.
+        PlanningError: the server has no such type.
     """
     listed = ", ".join(f"NULL::{each.type} AS {ident(each.name)}" for each in columns)
     with planning("target", "types of columns"):
@@ -155,7 +155,7 @@ def _with_statement(table: TableRef, change: ColumnChange) -> ColumnChange:
 
 
 def statement_of(table: TableRef, change: ColumnChange) -> str:
-    """One that can be repeated, but for a rename."""
+    """Return the statement for a change, which can be repeated unless it is a rename."""
     column = ident(change.column)
     if change.kind == ADD:
         action = f"ADD COLUMN IF NOT EXISTS {column} {change.text}"
@@ -169,12 +169,12 @@ def statement_of(table: TableRef, change: ColumnChange) -> str:
 
 
 def alterations(table: TableRef, changes: Sequence[ColumnChange]) -> list[str]:
-    """The statements that make the changes to a table of nobody else's."""
+    """Return the statements that change a table that is not in use yet."""
     return [statement_of(table, each) for each in changes if each.text or each.kind == RENAME]
 
 
 def step_of(change: ColumnChange, table: TableRef, *, rank: int = 0) -> Step:
-    """What makes a change, after the last partition."""
+    """Return the step that makes a change after the last partition."""
     return Step(
         f"{change.kind} {change.column}",
         f"{change} ({table})",
@@ -187,10 +187,10 @@ def step_of(change: ColumnChange, table: TableRef, *, rank: int = 0) -> Step:
 
 
 def follow(connection: Connection, table: TableRef, changes: Sequence[ColumnChange]) -> None:
-    """Make those changes that nobody else has made, in the transaction that is open.
+    """Make the changes that have not been made yet, in the open transaction.
 
     Raises:
-        TransientError: somebody's transaction holds the table.
+        TransientError: another session's transaction has locked the table.
     """
     before = connection.value("SELECT pg_catalog.current_setting('lock_timeout')")
     connection.execute(f"SET LOCAL lock_timeout = {URGENT_LOCK_MS}".encode())
@@ -206,9 +206,10 @@ def follow(connection: Connection, table: TableRef, changes: Sequence[ColumnChan
 def check_followed(
     connection: Connection, table: TableRef, stage: TableRef, pairs: Sequence[ColumnPair]
 ) -> None:
-    """
+    """Check the table's columns before the merge.
+
     Raises:
-        TargetChanged: the table's columns are not those that the stage was made for.
+        TargetChanged: they differ from those that the stage was created for.
     """
     mine, theirs = _types(connection, stage), _types(connection, table)
     for pair in pairs:
@@ -232,7 +233,7 @@ def _types(connection: Connection, table: TableRef) -> dict[str, str]:
 
 
 def scripts(table: TableRef, changes: Sequence[ColumnChange]) -> list[Step]:
-    """The steps that make the changes before the first partition."""
+    """Return the steps that make the changes before the first partition."""
     return [
         Step(
             f"{each.kind} {each.column}",
@@ -260,9 +261,10 @@ def _repeatable(table: TableRef, change: ColumnChange) -> str:
 
 
 def check_no_rename(table: TableRef, changes: Sequence[ColumnChange]) -> None:
-    """
+    """Check that no change renames a column.
+
     Raises:
-        PlanningError: a column is renamed, by whose old name indexes and constraints are made.
+        PlanningError: one does, and indexes and constraints use the old name.
     """
     if renames := [each.statement for each in changes if each.kind == RENAME]:
         raise PlanningError(
@@ -272,14 +274,13 @@ def check_no_rename(table: TableRef, changes: Sequence[ColumnChange]) -> None:
 
 
 def changing_new(plan: LoadPlan, table: TableRef, changes: Sequence[ColumnChange]) -> LoadPlan:
-    """The plan of a table that is built beside another one, with its columns changed while it is
-    empty.
+    """Return the plan of a replacement table whose columns are changed while it is empty.
 
     Parameters:
-        table: the other one.
+        table: the table to be replaced.
 
     Raises:
-        PlanningError: see `check_no_rename`.
+        PlanningError: as for `check_no_rename`.
     """
     check_no_rename(table, changes)
     found: list[Step] = []

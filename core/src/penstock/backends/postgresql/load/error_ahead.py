@@ -1,4 +1,4 @@
-"""Whether a server has ended a stream: libpq keeps that to itself until we have ended it."""
+"""Whether a server has aborted a stream, which libpq reports only after the stream is ended."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from functools import cache
 from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.session.libpq import library, pointer
 
-# An ErrorResponse is 'E', a length of 4 bytes, then its first field, 'S' for severity:
-# https://www.postgresql.org/docs/current/protocol-message-formats.html
+# An ErrorResponse consists of 'E', a length of 4 bytes, and the fields, beginning with 'S' for
+# severity: https://www.postgresql.org/docs/current/protocol-message-formats.html
 _HEAD = 6
 
 
 def error_ahead(connection: Connection) -> bool:
-    """Look at what is the next to be read, without reading it."""
+    """Peek at the next message without consuming it."""
     head = _decrypted(connection) if connection.pgconn.ssl_in_use else _sent(connection.fileno())
     return len(head) == _HEAD and head[0] == ord("E") and head[5] == ord("S")
 
@@ -42,7 +42,7 @@ def _decrypted(connection: Connection) -> bytes:
 
 @cache
 def _functions() -> ctypes.CDLL | None:
-    """Of libpq and of the OpenSSL that it is linked with; None where there is another one."""
+    """Return functions of libpq and its OpenSSL; None if it uses another library."""
     try:
         found = ctypes.CDLL(library())
         found.PQsslStruct.argtypes = (ctypes.c_void_p, ctypes.c_char_p)

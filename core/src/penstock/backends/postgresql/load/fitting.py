@@ -1,4 +1,4 @@
-"""How a source's column fits a target's: in which stream, with which cast, at what loss."""
+"""How a source column fits a target column: in which format, with which cast, with what loss."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from penstock.backends.postgresql.load.losses import lost_by_cast, lost_by_modif
 from penstock.backends.postgresql.session.statements import BINARY, TEXT
 from penstock.model.tables import Column
 
-# Object ids below are assigned by hand in the server's sources and are the same everywhere.
+# Object ids below this are assigned manually in the server's sources, and are the same everywhere.
 # https://www.postgresql.org/docs/current/system-catalog-initial-data.html
 FIRST_UNPINNED = 10000
-# Its output leaves a document's XML declaration out, in COPY too; its cast to text does not.
+# Its output, in COPY too, omits the XML declaration of a document; its cast to text does not.
 # https://www.postgresql.org/docs/current/datatype-xml.html
 XML = "pg_catalog.xml"
 # https://www.postgresql.org/docs/current/catalog-pg-type.html#CATALOG-TYPCATEGORY-TABLE
@@ -32,7 +32,7 @@ def fit_columns(source: Sequence[Column], target: Sequence[Column]) -> list[Fit]
         if column.traits["encoding"] == "SQL_ASCII" and _holds_text(data_type(column)):
             remarks = [fits[place].warning, _NO_ENCODING]
             fits[place] = replace(fits[place], warning="; ".join(filter(None, remarks)))
-            break  # once for all columns
+            break  # one is enough for all columns
     return fits
 
 
@@ -56,7 +56,7 @@ def _fit(mine: Column, theirs: Column) -> Fit:
         return Fit(formats=formats, warning=warning, lossy=bool(losses))
     if unlike := _unlike_attributes(source, target):
         return Fit(reason=unlike)
-    # As the target will have it: a modifier would cut in silence where an assignment fails.
+    # With the target's modifier: a modifier silently truncates where an assignment fails.
     binary = possible and all(UNKNOWN < oid < FIRST_UNPINNED for oid in target.embedded)
     return Fit(
         cast=target.bare.written,
@@ -67,10 +67,10 @@ def _fit(mine: Column, theirs: Column) -> Fit:
 
 
 def alike(source: DataType, target: DataType) -> bool:
-    """Whether a value of the one, as it stands in a stream, is one of the other.
+    """Whether a value of one type, as it appears in a stream, is a value of the other.
 
-    Domains are transparent: the target checks theirs itself. Enums, composites and ranges of one's
-    own may stand in another schema.
+    Domains are ignored: the target checks its own. User-defined enums, composites and ranges may be
+    in different schemas.
     """
     source, target = source.bare, target.bare
     if source.kind != target.kind:
@@ -79,7 +79,8 @@ def alike(source: DataType, target: DataType) -> bool:
         return alike(source.below[0], target.below[0])
     if source.kind in ("base", "pseudo"):
         return source.identity == target.identity
-    # A user's type may have the name of a system's or an extension's type, and still be another.
+    # A user's type may share its name with a built-in or extension type, and still be a different
+    # type.
     if source.name != target.name or (
         source.identity != target.identity and (_foreign(source) or _foreign(target))
     ):
@@ -96,7 +97,7 @@ def _foreign(type_: DataType) -> bool:
 
 
 def _unlike_attributes(source: DataType, target: DataType) -> str:
-    """Why two composites, or arrays of them, are not alike; empty for other types."""
+    """Return why two composites, or arrays of them, are not alike; empty for other types."""
     source, target = source.bare, target.bare
     while source.kind == target.kind == "array":
         source, target = source.below[0].bare, target.below[0].bare
@@ -111,7 +112,7 @@ def _attributes(type_: DataType) -> str:
 
 
 def _losses(source: DataType, target: DataType) -> Iterator[str]:
-    """How values may change on the way."""
+    """Yield the ways in which values may change."""
     for mine, theirs in _leaves(source, target):
         if not alike(mine, theirs):
             yield from lost_by_cast(mine, theirs)
@@ -119,7 +120,7 @@ def _losses(source: DataType, target: DataType) -> Iterator[str]:
 
 
 def _risks(source: DataType, target: DataType) -> Iterator[str]:
-    """Why some values may be rejected."""
+    """Yield the reasons for which values may be rejected."""
     for mine, theirs in _leaves(source, target):
         if mine.kind == theirs.kind == "enum":
             missing = [label for label in mine.labels if label not in theirs.labels]
@@ -137,7 +138,7 @@ def _risks(source: DataType, target: DataType) -> Iterator[str]:
 
 
 def _leaves(source: DataType, target: DataType) -> Iterator[tuple[DataType, DataType]]:
-    """The components of two types side by side, where they are built alike."""
+    """Yield the components of two types pairwise, if the types have the same structure."""
     source, target = source.bare, target.bare
     if source.kind == target.kind and source.below and len(source.below) == len(target.below):
         for pair in zip(source.below, target.below, strict=True):

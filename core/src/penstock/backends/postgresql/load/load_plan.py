@@ -1,4 +1,4 @@
-"""Where the partitions are loaded, and the steps around it: planned here, done by the run."""
+"""Where partitions are loaded, and the steps around the load: planned here, done by the run."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ from penstock.spec.modes import REPLACE, UPSERT
 
 
 def plan_load(facts: TargetFacts, request: LoadRequest) -> LoadPlan:
-    """
+    """Plan the load of one table.
+
     Raises:
         PlanningError: see `TargetCatalog.plan_load`.
     """
@@ -51,7 +52,7 @@ def plan_load(facts: TargetFacts, request: LoadRequest) -> LoadPlan:
     found = facts.check_loadable(ref, request.mode)
     with planning("target", f"table {ref}"):
         tree = facts.tree(ref)
-        # What inherits from it is a table of its own, and left alone.
+        # Tables that inherit from it are separate, and left alone.
         only = tree[0].kind == "r" and tree[0].inherits
         _check_heirs(facts, request)
         before: list[Step] = []
@@ -91,7 +92,7 @@ def plan_load(facts: TargetFacts, request: LoadRequest) -> LoadPlan:
         replace(ref, only=only),
         (*before, *after, *advanced),
         conflict_columns=key,
-        # Children that the run attaches are logged, whatever others are.
+        # Children attached by the run are logged, even if others are not.
         volatile=request.unlogged or (bool(unlogged) and not request.mode.attaches),
         warnings=(*found, *warnings, *remarks, *refused),
         links=tuple(relink_steps(linked)),
@@ -103,7 +104,7 @@ def _referring(facts: TargetFacts, ref: TableRef) -> list[Linked]:
 
 
 def _undo_own(facts: TargetFacts, ref: TableRef, before: list[Step], after: list[Step]) -> None:
-    """Drop the foreign keys of the table to itself, and add them again."""
+    """Drop the table's foreign keys to itself before the load, and add them again after it."""
     for table in facts.definitions(ref):
         for constraint in table["constraints"]:
             if constraint["kind"] != "f" or constraint["inherited"]:
@@ -118,7 +119,7 @@ def _undo_own(facts: TargetFacts, ref: TableRef, before: list[Step], after: list
 
 
 def _undone(facts: TargetFacts, request: LoadRequest) -> list[Linked]:
-    """The foreign keys that are dropped while tables are loaded which refer to each other."""
+    """Return the foreign keys to drop while tables that reference each other are loaded."""
     if not request.siblings.filled:
         return []
     links = _referring(facts, request.target)
@@ -126,9 +127,11 @@ def _undone(facts: TargetFacts, request: LoadRequest) -> list[Linked]:
 
 
 def _check_staging(facts: TargetFacts, request: LoadRequest) -> None:
-    """
+    """Check that the user may stage and delete rows.
+
     Raises:
-        PlanningError: the user may not make the stage, or not delete; with the GRANT that would do.
+        PlanningError: the user may not create the stage, or delete rows; names the GRANT that would
+            help.
     """
     ref = request.target
     facts.creatable(ref.schema, "the stage beside the target")
@@ -162,9 +165,10 @@ def _plan_made(facts: TargetFacts, request: LoadRequest, definition: TableDefini
 
 
 def _check_heirs(facts: TargetFacts, request: LoadRequest) -> None:
-    """
+    """Check a source with inheritance children.
+
     Raises:
-        PlanningError: rows of several tables would go into one of several.
+        PlanningError: the source and the target both consist of several tables.
     """
     theirs = facts.heirs(request.target) if request.heirs else ()
     if theirs:
@@ -177,9 +181,10 @@ def _check_heirs(facts: TargetFacts, request: LoadRequest) -> None:
 
 
 def _check_referenced(facts: TargetFacts, ref: TableRef) -> None:
-    """
+    """Check that no other table references this one.
+
     Raises:
-        PlanningError: foreign keys of other tables point to this one, so it cannot be truncated.
+        PlanningError: other tables' foreign keys reference this table, so it cannot be truncated.
     """
     found = facts.references(ref)
     if found:

@@ -1,4 +1,4 @@
-"""What kinds of relations can be loaded, and in which modes."""
+"""Which kinds of relations can be loaded, and in which modes."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ TRUNCATE_FOREIGN_VERSION = 140000
 
 @dataclass(frozen=True, slots=True)
 class Loadable:
-    """What a relation is, for COPY."""
+    """The properties of a relation that matter to COPY."""
 
     kind: str
     insertable: bool
     instead: bool
-    """A trigger inserts its rows elsewhere."""
+    """Whether a trigger inserts its rows elsewhere."""
     hidden: bool
-    """Row security holds for the user."""
+    """Whether row security applies to the user."""
     foreign: list[str]
     """Foreign tables that its rows go into."""
 
 
 def read_loadable(connection: Connection, refs: Sequence[TableRef]) -> dict[TableRef, Loadable]:
-    """Of those that are there."""
+    """Return these properties of the relations that exist."""
     tables = sql.Literal([name(ref) for ref in refs])
     rows = connection.execute(for_server(connection, "loadable", tables=tables)).fetchall()
     return {refs[row[0] - 1]: Loadable(*row[1:]) for row in rows}
@@ -44,10 +44,10 @@ def check_loadable(
 ) -> tuple[str, ...]:
     """Check that rows can be loaded into a relation.
 
-    Returns: what its user has to be warned of.
+    Returns: warnings for the user.
 
     Raises:
-        PlanningError: they cannot.
+        PlanningError: rows cannot be loaded.
     """
     kind, foreign = found.kind, found.foreign
     what = KINDS.get(kind, f"kind {kind!r}")

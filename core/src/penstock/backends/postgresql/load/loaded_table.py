@@ -1,4 +1,4 @@
-"""The table that a run loads: whether it is still the one that the run was prepared for."""
+"""The table that a run loads, and whether it is still the one that the run was prepared for."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ from penstock.spec.modes import MODES, mode_names
 def changed_runs(
     connection: Connection, schema: str, run_ids: Sequence[str], in_place: Sequence[str]
 ) -> set[str]:
-    """The runs whose tables want to be looked at one by one: they are not as they were prepared, or
-    others have loaded rows since.
+    """Return the runs whose tables must be examined one by one.
+
+    Their tables have changed since they were prepared, or others have loaded rows since.
 
     Parameters:
-        schema: of the control tables.
-        in_place: modes in which it matters that others have.
+        schema: the control schema.
+        in_place: modes for which rows loaded by others matter.
     """
     text = statement("changed_runs").format(schema=sql.Identifier(schema))
     asked = {
@@ -34,7 +35,7 @@ def changed_runs(
     return {run_id for (run_id,) in connection.execute(text, asked).fetchall()}
 
 
-# What becomes of a run that is just prepared, too.
+# Set in addition when a run is marked as prepared.
 _PREPARED = "prepared_at = pg_catalog.clock_timestamp(), status = 'running',"
 
 
@@ -45,15 +46,15 @@ def note_tables(
     *,
     prepared: bool = False,
 ) -> Cursor[tuple[Any, ...]]:
-    """Store in the rows of runs what their tables are recognised by.
+    """Store in the rows of runs what identifies their tables.
 
     Parameters:
-        schema: of the control tables.
-        tables: the run, its table, and whether it loads the children that are there, too, so that
-            none of them may go; None: as its mode does.
-        prepared: also that the runs are prepared, if they are not.
+        schema: the control schema.
+        tables: the run, its table, and whether it also loads existing children, none of which may
+            then disappear; None if its mode decides.
+        prepared: also mark runs as prepared, if they are not yet.
 
-    Returns: whose row count is that of the runs.
+    Returns: a cursor whose row count is the number of runs.
     """
     text = statement("note_targets").format(
         schema=sql.Identifier(schema),
@@ -64,16 +65,17 @@ def note_tables(
         "runs": [run_id for run_id, *_ in tables],
         "tables": [name(table) for _, table, _ in tables],
         "children": [children for *_, children in tables],
-        # It adds children, and notes each.
+        # Such a mode adds children, and records each.
         "attaching": list(mode_names(lambda mode: mode.attaches)),
     }
     return connection.execute(text, asked)
 
 
 class LoadedTable:
-    """
+    """The table of one run.
+
     Parameters:
-        schema: of the control tables.
+        schema: the control schema.
     """
 
     def __init__(self, connection: Connection, schema: str, run_id: str) -> None:
@@ -83,72 +85,79 @@ class LoadedTable:
         self._run_id = run_id
 
     def _execute(self, query: str, **values: Any) -> Cursor[tuple[Any, ...]]:
-        """A .sql file that is about a run."""
+        """Execute a .sql file about a run."""
         text = statement(query).format(schema=self._schema)
         return self._connection.execute(text, {"run_id": self._run_id, **values})
 
     def note(self, table: TableRef, *, children: bool = True) -> None:
-        """Store in the run's row what the table is recognised by.
+        """Store in the run's row what identifies the table.
 
         Parameters:
-            children: the run loads those that are there, too, so none of them may go.
+            children: whether the run also loads existing children, none of which may then
+                disappear.
         """
         note_tables(self._connection, self._name, [(self._run_id, table, children)])
 
     def note_attached(self, child: TableRef | None, before: int | None) -> None:
-        """Keep what the child is recognised by that this transaction has attached.
+        """Record what identifies the child that this transaction attached.
 
         Parameters:
-            child: None: there is none.
-            before: the object id of the one whose place it takes.
+            child: the child; None if there is none.
+            before: the object id of the child it replaces.
         """
         self._execute("note_attached", child=child and name(child), before=str(before or ""))
 
     def forget(self) -> None:
-        """Clear that: from here on the table has another name."""
+        """Clear the table's identity: from here on the table has another name."""
         self._execute("forget_target")
 
     def note_rewritten(self) -> None:
-        """Keep where rows are stored that this transaction has written anew; those of other tables
-        may be written anew at the same time, by steps of the run that have not committed yet."""
+        """Record the new storage of the rows that this transaction has rewritten.
+
+        Steps of the run that have not committed yet may rewrite other tables at the same time.
+        """
         for (oid,) in self._execute("rewritten").fetchall():
             self._execute("note_rewritten", part=str(oid), oid=oid)
 
     def look(self) -> Cursor[tuple[Any, ...]]:
-        """Ask what has become of the table since the run was prepared; see `check_found`."""
+        """Ask what has changed about the table since the run was prepared; see `check_found`."""
         return self._execute("changed")
 
     def find_change(self) -> tuple[Any, ...] | None:
-        """What has become of the table since the run was prepared, and whether it is the same table
-        all the same, whose rows were written anew or removed; None where nothing has."""
+        """Return what has changed about the table since the run was prepared; None if nothing has.
+
+        Also says whether it is still the same table, with its rows rewritten or removed.
+        """
         return self.look().fetchone()
 
     def has_taken_place(self, table: TableRef) -> bool:
-        """Whether the table that the run has loaded has another one's name by now."""
+        """Whether the loaded table now has another table's name."""
         found = self._execute("has_taken_place", table=name(table)).fetchone()
         return bool(found and found[0])
 
     def check(self) -> None:
-        """
+        """Check that the table is still the one the run was prepared for.
+
         Raises:
-            TargetChanged: the table is another one, or was emptied or written anew since.
+            TargetChanged: the table is a different one, or was emptied or rewritten since.
         """
         self.check_found(self.look())
 
     def check_found(self, looked: Cursor[tuple[Any, ...]]) -> None:
-        """
+        """Check an answer to `look`.
+
         Parameters:
-            looked: what `look` has returned.
+            looked: the answer.
 
         Raises:
-            TargetChanged: as `check`.
+            TargetChanged: as for `check`.
         """
         found = looked.fetchone()
         if found is not None:
             raise self.changed(found[0])
 
     def emptied_by(self) -> str | None:
-        """The last run that has emptied or recreated the table since this one was prepared."""
+        """Return the last run that emptied or recreated the table since this one was prepared."""
         return self._changed_by(mode_names(lambda mode: mode.empties_before))[1]
 
     def _changed_by(self, modes: Sequence[str]) -> tuple[str, str | None]:
@@ -165,14 +174,15 @@ class LoadedTable:
         )
 
     def check_loaded_since(self, emptied: TableRef) -> None:
-        """For what takes all rows out of the target's table, late in a run, in its transaction.
+        """Check for rows loaded by others, before all rows are removed late in a run.
 
         Parameters:
-            emptied: that table. It is locked first: what others commit while this waits for the
-                lock is found, and nobody commits any more.
+            emptied: the table about to be emptied. It is locked first: rows committed by others
+                during the wait for the lock are found, and no more can be committed.
 
         Raises:
-            TargetChanged: another run has loaded rows since this one was prepared, which would go.
+            TargetChanged: another run has loaded rows since this one was prepared, which would be
+                lost.
         """
         quoted = name(emptied)
         if self._connection.value("SELECT pg_catalog.to_regclass(%s) IS NOT NULL", [quoted]):
@@ -186,11 +196,10 @@ class LoadedTable:
             )
 
     def check_not_replaced(self) -> None:
-        """For a run that adds its rows, and finds them there already if another one has replaced
-        them.
+        """Check that no other run has replaced rows that this run adds, and would duplicate.
 
         Raises:
-            TargetChanged: another run has.
+            TargetChanged: another run has replaced rows.
         """
         modes = mode_names(lambda mode: mode.reloads_partitions)
         for table, other, mode in self._loaded_since(modes, same_rows=True):
@@ -202,6 +211,6 @@ class LoadedTable:
             )
 
     def _loaded_since(self, modes: Sequence[str], *, same_rows: bool) -> list[tuple[Any, ...]]:
-        """The table, the run that has loaded it last, and its mode; nothing where none has."""
+        """Return the table, the run that loaded it last, and its mode; empty if no run has."""
         asked = {"modes": list(modes), "same_rows": same_rows, "given": GIVEN}
         return self._execute("loaded_since", **asked).fetchall()

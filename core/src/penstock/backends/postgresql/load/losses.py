@@ -1,4 +1,4 @@
-"""What a value may lose when it becomes another type, or a narrower one of the same type."""
+"""What a value may lose when converted to another type, or to a narrower one of the same type."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _DATE = "the date is dropped"
 _ZONE = "the time zone is dropped"
 _SHAPE = "part of the shape is dropped"
 
-# By source and target. Casts that fail where a value does not fit lose nothing.
+# Keyed by source and target. Casts that fail for a value that does not fit lose nothing.
 LOSSES: dict[tuple[str, str], str] = {
     **{(many, whole): _DECIMALS for many in (*_FLOATS, "numeric") for whole in _WHOLE},
     **{("numeric", float_): DIGITS for float_ in _FLOATS},
@@ -55,7 +55,7 @@ FULL_PRECISION = 6
 # INTERVAL_FULL_RANGE and INTERVAL_FULL_PRECISION in timestamp.h
 _FULL_RANGE = 0x7FFF
 _FULL = 0xFFFF
-_HEADER = 4  # VARHDRSZ, which modifiers of variable length carry
+_HEADER = 4  # VARHDRSZ, which modifiers of variable-length types include
 
 
 def lost_by_cast(source: DataType, target: DataType) -> Iterator[str]:
@@ -67,7 +67,10 @@ def lost_by_cast(source: DataType, target: DataType) -> Iterator[str]:
 
 
 def lost_by_modifier(source: DataType, target: DataType) -> Iterator[str]:
-    """What the target's own modifier takes away in silence. Too long a text is an error there."""
+    """Yield what the target's modifier silently removes.
+
+    Text that is too long causes an error instead.
+    """
     if target.schema != "pg_catalog" or target.typmod < 0:
         return
     if target.name == "numeric":
@@ -93,9 +96,9 @@ def lost_by_modifier(source: DataType, target: DataType) -> Iterator[str]:
 
 
 def numeric_modifier(typmod: int) -> tuple[int, int]:
-    """Precision and scale of a numeric: `make_numeric_typmod` in numeric.c."""
+    """Return the precision and scale of a numeric: `make_numeric_typmod` in numeric.c."""
     packed = typmod - _HEADER
-    # Eleven bits with a sign, since scales may be negative (PostgreSQL 15).
+    # Eleven bits with a sign, since scales may be negative from PostgreSQL 15 on.
     return packed >> 16, ((packed & 0x7FF) ^ 0x400) - 0x400
 
 

@@ -1,4 +1,4 @@
-"""Mode replace at once: what all partitions select goes, and what was gathered comes."""
+"""Mode replace at once: delete the rows that any partition selects, and insert the staged ones."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ from penstock.spec.copy_spec import CopySpec
 
 
 class Ranges:
-    """
+    """The replacement of rows in one table.
+
     Parameters:
         target: the table whose rows are replaced.
     """
@@ -36,11 +37,12 @@ class Ranges:
         self._conditions = [condition(spec.where, each.extent) for each in plan.partitions]
 
     def delete(self) -> None:
-        """
+        """Delete the rows that the partitions select.
+
         Raises:
-            PermanentError: rows are still there.
+            PermanentError: some rows remain.
         """
-        # Attempts of other runs look for rows that are not their own, one after the other.
+        # Attempts of other runs take turns to look for rows that are not their own.
         lock = statement("lock_replacing").format(table=sql.Literal(name(self._target)))
         self._connection.execute(lock)
         rows, left = rows_of(self._target), 0
@@ -54,12 +56,13 @@ class Ranges:
             raise self._wrong(f"{left:,} rows are left that were to be deleted")
 
     def insert(self, rows: int) -> Loaded:
-        """
+        """Insert the staged rows.
+
         Parameters:
-            rows: of the stage.
+            rows: the number of rows in the stage.
 
         Raises:
-            PermanentError: not all of them are there.
+            PermanentError: some rows were not inserted.
         """
         query = statement("insert_staged").format(
             target=quoted(self._target), columns=self._columns, stage=self._stage

@@ -1,4 +1,4 @@
-"""A schema of one's own in a target, with a table like another one, for measurements."""
+"""A separate schema in a target, with a table like another one, for measurements."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class PostgresScratch(ScratchSchema[Connection]):
         }
 
     def _found(self) -> list[str]:
-        """Those with our comment: others may be somebody else's."""
+        """Return the schemas with our comment; others may belong to someone else."""
         asked = {"prefix": PREFIX, "comment": _COMMENT}
         return [
             left

@@ -1,4 +1,4 @@
-"""Steps that move sequences on, past the rows that are loaded."""
+"""Steps that advance sequences past the loaded rows."""
 
 from __future__ import annotations
 
@@ -14,18 +14,19 @@ from penstock.backends.postgresql.session.statements import ident, literal, name
 from penstock.model.plans import Step
 from penstock.model.tables import TableRef
 
-# What the ids of steps begin with that move a sequence on.
+# The prefix of ids of steps that advance a sequence.
 ADVANCE = "advance "
 
 
 def advance_existing(
     facts: TargetFacts, request: LoadRequest, beside: TableRef | None = None
 ) -> tuple[list[Step], list[str]]:
-    """Steps that move on the sequences of a table that is there, and warnings of those that this
-    user may not move.
+    """Return steps that advance the sequences of an existing table.
+
+    Also returns warnings for those that this user may not set.
 
     Parameters:
-        beside: the table that is loaded, where it is to take the other's place.
+        beside: the table being loaded, if it is to replace the other.
     """
     if request.counted is None:
         return [], []
@@ -65,12 +66,13 @@ def advance_steps(
     *,
     only: bool,
 ) -> list[Step]:
-    """
+    """Return steps that advance sequences.
+
     Parameters:
-        table: as it is called when the steps are done.
-        found: sequences of its columns.
-        comparable: columns that hold whole numbers, and may be read.
-        only: the table has its rows itself.
+        table: the table's name after all steps.
+        found: the sequences of its columns.
+        comparable: readable columns that hold whole numbers.
+        only: whether the table itself holds its rows.
     """
     if request.counted is None:
         return []
@@ -100,7 +102,7 @@ def _statement(
     item: ColumnSequence, table: TableRef, *, known: bool, comparable: bool, only: bool
 ) -> str:
     def written(text: str) -> sql.SQL:
-        # Where there are parameters, a % of a name stands twice.
+        # With parameters, a % in a name is doubled.
         return sql.SQL(text.replace("%", "%%") if known else text)
 
     most = "max" if item.increment > 0 else "min"

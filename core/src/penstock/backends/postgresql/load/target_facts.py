@@ -1,4 +1,4 @@
-"""Facts about tables of the target, asked for all of them together, and each of them once."""
+"""Facts about tables of the target, each asked once, for all tables together."""
 
 from __future__ import annotations
 
@@ -48,11 +48,12 @@ WHOLE_NUMBERS = ("smallint", "integer", "bigint")
 
 
 class TargetFacts:
-    """What planning asks of the target. A set of facts is as of one planning: who has to see what
-    has changed since asks a new one.
+    """The facts that planning asks of the target.
+
+    Facts are as of one planning; code that must see later changes creates a new set.
 
     Parameters:
-        refs: the tables that it will be asked about.
+        refs: the tables it will be asked about.
     """
 
     def __init__(self, connection: Connection, refs: Sequence[TableRef]) -> None:
@@ -89,10 +90,10 @@ class TargetFacts:
         self._kept: dict[type[Any], Any] = {}
 
     def questions(self, *, making: bool) -> list[Callable[[], object]]:
-        """Calls that ask what most modes ask about each of the tables.
+        """Return calls that ask what most modes ask about each table.
 
         Parameters:
-            making: they are to be made, and not only loaded.
+            making: whether the tables are to be created, and not only loaded.
         """
         if not self.refs:
             return [self.check_server]
@@ -137,18 +138,20 @@ class TargetFacts:
         return self._trees[ref]
 
     def columns(self, ref: TableRef) -> tuple[Column, ...]:
-        """
+        """Return a table's columns.
+
         Raises:
-            PlanningError: no such table.
+            PlanningError: the table does not exist.
         """
         with planning("target", f"table {ref}"):
             self.check_there(ref)
             return self._columns[ref]
 
     def check_there(self, ref: TableRef) -> None:
-        """
+        """Check that a table exists.
+
         Raises:
-            PlanningError: no such table.
+            PlanningError: the table does not exist.
         """
         if not self.tree(ref):
             table_oid(self.connection, ref, "target")
@@ -179,14 +182,14 @@ class TargetFacts:
         return self._names[schema]
 
     def definitions(self, ref: TableRef) -> list[Json]:
-        """Of the existing table and its partitions, but for those that are just dropped."""
+        """Return the definitions of a table and its child tables, without those just dropped."""
         return self._definitions[ref]
 
     def definition(self, ref: TableRef) -> Json:
-        """Of an existing table without partitions.
+        """Return the definition of an existing table without child tables.
 
         Raises:
-            PlanningError: it was dropped in between.
+            PlanningError: the table was dropped in the meantime.
         """
         self.check_there(ref)
         if not (found := self._definitions[ref]):
@@ -194,10 +197,10 @@ class TargetFacts:
         return found[0]
 
     def whole_definition(self, ref: TableRef) -> list[Json]:
-        """Of the existing table and each of its partitions.
+        """Return the definitions of an existing table and each of its child tables.
 
         Raises:
-            PlanningError: one of them was dropped in between.
+            PlanningError: one of the tables was dropped in the meantime.
         """
         found = self._definitions[ref]
         if len(found) < len(self.tree(ref)):
@@ -210,10 +213,10 @@ class TargetFacts:
         return TableGone(self.tree(ref)[0].oid)
 
     def root_definition(self, ref: TableRef) -> Json:
-        """Of an existing table alone, whatever partitions it has.
+        """Return the definition of an existing table alone, even if it has child tables.
 
         Raises:
-            PlanningError: it was dropped in between.
+            PlanningError: the table was dropped in the meantime.
         """
         self.check_there(ref)
         try:
@@ -233,7 +236,7 @@ class TargetFacts:
         return self._upsert_rights[ref]
 
     def partitioned(self, ref: TableRef) -> Partitioned:
-        """Of a partitioned table."""
+        """Return how a partitioned table is partitioned."""
         return self._partitioned[ref]
 
     def children(self, ref: TableRef) -> list[Existing]:
@@ -257,7 +260,7 @@ class TargetFacts:
         return self._column_sequences[ref]
 
     def numbers(self, ref: TableRef) -> set[str]:
-        """Columns that hold whole numbers, and that the user may read."""
+        """Return the readable columns that hold whole numbers."""
         return self._numbers[ref]
 
     def sequence(self, ref: TableRef) -> tuple[str, bool]:
@@ -265,11 +268,11 @@ class TargetFacts:
         return self._sequences[ref]
 
     def expect_sequences(self, refs: Iterable[TableRef]) -> None:
-        """Sequences that it will be asked about."""
+        """Announce sequences that it will be asked about."""
         self._sequences.expect(refs)
 
     def kept(self, make: type[T]) -> T:
-        """What is computed from these facts: made once, and kept with them.
+        """Return an object computed from these facts, which is created once and kept with them.
 
         Parameters:
             make: a class that takes these facts.
@@ -279,14 +282,14 @@ class TargetFacts:
         return cast("T", self._kept[make])
 
     def _known_trees(self, refs: Sequence[TableRef]) -> dict[TableRef, list[existing.Relation]]:
-        """Of those that can be looked at."""
+        """Return the trees of tables that the user may look up."""
         found: dict[TableRef, list[existing.Relation]] = {}
         for ref in refs:
             found[ref] = [] if self._trees.fails(ref) else self._trees[ref]
         return found
 
     def _roots(self, refs: Sequence[TableRef]) -> dict[TableRef, int]:
-        """The object ids of those that are there."""
+        """Return the object ids of tables that exist."""
         return {ref: tree[0].oid for ref, tree in self._known_trees(refs).items() if tree}
 
     def _read_columns(self, refs: Sequence[TableRef]) -> dict[TableRef, tuple[Column, ...]]:
@@ -360,7 +363,7 @@ class TargetFacts:
         return {ref: found[oid] for ref, oid in roots.items() if oid in found}
 
     def _read_tables(self, asked: Iterable[int]) -> dict[int, Json]:
-        """By object id, but for those that are just dropped."""
+        """Return definitions by object id, without tables just dropped."""
         from penstock.backends.postgresql.ddl.definition import (  # noqa: PLC0415 - seldom
             TableGone,
             read_tables,
@@ -380,9 +383,10 @@ class TargetFacts:
 
 
 def check_place(facts: TargetFacts, ref: TableRef, needed_by: str) -> None:
-    """
+    """Check that a table can be created in a schema.
+
     Raises:
-        PlanningError: nothing can be made there, whatever its name.
+        PlanningError: no table can be created there, whatever its name.
     """
     with planning("target", f"{needed_by}: {ref}"):
         facts.check_server()

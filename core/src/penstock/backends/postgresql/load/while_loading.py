@@ -1,4 +1,4 @@
-"""What is changed of a table while it is loaded, and set right after it: logging, and indexes."""
+"""Changes to a table during the load, reverted after it: logging, and indexes."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from penstock.model.tables import TableRef
 
 
 def unlog(facts: TargetFacts, ref: TableRef, before: list[Step], after: list[Step]) -> None:
-    """The table, or every partition of it, unlogged while it is loaded.
+    """Add steps that keep the table, or each of its child tables, unlogged during the load.
 
     Raises:
-        PlanningError: the server would refuse it.
+        PlanningError: the server would reject it.
     """
     tree = facts.tree(ref)
     check_owned(facts.connection, tree, "--unlogged")
@@ -38,7 +38,7 @@ def unlog(facts: TargetFacts, ref: TableRef, before: list[Step], after: list[Ste
         if relation.kind == "r" and relation.persistence == "p":
             alter = [f"ALTER TABLE {name(relation.ref)} SET UNLOGGED"]
             if facts.connection.info.server_version >= 150000:
-                # They went with the table; a crash would set them back to their start.
+                # They are unlogged with the table, and a crash would reset them.
                 alter += [
                     f"ALTER SEQUENCE {ident(s['schema'], s['name'])} SET LOGGED"
                     for s in table["sequences"]
@@ -56,10 +56,10 @@ def defer_indexes(
     after: list[Step],
     warnings: list[str],
 ) -> None:
-    """Drop the indexes before the load, and build them after it.
+    """Add steps that drop the indexes before the load, and rebuild them after it.
 
     Raises:
-        PlanningError: something else needs them, or the user may not.
+        PlanningError: other objects need the indexes, or the user may not drop them.
     """
     tree = facts.tree(ref)
     if tree[0].kind not in ("r", "p"):
@@ -95,7 +95,7 @@ def _kept(
     broken: Sequence[str],
     warnings: list[str],
 ) -> set[int]:
-    """Indexes that stay: something else stands on them, or on those that are attached to them."""
+    """Return the indexes to keep, because other objects depend on them or their parts."""
     parents = {index["oid"]: index["parent"] for table in tables for index in table["indexes"]}
     kept = set()
     for oid, index in usable.items():
@@ -112,7 +112,7 @@ def _kept(
         warnings.append(f"indexes that other objects need are kept: {'; '.join(shown)}")
     if broken:
         warnings.append(f"invalid indexes stay as they are: {', '.join(broken)}")
-    # With a partitioned index stay those of the partitions.
+    # Keeping a partitioned index means keeping those of its child tables.
     while more := {oid for oid in usable if parents[oid] in kept} - kept:
         kept |= more
     return kept

@@ -1,1 +1,1 @@
-"""Tables that the target makes."""
+"""Tables that Penstock creates in the target."""

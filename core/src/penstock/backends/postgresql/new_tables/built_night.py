@@ -1,4 +1,4 @@
-"""A night that reads all rows into a table beside the target, which takes its place in the end."""
+"""A night that loads all rows into a new table, which then replaces the target."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def plan_built(
 
 
 def _check_empty(ref: TableRef) -> str:
-    """Fails where somebody has written to the table since, which is locked by then."""
+    """Return a query that fails if rows were written to the locked table since planning."""
     message = (
         f"target: expected {ref} to be empty, as when the run was planned, found rows, which would "
         "be lost; start a new run"
@@ -67,9 +67,10 @@ def _check_empty(ref: TableRef) -> str:
 
 
 def _check_replaced(facts: TargetFacts, request: LoadRequest) -> None:
-    """
+    """Check that the replacement loses nothing.
+
     Raises:
-        PlanningError: rows, or values, would go with the old table that the new one has not.
+        PlanningError: the old table has rows or values that the new one lacks.
     """
     ref, why = request.target, ""
     with planning("target", f"table {ref}"):
@@ -92,10 +93,10 @@ def _is_made(column: dict[str, object]) -> bool:
 
 
 def _check_rows(facts: TargetFacts, request: LoadRequest) -> None:
-    """
+    """Check that replacing the table has the same effect as changing its rows.
+
     Raises:
-        PlanningError: what triggers do for each row would not be done, or there may be rows that
-            this user does not see.
+        PlanningError: row triggers would not run, or the user may not see all rows.
     """
     with planning("target", f"table {request.target}"):
         table = facts.definition(request.target)

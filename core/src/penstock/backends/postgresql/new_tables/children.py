@@ -1,4 +1,4 @@
-"""Mode attach, planned: as which child of the target's table each partition is loaded."""
+"""Mode attach, planned: the child of the target's table that each partition becomes."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from penstock.model.tables import TableRef
 MODE = "--mode attach"
 RANGES, LISTS = "r", "l"
 _KINDS = {RANGES: "RANGE", LISTS: "LIST", "h": "HASH"}
-# What a partition without bounds may select: nothing.
+# The check of a child without bounds, whose partition may select nothing.
 _NOTHING = "false"
-# Of the name of a child, after its first value: a midnight says no more than its day.
+# Removed from the first value in a child's name: midnight adds nothing to the day.
 _MIDNIGHT = re.compile(r"[ T]00:00:00(?:[+-]\d\d)?$")
 _OVERLAP = "42P17"
 
@@ -40,11 +40,11 @@ class _Parent:
     ref: TableRef
     strategy: str
     key: str
-    """As PARTITION BY names it."""
+    """The key as named in PARTITION BY."""
     column: str
     """The key."""
     type: str
-    """Of the key."""
+    """The key's type."""
     default: str | None
 
 
@@ -52,7 +52,7 @@ def plan_children(facts: TargetFacts, schema: str, request: ChildRequest) -> Pla
     """See `AttachesChildren.plan_children`.
 
     Parameters:
-        schema: of the control tables.
+        schema: the control schema.
     """
     connection = facts.connection
     with planning("target", f"{MODE}: {request.table}"):
@@ -77,9 +77,10 @@ def plan_children(facts: TargetFacts, schema: str, request: ChildRequest) -> Pla
 
 
 def _read_parent(facts: TargetFacts, request: ChildRequest) -> _Parent:
-    """
+    """Read how the target's table is partitioned.
+
     Raises:
-        PlanningError: it has no children, or not such as could be made apart from it.
+        PlanningError: it has no children, or only kinds that cannot be created separately.
     """
     ref = request.table
     facts.check_there(ref)
@@ -129,8 +130,10 @@ def _read_parent(facts: TargetFacts, request: ChildRequest) -> _Parent:
 
 
 def _rehearse(connection: Connection, parent: _Parent, table: Json) -> None:
-    """Make one child, without rows: what would refuse that is found now. And make a table that is
-    partitioned alike, of the key alone, where bounds can be tried."""
+    """Create a child without rows, to find errors now, and a table for trying bounds.
+
+    That table is partitioned like the target, but has only the key.
+    """
     child = TableRef(parent.ref.schema, beside("rehearsal", parent.ref.name))
     version = connection.info.server_version
     (key,) = [column for column in table["columns"] if column["name"] == parent.column]
@@ -148,9 +151,9 @@ _PARENT = "pg_temp.penstock_parent"
 
 
 def _with_bounds(connection: Connection, request: ChildRequest, parent: _Parent) -> list[Partition]:
-    """The partitions with the children that they get, of whose names only the ends are known.
+    """Return the partitions with their children, named only by the ends of the names so far.
 
-    The server writes the bounds, and what they mean, of tables that are made for that.
+    The server writes the bounds and their meaning, from tables created for that purpose.
     """
     found = []
     for number, partition in enumerate(request.partitions):
@@ -178,9 +181,10 @@ def _read_back(connection: Connection, made: str) -> tuple[str, str]:
 
 
 def _make_part(connection: Connection, made: str, bounds: str, what: str) -> None:
-    """
+    """Create a child with some bounds.
+
     Raises:
-        PlanningError: it overlaps one that was made before.
+        PlanningError: it overlaps one created before.
     """
     try:
         connection.execute(f"CREATE TABLE {made} PARTITION OF {_PARENT} {bounds}".encode())
@@ -190,8 +194,10 @@ def _make_part(connection: Connection, made: str, bounds: str, what: str) -> Non
 
 
 def _closed(connection: Connection, extent: Extent, type_: str, windows: Windows | None) -> Extent:
-    """With both bounds, if it is a window: the next day is to find its place free. A row outside of
-    them, which the partition selects all the same, fails it."""
+    """Return a window with both bounds, so that the next one finds its range free.
+
+    A row outside the bounds that the partition selects anyway makes the attempt fail.
+    """
     if windows is None or not isinstance(extent, KeyRange):
         return extent
     lower = extent.lower or windows.first
@@ -203,7 +209,7 @@ def _closed(connection: Connection, extent: Extent, type_: str, windows: Windows
 
 
 def _bounds(partition: Partition, extent: Extent, parent: _Parent) -> str:
-    """As ATTACH PARTITION takes them; empty where there are none.
+    """Return bounds as ATTACH PARTITION expects them; empty if there are none.
 
     Raises:
         PlanningError: the table is not partitioned in this way.
@@ -236,13 +242,14 @@ def _beside_others(
     attached: Collection[int],
     names: NamesInSchema,
 ) -> PlannedChildren:
-    """
+    """Plan the children next to existing ones.
+
     Parameters:
-        attached: object ids of children that runs of mode attach have made.
-        names: of the table's schema.
+        attached: the object ids of children attached by runs of mode attach.
+        names: the names in the table's schema.
 
     Raises:
-        PlanningError: a child is in the way.
+        PlanningError: an existing child conflicts.
     """
     same = {child.bounds: child for child in existing}
     planned = {p.child.bounds: p for p in partitions if p.child and p.child.bounds}
@@ -292,7 +299,7 @@ def _named(
     partitions: Sequence[Partition],
     same: Mapping[str, Existing],
 ) -> list[Partition]:
-    """Each child is called after its parent and its first value, by a name that is free."""
+    """Name each child after its parent and its first value, by a free name."""
     given: set[str] = set()
     found = []
     for partition in partitions:

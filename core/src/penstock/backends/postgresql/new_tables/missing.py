@@ -1,8 +1,8 @@
-"""A table that is not there, made like the source's by a mode that loads what it finds.
+"""A missing table, created like the source's by a mode that loads existing tables.
 
-Several runs may find it missing at once, such as those of two days: one of them makes it, whole, in
-the transaction that prepares it. The others wait for that one, and then see that the table has what
-they were planned for. Nothing is dropped.
+Several runs may find the table missing at the same time, such as those of two days. One of them
+creates it completely, in the transaction that prepares the run. The others wait, and then check
+that the table has what they were planned for. Nothing is dropped.
 """
 
 from __future__ import annotations
@@ -44,13 +44,14 @@ def plan_missing(
     besides: Sequence[NotCopied] = (),
     more: Sequence[str] = (),
 ) -> LoadPlan:
-    """
+    """Plan the load of a table that is created first.
+
     Parameters:
-        content, besides: see `plan_recreate`.
+        content, besides: as for `plan_recreate`.
         more: statements that complete the table.
 
     Raises:
-        PlanningError: it cannot be made, or a privilege is missing.
+        PlanningError: the table cannot be created, or a privilege is missing.
     """
     check_not_asked(request)
     connection = facts.connection
@@ -100,14 +101,15 @@ def plan_missing(
 def plan_missing_beside(
     facts: TargetFacts, request: LoadRequest, content: Mapping[str, Any]
 ) -> LoadPlan:
-    """Of a table that is made under another name, loaded, and gets its own name when all else is
-    done, so that nobody sees it before.
+    """Plan a table that is created and loaded under a temporary name.
+
+    It gets its own name after all other steps, so that no session sees it before.
 
     Parameters:
-        content: see `plan_recreate`.
+        content: as for `plan_recreate`.
 
     Raises:
-        PlanningError: it cannot be made, or a privilege is missing.
+        PlanningError: the table cannot be created, or a privilege is missing.
     """
     check_not_asked(request)
     ref, version = request.target, facts.connection.info.server_version
@@ -167,7 +169,7 @@ def plan_missing_beside(
 
 
 def _beside(run_id: str, names: Names, table: Json) -> Names:
-    """What is the table's own, under names that nothing else has."""
+    """Return unused names for the table and its own objects."""
 
     def moved(ref: TableRef) -> TableRef:
         return TableRef(ref.schema, beside(run_id, ref.name))
@@ -182,7 +184,7 @@ def _beside(run_id: str, names: Names, table: Json) -> Names:
 
 
 def _check_free(ref: TableRef) -> str:
-    """Fails where somebody else has made the table since."""
+    """Return a query that fails if the table was created in the meantime."""
     message = (
         f"target: {ref} was made by somebody else since the run was planned: expected no table of "
         "that name; start a new run"
@@ -195,7 +197,7 @@ def _check_free(ref: TableRef) -> str:
 
 
 def _renamed(table: Json, own: Names, names: Names) -> list[str]:
-    """The table, and all that is its own, under the names that they are to have."""
+    """Return statements that give the table and its own objects their final names."""
     pairs = [
         ("TABLE", own.table(table), names.table(table)),
         *(
@@ -221,11 +223,11 @@ def _parts(ref: TableRef) -> sql.Composed:
 
 
 def _check(ref: TableRef, wanted: Sequence[str], names: Names | None) -> str:
-    """Fails where somebody else has made another table since.
+    """Return a query that fails if a different table was created in the meantime.
 
     Parameters:
-        wanted: parts that it has, see `table_parts.sql`.
-        names: of sequences that are to be moved on.
+        wanted: the parts it must have; see `table_parts.sql`.
+        names: the sequences to be advanced.
     """
     sequences = sorted({name(each) for each in names.sequences.values()} if names else ())
     message = (
@@ -249,8 +251,11 @@ def _array(texts: Sequence[str]) -> str:
 
 
 def _left(table: Json, names: Names) -> Iterator[NotCopied]:
-    """What would refuse rows while others, which it needs, are still to come, and what is no part
-    of a table."""
+    """Yield what is not created.
+
+    These are constraints that could reject rows before others arrive, and objects that are not part
+    of a table.
+    """
     ref = names.table(table)
     links = links_of([table], names, Siblings())
     yield from links.left

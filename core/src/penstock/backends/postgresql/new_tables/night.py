@@ -1,4 +1,4 @@
-"""A night: rows are gathered in a stage beside the target, which one transaction merges into it."""
+"""A night: rows are gathered in a stage next to the target, then merged in one transaction."""
 
 from __future__ import annotations
 
@@ -39,21 +39,21 @@ from penstock.model.plans import (
 from penstock.model.tables import TableRef
 from penstock.spec.copy_spec import CopySpec
 
-# Before whatever else comes after the last partition.
+# Comes before everything else after the last partition.
 FIRST = -1
-# How long to wait for a stage that an attempt of an overtaken run may hold.
+# How long to wait for a stage that an attempt of an overtaken run may have locked.
 BRIEFLY_MS = 500
 
 
 def staged(plan: LoadPlan, request: LoadRequest) -> LoadPlan:
-    """The plan of an upsert, with a stage beside the target that all partitions are loaded into."""
+    """Return the plan of an upsert, with a stage into which all partitions are loaded."""
     ref = plan.table
     stage = TableRef(ref.schema, beside(request.run_id, ref.name))
     before_changes = original_names(request.changes)
     now = (before_changes(pair.target) for pair in request.pairs)
     columns = column_list(each for each in now if each is not None).as_string(None)
     made = (
-        # With the target's types, and none of its constraints.
+        # With the target's types, but none of its constraints.
         f"CREATE TABLE {name(stage)} AS SELECT {columns} FROM {rows_of(ref).as_string(None)}"
         " WITH NO DATA"
     )
@@ -67,7 +67,7 @@ def staged(plan: LoadPlan, request: LoadRequest) -> LoadPlan:
     what = f"merge all rows into {ref}, in one transaction"
     if request.changes:
         what = f"alter columns of {ref}, and {what}"
-    # It waits for whoever reads the table, and others for it.
+    # It waits for readers of the table, and others wait for it.
     urgent = bool(request.changes)
     after = [Step(MERGE_STEP, what, "", after=True, rank=FIRST, urgent=urgent)]
     changing = [step_of(each, ref) for each in request.changes]
@@ -89,7 +89,7 @@ def staged(plan: LoadPlan, request: LoadRequest) -> LoadPlan:
 
 
 def finding_gone(ref: TableRef, stage: TableRef, key: Sequence[str]) -> tuple[Step, Step]:
-    """The steps that make a table for the keys of rows that are gone, and find those."""
+    """Return the steps that create a table for the keys of deleted rows, and find these."""
     gone, columns = gone_table(stage), column_list(key).as_string(None)
     made = steps.before(
         "gone keys",
@@ -103,8 +103,7 @@ def finding_gone(ref: TableRef, stage: TableRef, key: Sequence[str]) -> tuple[St
 
 
 def take_gone(connection: Connection, stage: TableRef) -> int:
-    """Drop the table of keys that are gone, whose rows go with the table that they are in. Returns
-    how many there are."""
+    """Drop the table of keys of deleted rows, and return how many there were."""
     gone = gone_table(stage)
     count = int(connection.value(f"SELECT count(*) FROM {name(gone)}"))
     connection.execute(f"DROP TABLE {name(gone)}".encode())
@@ -112,7 +111,7 @@ def take_gone(connection: Connection, stage: TableRef) -> int:
 
 
 def gone_table(stage: TableRef) -> TableRef:
-    """Holds the keys of rows that are to be deleted."""
+    """Return the table for the keys of rows to be deleted."""
     return TableRef(stage.schema, shortened(stage.name, "_gone"))
 
 
@@ -123,17 +122,17 @@ class NightLoad:
     spec: CopySpec
     plan: PartitionPlan
     rows: int
-    """Of all partitions."""
+    """The row count of all partitions."""
 
 
 def merge_all(connection: Connection, nights: Sequence[NightLoad]) -> list[MergeCounts]:
-    """Within a transaction: nothing of a night is seen before all of it.
+    """Merge several nights in the current transaction, so that none is visible in part.
 
-    Deletes come first, where foreign keys allow it: a row whose key has changed collides with
-    nothing. They begin with the tables that reference others, and what is inserted ends with them.
+    Deletes come first, as far as foreign keys allow, so that a row with a new key collides with
+    nothing. They begin with the tables that reference others; inserts end with these.
     """
     tables = [night.spec.target_ref for night in nights]
-    # Those of parts of one table take turns, in an order in which none waits for another's.
+    # Parts of one table take turns, in an order in which none waits for another.
     connection.execute(statement("merging"), {"tables": list(map(name, tables))})
     for night in nights:
         if changes := changes_of(night.plan.load):
@@ -148,7 +147,7 @@ def merge_all(connection: Connection, nights: Sequence[NightLoad]) -> list[Merge
     small = False
 
     def run_for(stage: PostgresStage, place: int) -> Run:
-        """As the server finds rows of that table at the least cost."""
+        """Return the way in which the server finds rows of a table at the lowest cost."""
         nonlocal small
         if small is not stage.is_small(nights[place].rows):
             small = not small
@@ -176,7 +175,7 @@ def merge_all(connection: Connection, nights: Sequence[NightLoad]) -> list[Merge
         except psycopg.errors.ForeignKeyViolation:
             if replaces:
                 raise
-            late.append(place)  # rows reference it that are to reference another one
+            late.append(place)  # rows that still reference it are about to reference another row
     merged = {}
     for place in order:
         stage, rows = stages[place], nights[place].rows
@@ -197,8 +196,11 @@ def merge_all(connection: Connection, nights: Sequence[NightLoad]) -> list[Merge
 
 
 def _merged(connection: Connection, stage: PostgresStage, rows: int, run: Run) -> Loaded:
-    """Values of another unique key that change places collide while rows are updated one after the
-    other: such rows are deleted first."""
+    """Merge a stage.
+
+    If values of another unique key change places, updating rows one by one would collide, so such
+    rows are deleted first.
+    """
     if not stage.may_replace:
         return stage.merge(rows, run)
     try:
@@ -211,14 +213,14 @@ def _merged(connection: Connection, stage: PostgresStage, rows: int, run: Run) -
 
 
 def _loaded(night: NightLoad) -> TableRef:
-    """The table that it is merged into."""
+    """Return the table to merge into."""
     return replace(night.spec.target_ref, only=night.plan.load.table.only)
 
 
 def _open_stages(
     connection: Connection, nights: Sequence[NightLoad]
 ) -> list[PostgresStage | Ranges]:
-    """Asked for together."""
+    """Open the stages of several nights together."""
     stages: dict[int, PostgresStage | Ranges] = {}
 
     def open_one(place: int) -> PostgresStage | Ranges:
@@ -252,8 +254,10 @@ def _ended(
 
 
 def _referenced_first(connection: Connection, tables: Sequence[TableRef]) -> list[int]:
-    """The places of the tables, each after those that its foreign keys reference; in circles as
-    they come, with checks put off as far as the keys allow it."""
+    """Return the positions of the tables, referenced tables first.
+
+    Cycles stay in their order, with checks deferred as far as the keys allow.
+    """
     if len(tables) < 2:
         return list(range(len(tables)))
     connection.execute("SET CONSTRAINTS ALL DEFERRED")
@@ -271,7 +275,7 @@ def _referenced_first(connection: Connection, tables: Sequence[TableRef]) -> lis
 
 
 def drop_stages(connection: Connection, stages: Sequence[TableRef]) -> None:
-    """Drop what runs have left that merge nothing any more, but for what is locked."""
+    """Drop stages that no run will merge any more, except locked ones."""
     tables = [name(table) for stage in stages for table in (stage, gone_table(stage))]
     found = connection.execute(
         "SELECT name FROM unnest(%s::text[]) AS u (name) WHERE to_regclass(name) IS NOT NULL",
@@ -284,7 +288,7 @@ def drop_stages(connection: Connection, stages: Sequence[TableRef]) -> None:
 
 
 def open_stage(connection: Connection, spec: CopySpec, plan: PartitionPlan) -> PostgresStage:
-    """The stage that the run's partitions are loaded into."""
+    """Return the stage that the run's partitions are loaded into."""
     table = plan.load.table
     target, into = replace(spec.target_ref, only=table.only), replace(table, only=False)
     key = plan.load.conflict_columns
@@ -296,7 +300,7 @@ def _run(connection: Connection, queries: Sequence[sql.Composed]) -> list[int]:
 
 
 def storages(connection: Connection, tables: Sequence[TableRef]) -> dict[TableRef, str]:
-    """What tables are recognised by; empty where one is not there."""
+    """Return what identifies tables; empty for one that does not exist."""
     asked = {"tables": list(map(name, tables))}
     found = dict(connection.execute(statement("storage"), asked).fetchall()) if tables else {}
     return {table: found.get(place) or "" for place, table in enumerate(tables, 1)}

@@ -1,4 +1,4 @@
-"""A table like that of an unlike source: columns and keys, and what means the same of the rest."""
+"""A table like that of an unlike source: columns, keys, and every other part with an equivalent."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ from penstock.model.table_model import ENUM, JSON, TEXT, KeyModel, TableDefiniti
 from penstock.model.tables import Column, NotCopied, TableRef
 
 MOST_CHARACTERS = 10_485_760
-"""Of a `varchar(n)`. https://www.postgresql.org/docs/current/datatype-character.html"""
+"""The maximum of `varchar(n)`. https://www.postgresql.org/docs/current/datatype-character.html"""
 
 
 def enum_types(
@@ -58,11 +58,11 @@ def enum_types(
     definition: TableDefinition,
     asked: Collection[str] = (),
 ) -> dict[str, Json]:
-    """The enum types that are made with a table, by the columns that have them.
+    """Return the enum types created with a table, by the columns that use them.
 
     Parameters:
         columns: with the trait `arrow`, or the server's own.
-        asked: columns whose types somebody has asked for.
+        asked: columns whose types the user specified.
     """
     if definition.enums != "type":
         return {}
@@ -81,12 +81,13 @@ def enum_types(
 def types_for(
     columns: Sequence[Column], model: TableModel, enums: Mapping[str, Json]
 ) -> dict[str, str]:
-    """The types of columns that are made like another system's, by name.
+    """Return, by name, the types of columns created like another system's.
 
     Parameters:
         columns: with the trait `arrow`.
-        model: of the source; a column's length and JSON, which travel as text, are kept.
-        enums: see `enum_types`.
+        model: the source's model, for what Arrow does not keep: the length of a text, and JSON,
+            which travel as text.
+        enums: as for `enum_types`.
     """
     found = {each.name: made_for(arrow_type(each)) for each in columns}
     for column, type_ in model.types.items():
@@ -109,17 +110,19 @@ def made_columns(
     asked: Mapping[str, str],
     enums: Mapping[str, Json],
 ) -> tuple[Column, ...]:
-    """The columns of a table made for others. Where the user names types, which may be anything,
-    or some are made with it, it is made, looked at, and rolled back.
+    """Return the columns of a table created for other columns.
+
+    If the user specified types, or types are created with the table, the table is created,
+    described, and rolled back.
 
     Parameters:
-        types: of all columns.
-        asked: those of them that the user asks for.
-        enums: see `enum_types`.
+        types: the types of all columns.
+        asked: the types that the user specified.
+        enums: as for `enum_types`.
 
     Raises:
-        PlanningError: it cannot be made, or the server does not know a type, or knows another one
-            of the name.
+        PlanningError: the table cannot be created, or a type does not exist or is a different one
+            of that name.
     """
     check_place(facts, ref, NEEDS)
     if not (asked or enums):
@@ -157,7 +160,7 @@ def made_for_columns(
     types: Mapping[str, str],
     enums: Mapping[str, Json],
 ) -> Iterator[TableRef]:
-    """See `made_columns`: a table that is there until the transaction is rolled back."""
+    """Create the table of `made_columns`, which exists until the transaction is rolled back."""
     connection = facts.connection
     rehearsed = TableRef(ref.schema, beside("rehearsal", ref.name))
     definitions = [
@@ -175,10 +178,10 @@ def made_for_columns(
 def computing(
     model: TableModel, columns: Sequence[Column], asked: Collection[str]
 ) -> tuple[Column, ...]:
-    """Columns of a table that is made, of which some are computed.
+    """Return a new table's columns, with those that the target computes marked as generated.
 
     Parameters:
-        asked: those that keep a type that somebody has asked for.
+        asked: the columns that keep a type that the user specified.
     """
     texts = computed_columns(model, kinds_of(columns), DIALECT)
     return tuple(
@@ -188,7 +191,10 @@ def computing(
 
 
 def kinds_of(columns: Sequence[Column]) -> dict[str, str]:
-    """What columns hold, see `expressions`. An enum is no text to operators and functions."""
+    """Return the kinds of columns for `expressions`.
+
+    Operators and functions do not treat an enum as text.
+    """
     return {
         column.name: "" if data_type(column).kind == "enum" else held_kind(travels_as(column))
         for column in columns
@@ -204,22 +210,23 @@ def _check_type(connection: Connection, column: str, wanted: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Unlike:
-    """A table that is made like another system's."""
+    """A table that is created like another system's."""
 
     content: Mapping[str, Any]
-    """Of a definition, as if it had been read."""
+    """The content of a definition, in the form in which the catalog would be read."""
     left: tuple[NotCopied, ...]
     steps: tuple[Step, ...]
-    """They make more of it when it is loaded."""
+    """Steps that complete the table after the load."""
 
 
 def read_unlike(
     connection: Connection, request: LoadRequest, definition: TableDefinition
 ) -> Unlike:
-    """
+    """Plan a table like another system's.
+
     Parameters:
-        request: its columns are as `made_columns` has found them.
-        definition: the source's.
+        request: the request, with the columns found by `made_columns`.
+        definition: the source's definition.
     """
     ref, columns, model = request.target, request.made, definition.model
     named = enum_types(ref, columns, definition)
@@ -228,7 +235,7 @@ def read_unlike(
         for each in columns
         if each.name in named and data_type(each).name == named[each.name]["name"]
     }
-    # Until they are made, a text can be a key where they can.
+    # Until they are created, text stands in: it can be a key wherever they can.
     keyed = [(c.name, "text" if c.name in enums else _written(c)) for c in columns]
     written = [
         (c.name, type_name(enums[c.name]) if c.name in enums else _written(c), None, c.nullable)
@@ -248,7 +255,7 @@ def read_unlike(
     kinds = kinds_of(columns)
     texts = computed_columns(model.only(list(names)), kinds, DIALECT)
     if connection.info.server_version < 130000:
-        # There is no function for a new UUID.
+        # The server has no function for a new UUID.
         kinds = {name: kind for name, kind in kinds.items() if kind != UUID}
     rendering = Rendering(
         DIALECT,
@@ -294,13 +301,13 @@ def read_unlike(
         "warnings": [*warnings, *rendered.warnings],
     }
     left = (*left_unlike(DIALECT, definition, ref, made), *rendered.left)
-    # After all that is done to the table's own row in the catalog.
+    # After all other changes to the table's own catalog row.
     late = tuple(steps_of(rendered, ref, LAST))
     return Unlike(content, left, late)
 
 
 def _foreign_key(key: ForeignKey, model: TableModel, request: LoadRequest) -> Json:
-    """As if it had been read."""
+    """Return a foreign key in the form in which the catalog would be read."""
     refers = next(each.target for each in model.foreign_keys if each.columns == key.columns)
     return {
         "name": key.name, "kind": "f", "definition": key.definition, "validated": True,
@@ -315,8 +322,11 @@ _WHOLE = (*_BITS, "bigint")
 
 
 def _sequence(ref: TableRef, column: Json, first: int, step: int) -> Json:
-    """That of an identity column, as if it had been read; of a column that can be none, that of its
-    default: one that may be NULL, or an unsigned number of 64 bits, which is a decimal here."""
+    """Return the sequence of an identity column, in the form in which the catalog would be read.
+
+    If the column cannot be an identity column, return the sequence of its default: the column may
+    be NULL, or hold unsigned 64-bit numbers, which are a decimal here.
+    """
     most = (1 << _BITS.get(column["type"], 63)) - 1
     name = shortened(ref.name, f"_{column['name']}_seq")
     low, high = (1, most) if step > 0 else (-most - 1, -1)
@@ -330,7 +340,7 @@ def _sequence(ref: TableRef, column: Json, first: int, step: int) -> Json:
 
 
 def _obstacle(connection: Connection, columns: Sequence[tuple[str, str]], key: KeyModel) -> str:
-    """Why the server does not make a key; empty where it does."""
+    """Return why the server cannot create a key; empty if it can."""
     if can_be_key(key.columns, dict(columns)):
         return ""
     listed = ", ".join(f"{ident(name)} {type_}" for name, type_ in columns)
@@ -344,6 +354,6 @@ def _obstacle(connection: Connection, columns: Sequence[tuple[str, str]], key: K
 
 
 def _written(column: Column) -> str:
-    """With all dimensions of an array: they are what a reader of the table goes by."""
+    """Return a type with all dimensions of an array, for the benefit of readers of the table."""
     more = column.traits["dimensions"] - 1 if data_type(column).kind == "array" else 0
     return column.type + "[]" * more

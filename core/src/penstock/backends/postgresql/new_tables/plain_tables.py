@@ -1,4 +1,4 @@
-"""Tables that every server takes: their types, defaults and indexes are in all of them."""
+"""Tables that every server accepts, because their types, defaults and indexes exist everywhere."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from penstock.backends.postgresql.ddl.text import Json
 
-# Every supported server has these, and can sort them.
+# Every supported server has these types, and can sort them.
 _SORTED = (
     r"smallint|integer|bigint|real|double precision|numeric(\(\d+,\d\))?|boolean|text|uuid|bytea"
     r"|oid|character( varying)?(\(\d+\))?|date|time(stamp)?(\(\d\))? with(out)? time zone|interval"
@@ -15,7 +15,7 @@ _SORTED = (
 )
 _INDEXED_TYPE = re.compile(_SORTED)
 _TYPE = re.compile(rf"(?:{_SORTED}|jsonb?)(\[\])?")
-# A constant, a sequence that is made with the table, or the time.
+# A constant, a sequence created with the table, or the current time.
 _DEFAULT = re.compile(
     r"-?\d+(\.\d+)?|true|false|now\(\)|CURRENT_(DATE|TIMESTAMP)|nextval\('(?:[^']|'')+'::regclass\)"
     r"|'[^']*'::(text|character varying|jsonb?)|'\{\}'::\w+\[\]|gen_random_uuid\(\)"
@@ -23,17 +23,17 @@ _DEFAULT = re.compile(
 _KEY = r'("(?:[^"]|"")+"|\w+)(?: DESC)?(?: NULLS (?:FIRST|LAST))?'
 _KEYS = re.compile(_KEY)
 _INDEX = re.compile(rf"USING btree \(({_KEY}(?:, {_KEY})*)\)")
-# Since PostgreSQL 13 a function of the server's own.
+# Built into the server since PostgreSQL 13.
 _NEW_UUID, _NEW_UUID_VERSION = "gen_random_uuid()", 130000
 # https://www.postgresql.org/docs/current/limits.html
 _MOST_KEYS = 32
 
 
 def is_plain(table: Json, version: int) -> bool:
-    """Whether a server takes all statements that make it, if it takes those of another such table.
+    """Whether a server that accepts one such table accepts all statements that create this one.
 
     Parameters:
-        version: of that server.
+        version: the server's version.
     """
     return (
         table["partition_key"] is None
@@ -83,10 +83,10 @@ def _unquoted(name: str) -> str:
 
 
 def can_be_key(names: Sequence[str], types: Mapping[str, str]) -> bool:
-    """Whether an index can be made of these columns, for sure.
+    """Whether an index on these columns is certain to be possible.
 
     Parameters:
-        types: of all columns, by name.
+        types: the types of all columns, by name.
     """
     return len(names) <= _MOST_KEYS and all(
         name in types and _INDEXED_TYPE.fullmatch(types[name]) is not None for name in names

@@ -1,4 +1,4 @@
-"""Mode recreate: the target is dropped, and made like the source."""
+"""Mode recreate: drop the target, and create it like the source."""
 
 from __future__ import annotations
 
@@ -38,14 +38,15 @@ def plan_recreate(
     content: Mapping[str, Any],
     besides: Sequence[NotCopied] = (),
 ) -> LoadPlan:
-    """
+    """Plan to drop and create the target.
+
     Parameters:
-        content: of the definition that the table is made from.
-        besides: what the source's table has that the definition leaves out.
+        content: the parts of the definition to create.
+        besides: what the source's table has but the definition leaves out.
 
     Raises:
-        PlanningError: something depends on the target's table, the source's needs what the target
-            lacks, or a privilege is missing.
+        PlanningError: something depends on the target's table, the target lacks what the source's
+            table needs, or a privilege is missing.
     """
     ref = request.target
     made: Sequence[Json] = content["tables"]
@@ -99,14 +100,14 @@ def _created(
     return steps.before(
         f"create {table['oid']}",
         f"create {names.table(table)}",
-        # Those of its columns alone are made with it, or not at all.
+        # Types of its columns alone are created with it, or not at all.
         *(create_type(each) for each in types if not each["oid"]),
         *creation(request, table, names, version),
     )
 
 
 def creation(request: LoadRequest, table: Json, names: Names, version: int) -> list[str]:
-    """The statements that make a table, but for what is made when it is loaded."""
+    """Return statements that create a table, without what is created after the load."""
     persistence = "u" if request.unlogged else table["persistence"]
     return [
         *tables.create_table(table, names, persistence=persistence, version=version),
@@ -116,7 +117,7 @@ def creation(request: LoadRequest, table: Json, names: Names, version: int) -> l
 
 
 def _finished(request: LoadRequest, made: Sequence[Json], names: Names) -> Iterator[Step]:
-    """What is done to the tables when they are loaded."""
+    """Yield the steps that complete the tables after the load."""
     for table in made:
         if request.unlogged and table["persistence"] == "p" and table["partition_key"] is None:
             yield steps.set_logged(names.table(table), table["oid"])
@@ -136,14 +137,13 @@ def _finished(request: LoadRequest, made: Sequence[Json], names: Names) -> Itera
 def _check_droppable(
     facts: TargetFacts, ref: TableRef, remade: Collection[TableRef] = ()
 ) -> tuple[list[existing.Relation], list[existing.Linked]]:
-    """The relations of the existing table, and the links to undo before it is dropped.
+    """Return the relations of the existing table, and the links to remove before it is dropped.
 
     Parameters:
-        remade: tables that are made again together with it, so that what they have to do with it
-            can be undone.
+        remade: tables created anew together with it, so that links to them can be removed.
 
     Raises:
-        PlanningError: it cannot be dropped, or nothing can be made in its place.
+        PlanningError: it cannot be dropped, or no table can be created in its place.
     """
     check_place(facts, ref, NEEDS)
     with planning("target", f"{NEEDS}: {ref}"):
@@ -173,13 +173,13 @@ def _check_droppable(
 
 
 def _dropped_with(facts: TargetFacts, ref: TableRef) -> tuple[NotCopied, ...]:
-    """What is attached to the existing table, and dropped with it."""
+    """Return the objects attached to the existing table, which are dropped with it."""
     found = facts.definitions(ref)
     return left_out(found, lambda table: TableRef(table["schema"], table["name"]), dropped=True)
 
 
 def _owner_warnings(connection: Connection, old: Sequence[existing.Relation]) -> list[str]:
-    """A warning where the existing table belongs to another user."""
+    """Return a warning if the existing table belongs to another user."""
     user = connection.info.user
     if not old or old[0].owner == user:
         return []
@@ -193,10 +193,10 @@ def names_for(
     old: Sequence[existing.Relation],
     warnings: list[str],
 ) -> Names:
-    """The source's names; where the table has another one, what is named after it too.
+    """Return the source's names, adapted where objects are named after a table with another name.
 
     Raises:
-        PlanningError: the name of a partition is taken.
+        PlanningError: the name of a child table is taken.
     """
     root: Json = made[0]
     dropped = {relation.oid for relation in old}
@@ -238,7 +238,7 @@ def names_for(
             free_name = free(schema, sequence["name"], "sequence")
             sequences[sequence["schema"], sequence["name"]] = TableRef(schema, free_name)
         for sequence in table["used_sequences"]:
-            # Others may use it too: it is the one of that name, whatever the table is called.
+            # Other tables may use it too, so it keeps its name, whatever the table's name.
             used = TableRef(schema_of(sequence), sequence["name"])
             _check_sequence(facts, used)
             sequences[sequence["schema"], sequence["name"]] = used
@@ -250,9 +250,10 @@ def names_for(
 
 
 def _check_sequence(facts: TargetFacts, ref: TableRef) -> None:
-    """
+    """Check the sequence that a column draws from.
+
     Raises:
-        PlanningError: something else has the name, or the user may not use the sequence.
+        PlanningError: another object has the name, or the user may not use the sequence.
     """
     kind, settable = facts.sequence(ref)
     if kind != "S":

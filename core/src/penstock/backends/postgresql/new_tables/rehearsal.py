@@ -1,4 +1,4 @@
-"""A rehearsal of making a table: what cannot be made is found before anything is changed."""
+"""A rehearsal of creating tables, which finds errors before anything is changed."""
 
 from __future__ import annotations
 
@@ -43,9 +43,10 @@ from penstock.errors import PlanningError
 from penstock.model.tables import Column, TableRef
 
 NEEDS = "making the table"
-# Tables of one transaction: each holds some locks until it ends, for which the server has room.
+# Tables per transaction: each holds some locks until the end, and the server's lock table is
+# limited.
 MOST = 50
-# Object ids below are the same on every server.
+# Object ids below this are the same on every server.
 FIRST_MADE = 10000
 LOCK_MS = 10_000
 
@@ -53,13 +54,13 @@ LOCK_MS = 10_000
 def defined_columns(
     facts: TargetFacts, ref: TableRef, content: Mapping[str, Any]
 ) -> tuple[Column, ...]:
-    """The columns of a table made from a definition.
+    """Return the columns of a table created from a definition.
 
     Parameters:
-        content: of the definition.
+        content: the parts of the definition to create.
 
     Raises:
-        PlanningError: it cannot be made.
+        PlanningError: the table cannot be created.
     """
     check_place(facts, ref, NEEDS)
     with planning("target", f"{NEEDS}: {ref}"):
@@ -68,7 +69,7 @@ def defined_columns(
 
 @contextmanager
 def rehearsed(facts: TargetFacts, ref: TableRef, content: Mapping[str, Any]) -> Iterator[TableRef]:
-    """A table made from a definition, in a transaction that is rolled back."""
+    """Create a table from a definition, in a transaction that is rolled back."""
     connection = facts.connection
     with planning("target", f"{NEEDS}: {ref}"):
         missing = facts.kept(Rehearsals).missing(ref, content)
@@ -80,11 +81,11 @@ def rehearsed(facts: TargetFacts, ref: TableRef, content: Mapping[str, Any]) -> 
 
 
 class Rehearsals:
-    """Makes tables under names of their own, in a transaction that is rolled back.
+    """Tables created under temporary names, in a transaction that is rolled back.
 
-    What the target lacks (a function, a collation, an access method, a privilege) is found so. Of
-    the tables that every server takes one is made in each schema: it shows that tables can be
-    made there at all.
+    This finds what the target lacks: a function, a collation, an access method, a privilege. Of the
+    tables that every server accepts, only one is created in each schema, to show that tables can be
+    created there at all.
     """
 
     def __init__(self, facts: TargetFacts) -> None:
@@ -101,7 +102,7 @@ class Rehearsals:
         """Schemas in which a table was made."""
 
     def expect(self, contents: Mapping[TableRef, Mapping[str, Any]]) -> None:
-        """Definitions that it will be asked about."""
+        """Announce definitions that it will be asked about."""
         for ref, content in contents.items():
             if self._contents.get(ref) == content:
                 continue
@@ -115,19 +116,20 @@ class Rehearsals:
         self._described.expect(contents)
 
     def columns(self, ref: TableRef, content: Mapping[str, Any]) -> tuple[Column, ...]:
-        """
+        """Return the columns of a table created from a definition.
+
         Raises:
-            PlanningError, psycopg.Error: it cannot be made.
+            PlanningError, psycopg.Error: the table cannot be created.
         """
         self.missing(ref, content)
         found = self._made[ref]
         return self._described[ref] if found is None else found
 
     def missing(self, ref: TableRef, content: Mapping[str, Any]) -> list[Json]:
-        """The types that are made with it.
+        """Return the types that are created with the table.
 
         Raises:
-            PlanningError, psycopg.Error: it cannot be made.
+            PlanningError, psycopg.Error: the table cannot be created.
         """
         self.expect({ref: content})
         missing, lines = self._lacking(ref)
@@ -153,7 +155,7 @@ class Rehearsals:
             return False
 
     def _make(self, refs: Sequence[TableRef]) -> dict[TableRef, tuple[Column, ...] | None]:
-        """The columns of tables that are made, where their types are not all the server's own."""
+        """Create tables, and return the columns of those with types that are not built in."""
         lines: list[str] = []
         apart: dict[TableRef, TableRef] = {}
         schemas: set[str] = set()
@@ -165,7 +167,7 @@ class Rehearsals:
             made = TableRef(ref.schema, beside("rehearsal", ref.name))
             try:
                 lines += self.making(ref, missing, made)
-            except PlanningError:  # said where this one is asked for
+            except PlanningError:  # reported when this one is asked for
                 continue
             schemas.add(ref.schema)
             if not _is_described(content):
@@ -183,10 +185,10 @@ class Rehearsals:
         return found
 
     def making(self, ref: TableRef, missing: Sequence[Json], made: TableRef) -> list[str]:
-        """The statements that make one under another name, with its types and indexes.
+        """Return statements that create a table under another name, with its types and indexes.
 
         Raises:
-            PlanningError: nothing can be made there.
+            PlanningError: nothing can be created there.
         """
         return [
             FULL_NAMES,
@@ -201,17 +203,17 @@ class Rehearsals:
         return not content["types"] and len(made) == 1 and is_plain(made[0], self._version)
 
     def _schemas(self, ref: TableRef, missing: Sequence[Json]) -> Iterator[str]:
-        """Statements that make those that are missing.
+        """Yield statements that create missing schemas.
 
         Raises:
-            PlanningError: nothing can be made in one of them.
+            PlanningError: nothing can be created in one of them.
         """
         for schema in sorted({ref.schema, *(type_["schema"] for type_ in missing)}):
             if not self._facts.creatable(schema, NEEDS):
                 yield f"CREATE SCHEMA IF NOT EXISTS {ident(schema)}"
 
     def _describe(self, refs: Sequence[TableRef]) -> dict[TableRef, tuple[Column, ...]]:
-        """The columns of tables of the server's own types."""
+        """Return the columns of tables whose types are all built in."""
         roots = {
             ref: self._contents[ref]["tables"][0]
             for ref in refs
@@ -224,13 +226,14 @@ class Rehearsals:
         return {ref: self._columns(attributes) for ref, attributes in made.items()}
 
     def written(self, columns: Sequence[tuple[str, str, bool]]) -> tuple[Column, ...]:
-        """Columns of the server's own types.
+        """Return columns of built-in types.
 
         Parameters:
-            columns: of each its name, its type as people write it, and whether it may be NULL.
+            columns: for each column its name, its type as people write it, and whether NULL is
+                allowed.
 
         Raises:
-            psycopg.Error: the server does not know a type.
+            psycopg.Error: a type does not exist.
         """
         self._written.expect(type_ for _, type_, _ in columns)
         return self._columns(
@@ -244,7 +247,7 @@ class Rehearsals:
 
     def _attribute(self, name: str, type_: str, **more: bool) -> Attribute:
         oid, typmod = self._written[type_]
-        # Whatever was written, a table that is made has one dimension.
+        # Whatever the declaration says, an array column of a new table has one dimension.
         return Attribute(name, oid, typmod, dimensions=int(type_.endswith("[]")), **more)
 
     def _attributes(self, table: Json) -> list[Attribute]:
@@ -261,11 +264,10 @@ class Rehearsals:
 
 
 def used_sequences(ref: TableRef, made: Sequence[Json]) -> list[TableRef]:
-    """Those that defaults of the tables name, and none of their columns owns, as they are called in
-    the target.
+    """Return, by their names in the target, sequences that defaults use and no column owns.
 
     Parameters:
-        ref: the table that is made.
+        ref: the table to be created.
     """
     schema = made[0]["schema"]
     return [
@@ -276,20 +278,20 @@ def used_sequences(ref: TableRef, made: Sequence[Json]) -> list[TableRef]:
 
 
 def _is_described(content: Mapping[str, Any]) -> bool:
-    """Whether all types of the table are the server's own: then their names say all of them."""
+    """Whether all types of the table are built in, so that their names describe them completely."""
     columns = content["tables"][0]["columns"]
     return not content["types"] and all((c["type_oid"] or 0) < FIRST_MADE for c in columns)
 
 
 def read_modifiers(connection: Connection, written: Sequence[str]) -> dict[str, tuple[int, int]]:
-    """The object ids and modifiers of types of the server's own, as people write them."""
+    """Return the object ids and modifiers of built-in types, as people write them."""
     query = f"SELECT {', '.join(f'NULL::{text}' for text in written)}"
     result = undone(connection, [FULL_NAMES, query])
     return {text: (result.ftype(place), result.fmod(place)) for place, text in enumerate(written)}
 
 
 def undone(connection: Connection, statements: Sequence[str]) -> psycopg.pq.abc.PGresult:
-    """What the last statement gives, of a transaction of one round trip that is rolled back."""
+    """Run statements in one round trip, roll them back, and return the last result."""
     text = ";\n".join(statements)
     if connection.pooled:
         with connection.transaction(force_rollback=True):
@@ -304,9 +306,10 @@ def undone(connection: Connection, statements: Sequence[str]) -> psycopg.pq.abc.
 
 
 def _last_result(cursor: psycopg.Cursor[Any], after: int = 0) -> psycopg.pq.abc.PGresult:
-    """
+    """Return the last result of interest.
+
     Parameters:
-        after: how many results are left out that come after it.
+        after: the number of results after it to ignore.
     """
     results = [cursor.pgresult]
     while cursor.nextset():
@@ -331,7 +334,7 @@ def _statements(made: Sequence[Json], ref: TableRef, version: int) -> list[str]:
 def read_made(
     connection: Connection, refs: Sequence[TableRef], types: Types
 ) -> dict[TableRef, tuple[Column, ...]]:
-    """The columns of tables that were just made."""
+    """Return the columns of tables that were just created."""
     oids = {ref: tree[0].oid for ref, tree in read_trees(connection, refs).items()}
     found = columns_of(connection, list(oids.values()), types)
     return {ref: found[oid] for ref, oid in oids.items()}
@@ -340,7 +343,7 @@ def read_made(
 def without_rehearsed_ids(
     connection: Connection, columns: Mapping[TableRef, Sequence[Column]]
 ) -> dict[TableRef, tuple[Column, ...]]:
-    """Types that the rehearsal made will have other object ids when they are made to stay."""
+    """Remove object ids of rehearsed types, which change when the types are created to stay."""
     types = [data_type(column) for own in columns.values() for column in own]
     parts = {part.oid for type_ in types for part in type_.parts()}
     rows = connection.execute(

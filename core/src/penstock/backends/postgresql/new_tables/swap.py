@@ -1,4 +1,4 @@
-"""Mode swap: a table is built beside the target, and takes its place in one short transaction."""
+"""Mode swap: build a table next to the target, and exchange the two in one short transaction."""
 
 from __future__ import annotations
 
@@ -23,25 +23,26 @@ from penstock.model.plans import LoadPlan, Step
 from penstock.model.tables import TableRef
 
 NEEDS = "--mode swap"
-# The id of the step that renames.
+# The id of the renaming step.
 
 
 def plan_swap(facts: TargetFacts, request: LoadRequest) -> LoadPlan:
-    """
+    """Plan the exchange of a table.
+
     Raises:
-        PlanningError: the target cannot be swapped, something depends on it, or a
-            privilege is missing.
+        PlanningError: the target cannot be exchanged, something depends on it, or a privilege is
+            missing.
     """
     ref = request.target
     connection = facts.connection
     with planning("target", f"{NEEDS}: {ref}"):
         _check(facts, ref)
-        # Before the definition: what somebody changes after that is found when it is exchanged.
+        # Read before the definition: a later change by others is then detected at the exchange.
         shape = facts.shape(ref)
         table = facts.definition(ref)
         _check_parts(connection, ref, table)
         others = facts.granted_by_default(ref.schema)
-        # Those of the old table, which the new one takes over as they are then.
+        # The old table's sequences, which the new table takes over with their values at that time.
         new = TableRef(ref.schema, beside(request.run_id, ref.name))
         advanced, refused = advance_existing(facts, request, new)
     names = _names(request.run_id, table, new)
@@ -88,7 +89,7 @@ def _check(facts: TargetFacts, ref: TableRef) -> None:
         )
     check_owned(facts.connection, tree, NEEDS)
     facts.creatable(ref.schema, NEEDS)
-    # The sequences of serial columns go on to the new table.
+    # The sequences of serial columns are kept by the new table.
     found = existing.listed_dependents(facts.dependents(ref, sequences="i"))
     if found:
         raise PlanningError(
@@ -171,7 +172,7 @@ def _shape(ref: TableRef) -> sql.Composed:
 
 
 def _exchange(table: Json, names: Names, ref: TableRef, new: TableRef, shape: str) -> list[str]:
-    """One transaction: the new table, and all that is its own, under the old one's names."""
+    """Return one transaction that gives the new table and its own objects the old table's names."""
     changed = (
         f"{ref} was altered since the run was planned, so the new table lacks the change; start a "
         "new run"

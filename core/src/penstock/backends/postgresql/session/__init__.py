@@ -1,1 +1,1 @@
-"""Questions to a session, and the locks that it waits for."""
+"""Questions to a session, and the locks it waits for."""

@@ -1,4 +1,4 @@
-"""Answers of a server about many things: the first that is wanted is asked for with all others."""
+"""Answers from a server about many things: the first question is asked for all of them."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ V = TypeVar("V")
 
 
 class Answers(Generic[K, V]):
-    """One question about many things, such as tables, and what was answered about each.
+    """One question about many things, such as tables, and the answers.
 
-    Where the server refuses to answer it for all of them, it is asked for halves of them, so that
-    one that cannot be answered is alone with its error, which is raised where its answer is wanted.
+    If the server refuses to answer for all things, each half is asked separately, so that an error
+    is isolated to the thing that causes it, and raised only when that answer is needed.
 
     Parameters:
-        keys: the things that it will be asked about, as far as they are known.
-        ask: answers it for some of them at once.
-        most: how many that may be.
+        keys: the things it will be asked about, as far as they are known.
+        ask: answers the question for some things at once.
+        most: the maximum number of things per call.
     """
 
     def __init__(
@@ -33,13 +33,14 @@ class Answers(Generic[K, V]):
         self._errors: dict[K, psycopg.Error] = {}
 
     def expect(self, keys: Iterable[K]) -> None:
-        """Ask about these too, when the next question is put."""
+        """Include more things in the next question."""
         self._wanted |= {key: None for key in keys if not self._is_known(key)}
 
     def __getitem__(self, key: K) -> V:
-        """
+        """Return an answer.
+
         Raises:
-            psycopg.Error: what the server has said about this one.
+            psycopg.Error: the server's error for this thing.
         """
         if not self._is_known(key):
             keys = [key, *(other for other in self._wanted if other != key)]
@@ -51,7 +52,7 @@ class Answers(Generic[K, V]):
         return self._found[key]
 
     def fails(self, key: K) -> bool:
-        """Whether there is no answer about this one."""
+        """Whether there is no answer about a thing."""
         try:
             self[key]
         except psycopg.OperationalError:
@@ -61,11 +62,11 @@ class Answers(Generic[K, V]):
         return False
 
     def found(self) -> Iterable[V]:
-        """All answers so far."""
+        """Return all answers so far."""
         return self._found.values()
 
     def forget(self, key: K) -> None:
-        """Ask about it again, when its answer is wanted."""
+        """Forget an answer, so that it is asked for again when needed."""
         self._found.pop(key, None)
         self._errors.pop(key, None)
 
@@ -76,7 +77,7 @@ class Answers(Generic[K, V]):
         try:
             self._found |= self._ask(keys)
         except psycopg.OperationalError:
-            # Of the session, or for the moment: nothing that one of them is to blame for.
+            # A session or temporary error, which no single thing causes.
             self.expect(keys)
             raise
         except psycopg.Error as error:

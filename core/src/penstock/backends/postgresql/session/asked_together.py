@@ -1,4 +1,4 @@
-"""Calls that ask one server, made together: what each of them asks next costs one round trip."""
+"""Calls that ask one server, made together, so that their next questions share a round trip."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _Key = tuple[bytes, str, bool]
 
 
 class NotAnswered(psycopg.OperationalError):
-    """What a call has asked is still to be sent."""
+    """A question of a call has not been sent yet."""
 
 
 class _Unanswered:
-    """Stands for the answer, until somebody looks at it."""
+    """A placeholder for an answer, until it is used."""
 
     def __getattr__(self, name: str) -> Any:
         raise NotAnswered("asked together with others")
@@ -32,12 +32,12 @@ class _Unanswered:
 
 
 class AskedTogether:
-    """Makes calls again and again, each time with more answers, until each of them ends.
+    """A runner that repeats calls, each time with more answers, until all have finished.
 
-    A call asks its first question, which is noted, and gives up where it looks at the answer. When
-    all calls have, their questions are sent together, and each call begins anew: it finds those
-    answers, and comes to its next question. So there are as many round trips as the longest call
-    has questions that depend on an answer.
+    A call's first question is noted, and the call is abandoned where it uses the answer. Once all
+    calls have been abandoned, their questions are sent together, and each call starts over: it now
+    finds that answer, and reaches its next question. The number of round trips is thus the number
+    of dependent questions of the longest call.
     """
 
     def __init__(self, context: AdaptContext) -> None:
@@ -49,36 +49,37 @@ class AskedTogether:
         """Whether what is asked now is asked where the server writes names with their schemas."""
 
     def answer(self, question: Question) -> psycopg.Cursor[Any]:
-        """The answer, or what raises `NotAnswered` when it is looked at."""
+        """Return the answer, or a placeholder that raises `NotAnswered` when it is used."""
         key = self._key(*question)
         if key not in self._answers:
             self._asked[key] = question
             self._waits = True
             return cast("psycopg.Cursor[Any]", _Unanswered())
         found = self._answers[key]
-        if found.rownumber:  # another call, or this one before, has read it
+        if found.rownumber:  # another call, or an earlier run of this one, has read it
             found.scroll(0, "absolute")
         return found
 
     def take(self, question: Question) -> psycopg.Cursor[Any] | None:
-        """An answer, once, where there is one."""
+        """Return an answer once, if there is one."""
         return self._answers.pop(self._key(*question), None)
 
     def first_questions(self, calls: Iterable[Callable[[], object]]) -> list[Question]:
-        """What calls ask before they know any answer."""
+        """Return the questions that calls ask before they have any answer."""
         self._asked = {}
         for call in calls:
             self._waits_after(call)
         return list(self._asked.values())
 
     def note(self, answers: Iterable[psycopg.Cursor[Any]]) -> None:
-        """The answers to `first_questions`."""
+        """Store the answers to `first_questions`."""
         self._answers |= zip(self._asked, answers, strict=True)
 
     def make(self, calls: Iterable[Callable[[], object]], send: Callable[..., Any]) -> None:
-        """
+        """Make the calls.
+
         Parameters:
-            send: sends questions together, and others where names are full; returns all cursors.
+            send: sends questions together, some of them while names are full; returns all cursors.
         """
         left: Sequence[Callable[[], object]] = list(calls)
         while left:
@@ -91,7 +92,10 @@ class AskedTogether:
                 self._answers |= zip((*plain, *full), found, strict=True)
 
     def _waits_after(self, call: Callable[[], object]) -> bool:
-        """Whether a call has not ended. What else it fails with is raised when it is made alone."""
+        """Whether a call is unfinished.
+
+        Any other failure is raised when the call is made alone.
+        """
         self._waits = False
         try:
             call()

@@ -1,4 +1,4 @@
-"""Statements whose end is waited for without blocking, so that they can be cancelled at once."""
+"""Statements that are awaited without blocking, so that they can be canceled at once."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from penstock.backends.api.worker import Wait
 from penstock.backends.postgresql.connection import Connection
 from penstock.errors import StallError
 
-# Bytes; there is always room for so many where a server waits for statements.
+# Bytes. A server that waits for statements always has room for this many.
 SENT_AT_ONCE = 8192
 
 _ENDED = (ExecStatus.COMMAND_OK, ExecStatus.TUPLES_OK)
 
 
 def compute(connection: Connection, query: sql.Composable, side: str, wait: Wait) -> int:
-    """Run a statement to its end, however long it takes. Returns its row count.
+    """Run a statement to its end, however long it takes, and return its row count.
 
-    No bytes move while a server computes, so that is no stall: to wait for a lock for too long is
-    an error of the server's, and a peer that is gone is found by keepalives.
+    No bytes move while a server computes, so silence is not a stall: waiting too long for a lock is
+    an error from the server, and keepalives detect a peer that is gone.
     """
     send(connection, query, side, wait)
     return _count(connection.pgconn, side, wait, patient=True) or 0
@@ -33,7 +33,10 @@ def compute(connection: Connection, query: sql.Composable, side: str, wait: Wait
 def compute_all(
     connection: Connection, queries: Sequence[sql.Composable], side: str, wait: Wait
 ) -> list[int]:
-    """The same for several, in one round trip. Those that follow one that fails are not run."""
+    """Run several statements in one round trip, as `compute` does.
+
+    After a failure the remaining ones are skipped.
+    """
     if not psycopg.Pipeline.is_supported():
         return [compute(connection, query, side, wait) for query in queries]
     pgconn = connection.pgconn
@@ -62,7 +65,7 @@ def compute_all(
 def start_copy(
     connection: Connection, query: sql.Composed, side: str, wait: Wait, expected: ExecStatus
 ) -> None:
-    """Send a COPY and come back when the server is ready to stream."""
+    """Send a COPY, and return when the server is ready to stream."""
     send(connection, query, side, wait)
     await_copy(connection, side, wait, expected)
 
@@ -70,7 +73,8 @@ def start_copy(
 def send(connection: Connection, query: sql.Composable, side: str, wait: Wait) -> bool:
     """Send a statement.
 
-    Returns: whether libpq has read nothing since; it may where not all could be sent at once.
+    Returns: whether libpq has read nothing since; it may have if the statement could not be sent at
+    once.
     """
     text = query.as_bytes(connection)
     connection.pgconn.send_query_params(text, None)
@@ -81,7 +85,7 @@ def send(connection: Connection, query: sql.Composable, side: str, wait: Wait) -
 
 
 def await_copy(connection: Connection, side: str, wait: Wait, expected: ExecStatus) -> None:
-    """Come back when the server is ready to stream what it was sent."""
+    """Wait until the server is ready to stream a COPY already sent."""
     result = _next_result(connection.pgconn, side, wait)
     assert result is not None
     if result.status != expected:
@@ -89,7 +93,7 @@ def await_copy(connection: Connection, side: str, wait: Wait, expected: ExecStat
 
 
 def end_copy(connection: Connection, side: str, wait: Wait) -> int:
-    """Wait for the end of a COPY. Returns the rows that the server counted."""
+    """Wait for the end of a COPY, and return the row count from the server."""
     rows = _count(connection.pgconn, side, wait)
     if rows is None:
         raise psycopg.OperationalError("the server ended COPY without a count")
@@ -97,7 +101,7 @@ def end_copy(connection: Connection, side: str, wait: Wait) -> int:
 
 
 def flush(pgconn: PGconn, side: str, wait: Wait) -> None:
-    """Hand all that libpq holds to the server."""
+    """Send everything buffered in libpq."""
     while pgconn.flush():
         wait(side, pgconn.socket, True)
         pgconn.consume_input()
@@ -115,7 +119,7 @@ def _next_result(
 
 
 def _count(pgconn: PGconn, side: str, wait: Wait, *, patient: bool = False) -> int | None:
-    """The rows of a statement that is run to its end."""
+    """Return the row count of a statement, once it has ended."""
     count = None
     while (result := _next_result(pgconn, side, wait, patient=patient)) is not None:
         if result.status not in _ENDED:

@@ -1,4 +1,4 @@
-"""The libpq of psycopg's connections, for what psycopg does not offer."""
+"""The libpq of psycopg's connections, for functions that psycopg does not offer."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from penstock.backends.postgresql.connection import Connection
 
 @cache
 def library() -> str:
-    """The path of what psycopg has loaded: libpq, or its own code, which is linked with it."""
+    """Return the path of the library that psycopg loaded: libpq, or its own code linked with it."""
     if psycopg.pq.__impl__ == "python":
         name: str = import_module("psycopg.pq._pq_ctypes").libname
         return name
@@ -22,6 +22,6 @@ def library() -> str:
 
 
 def pointer(connection: Connection) -> int:
-    """The connection as the library knows it."""
+    """Return the connection's pointer in the library."""
     found: int = connection.pgconn.pgconn_ptr  # type: ignore[attr-defined]
     return found

@@ -1,4 +1,4 @@
-"""Masks in PostgreSQL. A key is in settings of the session, which are set by parameters."""
+"""Masks in PostgreSQL. A key is kept in session settings, which are set through parameters."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class PostgresMasking(Masking):
         return f"({first} || {second})"
 
     def held(self, name: str) -> str:
-        # As a query of its own it is evaluated once, not for each row.
+        # As a subquery it is evaluated once instead of for each row.
         setting = f"pg_catalog.current_setting('{_PREFIX}{name}')"
         return f"(SELECT pg_catalog.decode({setting}, 'hex'))"
 
@@ -45,22 +45,22 @@ MASKING = PostgresMasking()
 
 
 def mask_tag(column: Column) -> str:
-    """The tag of a column's type, as masks tell types apart."""
+    """Return the tag of a column's type, by which masks distinguish types."""
     bare = data_type(column).bare
     return "text" if bare.kind == "enum" or bare.name in _TEXTS else bare.name
 
 
 def mask_type(column: Column) -> str:
-    """What a masked date is cast to: the column's type, or what its domain is over."""
+    """Return the type that a masked date is cast to: the column's, or its domain's base type."""
     found = data_type(column)
     return found.bare.written if found.kind == "domain" else column.type
 
 
 def holding(values: Mapping[str, str], *, local: bool) -> list[Question]:
-    """What has a session hold secret texts.
+    """Return statements that store secret texts in the session.
 
     Parameters:
-        local: for the transaction alone.
+        local: whether to store them for the transaction only.
     """
     query = "SELECT pg_catalog.set_config(%s, %s, %s)"
     return [(query, [f"{_PREFIX}{name}", text, local]) for name, text in values.items()]

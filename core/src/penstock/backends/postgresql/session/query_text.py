@@ -1,12 +1,12 @@
-"""The text of a query, as it may stand in parentheses."""
+"""The text of a query, made safe to put in parentheses."""
 
 from __future__ import annotations
 
 import re
 from functools import cache
 
-# Strings, quoted names, comments and dollar quotes may hold a semicolon that ends nothing:
-# https://www.postgresql.org/docs/current/sql-syntax-lexical.html
+# Strings, quoted names, comments and dollar quotes may contain a semicolon that does not end the
+# query: https://www.postgresql.org/docs/current/sql-syntax-lexical.html
 _LEXEME = re.compile(
     r"""(?P<blank>\s+|--[^\n]*)
     | (?P<comment>/\*)
@@ -24,7 +24,7 @@ _COMMENT_EDGE = re.compile(r"/\*|\*/")
 
 @cache
 def without_end(text: str) -> str:
-    """A query without the semicolon and the comments after its end."""
+    """Return a query without its final semicolon and the comments after it."""
     position = end = 0
     while position < len(text):
         found = _LEXEME.match(text, position)
@@ -36,7 +36,7 @@ def without_end(text: str) -> str:
 
 
 def _after_comment(text: str, position: int) -> int:
-    """Comments nest."""
+    """Return the position after a comment; comments nest."""
     depth = 0
     for edge in _COMMENT_EDGE.finditer(text, position):
         depth += 1 if edge[0] == "/*" else -1

@@ -17,28 +17,29 @@ if TYPE_CHECKING:
     from penstock.backends.postgresql.connection import Connection
 
 DIALECT = "postgresql"
-"""Of definitions of tables."""
+"""The dialect of table definitions."""
 BINARY = "postgresql-binary"
 TEXT = "postgresql-text"
 FORMATS = (BINARY, TEXT)
-"""Between servers."""
+"""The formats between PostgreSQL servers."""
 CSV = "csv"
-"""What record batches are read from."""
+"""The format that record batches are decoded from."""
 _COPY_FORMATS = {BINARY: "binary", TEXT: "text", LINES: "text", CSV: "csv"}
 
 OWN_XMIN = sql.SQL("(pg_catalog.txid_current() % 4294967296)::text::xid")
-"""What the rows have that this transaction has written. Within an expression of SQL: a query that
-takes parameters would need its % doubled."""
+"""The value of xmin in rows written by this transaction, as part of an SQL expression: a query with
+parameters would need its % doubled.
+"""
 
 
 def copy_format(name: str) -> sql.SQL:
-    """The option of COPY for a stream format."""
+    """Return the COPY option for a stream format."""
     return sql.SQL(_COPY_FORMATS[name])
 
 
 @cache
 def statement(name: str) -> sql.SQL:
-    """A .sql file as a template: ``{names}`` are filled by `sql.SQL.format`."""
+    """Return a .sql file as a template, whose ``{names}`` are filled by `sql.SQL.format`."""
     text = (
         files("penstock.backends.postgresql")
         .joinpath("sql", f"{name}.sql")
@@ -47,8 +48,8 @@ def statement(name: str) -> sql.SQL:
     return sql.SQL(text)
 
 
-# What .sql files name and older servers lack: since which version it is there, how it is written
-# then, and what stands in its place before.
+# Names in .sql files that older servers lack: the first version that has each, its spelling there,
+# and its replacement before.
 _SINCE: Mapping[str, tuple[int, str, str]] = {
     "inherited": (140000, "NOT i.inhdetachpending", "true"),
     "progress": (
@@ -78,10 +79,10 @@ _SINCE: Mapping[str, tuple[int, str, str]] = {
 
 
 def for_server(connection: Connection, name: str, **parts: sql.Composable) -> sql.Composed:
-    """A .sql file as this server's version takes it.
+    """Return a .sql file in the form for the server's version.
 
     Parameters:
-        parts: what else it names.
+        parts: other names to fill in.
     """
     version = connection.info.server_version
     known = {
@@ -99,7 +100,7 @@ def literal(text: str) -> str:
 
 
 def name(ref: TableRef) -> str:
-    """A table's name, quoted, with its schema."""
+    """Return a table's name, quoted, with its schema."""
     return ident(ref.schema, ref.name)
 
 
@@ -108,7 +109,7 @@ def keeps_xmin(ref: TableRef) -> sql.Composed:
 
 
 def raw(text: str) -> sql.SQL:
-    """SQL that the user wrote, on lines of its own so that a comment ends with it."""
+    """Return a user's SQL on separate lines, so that a comment ends with it."""
     return sql.SQL(f"(\n{text}\n)")
 
 
@@ -117,7 +118,7 @@ def quoted(ref: TableRef) -> sql.Identifier:
 
 
 def relation(read: Relation) -> sql.Composable:
-    """A table, or a query in parentheses with a name of its own."""
+    """Return a table, or a query in parentheses with an alias."""
     assert not isinstance(read, Located)
     if isinstance(read, Query):
         return sql.SQL("{} AS query").format(raw(without_end(read.text)))
@@ -125,7 +126,7 @@ def relation(read: Relation) -> sql.Composable:
 
 
 def rows_of(ref: TableRef) -> sql.Composable:
-    """A table as rows are read from it, or deleted."""
+    """Return a table as an item of FROM, to read or delete rows."""
     return sql.SQL("ONLY {}").format(quoted(ref)) if ref.only else quoted(ref)
 
 
@@ -134,7 +135,7 @@ def column_list(names: Iterable[str]) -> sql.Composed:
 
 
 def named_columns(pairs: Iterable[ColumnPair]) -> sql.Composed:
-    """A select list in which the columns of all pairs have their names."""
+    """Return a select list in which the columns of all pairs have their names."""
     return sql.SQL(", ").join(
         sql.SQL("{} AS {}").format(raw(pair.expression), sql.Identifier(pair.source))
         if pair.expression
@@ -144,17 +145,17 @@ def named_columns(pairs: Iterable[ColumnPair]) -> sql.Composed:
 
 
 def selected(pairs: Iterable[ColumnPair]) -> sql.Composed:
-    """The select list of a stream: the source's columns, cast where the target differs."""
+    """Return the select list of a stream: the source's columns, cast where the target differs."""
     return sql.SQL(", ").join(map(selected_column, pairs))
 
 
 def selected_column(pair: ColumnPair) -> sql.Composable:
     column = sql.Identifier(pair.source)
-    # The type's name is the server's own spelling of it.
+    # The type's name is in the server's own spelling.
     return sql.SQL("{}::{}").format(column, sql.SQL(pair.cast)) if pair.cast else column
 
 
 def type_name(tag: str) -> sql.Composable:
-    """A type from its tag: ``int8`` is built in, ``schema.name`` is not."""
+    """Return a type from its tag: ``int8`` is built in, ``schema.name`` is not."""
     schema, dot, name = tag.partition(".")
     return sql.Identifier(schema, name) if dot else sql.Identifier("pg_catalog", tag)

@@ -1,4 +1,4 @@
-"""Sessions that wait for locks, or are waited for, named for people: never by values."""
+"""Sessions that wait for locks or hold them, described for people without showing values."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SNAPSHOT = "penstock:snapshot"
 
 @dataclass(frozen=True, slots=True)
 class OtherSession:
-    """A session that is in the way, or waits."""
+    """A session that waits for another one, or blocks it."""
 
     pid: int
     user: str | None
@@ -27,7 +27,7 @@ class OtherSession:
     since: datetime | None
     seconds: float | None
     waits: bool
-    """For a lock."""
+    """Whether it waits for a lock."""
     signs: str
     """They change while it makes progress."""
 
@@ -43,34 +43,34 @@ class OtherSession:
 
 
 def listed(sessions: Sequence[OtherSession]) -> str:
-    """Sessions for a message."""
+    """Return sessions as a list for a message."""
     return "; ".join(map(str, sessions)) or "a session that has ended since"
 
 
 def in_the_way(looker: Connection, pid: int) -> list[OtherSession]:
-    """Sessions that another one waits for, with those that they wait for in turn."""
+    """Return the sessions that block a session, directly or indirectly."""
     found = looker.execute(for_server(looker, "blockers"), {"pid": pid}).fetchall()
     return [OtherSession(*row) for row in found]
 
 
 def rewriters(connection: Connection, table: str | None) -> list[OtherSession]:
-    """Sessions that lock readers of a table out, or wait to.
+    """Return sessions that lock out readers of a table, or wait to do so.
 
     Parameters:
-        table: its quoted name; None: any of the database.
+        table: its quoted name; if None, any table of the database.
     """
     found: list[Any] = connection.execute(statement("rewriters"), {"table": table}).fetchall()
     return [OtherSession(*row) for row in found]
 
 
 def waiting_for(connection: Connection, pid: int | None = None) -> list[Waiting]:
-    """Sessions that wait for a lock that one holds.
+    """Return sessions that wait for a lock held by a given one.
 
     Parameters:
-        pid: that session's; None: this one.
+        pid: the session's process id; if None, this session's.
     """
     with connection.together():
-        # Within a transaction a server shows the activity of others as it was at the first look.
+        # Within a transaction, a server shows the activity of other sessions as of the first query.
         connection.execute("SELECT pg_catalog.pg_stat_clear_snapshot()")
         found = connection.execute(for_server(connection, "waiting"), {"pid": pid})
     sessions = [OtherSession(*row) for row in found.fetchall()]
@@ -78,5 +78,5 @@ def waiting_for(connection: Connection, pid: int | None = None) -> list[Waiting]
 
 
 def watcher(url: str) -> Connection:
-    """A session that looks at what others wait for."""
+    """Open a session that looks up what others wait for."""
     return connect(url, "source", "penstock:watch", lock_seconds=LOOK_LOCK)

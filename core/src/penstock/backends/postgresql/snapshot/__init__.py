@@ -1,1 +1,1 @@
-"""One moment of a server, which many sessions see."""
+"""One moment of a server, shared by many sessions."""

@@ -1,4 +1,4 @@
-"""Export a snapshot, and hold it.
+"""Export and hold a snapshot.
 
 https://www.postgresql.org/docs/current/functions-admin.html#FUNCTIONS-SNAPSHOT-SYNCHRONIZATION
 """
@@ -38,9 +38,9 @@ from penstock.spec.worker_spec import Patience
 if TYPE_CHECKING:
     from penstock.backends.api.source import SourceCatalog, Waiting
 
-# Seconds between two looks at who waits, for all runs of a batch together.
+# Seconds between two checks for waiting sessions, for all runs of a batch together.
 LOOK_SECONDS = 1.0
-# What a standby has received may be replayed before it says so.
+# A standby may replay what it has received before it reports it.
 EXPORT = """
     SELECT pg_catalog.pg_export_snapshot(), clock_timestamp()::text,
         pg_catalog.concat_ws(
@@ -65,14 +65,14 @@ def _export_query(reached: int) -> str:
 
 
 class SnapshotSession:
-    """A session that is to hold a snapshot, opened before it is known of what."""
+    """A session that will hold a snapshot, opened before the relations are known."""
 
     def __init__(self, url: str) -> None:
         self._url = url
         self._connection = connect(url, "source", SNAPSHOT, set_up=False)
 
     def hold(self, relations: Sequence[Relation]) -> ExportedSnapshot:
-        """Take the snapshot, once. The session is the snapshot's from now on."""
+        """Take the snapshot, once. From then on it owns the session."""
         return ExportedSnapshot(self._connection, self._url, relations)
 
     def close(self) -> None:
@@ -82,14 +82,14 @@ class SnapshotSession:
 class ExportedSnapshot:
     """A session that keeps an exported snapshot alive.
 
-    It also locks the table against rewrites (VACUUM FULL, CLUSTER, TRUNCATE): those move rows to
-    other blocks, or away, behind a snapshot's back. Reads and writes are not held up, unless
-    somebody waits to rewrite the table: who comes then, waits behind.
+    It also locks the table against rewrites (VACUUM FULL, CLUSTER, TRUNCATE): those move or remove
+    rows regardless of a snapshot. Reads and writes continue, unless a session waits to rewrite the
+    table: later ones then queue behind it.
     """
 
     def __init__(self, connection: Connection, url: str, relations: Sequence[Relation]) -> None:
         self._connection = connection
-        connection.side = "source"  # for all that is asked in it: it may be lost at any time
+        connection.side = "source"  # for every later statement, during any of which it may be lost
         self._looker = partial(watcher, url)
         self._waiting: Sequence[Waiting] = ()
         self._look: threading.Thread | None = None
@@ -101,19 +101,19 @@ class ExportedSnapshot:
             raise
 
     def _export_at_once(self, relations: Sequence[Relation]) -> Snapshot | None:
-        """In one round trip, where nobody is in the way of the locks; else None."""
+        """Export in one round trip if the locks are free; else return None."""
         locks = locks_at_once(relations)
         if not locks:
             return None
         try:
-            # A lock comes before the snapshot that sees what is locked: to lock takes none.
+            # LOCK takes no snapshot, so the locks precede the snapshot that sees the tables.
             cursor = self._connection.begin(ONE_MOMENT, f"{locks}; {_export_query(0)}")
             while cursor.nextset():
                 pass
             token, moment, horizon, standby = cursor.fetchall()[0]
             if not standby:
                 return Snapshot(token, moment, horizon)
-            # Its position is asked before the snapshot is taken.
+            # A standby's position must be read before the snapshot is taken.
             self._connection.execute("ROLLBACK")
             return None
         except psycopg.Error:
@@ -124,7 +124,7 @@ class ExportedSnapshot:
     def _export(self, relations: Sequence[Relation]) -> Snapshot:
         connection = self._connection
         with planning("source", "snapshot"):
-            # Before the snapshot is taken: it sees all of that.
+            # Before the snapshot is taken, which then sees everything up to this position.
             reached = int(connection.value(REACHED) or 0)
             connection.begin(ONE_MOMENT)
         connection.guard = Guard("", Patience(), self._looker, side="source", what="the snapshot")
@@ -144,11 +144,14 @@ class ExportedSnapshot:
             return Snapshot(token, moment, horizon)
 
     def alive(self) -> bool:
-        """A server that goes away closes the socket, which then reads as ready."""
+        """Whether the session still exists.
+
+        A server that goes away closes the socket, which then reads as ready.
+        """
         if self._connection.closed:
             return False
         if self._is_asked():
-            return True  # what can be read is its answer
+            return True  # any input is its answer
         try:
             if self._has_input():
                 self._connection.pgconn.consume_input()
@@ -164,10 +167,10 @@ class ExportedSnapshot:
         return bool(ready)
 
     def waiting(self) -> Sequence[Waiting]:
-        """Those that waited when the server last answered, seconds ago at most.
+        """Return the sessions that were waiting at the server's last answer, seconds ago at most.
 
-        It is asked on a thread: over a network that has gone silent there is no answer, and streams
-        that stall have to be noticed all the same.
+        The question is asked in a thread: a silent network gives no answer, and stalled streams
+        must be noticed all the same.
         """
         now = time.monotonic()
         if not self._is_asked() and now - self._looked >= LOOK_SECONDS:
@@ -180,7 +183,7 @@ class ExportedSnapshot:
         try:
             self._waiting = waiting_for(self._connection)
         except (psycopg.Error, PenstockError):
-            self._waiting = ()  # its session is lost: that shows elsewhere
+            self._waiting = ()  # the session is lost, which is reported elsewhere
 
     def _is_asked(self) -> bool:
         return self._look is not None and self._look.is_alive()

@@ -1,4 +1,4 @@
-"""Import a snapshot, which another session holds, into a transaction.
+"""Import another session's snapshot into a transaction.
 
 https://www.postgresql.org/docs/current/functions-admin.html#FUNCTIONS-SNAPSHOT-SYNCHRONIZATION
 """
@@ -21,10 +21,10 @@ from penstock.model.tables import Relation, TableRef
 if TYPE_CHECKING:
     pass
 
-# "invalid snapshot identifier", "snapshot does not exist", and, where the exporter is gone in
+# "invalid snapshot identifier", "snapshot does not exist", and, if the exporter disappears in
 # between, "object not in prerequisite state".
 SNAPSHOT_GONE = {"22023", "42704", "55000"}
-# A standby's position in the log. A primary's snapshots are told apart by their transactions.
+# A standby's position in the log. Snapshots of a primary are distinguished by their transactions.
 REACHED = (
     "SELECT CASE WHEN pg_catalog.pg_is_in_recovery()"
     " THEN pg_catalog.pg_wal_lsn_diff(pg_catalog.pg_last_wal_replay_lsn(), '0/0') ELSE 0 END"
@@ -35,9 +35,10 @@ ONE_MOMENT = "ISOLATION LEVEL REPEATABLE READ READ ONLY"
 def import_locked(
     connection: Connection, token: str, tables: Sequence[Relation], seconds: float
 ) -> Mapping[TableRef, int] | None:
-    """`import_snapshot` and `join_locks` in one round trip.
+    """Import a snapshot and join its locks in one round trip.
 
-    Returns: the tables' object ids. None where it is not possible: no transaction is begun then.
+    Returns: the tables' object ids; None if it is not possible, in which case no transaction is
+    open.
     """
     locks = locks_at_once(tables)
     if not locks:
@@ -69,7 +70,7 @@ def import_snapshot(connection: Connection, token: str) -> None:
     """Begin a transaction that sees what the snapshot sees.
 
     Raises:
-        SnapshotLost: its holder is gone.
+        SnapshotLost: the snapshot's holder is gone.
     """
     try:
         connection.begin(ONE_MOMENT, _importing(token))

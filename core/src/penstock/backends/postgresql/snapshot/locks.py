@@ -1,4 +1,4 @@
-"""The locks of a snapshot: tables that are read are not rewritten, and nobody waits in a circle."""
+"""The locks of a snapshot, which prevent rewrites of the tables it reads, without deadlocks."""
 
 from __future__ import annotations
 
@@ -22,19 +22,20 @@ from penstock.model.tables import Relation, TableRef
 if TYPE_CHECKING:
     from penstock.backends.postgresql.session.asked_together import Question
 
-# Seconds for a lock that somebody waits for who waits for the run's snapshot.
+# Seconds to wait for a lock that a session wants while it waits for the run's snapshot.
 JOIN_SECONDS = 5.0
-# Tables that are locked by one statement.
+# Tables locked per statement.
 AT_ONCE = 100
-# What is no table; what may be read in part; and, before PostgreSQL 13, partitions that may be read
-# as parts of their table alone.
+# Relations that are not tables; tables that can be read only in part; and, before PostgreSQL 13,
+# child tables readable only through their parent.
 UNLOCKABLE = (psycopg.errors.WrongObjectType, psycopg.errors.InsufficientPrivilege)
 
 
 def check_room(connection: Connection, tables: Sequence[TableRef]) -> None:
-    """
+    """Check, before taking any lock, that the server has room for all of them.
+
     Raises:
-        PlanningError: the locks would leave none for others, before the first of them is taken.
+        PlanningError: the locks would leave no room for others.
     """
     asked = {"schemas": [ref.schema for ref in tables], "names": [ref.name for ref in tables]}
     with planning("source", "snapshot"):
@@ -60,14 +61,14 @@ def too_many_locks(wanted: int, found: str, code: str = "") -> PlanningError:
 def lock_against_rewrites(
     connection: Connection, relations: Sequence[Relation], seconds: float
 ) -> None:
-    """Lock what is read as a reader does, until the transaction ends.
+    """Lock relations as a reader does, until the transaction ends.
 
     Parameters:
-        seconds: for each statement; 0: for ever.
+        seconds: the timeout for each statement; 0 for none.
 
     Raises:
-        Blocked: a session waits to rewrite a table, which would wait for the snapshot's holder, or
-            holds it locked for too long.
+        Blocked: a session waits to rewrite a table, and would wait for the snapshot's holder; or it
+            holds the table locked for too long.
     """
     with planning("source", "snapshot"):
         connection.execute(f"SET LOCAL lock_timeout = {round(seconds * 1000)}")
@@ -75,13 +76,13 @@ def lock_against_rewrites(
     queries = [read for read in relations if not isinstance(read, TableRef)]
     _lock_tables(connection, tables, seconds)
     for read in queries:
-        # To read is to lock.
+        # Reading locks.
         query = sql.SQL("SELECT FROM {} LIMIT 0").format(relation(read))
         _lock(connection, query, [read], seconds)
 
 
 def _lock_tables(connection: Connection, tables: Sequence[TableRef], seconds: float) -> None:
-    """All but those that cannot be locked."""
+    """Lock the tables, except those that cannot be locked."""
     if not _try_lock(connection, tables, seconds) and len(tables) > 1:
         half = len(tables) // 2
         _lock_tables(connection, tables[:half], seconds)
@@ -89,7 +90,7 @@ def _lock_tables(connection: Connection, tables: Sequence[TableRef], seconds: fl
 
 
 def _try_lock(connection: Connection, tables: Sequence[TableRef], seconds: float) -> bool:
-    """False where one of them cannot be locked, so that none is."""
+    """Lock the tables; return False, with none locked, if one of them cannot be."""
     if not tables:
         return True
     names = sql.SQL(", ").join(map(quoted, tables))
@@ -136,8 +137,7 @@ def _blocked(connection: Connection, relations: Sequence[Relation], seconds: flo
 
 
 def locks_at_once(relations: Sequence[Relation]) -> str:
-    """Statements that lock tables which nobody keeps locked, and fail otherwise; empty where that
-    cannot be done."""
+    """Return statements that lock tables at once or fail; empty if that is not possible."""
     refs = [quoted(read).as_string(None) for read in relations if isinstance(read, TableRef)]
     if not refs or len(refs) < len(relations) or len(refs) > AT_ONCE:
         return ""
@@ -153,12 +153,12 @@ def join_locks(
     """Take the snapshot holder's locks in another transaction.
 
     Parameters:
-        seconds: for each lock that is needed later; 0: for ever.
-        before: other statements of that transaction, in the same round trip where that is possible.
+        seconds: the timeout for each lock that has to be waited for; 0 for none.
+        before: other statements of that transaction, sent in the same round trip if possible.
 
     Raises:
         Blocked: a session waits to rewrite a table. It waits for the snapshot's holder, which waits
-            for the workers: waiting behind it would be a deadlock that no server sees.
+            for the workers: to queue behind it would be a deadlock that no server detects.
     """
     if not tables:
         return
@@ -178,12 +178,12 @@ def lock_patience(seconds: float) -> str:
 def _lock_at_once(
     connection: Connection, tables: Sequence[Relation], then: str, before: Sequence[Question]
 ) -> bool:
-    """Lock tables that nobody keeps locked, in one round trip.
+    """Lock free tables in one round trip.
 
     Parameters:
-        then: a statement that follows.
+        then: a statement that follows the locks.
 
-    Returns: False where that is not possible; then nothing is locked, and nothing done.
+    Returns: False if that is not possible, in which case nothing is locked or executed.
     """
     locks = locks_at_once(tables)
     if not locks:

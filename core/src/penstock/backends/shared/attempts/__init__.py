@@ -1,1 +1,1 @@
-"""Attempts: their stages, their files, and who else is at work."""
+"""Attempts: their stages, their files, and which others are active."""

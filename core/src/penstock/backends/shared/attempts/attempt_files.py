@@ -1,8 +1,8 @@
-"""Files beside a database that say which attempts are at work, and how far they have come.
+"""Files next to a database that show which attempts are active, and how far they have come.
 
-Each is named after its attempt, which keeps it locked as long as it lives, however that ends. It
-holds what is staged, so it grows while the attempt makes progress. Whoever comes next removes those
-of the dead.
+Each is named after its attempt, which keeps it locked as long as it lives. It holds the staged
+rows, so it grows while the attempt makes progress. Files of dead attempts are removed by the next
+process.
 """
 
 from __future__ import annotations
@@ -46,30 +46,30 @@ class AttemptFile:
         return datetime.fromtimestamp(begun, UTC).isoformat(sep=" ")
 
     def is_alive(self) -> bool:
-        """Whether a process has it locked; also False where it is gone."""
+        """Whether a process holds the lock; False if the file is gone."""
         return is_locked(self.path)
 
 
 class AttemptFiles:
-    """Those of a folder, of whatever run. They are an `AttemptLock`."""
+    """The attempt files in a folder, of all runs. They are an `AttemptLock`."""
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
 
     def create(self, attempt: Attempt) -> tuple[str, int]:
-        """Path and descriptor of a file that the attempt has locked."""
+        """Return the path and descriptor of a file that the attempt has locked."""
         names = quote(attempt.spec.run_id, ""), quote(attempt.partition.id, "")
         name = "~".join((*names, str(attempt.number), token_hex(4))) + SUFFIX
         path = os.path.join(self._folder, name)
         while True:
             descriptor = create(self._folder, name)
-            # Who sweeps at this moment finds it unlocked, and may remove it.
+            # A process that is sweeping now may find it unlocked, and remove it.
             if try_lock(descriptor) and is_at(descriptor, path):
                 return path, descriptor
             os.close(descriptor)
 
     def found(self) -> list[AttemptFile]:
-        """Those of the dead, too."""
+        """Return all files, including those of dead attempts."""
         found = []
         with suppress(FileNotFoundError):
             for name in sorted(os.listdir(self._folder)):
@@ -92,7 +92,7 @@ class AttemptFiles:
         ]
 
     def end_older(self, attempt: Attempt, older: str) -> None:
-        """It finds that its file is gone, when it goes on."""
+        """End an older attempt, which notices that its file is gone when it continues."""
         with suppress(FileNotFoundError):
             os.unlink(older)
 
@@ -111,13 +111,13 @@ class AttemptFiles:
         )
 
     def wait(self, run_id: str, partition_ids: Collection[str], patience: float) -> None:
-        """Wait until no attempt of these partitions is at work.
+        """Wait until no attempt of these partitions is active.
 
         Parameters:
-            patience: in seconds; 0: for ever.
+            patience: seconds; 0 for no limit.
 
         Raises:
-            TransientError: one is for all that time.
+            TransientError: one is active for all that time.
         """
         deadline = time.monotonic() + patience if patience else None
         while partition_ids and self._alive(run_id, partition_ids):

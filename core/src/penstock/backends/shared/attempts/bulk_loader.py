@@ -1,4 +1,4 @@
-"""A driver's bulk load on a thread, for drivers that take all batches of a stream in one call."""
+"""A driver's bulk load in a thread, for drivers that take all batches of a stream in one call."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pyarrow as pa
 from penstock.backends.api.worker import Wait
 from penstock.backends.shared.background import computing
 
-# Batches that wait for the loader.
+# Batches waiting for the loader.
 ROOM = 2
 ABANDON_SECONDS = 2.0
 
@@ -23,10 +23,11 @@ class Abandoned(Exception):
 
 
 class BulkLoader:
-    """
+    """A bulk load running in a thread.
+
     Parameters:
-        load: takes the batches, on the thread; returns how many rows the server has taken.
-        refused: what an error of it means for us.
+        load: takes the batches, in the thread; returns how many rows the server accepted.
+        refused: translates its errors to Penstock's.
     """
 
     def __init__(
@@ -37,7 +38,7 @@ class BulkLoader:
         self._load = load
         self._refused = refused
         self._batches: queue.SimpleQueue[pa.RecordBatch | None] = queue.SimpleQueue()
-        # A byte for each batch that may be handed over, and for the end.
+        # Contains a byte for each batch that may be handed over, and one for the end.
         self._told, self._tell = os.pipe()
         os.write(self._tell, b"." * ROOM)
         self._error: BaseException | None = None
@@ -66,10 +67,10 @@ class BulkLoader:
         if self._abandoned:
             raise Abandoned
 
-    # Outside of it
+    # Outside the thread
 
     def await_room(self, wait: Wait) -> None:
-        """Before a batch is handed over. Raises what the load has met."""
+        """Wait before a batch is handed over. Raises the load's error."""
         wait("target", self._told, False)
         os.read(self._told, 1)
         self._check()
@@ -78,7 +79,7 @@ class BulkLoader:
         self._batches.put(batch)
 
     def end(self, wait: Wait) -> None:
-        """Wait until all is loaded. Raises what the load has met."""
+        """Wait until everything is loaded. Raises the load's error."""
         self._batches.put(None)
         while not self._ended:
             computing(wait)("target", self._told, False)
@@ -91,7 +92,7 @@ class BulkLoader:
             raise self._refused(self._error)
 
     def abandon(self) -> None:
-        """End the load, unless it has ended; before anything is removed that it uses."""
+        """End the load if it is running, before anything it uses is removed."""
         self._abandoned = True
         self._batches.put(None)
         self._thread.join(ABANDON_SECONDS)

@@ -1,4 +1,4 @@
-"""A stage that is a file: an Arrow stream beside the database."""
+"""A stage that is a file: an Arrow stream next to the database."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from penstock.errors import Diagnosis, PermanentError
 
 
 class FileStage:
-    """See `Stage`. Locked by its attempt as long as that lives."""
+    """See `Stage`. Its attempt locks it as long as it lives."""
 
     def __init__(self, files: AttemptFiles, attempt: Attempt) -> None:
         self._attempt = attempt
@@ -31,17 +31,20 @@ class FileStage:
         self._rows = 0
 
     def staged_type(self, mine: pa.DataType, theirs: pa.DataType) -> pa.DataType:
-        """The type in which values of one type are staged for a column of another: one that Arrow
-        casts to exactly, and from which the database casts the rest."""
+        """Return the type in which values are staged for a column of another type.
+
+        Arrow casts to it exactly, and the database casts the rest.
+        """
         return theirs
 
     def check_values(self, batch: pa.RecordBatch, passed: int) -> None:
-        """
+        """Check for values that the database would silently change.
+
         Parameters:
-            passed: rows that came before.
+            passed: the number of rows before the batch.
 
         Raises:
-            PermanentError: the database would make other values of some, without a word.
+            PermanentError: the database would change some values.
         """
         return
 
@@ -49,12 +52,13 @@ class FileStage:
         return -1
 
     def check(self) -> None:
-        """There is no server that could say anything."""
+        """Do nothing: there is no server to hear from."""
 
     def write(self, block: Block, wait: Wait) -> None:
-        """
+        """Write one block.
+
         Raises:
-            PermanentError: a value does not fit, or the folder has no room left.
+            PermanentError: a value does not fit, or the disk is full.
         """
         if self._caster is None:
             schema = pa.schema(
@@ -87,9 +91,10 @@ class FileStage:
             raise attempt_ended(self._attempt)
 
     def batches(self) -> pa.RecordBatchReader:
-        """
+        """Return the staged batches.
+
         Raises:
-            TransientError: as `check_held`.
+            TransientError: as for `check_held`.
         """
         try:
             return pa.ipc.open_stream(pa.OSFile(self._path, "rb"))

@@ -1,6 +1,6 @@
-"""Files that a process keeps locked, in a folder that is made when it is needed.
+"""Files that a process keeps locked, in a folder created when needed.
 
-The kernel unlocks them when the process ends, however that comes.
+The kernel unlocks them when the process ends for any reason.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def try_lock(descriptor: int) -> bool:
 
 
 def is_at(descriptor: int, path: str) -> bool:
-    """Whether an open file is still the one of that name."""
+    """Whether an open file is still the one with that name."""
     try:
         found, mine = os.stat(path), os.fstat(descriptor)
     except FileNotFoundError:
@@ -33,7 +33,7 @@ def is_at(descriptor: int, path: str) -> bool:
 
 
 def is_locked(path: str) -> bool:
-    """Whether somebody has a file locked; False where it is gone."""
+    """Whether a process has locked a file; False if the file is gone."""
     try:
         descriptor = os.open(path, os.O_RDWR)
     except OSError:
@@ -45,17 +45,17 @@ def is_locked(path: str) -> bool:
 
 
 def create(folder: str, name: str) -> int:
-    """A descriptor of a file, which may be there already.
+    """Open a file, which may exist, and return its descriptor.
 
     Raises:
-        PermanentError: the folder, or the file, cannot be made.
+        PermanentError: the folder or the file cannot be created.
     """
     while True:
         try:
             os.makedirs(folder, exist_ok=True)
             return os.open(os.path.join(folder, name), os.O_RDWR | os.O_CREAT, 0o666)
         except FileNotFoundError:
-            continue  # somebody removes the folder at this moment
+            continue  # the folder is being removed at this moment
         except OSError as error:
             raise PermanentError(
                 f"target: cannot write to {folder}, where processes that load the target keep "
@@ -65,15 +65,15 @@ def create(folder: str, name: str) -> int:
 
 
 def locked(folder: str, name: str, patience: float, busy: Callable[[str], str]) -> int:
-    """A descriptor of a file that this process has locked; its id is in it.
+    """Lock a file, write this process's id into it, and return its descriptor.
 
     Parameters:
-        patience: seconds to wait for it; 0: for ever.
-        busy: the error's text, from the id of the process that has it.
+        patience: seconds to wait for the lock; 0 for no limit.
+        busy: returns the error message, given the id of the process that holds the lock.
 
     Raises:
-        TransientError: somebody else has it for all that time.
-        PermanentError: see `create`.
+        TransientError: another process holds the lock for all that time.
+        PermanentError: as for `create`.
     """
     deadline = time.monotonic() + patience if patience else None
     while True:
@@ -84,7 +84,7 @@ def locked(folder: str, name: str, patience: float, busy: Callable[[str], str]) 
                     holder = os.pread(descriptor, 20, 0).decode(errors="replace")
                     raise TransientError(busy(holder), Diagnosis(side="target"))
                 time.sleep(POLL)
-            # Whoever had it before may have removed the file.
+            # The previous holder may have removed the file.
             if is_at(descriptor, os.path.join(folder, name)):
                 os.ftruncate(descriptor, 0)
                 os.pwrite(descriptor, str(os.getpid()).encode(), 0)

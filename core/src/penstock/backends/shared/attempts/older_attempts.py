@@ -1,4 +1,4 @@
-"""Waiting for an older attempt of the same partition, and ending one that makes no progress."""
+"""Wait for an older attempt at the same partition, and end one that makes no progress."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ POLL_SECONDS = 0.2
 
 
 class Stalled(Generic[K]):
-    """Finds who makes no progress.
+    """A detector of attempts without progress.
 
     Parameters:
-        grace: seconds without progress that are granted.
+        grace: seconds without progress before an attempt counts as stalled.
     """
 
     def __init__(self, grace: float) -> None:
@@ -26,12 +26,12 @@ class Stalled(Generic[K]):
         self._seen: dict[K, tuple[object, float]] = {}
 
     def find(self, signs: Mapping[K, object]) -> list[K]:
-        """Those whose signs have not changed for the grace time.
+        """Return those whose signs have not changed for the grace time.
 
-        Each is found again when it has made none for that long once more.
+        Each is returned again after another grace time without progress.
 
         Parameters:
-            signs: what changes while one makes progress.
+            signs: values that change as each makes progress.
         """
         now = time.monotonic()
         found = []
@@ -48,7 +48,7 @@ def lock_partition(hooks: AttemptLock, attempt: Attempt, wait: Wait) -> None:
     """Lock an attempt's partition; wait for an older attempt as `await_older` does.
 
     Raises:
-        TransientError: somebody else has locked the partition.
+        TransientError: another process has locked the partition.
     """
     await_older(lambda this: Begun(older=hooks.lock(this)), hooks.end_older, attempt, wait)
 
@@ -59,15 +59,15 @@ def await_older(
     attempt: Attempt,
     wait: Wait,
 ) -> Standing | None:
-    """Begin an attempt; wait for an older one of its partition while that makes progress.
+    """Begin an attempt; wait for an older one at its partition as long as that makes progress.
 
-    One that makes none for the grace time belongs to a worker that was stopped or cut off: it is
-    ended.
+    An older attempt without progress for the grace time belongs to a worker that was stopped or cut
+    off, and is ended.
 
-    Returns: what stands in the way besides.
+    Returns: anything else that prevents the attempt.
 
     Raises:
-        TransientError: somebody else has locked the partition.
+        TransientError: another process has locked the partition.
     """
     stalled: Stalled[object] = Stalled(attempt.spec.grace)
     explained_at = time.monotonic()

@@ -1,7 +1,7 @@
-"""Which runs processes execute on a table at this moment, where the target is a file system.
+"""Which runs are active on a table, where the target is a file system.
 
 Each process keeps a file locked for each run that it executes. The kernel unlocks it when the
-process ends, however that comes; whoever comes next removes the file.
+process ends for any reason; the next process removes the file.
 """
 
 from __future__ import annotations
@@ -18,16 +18,17 @@ from penstock.backends.shared.attempts.locked_files import is_locked, locked
 from penstock.errors import PenstockError, PermanentError, TargetBusy, TransientError
 
 LOCK = "lock"
-# Who looks for other runs reads a few of them, and may wait for its turn at the target.
+# A process that looks for other runs reads a few files, and may wait for its turn at the target.
 ENTER_SECONDS = 60.0
-# Who leaves only removes files.
+# A process that leaves only removes files.
 LEAVE_SECONDS = 2.0
 
 
 class Presence:
-    """
+    """The active runs, as locked files.
+
     Parameters:
-        folder: for the locked files; made when it is needed, removed when nothing is left in it.
+        folder: the folder for the locked files; created when needed, removed when empty.
     """
 
     def __init__(self, folder: str) -> None:
@@ -39,8 +40,8 @@ class Presence:
         """See `ControlStore.enter`.
 
         Raises:
-            TransientError: somebody who was stopped keeps others from entering.
-            PermanentError: the folder cannot be written to.
+            TransientError: a stopped process prevents others from entering.
+            PermanentError: the folder is not writable.
         """
         failed = self.enter_all({run_id: table}, lambda _, others: check(others))
         for error in failed.values():
@@ -52,7 +53,8 @@ class Presence:
         """See `ControlStore.enter_all`."""
         failed: dict[str, PenstockError] = {}
         if not tables:
-            return failed  # who enters nothing leaves nothing, and would not remove the folder
+            # a process that enters nothing leaves nothing, and would not remove the folder
+            return failed
         with self._alone(ENTER_SECONDS):
             found: dict[str, set[str]] = {}
             for mark, run in self._alive():
@@ -77,14 +79,14 @@ class Presence:
         return path, descriptor
 
     def executed(self) -> set[str]:
-        """Runs that other processes execute at this moment, on any table."""
+        """Return the runs that other processes execute now, on any table."""
         if not os.path.isdir(self._folder):
             return set()
         with self._alone(ENTER_SECONDS):
             return {run_id for _, run_id in self._alive()}
 
     def executes(self, run_id: str, table: str) -> bool:
-        """Whether somebody has entered, and not left; nothing is changed."""
+        """Whether a process has entered and not left; changes nothing."""
         begin = f"{_mark(table)}~{quote(run_id, '')}~"
         try:
             names = os.listdir(self._folder)
@@ -95,10 +97,10 @@ class Presence:
         )
 
     def leave(self, run_ids: Collection[str] | None = None) -> None:
-        """End what was entered. May be called twice.
+        """Leave runs. May be called twice.
 
         Parameters:
-            run_ids: by these runs; by default all.
+            run_ids: the runs to leave; all by default.
         """
         left = [entry for entry in self._held if run_ids is None or entry[0] in run_ids]
         if not left:
@@ -107,7 +109,7 @@ class Presence:
             self._release(left)
             if not list(self._alive()):
                 os.unlink(os.path.join(self._folder, LOCK))
-                with suppress(OSError):  # something else is in it
+                with suppress(OSError):  # it contains something else
                     os.rmdir(self._folder)
         self._release(left)
 
@@ -121,7 +123,7 @@ class Presence:
             os.close(descriptor)
 
     def _alive(self) -> Iterator[tuple[str, str]]:
-        """Marks of tables and run ids of those that are locked; the others are removed."""
+        """Yield the marks of tables and run ids of locked files; others are removed."""
         for name in os.listdir(self._folder):
             mark, _, rest = name.partition("~")
             path = os.path.join(self._folder, name)

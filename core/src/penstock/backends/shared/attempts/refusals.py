@@ -1,4 +1,4 @@
-"""Why an attempt, or an execution, may not go on: each reason is worded once."""
+"""Reasons for which an attempt or execution may not continue, each worded in one place."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from penstock.errors import (
 
 @contextmanager
 def as_planning() -> Iterator[None]:
-    """What trying again cannot help is a `PlanningError`."""
+    """Raise errors that no retry can help as `PlanningError`."""
     try:
         yield
     except PermanentError as error:
@@ -29,10 +29,12 @@ def as_planning() -> Iterator[None]:
 
 
 def check_standing(attempt: Attempt, standing: Standing) -> None:
-    """
+    """Check that an attempt may continue.
+
     Raises:
-        Superseded: the run was started over.
-        PermanentError: the run is gone, or another run of the series has committed the partition.
+        Superseded: the run was restarted.
+        PermanentError: the run no longer exists, or another run of the series has committed the
+            partition.
         LoadLost: a crash has emptied the table.
     """
     spec = attempt.spec
@@ -50,7 +52,7 @@ def started_over(attempt: Attempt, generation: int | None) -> PenstockError:
         return PermanentError(
             f"target: run {spec.run_id} is no longer there", Diagnosis(side="target")
         )
-    # The rows were rolled back, and the new generation has them copied again.
+    # The rows were rolled back, and the new generation copies them again.
     return Superseded(
         f"target: another process has started run {spec.run_id} over: expected generation "
         f"{spec.generation}, found {generation}",
@@ -119,9 +121,10 @@ def wrongly_selected(attempt: Attempt, rows: int, selected: int) -> PermanentErr
 
 
 def key_with_null(columns: Sequence[str], rows: int, reason: str = "") -> PermanentError:
-    """
+    """Return the error for a NULL in a key.
+
     Parameters:
-        reason: why a NULL cannot be a key there.
+        reason: why a NULL cannot be part of a key there.
     """
     because = f", since {reason}" if reason else ""
     return PermanentError(
@@ -132,10 +135,11 @@ def key_with_null(columns: Sequence[str], rows: int, reason: str = "") -> Perman
 
 
 def key_twice(key: Sequence[str], found: str, code: str = "") -> PermanentError:
-    """
+    """Return the error for a duplicate key.
+
     Parameters:
-        found: which key, and how often.
-        code: the server's for it.
+        found: the key, and how often it occurs.
+        code: the server's error code.
     """
     return PermanentError(
         f"--mode upsert: expected every key ({', '.join(key)}) once in the rows that are copied; "
@@ -162,10 +166,10 @@ def key_respelled(
     theirs: Sequence[object],
     which: str = OF_ANOTHER_PARTITION,
 ) -> PermanentError:
-    """Two rows of the source may be one to the target, and which of them is last is chance.
+    """Return the error for rows that are the same to the target, so that chance decides which wins.
 
     Parameters:
-        which: where the other one may come from, and what to do.
+        which: where the other row may come from, and what to do.
     """
     found, there = (f"({', '.join(map(str, each))})" for each in (mine, theirs))
     return PermanentError(

@@ -1,4 +1,4 @@
-"""The staged way to commit: rows into a stage first, then stage and record in one transaction."""
+"""The staged way to commit: stage the rows, then load them and the record in one transaction."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from penstock.spec.worker_spec import WorkerSpec
 
 
 class StagedWriter:
-    """A `Writer` for a database that loads in bulk where no transaction is, or only one at a time.
+    """A `Writer` for a database that loads in bulk outside transactions, or in one at a time.
 
-    Until the transaction begins, nobody but the attempt sees its rows. The transaction looks at
-    everything once more: the attempt may have been stopped for long.
+    Until the transaction begins, only the attempt sees its rows. The transaction checks everything
+    again, since the attempt may have been stopped for a long time.
     """
 
     write: Write
-    """The stage's own: one call for a block."""
+    """The stage's own method, to save a call per block."""
     fileno: Callable[[], int]
     check: Callable[[], None]
 
@@ -49,8 +49,8 @@ class StagedWriter:
         hooks = self.hooks
         self._attempt = this = Attempt(self._spec, partition, attempt)
         looks = attempt > 1 or partition.bytes is None or partition.bytes > hooks.unseen_bytes
-        # Another run of a series may have committed it; and whoever is at work on it may do so
-        # while it is waited for.
+        # Another run of a series may have committed the partition, as may an older attempt during
+        # the wait for it.
         looks = looks or bool(self._spec.series) or bool(hooks.lock(this))
         lock_partition(hooks, this, wait)
         hooks.sweep()
@@ -93,7 +93,7 @@ class StagedWriter:
         return loaded
 
     def _moved(self, transaction: StagedTransaction, stage: Stage) -> Loaded:
-        """Move the rows from the stage into the table, as the mode asks for."""
+        """Move the rows from the stage into the table, according to the mode."""
         attempt = self._attempt
         if self._spec.load_mode.merges_by_key:
             return transaction.merge(attempt, stage)

@@ -15,17 +15,17 @@ from penstock.spec.worker_spec import WorkerSpec
 class TransactionalWriter:
     """A `Writer` for a database whose sessions load in a transaction.
 
-    The record is inserted before the first row, so that whoever else tries the partition waits for
-    it, and completed after the last one. Killed anywhere before the commit, the database rolls
-    back rows and record alike.
+    The record is inserted before the first row, so that other attempts at the partition wait for
+    it, and completed after the last. If the worker is killed before the commit, the database rolls
+    back both.
     """
 
     write: Write
-    """The stream's own: one call for a block."""
+    """The stream's own method, to save a call per block."""
     fileno: Callable[[], int]
     check: Callable[[], None]
     sink: object = None
-    """See `Pumped`."""
+    """As in `Pumped`."""
 
     def __init__(self, spec: WorkerSpec, hooks: TransactionalHooks) -> None:
         self._spec = spec

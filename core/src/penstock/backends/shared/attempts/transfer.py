@@ -1,4 +1,4 @@
-"""Sends parts beside the stream, a few at once, and says when one cannot be sent."""
+"""Sends parts in parallel with the stream, a few at a time, and reports failures."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from contextlib import suppress
 
 from penstock.backends.api.worker import Wait
 
-# Parts under way or waiting: each is held in memory.
+# Parts being sent or waiting: each is held in memory.
 AT_ONCE = 3
 
 
 class Transfer:
-    """For one attempt. Its descriptor can be read when a part is done."""
+    """The transfer of one attempt. Its descriptor becomes readable when a part is done."""
 
     def __init__(self) -> None:
         self._pool = ThreadPoolExecutor(AT_ONCE)
@@ -28,10 +28,10 @@ class Transfer:
         return self._reading
 
     def submit(self, send: Callable[[], None], wait: Wait) -> None:
-        """Have something sent; waits where too much is under way.
+        """Send something; wait if too much is being sent.
 
         Raises:
-            TransientError, PermanentError: what a part before has met.
+            TransientError, PermanentError: an earlier part failed.
         """
         self._down_to(AT_ONCE - 1, wait)
         future = self._pool.submit(send)
@@ -43,7 +43,7 @@ class Transfer:
         self._down_to(0, wait)
 
     def check(self) -> None:
-        """Forget what is sent; raises as `submit`."""
+        """Forget the parts that have been sent. Raises as `submit`."""
         with suppress(BlockingIOError):
             os.read(self._reading, 4096)
         done = [future for future in self._under_way if future.done()]
@@ -63,7 +63,7 @@ class Transfer:
                 os.write(self._writing, b".")
 
     def close(self) -> None:
-        """Leave what is under way to itself. May be called twice."""
+        """Abandon what is being sent. May be called twice."""
         self._pool.shutdown(wait=False, cancel_futures=True)
         with self._closing:
             for descriptor in (self._reading, self._writing):

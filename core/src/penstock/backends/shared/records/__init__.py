@@ -1,1 +1,1 @@
-"""Records of runs, whatever keeps them."""
+"""Records of runs, wherever they are kept."""

@@ -1,4 +1,4 @@
-"""Asking, or doing, for many at once; where that fails, one bad one fails alone."""
+"""Asking or doing something for many at once, with failures isolated by bisection."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ def halved(
     refusal: type[E],
     lasting: Callable[[E], bool] = lambda error: True,
 ) -> tuple[dict[K, T], dict[K, E]]:
-    """What is said of each, and the errors of those that fail alone.
+    """Return the answer for each key, and the errors of those that fail alone.
 
     Parameters:
-        together: asks about some of them at once.
-        refusal: what it raises where one of them may be to blame.
-        lasting: whether that is so. Other errors are raised at once.
+        together: asks about several at once.
+        refusal: the exception that one of them may have caused.
+        lasting: whether one of them caused it. Other errors are raised at once.
     """
     if not keys:
         return {}, {}
@@ -45,11 +45,11 @@ def bisected(
     together: Callable[[Sequence[str]], Mapping[str, T]],
     alone: Callable[[str], T],
 ) -> dict[str, T | PenstockError]:
-    """The outcome for each run, or the error with which it failed alone.
+    """Return the outcome for each run, or the error with which it failed alone.
 
     Parameters:
-        together: does it for several, or raises and leaves nothing done.
-        alone: does it for one.
+        together: handles several runs, or raises and leaves nothing done.
+        alone: handles one run.
 
     Raises:
         Interrupted: at once.

@@ -13,9 +13,9 @@ from penstock.model.tables import TableRef
 
 
 class RecordedRuns(StepRecords):
-    """`ControlStore`, but for what a backend alone knows of the table that a run loads."""
+    """`ControlStore`, except for what only a backend knows about the loaded table."""
 
-    # What a backend adds, besides what it adds to `StepRecords`
+    # Added by a backend, besides what it adds to `StepRecords`
 
     @abstractmethod
     def check_recopy(self, run_id: str) -> None: ...
@@ -27,7 +27,7 @@ class RecordedRuns(StepRecords):
     def take_back(
         self, run: RunRow, records: Sequence[CommitRecord], rows_of: TableRef | None
     ) -> None:
-        """Delete the rows of partitions, see `ControlStore.forget`; in its transaction."""
+        """Delete the rows of partitions, within its transaction; see `ControlStore.forget`."""
 
     # Requests to copy partitions again
 

@@ -1,4 +1,4 @@
-"""Runs as records: what was asked for, the views that rows are read with, and what is committed."""
+"""Runs as records: the request, the views that rows are read with, and what is committed."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class RunRecords(WatermarkRecords):
     """What a `ControlStore` keeps of runs, whatever they load.
 
     Parameters:
-        commit_columns: of commit records, those that only this backend has.
+        commit_columns: columns of commit records that only this backend has.
     """
 
     may_be_left = False
@@ -50,12 +50,15 @@ class RunRecords(WatermarkRecords):
         self._commit_columns = (*_COMMIT, *commit_columns)
 
     def intact(self, run_id: str) -> bool:
-        """See `ControlStore`; where there are volatile loads, a backend says how they fared."""
+        """Whether a load is intact; see `ControlStore`.
+
+        Overridden where loads can be volatile.
+        """
         return True
 
     @property
     def records(self) -> RecordStore:
-        """Where they are kept."""
+        """The store that holds the records."""
         return self._records
 
     @property
@@ -92,8 +95,8 @@ class RunRecords(WatermarkRecords):
         if len(runs) > 1 and self._records.joins([run.run_id for run in runs]):
             if self._records.add(Kind.RUN, list(map(_new_row, runs))) == len(runs):
                 return frozenset(run.run_id for run in runs)
-            # Somebody creates them at the same time. A snapshot is its execution's own, and
-            # without one it does not matter whose a run is that is the same.
+            # Another process is creating them now. Snapshots belong to an execution, and without
+            # one it does not matter which of two equal runs is used.
             stored = self.load_runs([run.run_id for run in runs])
             return frozenset(run.run_id for run in runs if _is_stored(run, stored))
         return frozenset(
@@ -111,7 +114,7 @@ class RunRecords(WatermarkRecords):
         found = self._records.read_all(Kind.RUN, run_ids, _RUN)
         loaded: dict[str, RunRow] = {}
         for run_id, rows in found.items():
-            # One that cannot be read is left out: `load_run` says why.
+            # A run that cannot be read is left out; `load_run` reports why.
             with suppress(PermanentError), reading_run(run_id):
                 for row in rows:
                     loaded[run_id] = _run_row(row)
@@ -198,7 +201,7 @@ class RunRecords(WatermarkRecords):
         return self._records.transact(run_id, change)
 
     def _is_released(self, run_id: str) -> bool | None:
-        """None where there is no such run."""
+        """Whether a run is released; None if it does not exist."""
         row = self._read(run_id, ("snapshot_released_at",))
         return None if row is None else row["snapshot_released_at"] is not None
 
@@ -282,7 +285,7 @@ class RunRecords(WatermarkRecords):
             if run.snapshots != tuple(before):
                 raise superseded(run_id)
             committed = nothing_committed and self._records.count(Kind.COMMIT, {"run_id": run_id})
-            # No matter what was, where a crash has taken it since.
+            # Earlier commits do not matter if a crash has removed their rows.
             if committed and (not run.plan.load.volatile or self.intact(run_id)):
                 raise superseded(run_id)
             self._change(run_id, {**view, "generation": following})
@@ -291,9 +294,10 @@ class RunRecords(WatermarkRecords):
         return following
 
     def _check_generation(self, run_id: str, generation: int) -> RunRow:
-        """
+        """Check that a run still has the generation.
+
         Raises:
-            Superseded: the run has another one by now.
+            Superseded: it has a newer one.
         """
         run = self.load_run(run_id)
         if run is None or run.generation != generation:
@@ -373,5 +377,5 @@ def _record(row: Row) -> CommitRecord:
 
 
 def view_columns(state: SourceState, snapshots: Sequence[Snapshot]) -> dict[str, Any]:
-    """What the rows of a run are read with, as its record has it."""
+    """Return the columns of a run's record that hold its views."""
     return {"source_state": to_json(state), "snapshots": to_json(snapshots)}

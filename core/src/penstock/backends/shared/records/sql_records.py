@@ -1,4 +1,4 @@
-"""Records as rows of control tables, for databases that speak SQL."""
+"""Records as rows of control tables, for SQL databases."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ TIMES = frozenset(
         "made_at",
     }
 )
-# Rows and values of one statement.
+# Rows and values per statement.
 MOST = 500
-# Journals of one statement.
+# Journals per statement.
 JOURNALS = 100
 _JOURNAL = ("run_id", "execution_id", "content")
 
@@ -39,41 +39,41 @@ class SqlRecords(RecordStore):
     now = "now()"
     text = "VARCHAR"
     upserts = False
-    """Whether it knows INSERT ... ON CONFLICT ... DO UPDATE."""
+    """Whether the database supports INSERT ... ON CONFLICT ... DO UPDATE."""
     _has_figures = False
 
     @property
     def keeps_figures(self) -> bool:
-        # What is missing may be added; what is there stays.
+        # Columns may be added, but never removed.
         self._has_figures = self._has_figures or self.has_figures()
         return self._has_figures
 
     @abstractmethod
     def has_figures(self) -> bool:
-        """Whether commit records have a column `spent`. Where it is, there are journals too."""
+        """Whether commit records have a column `spent`; if so, there are journals too."""
 
     @abstractmethod
     def named(self, table: str) -> str:
-        """A control table's name as statements have it."""
+        """Return a control table's name for statements."""
 
     def ident(self, column: str) -> str:
-        """A column's name as statements have it."""
+        """Return a column's name for statements."""
         return column
 
     @abstractmethod
     def placeholder(self, number: int) -> str:
-        """What stands for a statement's n-th value, counted from 1."""
+        """Return the placeholder of a statement's n-th value, counted from 1."""
 
     @abstractmethod
     def execute(self, statement: str, values: Sequence[Any], *, reading: bool) -> list[Any]:
-        """The rows that a statement returns; in the transaction, where one is open."""
+        """Return the rows of a statement, executed in the transaction if one is open."""
 
     def read_json(self, value: Any) -> Any:
-        """A column of JSON as Python has it."""
+        """Convert a JSON column to Python."""
         return json.loads(value)
 
     def written(self, column: str, value: Any) -> Any:
-        """A value as the driver takes it."""
+        """Convert a value for the driver."""
         return json.dumps(value, sort_keys=True) if column in JSON and value is not None else value
 
     def read(self, kind: Kind, where: Row, columns: Sequence[str]) -> list[Row]:
@@ -86,9 +86,10 @@ class SqlRecords(RecordStore):
         return self._select(Kind.WATERMARK, where, columns, f" AND epoch = {newest}")
 
     def _select(self, kind: Kind, where: Row, columns: Sequence[str], more: str = "") -> list[Row]:
-        """
+        """Select records.
+
         Parameters:
-            more: of the condition.
+            more: text appended to the condition.
         """
         listed = ", ".join(
             f"CAST({self.ident(name)} AS {self.text})" if name in TIMES else self.ident(name)
@@ -174,7 +175,7 @@ class SqlRecords(RecordStore):
             )
 
     def _put_in_place(self, rows: Sequence[Row]) -> None:
-        """As `put_journal`, but together."""
+        """Put journals as `put_journal` does, but together."""
         by_execution: dict[str, dict[str, Row]] = {}
         for row in rows:
             by_execution.setdefault(row["execution_id"], {})[row["run_id"]] = row
@@ -187,10 +188,10 @@ class SqlRecords(RecordStore):
                 self.set_each(Kind.JOURNAL, changes, {"execution_id": execution_id})
 
     def insert(self, rows: str, values: Sequence[Any]) -> int:
-        """Insert the rows whose key is not there yet.
+        """Insert rows whose keys do not exist yet.
 
         Parameters:
-            rows: what follows INSERT.
+            rows: the text after INSERT.
 
         Returns: how many were inserted.
         """
@@ -198,7 +199,7 @@ class SqlRecords(RecordStore):
         return len(self.execute(statement, values, reading=False))
 
     def update(self, statement: str, values: Sequence[Any]) -> int:
-        """Returns: how many rows the statement has found."""
+        """Execute a statement; return how many rows it matched."""
         return len(self.execute(f"{statement} RETURNING run_id", values, reading=False))
 
     def change(self, kind: Kind, where: Row, changes: Row) -> int:
@@ -214,11 +215,11 @@ class SqlRecords(RecordStore):
         )
 
     def set_each(self, kind: Kind, changes: Mapping[str, Row], besides: Row | None = None) -> None:
-        """Change the records of several runs, each to values of its own.
+        """Change the records of several runs, each to its own values.
 
         Parameters:
             changes: by run; all have the same columns.
-            besides: more conditions.
+            besides: further conditions.
         """
         for run_ids in _pieces(list(changes)):
             values: list[Any] = []
@@ -250,11 +251,12 @@ class SqlRecords(RecordStore):
     def _conditions(
         self, where: Row, before: Sequence[Any] = ()
     ) -> Iterator[tuple[str, list[Any]]]:
-        """Conditions that select together what is asked for, each with the values of its
-        statement; several where a tuple is too long for one.
+        """Yield conditions that together select the requested records, each with its values.
+
+        There are several if a tuple is too long for one statement.
 
         Parameters:
-            before: values that stand before them in the statement.
+            before: values that precede them in the statement.
         """
         long = next((name for name, value in where.items() if isinstance(value, tuple)), None)
         if long is None:
@@ -273,7 +275,7 @@ class SqlRecords(RecordStore):
             yield " AND ".join(tests) or "1 = 1", values
 
     def _value(self, column: str, value: Any, values: list[Any]) -> str:
-        """What stands for a value, which is added to the others of the statement."""
+        """Add a value to the statement's values, and return its placeholder."""
         if isinstance(value, Now):
             return self.now
         values.append(self.written(column, value))

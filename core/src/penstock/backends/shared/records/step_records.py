@@ -1,7 +1,7 @@
 """Steps around a load, and their records.
 
-A step of a load is repeatable, its record comes after it, and one that was interrupted is done
-again. Where a database undoes a step together with its record, both are one transaction.
+A step is repeatable, and recorded afterwards; an interrupted one is done again. If the database can
+undo a step together with its record, both are in one transaction.
 """
 
 from __future__ import annotations
@@ -47,83 +47,86 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class MergeCounts:
-    """What came of merging a night's stage."""
+    """The row counts of a night's merge."""
 
     inserted: int
     updated: int
     deleted: int = 0
     rows: int | None = None
-    """Of the target's table by now; None: not counted."""
+    """The current row count of the target's table; None if not counted."""
     target: str = ""
-    """What the target's table is recognised by."""
+    """What identifies the target's table."""
 
 
 class StepRecords(RunRecords, ABC):
-    """What a `ControlStore` does of the steps of a load; a backend adds how a step is done."""
+    """What a `ControlStore` does about the steps of a load; a backend adds how a step is done."""
 
-    # What a backend adds
+    # Added by a backend
 
     merges_together = False
-    """Whether `merge` takes several runs."""
+    """Whether `merge` accepts several runs."""
 
     @abstractmethod
     def check_emptying(self, run: RunRow) -> None:
-        """Before a run that starts over empties its table once more.
+        """Check before a restarted run empties its table again.
 
         Raises:
-            TargetChanged: another run has loaded rows since, which would go.
+            TargetChanged: another run has loaded rows since, which would be lost.
         """
 
     def before_load(self, run: RunRow, load: LoadPlan) -> None:
-        """Before the first step, in a transaction."""
+        """Run before the first step, in a transaction."""
         return
 
     def before_loads(self, loads: Sequence[tuple[RunRow, LoadPlan]]) -> None:
-        """`before_load` for several runs, in one transaction."""
+        """Run `before_load` for several runs, in one transaction."""
         for run, load in loads:
             self.before_load(run, load)
 
     @abstractmethod
     def after_preparing(self, run: RunRow, load: LoadPlan) -> Row:
-        """What to keep in the run's record, so that the table can be recognised. In the transaction
-        that notes that the run is prepared."""
+        """Return what to keep in the run's record to recognize the table later.
+
+        Called in the transaction that marks the run as prepared.
+        """
 
     def check_not_shut_out(self, run: RunRow) -> None:
-        """Before a step after the last partition, where another run may void what this one has
-        committed.
+        """Check, before a step after the last partition, that the run's commits still count.
 
         Raises:
-            TargetChanged: it has.
+            TargetChanged: another run has voided them.
         """
         return
 
     def check_rows(self, run: RunRow) -> None:
-        """Before the watermark says that a table which was loaded in place has all rows.
+        """Check the rows, before the watermark claims that a table loaded in place is complete.
 
         Raises:
-            TargetChanged: it is not the run's any more.
+            TargetChanged: the table is no longer the run's.
         """
         return
 
     @abstractmethod
     def do(self, run: RunRow, step: Step) -> None:
-        """Do a step; one after the last partition only where the table is still the run's.
+        """Do a step; one after the last partition, only if the table is still the run's.
 
         Raises:
             TargetChanged: it is not.
         """
 
     def is_executed(self, run_id: str, table: TableRef) -> bool:
-        """Whether a run is executed on a table at this moment, as far as is known."""
+        """Whether a run is known to be active on a table."""
         return False
 
     def is_done(self, run: RunRow, step: Step) -> bool:
-        """Whether the table is as a step leaves it. Asked where steps and records are apart, and of
-        what a stopped run has left undone."""
+        """Whether the table is in the state after a step.
+
+        Asked if steps and records are separate, and about steps that a stopped run has not done.
+        """
         return False
 
     def after_step(self, run: RunRow, step: Step) -> None:
-        """In the transaction that records a step after the last partition."""
+        """Run in the transaction that records a step after the last partition."""
         return
 
     def steps_left(
@@ -132,7 +135,7 @@ class StepRecords(RunRecords, ABC):
         left: dict[TableRef, tuple[tuple[str, Step], ...]] = dict.fromkeys(tables, ())
         stopped = ["running", "failed", "interrupted", "partial"]
         if not self._records.steps_with_records:
-            # Its first steps may be done, and it has not come to record that it is prepared.
+            # Its first steps may be done without a record that the run is prepared.
             stopped.append("created")
         rows = self._runs_in_place(left, *stopped)
         begun = [
@@ -166,7 +169,7 @@ class StepRecords(RunRecords, ABC):
         return () if self.left_to_another(run) else undone
 
     def left_to_another(self, run: RunRow) -> bool:
-        """Whether another run has done the steps that a stopped one had left undone."""
+        """Whether another run has done the steps that a stopped one left undone."""
         for row in self._runs_in_place([run.plan.load.table], "done"):
             alters = row["spec"]["allow_ddl"] or row["spec"].get("data_only")
             if row["created_at"] > run.created_at and alters:
@@ -178,8 +181,7 @@ class StepRecords(RunRecords, ABC):
         return False
 
     def _runs_in_place(self, tables: Collection[TableRef], *status: str) -> list[Row]:
-        """The runs of some status that load the very table that is their target, if that is one of
-        these."""
+        """Return runs, by status, that load one of these tables directly."""
         asked = ("run_id", "spec", "created_at", "prepared_at")
         found = self._records.read(Kind.RUN, {"status": status}, asked)
         return [row for row in found if _loads_in_place(row["spec"], tables)]
@@ -205,7 +207,7 @@ class StepRecords(RunRecords, ABC):
     ) -> None: ...
 
     def leave_all(self, tables: Mapping[str, TableRef]) -> None:
-        """They are left when the catalog closes."""
+        """Runs leave when the catalog closes."""
 
     def check_targets(self, run_ids: Sequence[str]) -> dict[str, PenstockError]:
         failed: dict[str, PenstockError] = {}
@@ -217,7 +219,7 @@ class StepRecords(RunRecords, ABC):
         return failed
 
     def _overtaking(self, run_id: str) -> Overtaken | None:
-        """Why another night has dropped the run's stage; None where none has."""
+        """Return why another night dropped the run's stage; None if none did."""
         run = self.load_run(run_id)
         if run is None or run.plan.night is None:
             return None
@@ -260,11 +262,11 @@ class StepRecords(RunRecords, ABC):
         }
 
     def _joins_steps(self, run_ids: Sequence[str]) -> bool:
-        """Whether one transaction may do steps of these runs, and record them."""
+        """Whether one transaction may do and record steps of these runs."""
         return self._records.steps_with_records and self._records.joins(run_ids)
 
     def _prepare_all(self, loads: Mapping[str, LoadPlan]) -> dict[str, bool]:
-        """In one transaction, which undoes steps as it undoes records."""
+        """Prepare runs in one transaction, which undoes both steps and records."""
         known = self.load_runs(list(loads))
         due = {run_id: run for run_id, run in known.items() if run.prepared_at is None}
         self.before_loads([(run, loads[run_id]) for run_id, run in due.items()])
@@ -273,13 +275,12 @@ class StepRecords(RunRecords, ABC):
         return {run_id: run_id in due for run_id in loads}
 
     def do_all(self, steps: Sequence[tuple[RunRow, Step]]) -> None:
-        """`do` for steps of several runs, in one transaction."""
+        """Do steps of several runs, in one transaction."""
         for run, step in steps:
             self.do(run, step)
 
     def note_prepared(self, prepared: Sequence[tuple[RunRow, LoadPlan]]) -> None:
-        """Note that runs are prepared, with what their tables are recognised by; in that
-        transaction."""
+        """Mark runs as prepared, in this transaction, with what identifies their tables."""
         for run, load in prepared:
             changes = self.after_preparing(run, load)
             self._change(run.run_id, {"prepared_at": NOW, "status": "running", **changes})
@@ -298,7 +299,7 @@ class StepRecords(RunRecords, ABC):
             return self._prepare(run_id, load)
 
     def _prepare(self, run_id: str, load: LoadPlan) -> bool:
-        """False where the run is prepared."""
+        """Prepare a run; return False if it already is prepared."""
         run = self.load_run(run_id)
         if run is None or run.prepared_at is not None:
             return False
@@ -343,7 +344,7 @@ class StepRecords(RunRecords, ABC):
 
         with self._records.alone(run_id):
             self._records.transact(run_id, start, Hold.ALONE)
-            # Where nobody comes to it, the run's next execution prepares it.
+            # If no process gets to it, the run's next execution prepares it.
             if not self._records.steps_with_records:
                 self._prepare(run_id, load)
         return generation + 1
@@ -369,7 +370,7 @@ class StepRecords(RunRecords, ABC):
         return frozenset(run_ids)
 
     def _finish_all(self, steps: Mapping[str, Sequence[Step]]) -> None:
-        """In one transaction; raises where a run is to be looked at by itself."""
+        """Finish runs in one transaction; raises if one must be examined separately."""
         run_ids = sorted(steps)
         runs, committed = self.load_runs(run_ids), self._records.tally(run_ids)
         for run_id in steps:
@@ -380,7 +381,7 @@ class StepRecords(RunRecords, ABC):
             {"run_id": run_id, "step_id": step.id} for run_id in steps for step in steps[run_id]
         ]
         if self._records.add(Kind.STEP, rows) != len(rows):
-            raise not_committed(rows[0]["run_id"])  # somebody else has done one of them
+            raise not_committed(rows[0]["run_id"])  # another execution has done one of them
         asked = [(runs[run_id], step) for run_id in steps for step in steps[run_id]]
         if merging := [run for run, step in asked if step.id == MERGE_STEP]:
             self._merge(merging)
@@ -399,7 +400,7 @@ class StepRecords(RunRecords, ABC):
 
         def together() -> bool:
             run = self._check_finishing(run_id)
-            # First: a second call waits for the first one's record, and then finds it.
+            # Inserted first: a second call waits for this record, and then finds it.
             if not self._records.add(Kind.STEP, [row]):
                 return False
             if step.with_merge:
@@ -461,7 +462,7 @@ class StepRecords(RunRecords, ABC):
             self._records.transact(run_ids[0], together, Hold.STEP)
 
     def _merge(self, runs: Sequence[RunRow]) -> None:
-        """In the transaction that records it."""
+        """Merge runs, in the transaction that records it."""
         run_ids = [run.run_id for run in runs]
         done, committed = self.steps_done_of(run_ids), self.committed_of(run_ids)
         for run in runs:
@@ -475,7 +476,7 @@ class StepRecords(RunRecords, ABC):
         self._note_merged(runs)
         self._records.change(Kind.COMMIT, {"run_id": tuple(run_ids)}, {"inserted": 0, "updated": 0})
         for (run, records), found in zip(nights, merged, strict=True):
-            # Of a merge that all partitions share: told of the first, so that sums are right.
+            # A merge shared by all partitions is counted for the first one, so that sums are right.
             if records and (found.inserted or found.updated):
                 first = {"run_id": run.run_id, "partition_id": records[0].partition_id}
                 counts = {"inserted": found.inserted, "updated": found.updated}
@@ -485,7 +486,7 @@ class StepRecords(RunRecords, ABC):
                     replace(
                         mark,
                         target=found.target,
-                        # Of a part of the table: other watermarks may be about the rest.
+                        # For a part of the table, other watermarks may cover the rest.
                         rows=None if run.spec["where"] else found.rows,
                         inserted=found.inserted,
                         updated=found.updated,
@@ -505,10 +506,10 @@ class StepRecords(RunRecords, ABC):
             self._records.add(Kind.STEP, rows)
 
     def _set_watermark(self, run: RunRow, swap: Step | None = None) -> None:
-        """What a load of all rows ends with; in the transaction that records it.
+        """Set the watermark at the end of a load of all rows, in the transaction that records it.
 
         Parameters:
-            swap: the step that puts the table in its place; None: it is there.
+            swap: the step that puts the table in place; None if it is there.
 
         Raises:
             Overtaken: another night has ended since the run was planned.
@@ -532,7 +533,7 @@ class StepRecords(RunRecords, ABC):
             replace(
                 mark,
                 target=self.storages([target])[target],
-                # Of a part of the table, as for a merge.
+                # For a part of the table, as for a merge.
                 rows=None if run.spec["where"] else rows,
                 inserted=rows,
                 deleted=deleted,
@@ -540,8 +541,10 @@ class StepRecords(RunRecords, ABC):
         )
 
     def take_gone(self, run: RunRow) -> int:
-        """Forget the keys that `note_gone` has kept: their rows go with the table that another one
-        replaces. Returns how many there are."""
+        """Forget the keys from `note_gone`; return their number.
+
+        Their rows go with the replaced table.
+        """
         raise NotImplementedError  # it builds no nights
 
     def drop_overtaken(self, run_ids: Sequence[str]) -> None:
@@ -556,7 +559,7 @@ class StepRecords(RunRecords, ABC):
             other.plan.load.table
             for other in others.values()
             for night in (other.plan.night,)
-            # Others have loaded the target itself.
+            # Other runs have loaded the target itself.
             if mode_of(other.spec).builds_beside
             if night and night.epoch <= mine.get(night.name, -1)
         ]
@@ -564,14 +567,14 @@ class StepRecords(RunRecords, ABC):
             self.drop_stages(stages)
 
     def drop_stages(self, stages: Sequence[TableRef]) -> None:
-        """Drop stages of runs that merge nothing any more, as far as that is possible at once."""
-        raise NotImplementedError  # as `merge`
+        """Drop stages that no run will merge any more, as far as possible at once."""
+        raise NotImplementedError  # as for `merge`
 
     def storages(self, tables: Sequence[TableRef]) -> Mapping[TableRef, str]:
         return {table: self.storage(table) for table in tables}
 
     def storage(self, table: TableRef) -> str:
-        raise NotImplementedError  # as `merge`
+        raise NotImplementedError  # as for `merge`
 
     def note_gone(self, run_id: str, keep: Callable[[RunRow], None]) -> bool:
         """See `FindsGone`.
@@ -590,10 +593,10 @@ class StepRecords(RunRecords, ABC):
         return self._records.transact(run_id, note, Hold.STEP)
 
     def merge(self, nights: Sequence[tuple[RunRow, Sequence[CommitRecord]]]) -> list[MergeCounts]:
-        """Merge the stages of runs into their tables; in the transaction that records it.
+        """Merge the stages of runs into their tables, in the transaction that records it.
 
         Parameters:
-            nights: the runs, each with its commit records; several where `joins` allows it.
+            nights: the runs, each with its commit records; several if `joins` allows it.
         """
         raise NotImplementedError  # its capabilities list no mode that gathers rows
 
@@ -606,17 +609,18 @@ class StepRecords(RunRecords, ABC):
             try:
                 self.do(run, step)
             except PermanentError:
-                # Another execution of the run may have been faster; it may be long done, too.
+                # Another execution of the run may have been faster, or may have finished long ago.
                 if not self.is_done(run, step) and step.id not in self.steps_done(run.run_id):
                     raise
 
         self._records.transact(run.run_id, do, hold)
 
     def _check_finishing(self, run_id: str) -> RunRow:
-        """
+        """Check that a run may finish.
+
         Raises:
             TargetChanged: another run has shut this one out.
-            LoadLost: a crash has emptied the table. TransientError: the run was started over.
+            LoadLost: a crash has emptied the table. TransientError: the run was restarted.
         """
         run = self.load_run(run_id)
         if run is not None:
@@ -644,14 +648,14 @@ class StepRecords(RunRecords, ABC):
         return self.steps_done(run_id).union(step.id for step in left)
 
     def _left_unrecorded(self, run_id: str) -> list[Step]:
-        """The steps after the last partition that somebody has done, and has not come to record."""
+        """Return the steps after the last partition that are done but not recorded."""
         if self._records.steps_with_records:
             return []
         run, done = self.load_run(run_id), self.steps_done(run_id)
         if run is None or run.prepared_at is None:
             return []
         left = [s for s in run.plan.load.after if s.id not in done and self.is_done(run, s)]
-        # Before that, what a step would make may be there, and is to go first.
+        # Before that, the objects a step would create may exist, and must be dropped first.
         return left if left and self._all_committed(run) else []
 
 

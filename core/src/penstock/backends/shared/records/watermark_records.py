@@ -17,13 +17,14 @@ _COLUMNS = ("name", "epoch", "run_id", "content", "made_at")
 
 
 class WatermarkRecords:
-    """What a `ControlStore` keeps of nights. The epochs of a name follow one another: whoever adds
-    the next one keeps every other night from doing so."""
+    """What a `ControlStore` keeps of nights. The epochs of a name are consecutive: the night that
+    adds the next one keeps all others from doing so.
+    """
 
     _records: RecordStore
 
     def watermarks(self) -> tuple[Watermark, ...]:
-        """The latest of each name."""
+        """Return the latest watermark of each name."""
         latest: dict[str, Watermark] = {}
         for each in self._watermarks({}):
             if each.name not in latest or latest[each.name].epoch < each.epoch:
@@ -31,19 +32,19 @@ class WatermarkRecords:
         return tuple(latest[name] for name in sorted(latest))
 
     def latest_watermarks(self, names: Sequence[str]) -> dict[str, Watermark]:
-        """By name; those that have none are left out."""
+        """Return watermarks by name; names without any are left out."""
         found = self._records.latest_watermarks(names, _COLUMNS) if names else ()
         return {row["name"]: _watermark(row) for row in found}
 
     def watermark_names(self) -> frozenset[str]:
-        """The names of all watermarks, none of which is ever removed."""
+        """Return the names of all watermarks, which are never removed."""
         if not self._records.keeps_figures:
             return frozenset()  # control tables of an earlier version
         rows = self._records.read(Kind.WATERMARK, {"epoch": FIRST_EPOCH}, ("name",))
         return frozenset(row["name"] for row in rows)
 
     def watermark_history(self, name: str) -> tuple[Watermark, ...]:
-        """All of a name, the newest first."""
+        """Return all watermarks of a name, newest first."""
         found = self._watermarks({"name": name})
         return tuple(sorted(found, key=lambda each: each.epoch, reverse=True))
 
@@ -51,7 +52,7 @@ class WatermarkRecords:
         return self.latest_watermarks([name]).get(name)
 
     def put_watermark(self, watermark: Watermark) -> bool:
-        """Store a watermark; False where its epoch is taken."""
+        """Store a watermark; return False if its epoch is taken."""
         return self._records.transact(
             watermark.run_id, lambda: self._records.add(Kind.WATERMARK, [_row(watermark)]) == 1
         )
@@ -64,13 +65,13 @@ class WatermarkRecords:
     def take_epochs(
         self, nights: Sequence[tuple[RunRow, Night, Sequence[CommitRecord]]]
     ) -> list[Watermark]:
-        """Before rows are merged: nobody else may end a night of these names any more.
+        """Take epochs before rows are merged, so that no other night with these names can end.
 
         Parameters:
-            nights: with their runs, and the commit records of those.
+            nights: with their runs and commit records.
 
         Raises:
-            Overtaken: another night has ended since one was planned, or its snapshot is newer.
+            Overtaken: another night has ended since one was planned, or has a newer snapshot.
         """
         names = [night.name for _, night, _ in nights]
         latest = self.latest_watermarks(names)
@@ -98,26 +99,31 @@ class WatermarkRecords:
 
 
 def _is_older(mine: Watermark, last: Watermark) -> bool:
-    """Whether a night would put back rows that a later moment has changed. A primary that was set
-    back to an earlier state is read in full."""
+    """Whether a night would restore rows that have changed since.
+
+    A primary that was reset to an earlier state is read in full.
+    """
     if mine.horizon is None or mine.source is None or (mine.full and not mine.source.standby):
         return False
     return is_behind(last, mine.source, mine.horizon)
 
 
 def _read_as_of(run: RunRow, records: Sequence[CommitRecord], night: Night) -> Watermark:
-    """With the oldest snapshot that any row of the night was read with. Where one is not the run's
-    own, since its rows were read as of now, the next night reads the same changes again."""
+    """Return the watermark with the oldest snapshot that any row was read with.
+
+    If a snapshot is not the run's own, rows were read as of a later moment, and the next night
+    reads the same changes again.
+    """
     watermark = night.watermark(run.run_id)
     moments = {record.read_at for record in records}
-    # Where nothing was written in between, a snapshot has the moment of the one that it replaces.
+    # If nothing was written in between, a snapshot has the moment of the one it replaces.
     used = [snapshot for snapshot in run.snapshots if snapshot.taken_at in moments]
     horizons = [Horizon.parse(snapshot.horizon) for snapshot in used]
     exact = [each for each in horizons if each is not None]
     oldest = min(used, key=lambda each: each.taken_at, default=None)
     moment = oldest.taken_at if oldest else ""
     if not run.snapshots and night.cursor is not None:
-        # Of no one moment: not before its first partition.
+        # There is no single moment, but it is not before the first partition.
         moment = min((record.started_at for record in records), default="")
     known = moments <= {snapshot.taken_at for snapshot in used}
     all_known = known and exact and len(exact) == len(horizons)

@@ -1,1 +1,1 @@
-"""Values and types on their way, in record batches."""
+"""Values and types in record batches."""

@@ -1,4 +1,4 @@
-"""What backends that speak record batches share: schemas as text, and casts that name the row."""
+"""Shared code for record batches: schemas as text, and casts that report the row."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ TRAIT = "arrow"
 
 
 def arrow_type(column: Column) -> pa.DataType:
-    """The type in which a column's values travel.
+    """Return the type in which a column's values travel.
 
     Raises:
-        PlanningError: there is a struct without fields in it.
+        PlanningError: the type contains a struct without fields.
     """
     found = column.traits[TRAIT]
     assert isinstance(found, pa.DataType)
@@ -38,13 +38,13 @@ def arrow_type(column: Column) -> pa.DataType:
 def in_arrow(
     columns: Sequence[Column], types: Mapping[str, pa.DataType], side: str
 ) -> tuple[Column, ...]:
-    """Columns with the types in which their values travel, as a trait.
+    """Return columns with the types in which their values travel, as a trait.
 
     Parameters:
-        types: by the types of columns that can be copied.
+        types: by the column types that can be copied.
 
     Raises:
-        PlanningError: there is no such type for one.
+        PlanningError: a column's type is not among them.
     """
     for column in columns:
         if column.type not in types:
@@ -56,7 +56,7 @@ def in_arrow(
 
 
 def has_empty_struct(kind: pa.DataType) -> bool:
-    """Whether there is a struct without fields in a type: no file has values of it."""
+    """Whether a type contains a struct without fields, which no file can store."""
     if pt.is_struct(kind) and not kind.num_fields:
         return True
     return any(has_empty_struct(kind.field(place).type) for place in range(kind.num_fields))
@@ -67,7 +67,7 @@ def schema_of(columns: Iterable[Column]) -> pa.Schema:
 
 
 def schema_to_text(schema: pa.Schema) -> str:
-    """As `LoadPlan.schema` has it."""
+    """Return a schema as text, as in `LoadPlan.schema`."""
     return base64.b64encode(schema.serialize().to_pybytes()).decode()
 
 
@@ -99,7 +99,7 @@ def is_list(kind: pa.DataType) -> bool:
 
 
 def kind_of(kind: pa.DataType) -> str:
-    """How values of a type are written for checksums; empty where nobody has said.
+    """Return the canonical form of a type's values for checksums; empty if none is defined.
 
     See `ColumnPair.canonical`.
     """
@@ -130,20 +130,23 @@ def kind_of(kind: pa.DataType) -> str:
 
 
 def held_kind(kind: pa.DataType) -> str:
-    """What a column of a type holds, see `penstock.backends.sql.definitions.expressions`."""
+    """Return what a column of a type holds.
+
+    See `penstock.backends.sql.definitions.expressions`.
+    """
     return "moment" if pt.is_timestamp(kind) and kind.tz else kind_of(kind)
 
 
 def held_kinds(columns: Iterable[Column]) -> dict[str, str]:
-    """The same of columns, by their names."""
+    """Return what columns hold, by name."""
     return {column.name: held_kind(arrow_type(column)) for column in columns}
 
 
 class Caster:
-    """Casts the batches of one stream to a schema, by position.
+    """A caster for the batches of one stream, by column position.
 
     Parameters:
-        subject: what is copied, for errors.
+        subject: the table being copied, for error messages.
     """
 
     def __init__(self, schema: pa.Schema, subject: str) -> None:
@@ -152,10 +155,11 @@ class Caster:
         self._passed = 0
 
     def cast(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """
+        """Cast one batch.
+
         Raises:
-            PermanentError: a value does not fit; names the column, the row, counted from 1 in the
-                stream, and the value.
+            PermanentError: a value does not fit; names the column, the row (counted from 1 in the
+                stream) and the value.
         """
         arrays = [
             array if array.type == field.type else self._cast(array, field)
@@ -186,12 +190,12 @@ class Caster:
 
 
 def first_refused(array: pa.Array, wanted: pa.DataType) -> int:
-    """The index of the first value that cannot be cast."""
+    """Return the index of the first value that cannot be cast."""
     return first_failing(array, lambda part: exactly(part, wanted))
 
 
 def exactly(array: pa.Array, wanted: pa.DataType) -> pa.Array:
-    """A cast that refuses what Arrow's own would make another value of without a word.
+    """Cast an array, rejecting values that Arrow's own cast would silently change.
 
     Raises:
         pyarrow.ArrowInvalid: a value does not fit.
@@ -219,10 +223,10 @@ def exactly(array: pa.Array, wanted: pa.DataType) -> pa.Array:
     if wanted == pa.uuid() and is_text(mine):
         return uuids_of(array)
     if pt.is_decimal(mine) and pt.is_floating(wanted):
-        # Arrow multiplies, and so makes 99.99 to 99.99000000000001, and NaN of 76 digits.
+        # Arrow multiplies, which turns 99.99 into 99.99000000000001, and 76 digits into NaN.
         return exactly(array.cast(pa.string()).cast(pa.float64()), wanted)
     if pt.is_timestamp(mine) and pt.is_date32(wanted) and mine.unit in ("s", "ms"):
-        # Days beyond 32 bits would be cut. Microseconds are counted for no so many days.
+        # Days beyond 32 bits would be truncated; microseconds never reach so many days.
         array = array.cast(pa.timestamp("us", mine.tz))
     found = array.cast(wanted)
     if pt.is_floating(mine) and pt.is_floating(wanted) and wanted.bit_width < mine.bit_width:
@@ -233,13 +237,15 @@ def exactly(array: pa.Array, wanted: pa.DataType) -> pa.Array:
 
 
 def own(array: pa.Array) -> pa.Array:
-    """The array with buffers that hold nothing but its own values: casts of lists, for instance,
-    look at all that a buffer holds."""
+    """Return the array with buffers that hold only its own values.
+
+    Casts of lists, for instance, process everything in a buffer.
+    """
     return pa.concat_arrays([array])
 
 
 def first_failing(array: pa.Array, attempt: Callable[[pa.Array], object]) -> int:
-    """The index of the first value that an attempt fails for, by halves.
+    """Return the index of the first value for which an attempt fails, by bisection.
 
     Parameters:
         attempt: raises a ValueError or a `pyarrow.ArrowException`.
@@ -257,8 +263,10 @@ def first_failing(array: pa.Array, attempt: Callable[[pa.Array], object]) -> int
 
 
 def leaves(array: pa.Array) -> Iterator[pa.Array]:
-    """What an array is made of, and what its values are in. NULLs and what is not shown are left
-    out of lists and structs."""
+    """Yield the arrays of scalar values within an array.
+
+    NULLs and hidden values are left out of lists and structs.
+    """
     if isinstance(array, pa.ExtensionArray):
         yield from leaves(array.storage)
     elif is_list(array.type):
@@ -275,7 +283,7 @@ def leaves(array: pa.Array) -> Iterator[pa.Array]:
 
 
 def too_fine(array: pa.Array, index: int) -> str:
-    """What can be done where a value has parts of a microsecond, and so may not fit."""
+    """Return advice for a value that has fractions of a microsecond, and so may not fit."""
     for leaf in leaves(own(array.slice(index, 1))):
         if getattr(leaf.type, "unit", "") == "ns" and any(
             part % 1000 for part in leaf.view(pa.int64()).to_pylist() if part is not None
@@ -288,7 +296,7 @@ def too_fine(array: pa.Array, index: int) -> str:
 
 
 def shown(array: pa.Array, index: int, most: int = 100) -> str:
-    """One of its values, for people."""
+    """Return one of the values, for people."""
     if not array[index].is_valid:
         return "NULL"
     text = values.value(_written(array[index]))
@@ -332,7 +340,7 @@ def _moment(value: pa.Scalar) -> str:
         text = str(value.cast(pa.string()))
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         text = ""
-    if text and not text.startswith("<"):  # Arrow's words for what has no text
+    if text and not text.startswith("<"):  # Arrow's placeholder for values without text
         return text
     unit = "days" if pt.is_date32(kind) else "ms" if pt.is_date64(kind) else kind.unit
     return (

@@ -1,6 +1,6 @@
-"""A partition's rows as record batches: in a thread, one batch ahead.
+"""A partition's rows as record batches, read by a thread one batch ahead.
 
-Drivers look at no signal while they wait for a server, and a worker that waits for the thread
+Drivers do not notice signals while they wait for a server. A worker that waits for the thread
 notices stalls and cancellations.
 """
 
@@ -18,7 +18,7 @@ from penstock.spec.worker_spec import WorkerSpec
 
 
 class BatchReader(ABC):
-    """What readers of this kind share; see `Reader`."""
+    """The shared part of such readers; see `Reader`."""
 
     def __init__(self, spec: WorkerSpec) -> None:
         self._spec = spec
@@ -26,11 +26,11 @@ class BatchReader(ABC):
         self.rows = 0
 
     def label(self, application_name: str) -> None:  # noqa: B027 - to be overridden by some
-        """Nobody shows it, or the driver names its sessions itself."""
+        """Do nothing: no server shows it, or the driver names its sessions itself."""
 
     def read(self, partition: Partition, wait: Wait) -> Iterator[tuple[Block, int, int]]:
         self.rows = 0
-        # It asks whether this very stream was stopped: the one before it always was.
+        # It asks whether this stream was stopped; the previous one always was.
         self._ahead = Ahead(lambda stopped: self.batches(partition, stopped))
         for batch in self._ahead.take(wait):
             self.rows += batch.num_rows
@@ -41,8 +41,8 @@ class BatchReader(ABC):
     def batches(
         self, partition: Partition, stopped: Callable[[], bool]
     ) -> Iterator[pa.RecordBatch]:
-        """In the thread.
+        """Yield the partition's batches, in the thread.
 
         Parameters:
-            stopped: whether nobody takes them any more.
+            stopped: whether they are no longer needed.
         """

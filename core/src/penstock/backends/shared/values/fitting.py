@@ -1,4 +1,4 @@
-"""Which values of one Arrow type another one takes: for targets that cast record batches."""
+"""Which values of one Arrow type fit another, for targets that cast record batches."""
 
 from __future__ import annotations
 
@@ -22,8 +22,7 @@ def is_number(kind: pa.DataType) -> bool:
 
 
 def refused_numbers(mine: pa.DataType, theirs: pa.DataType) -> str:
-    """Which numbers of one type another one does not take; empty where it takes them all, or rounds
-    them."""
+    """Return which numbers another type rejects; empty if it accepts or rounds all."""
     if pt.is_floating(theirs):
         bits = {16: 11, 32: 24, 64: 53}[theirs.bit_width]
         return losses.beyond(bits) if pt.is_integer(mine) and mine.bit_width > bits else ""
@@ -37,12 +36,12 @@ def refused_numbers(mine: pa.DataType, theirs: pa.DataType) -> str:
 
 
 def refused_times(mine: pa.DataType, theirs: pa.DataType) -> str:
-    """Which times or durations another type does not take; empty where it takes them all."""
+    """Return which times or durations another type rejects; empty if it accepts all."""
     return losses.finer(theirs.unit) if UNITS.index(mine.unit) > UNITS.index(theirs.unit) else ""
 
 
 def _range(kind: pa.DataType) -> tuple[float, float, float]:
-    """The least and the largest number, and the digits of a fraction."""
+    """Return the lowest and the highest number, and the decimal places."""
     if pt.is_decimal(kind):
         most = 10 ** (kind.precision - kind.scale) - 1
         return -most, most, kind.scale
@@ -54,7 +53,7 @@ def _range(kind: pa.DataType) -> tuple[float, float, float]:
 
 
 def fit_column(source: Column, target: Column) -> Fit:
-    """How a column goes into another one, in record batches."""
+    """Return how a column fits another one, in record batches."""
     if target.generated:
         return Fit(reason=losses.COMPUTED)
     mine, theirs = arrow_type(source), arrow_type(target)
@@ -64,13 +63,15 @@ def fit_column(source: Column, target: Column) -> Fit:
 
 
 def carried(fit: Fit) -> Fit:
-    """In record batches, where it goes at all."""
+    """Return a fit that uses record batches, if there is any fit."""
     return fit if fit.reason else replace(fit, formats=(ARROW,))
 
 
 def fit_types(mine: pa.DataType, theirs: pa.DataType) -> Fit:
-    """How values go into a column whose own values travel as another type, where the database
-    casts what Arrow does not. Formats are left open."""
+    """Return how values fit a column whose own values travel as another type.
+
+    The database casts what Arrow does not. Formats are left open.
+    """
     a, b = kind_of(mine), kind_of(theirs)
     if mine.equals(theirs):
         return Fit(canonical=b)
@@ -82,7 +83,7 @@ def fit_types(mine: pa.DataType, theirs: pa.DataType) -> Fit:
         case ("float", "decimal" | "integer"):
             return Fit(warning=f"{losses.DIGITS}; {losses.OUT_OF_RANGE}", lossy=True)
         case ("integer" | "decimal" | "float", "integer" | "decimal" | "float"):
-            # A whole number is written alike as a decimal.
+            # A whole number has the same text as a decimal.
             canonical = "decimal" if a == "decimal" else b
             return Fit(warning=refused_numbers(mine, theirs), canonical=canonical)
         case ("boolean", "integer") | ("integer", "boolean"):

@@ -1,5 +1,4 @@
-"""Values that a column would change: a driver or a server may cut, round, pad or replace them, and
-say nothing, or not which one it is."""
+"""Guards against values that a driver or server would silently truncate, round, pad or replace."""
 
 from __future__ import annotations
 
@@ -14,27 +13,28 @@ from penstock.backends.shared.values.arrow import shown
 from penstock.errors import Diagnosis, PermanentError
 
 Changed = Callable[[pa.Array], pa.Array]
-"""Tells for each value of an array whether it would become another one."""
+"""Returns for each value of an array whether it would be changed."""
 
 
 @dataclass(frozen=True, slots=True)
 class ValueGuard:
     expected: str
-    """For messages."""
+    """The expected values, for messages."""
     changed: Changed
 
 
 def check_values(
     batch: pa.RecordBatch, guards: Sequence[Iterable[ValueGuard]], subject: str, passed: int
 ) -> None:
-    """
+    """Check a batch for values that its columns would change.
+
     Parameters:
-        guards: those of each column, in the batch's order.
-        subject: what is copied, for errors.
-        passed: rows of the stream before this batch.
+        guards: the guards of each column, in the batch's order.
+        subject: the table being copied, for error messages.
+        passed: the number of rows before this batch.
 
     Raises:
-        PermanentError: names the column, the row, counted from 1 in the stream, and the value.
+        PermanentError: names the column, the row (counted from 1 in the stream) and the value.
     """
     for name, array, mine in zip(batch.schema.names, batch.columns, guards, strict=True):
         for guard in mine:
@@ -48,19 +48,19 @@ def check_values(
 
 
 def characters(most: int, type_: object) -> ValueGuard:
-    """Texts that are longer than their type."""
+    """Return a guard against texts that are longer than their type."""
     return ValueGuard(f"a value of {type_}", lambda array: pc.greater(pc.utf8_length(array), most))
 
 
 def octets(most: int, type_: object) -> ValueGuard:
-    """Bytes that are more than their type has."""
+    """Return a guard against binary values that are longer than their type."""
     return ValueGuard(
         f"a value of {type_}", lambda array: pc.greater(pc.binary_length(array), most)
     )
 
 
 def all_octets(count: int, type_: object) -> ValueGuard:
-    """Bytes that are not as many as their type always has."""
+    """Return a guard against binary values whose length differs from their fixed-length type."""
     return ValueGuard(
         f"{count} bytes, as {type_} has them",
         lambda array: pc.not_equal(pc.binary_length(array), count),
@@ -68,20 +68,20 @@ def all_octets(count: int, type_: object) -> ValueGuard:
 
 
 def days(first: date, last: date, type_: object) -> ValueGuard:
-    """Times that are not of the days that their type has."""
+    """Return a guard against times outside the range of days of their type."""
 
     def outside(array: pa.Array) -> pa.Array:
-        found = array.cast(pa.date32(), safe=False)  # without the time of the day
+        found = array.cast(pa.date32(), safe=False)  # without the time of day
         return pc.or_(pc.less(found, first), pc.greater(found, last))
 
     return ValueGuard(f"a day from {first} to {last}, as {type_} has them", outside)
 
 
 def steps(step: int, type_: object) -> ValueGuard:
-    """Times between two values of their type.
+    """Return a guard against times between two values of their type.
 
     Parameters:
-        step: microseconds from one value to the next one.
+        step: microseconds between two values.
     """
     return ValueGuard(
         f"a time without more digits than {type_} has",
@@ -90,5 +90,5 @@ def steps(step: int, type_: object) -> ValueGuard:
 
 
 def remains(numbers: pa.Array, step: int) -> pa.Array:
-    """Whether each whole number is no multiple of another one."""
+    """Return for each number whether it is not a multiple of another."""
     return pc.not_equal(pc.multiply(pc.divide(numbers, step), step), numbers)

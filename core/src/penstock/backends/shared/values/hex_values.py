@@ -1,4 +1,4 @@
-"""Bytes and UUIDs as hexadecimal digits, and back: one conversion for all values of an array."""
+"""Binary values and UUIDs as hexadecimal digits, and back: one conversion per array."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _PARTS = ((0, 8), (8, 12), (12, 16), (16, 20), (20, 32))
 
 
 def from_hex(texts: pa.Array) -> pa.Array:
-    """Bytes from hexadecimal digits."""
+    """Convert hexadecimal digits to binary values."""
     texts = pa.concat_arrays([texts])
     validity, offsets, digits = texts.buffers()
     ends = pa.Array.from_buffers(pa.int32(), len(texts) + 1, [None, offsets])
@@ -25,7 +25,7 @@ def from_hex(texts: pa.Array) -> pa.Array:
 
 
 def to_hex(array: pa.Array) -> pa.Array:
-    """Bytes as hexadecimal digits."""
+    """Convert binary values to hexadecimal digits."""
     if not len(array):
         return pa.array([], pa.large_string())
     validity, offsets, content = pa.concat_arrays([array.cast(pa.large_binary())]).buffers()
@@ -38,7 +38,7 @@ def to_hex(array: pa.Array) -> pa.Array:
 
 
 def uuids(texts: pa.Array) -> pa.Array:
-    """From 32 hexadecimal digits each."""
+    """Convert 32 hexadecimal digits each to UUIDs."""
     filled = from_hex(pc.fill_null(texts, "0" * 2 * UUID_BYTES))
     validity = pa.concat_arrays([texts]).buffers()[0]
     storage = pa.Array.from_buffers(
@@ -48,16 +48,17 @@ def uuids(texts: pa.Array) -> pa.Array:
 
 
 def uuid_texts(array: pa.Array) -> pa.Array:
-    """Of UUIDs, or of their bytes: digits with dashes, as RFC 9562 writes them."""
+    """Return UUIDs, or their bytes, as texts with dashes, as in RFC 9562."""
     digits = to_hex(array.storage if isinstance(array, pa.ExtensionArray) else array)
     parts = (pc.utf8_slice_codeunits(digits, *part) for part in _PARTS)
     return pc.binary_join_element_wise(*parts, pa.scalar("-", pa.large_string()))
 
 
 def uuids_of(texts: pa.Array) -> pa.Array:
-    """
+    """Convert texts to UUIDs.
+
     Raises:
-        pyarrow.ArrowInvalid: one of the texts is no UUID with dashes.
+        pyarrow.ArrowInvalid: a text is not a UUID with dashes.
     """
     if pc.all(pc.match_substring_regex(texts, _UUID)).as_py() is False:
         raise pa.ArrowInvalid("no UUID")

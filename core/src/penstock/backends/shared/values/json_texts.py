@@ -1,4 +1,4 @@
-"""Arrays of Arrow's as JSON."""
+"""Arrow arrays as JSON."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import pyarrow as pa
 
 
 def json_texts(array: pa.Array) -> pa.Array:
-    """The texts of an array's values; NULL of NULL.
+    """Return the values of an array as JSON; NULL for NULL.
 
     Parameters:
-        array: of lists, structs or maps; a map becomes an object.
+        array: lists, structs or maps; a map becomes an object.
     """
     return pa.array(
         [
@@ -33,7 +33,7 @@ def _written(value: Any) -> str:
     if value is None or isinstance(value, bool | int):
         return json.dumps(value)
     if isinstance(value, float) and not math.isfinite(value):
-        # JSON has no such numbers.
+        # JSON does not support such numbers.
         return _text(json.dumps(value))
     if isinstance(value, float | Decimal):
         return str(value)

@@ -1,4 +1,4 @@
-"""What a value may lose on its way into a column, and which are rejected: each is worded once."""
+"""Messages for values that lose something on their way into a column, or are rejected."""
 
 from __future__ import annotations
 
@@ -17,25 +17,28 @@ FRACTIONS = "numbers that are out of range or have a fraction are rejected"
 
 
 def longer(scale: int) -> str:
-    """
+    """Return the message for values with more decimals.
+
     Parameters:
-        scale: digits that the target has after the point.
+        scale: the target's decimal places.
     """
     return f"numbers with more than {scale} decimal places are rejected"
 
 
 def finer(unit: str) -> str:
-    """
+    """Return the message for times with a finer unit.
+
     Parameters:
-        unit: of the target, of time: `s`, `ms` or `us`.
+        unit: the target's unit of time: `s`, `ms` or `us`.
     """
     name = {"s": "second", "ms": "millisecond", "us": "microsecond"}[unit]
     return f"fractions of a {name} are rejected"
 
 
 def beyond(bits: int) -> str:
-    """
+    """Return the message for whole numbers beyond a float's precision.
+
     Parameters:
-        bits: of a whole number that the target, which is a float, holds exactly.
+        bits: the number of bits that the target, a float, holds exactly.
     """
     return f"whole numbers beyond {bits} bits are rejected"

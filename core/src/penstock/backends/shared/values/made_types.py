@@ -1,4 +1,4 @@
-"""The types of columns that a server makes for values of Arrow's types."""
+"""The column types that a server creates for Arrow types."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ from penstock.model.tables import Column
 
 @dataclass(frozen=True, slots=True)
 class MadeTypes:
-    """What a database calls them. Whole numbers and floats are named by their bits, times by their
-    units."""
+    """A database's names of types. Whole numbers and floats are keyed by their bits, times by their
+    units.
+    """
 
     database: str
     boolean: str
@@ -26,7 +27,7 @@ class MadeTypes:
     unsigned: Mapping[int, str]
     floats: Mapping[int, str]
     digits: tuple[int, int]
-    """The most of a decimal, and the most behind its point; one with more becomes a text."""
+    """The maximum precision and scale of a decimal; one that exceeds them becomes a text."""
     text: str
     bytes: str
     uuid: str
@@ -38,11 +39,11 @@ class MadeTypes:
     def of_all(
         self, columns: Sequence[Column], definition: TableDefinition, asked: Collection[str] = ()
     ) -> dict[str, str]:
-        """The types of columns that are made like another system's, by name.
+        """Return, by name, the types of columns created like another system's.
 
         Parameters:
             columns: with the trait `arrow`.
-            asked: columns whose types somebody has asked for; they are left out.
+            asked: columns whose types the user specified, which are left out.
 
         Raises:
             PlanningError: the database has no type for a column.
@@ -63,12 +64,13 @@ class MadeTypes:
         }
 
     def of(self, kind: pa.DataType, name: str) -> str:
-        """
+        """Return the type for an Arrow type.
+
         Parameters:
-            name: the column's, for errors.
+            name: the column's name, for error messages.
 
         Raises:
-            PlanningError: the database has none.
+            PlanningError: the database has no such type.
         """
         if isinstance(kind, pa.UuidType):
             return self.uuid
@@ -107,21 +109,22 @@ class MadeTypes:
 
 
 def with_units(name: str, fractions: Mapping[str, str]) -> dict[str, str]:
-    """Types of times, by their units.
+    """Return types of times, by unit.
 
     Parameters:
-        fractions: what follows the name, for the digits that each unit has of a second.
+        fractions: the suffix of the name for each unit's number of decimals.
     """
     return {unit: name + fraction for unit, fraction in fractions.items()}
 
 
 def check_type(of: re.Pattern[str], name: str, asked: str) -> None:
-    """
+    """Check a type that the user specified.
+
     Parameters:
-        of: what types of the database look like; one that is asked for stands in our statement.
+        of: the pattern of the database's types, since the type becomes part of our statement.
 
     Raises:
-        UsageError: what somebody has asked for is none.
+        UsageError: the text is not a type.
     """
     if not of.fullmatch(asked):
         raise UsageError(f"--types: column {name}: expected a type, found {asked!r}")

@@ -1,4 +1,4 @@
-"""Batches as they travel: of the types that the plan has promised."""
+"""Batches in the types that the plan has promised."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ T = TypeVar("T", bound=NamedType)
 
 
 class PromisedTypes(Generic[T]):
-    """A stream's batches. They may have one column more than `names`, which is 1 in rows that have
-    a time which is finer than a microsecond.
+    """A stream's batches. They may have one column more than `names`, which is 1 in rows with a
+    time finer than a microsecond.
 
     Parameters:
-        types: the server's.
-        table: what is promised for each of them.
-        subject: for errors.
+        types: the server's types.
+        table: the promised type for each.
+        subject: the table or query, for error messages.
     """
 
     def __init__(
@@ -44,9 +44,10 @@ class PromisedTypes(Generic[T]):
         return pa.RecordBatch.from_arrays(empty, self._names)
 
     def as_travels(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """
+        """Convert a batch to the promised types.
+
         Raises:
-            PermanentError: a value is none of the promised type, or a time is too fine for it.
+            PermanentError: a value does not fit its promised type, or a time is too fine.
         """
         count = len(self._names)
         if batch.num_columns > count > 0:

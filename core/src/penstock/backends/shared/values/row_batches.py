@@ -1,4 +1,4 @@
-"""Rows of a driver, as tuples of Python's values, in record batches, and back."""
+"""A driver's rows, as tuples of Python values, to record batches and back."""
 
 from __future__ import annotations
 
@@ -17,16 +17,17 @@ _PYTHON: Mapping[pa.DataType, tuple[type, ...]] = {
     pa.string(): (str,),
     pa.binary(): (bytes, memoryview),
 }
-"""The types that stand for a value of one of Arrow's. Arrow itself would take more."""
+"""The Python types accepted for an Arrow type. Arrow itself would accept more."""
 
 
 class RowBatches:
-    """
+    """A converter from rows to record batches.
+
     Parameters:
-        schema: of the batches.
-        subject: what is read, for errors.
-        converted: functions that make a value of Python's that Arrow takes, by the types of columns
-            whose values a driver has in another form; NULL is not asked about.
+        schema: the schema of the batches.
+        subject: the table or query being read, for error messages.
+        converted: by column type, functions that convert a driver's value to one that Arrow
+            accepts; never called with NULL.
     """
 
     def __init__(
@@ -41,10 +42,11 @@ class RowBatches:
         self._passed = 0
 
     def batch(self, rows: Sequence[Row]) -> pa.RecordBatch:
-        """
+        """Convert rows to a batch.
+
         Raises:
-            PermanentError: a value is not of its column's type; names the column, and the row,
-                counted from 1 in all batches.
+            PermanentError: a value does not have its column's type; names the column and the row,
+                counted from 1 across all batches.
         """
         columns = zip(*rows, strict=True) if rows else [()] * len(self._schema)
         arrays = [
@@ -74,7 +76,7 @@ class RowBatches:
 
 
 def rows_of(batch: pa.RecordBatch, texts: Sequence[pa.DataType] = ()) -> list[Row]:
-    """The rows of a batch.
+    """Return the rows of a batch.
 
     Parameters:
         texts: types whose values a driver takes as texts.

@@ -1,4 +1,4 @@
-"""Record batches gathered into row groups of columnar files. Memory is bounded by one of them."""
+"""Record batches gathered into row groups of columnar files. Memory is bounded by one row group."""
 
 from __future__ import annotations
 
@@ -6,17 +6,18 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-# What readers that skip row groups are at ease with.
+# A size that suits readers that skip row groups.
 ROW_GROUP_ROWS = 122_880
-# Of rows in memory: a row group of wide rows has fewer.
+# Bytes of rows in memory: a row group of wide rows has fewer.
 ROW_GROUP_BYTES = 32 << 20
 COMPRESSION = "zstd"
 
 
 class RowGroups:
-    """
+    """A gatherer of rows for row groups.
+
     Parameters:
-        rows: so many at most in each.
+        rows: the maximum number per group.
     """
 
     def __init__(self, rows: int = ROW_GROUP_ROWS) -> None:
@@ -32,12 +33,12 @@ class RowGroups:
         self.bytes += batch.nbytes
 
     def full(self) -> Iterator[pa.Table]:
-        """Those that are large enough by now."""
+        """Yield the groups that are large enough by now."""
         while self._rows >= self._most or self.bytes >= ROW_GROUP_BYTES:
             yield self._taken()
 
     def rest(self) -> Iterator[pa.Table]:
-        """All that wait."""
+        """Yield all remaining rows."""
         while self._rows:
             yield self._taken()
 
@@ -47,7 +48,7 @@ class RowGroups:
         return table.slice(0, self._most)
 
     def take_all(self) -> list[pa.RecordBatch]:
-        """The rows that wait, as they came."""
+        """Return the waiting rows, in their order."""
         taken = self._waiting
         self._keep([])
         return taken

@@ -1,4 +1,4 @@
-"""Values that a server writes as texts, in Arrow; the message where one does not fit."""
+"""Values that a server writes as texts, converted to Arrow, and the error if one does not fit."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Refused(Exception):
     """Arrow cannot hold a value.
 
     Parameters:
-        index: which of an array's.
+        index: the index of the value in its array.
         found: the value, as the server writes it.
     """
 
@@ -30,11 +30,12 @@ class Refused(Exception):
     def error(
         self, subject: str, column: Column, wanted: pa.DataType, passed: int, advice: str = ""
     ) -> PermanentError:
-        """
+        """Return the error for this value.
+
         Parameters:
-            subject: what is read.
-            passed: how many rows of the stream were before the array.
-            advice: what else can be done, before the advice that always holds.
+            subject: the table or query being read.
+            passed: the number of rows before the array.
+            advice: further advice, which precedes the general one.
         """
         found = self.found if len(self.found) <= 100 else self.found[:100] + "..."
         value = values.value(repr(found))
@@ -46,13 +47,14 @@ class Refused(Exception):
 
 
 def checked(texts: pa.Array, read: Callable[[pa.Array], pa.Array]) -> pa.Array:
-    """
+    """Convert texts, and find the value that fails.
+
     Parameters:
         texts: of type binary.
-        read: what makes values of them. Raises a ValueError or a `pyarrow.ArrowException`.
+        read: converts them. Raises a ValueError or a `pyarrow.ArrowException`.
 
     Raises:
-        Refused: the first of them that cannot be read.
+        Refused: a text cannot be converted; names the first.
     """
     try:
         return read(texts)

@@ -1,4 +1,4 @@
-"""The types of a database as a table: a line for each says all that is known of it."""
+"""The types of a database as a table, with one line for everything known about a type."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from penstock.model.tables import Column
 
 
 class NamedType(Protocol):
-    """A column's type; its text is as the database writes it."""
+    """A column's type; its text is in the database's spelling."""
 
     @property
     def name(self) -> str:
-        """Without length and the like."""
+        """The name without length and the like."""
         ...
 
 
@@ -31,14 +31,15 @@ T = TypeVar("T", bound=NamedType)
 
 @dataclass(frozen=True)
 class TypeLine(Generic[T]):
-    """
+    """The facts about one type.
+
     Parameters:
-        arrow: the type in which values travel; None: they do not.
-        tag: that of bounds; empty: the type's name.
-        kind: see `ColumnType`.
-        travels: what is selected of a value, `{}`, so that the driver has one that can be in a
-            record batch.
-        guards: those against values that a column of the type would change.
+        arrow: the type in which values travel; None if they do not.
+        tag: the tag of bounds; the type's name if empty.
+        kind: as in `ColumnType`.
+        travels: the expression to select for a value, `{}`, so that the driver has one for a record
+            batch.
+        guards: checks for values that a column of the type would change.
     """
 
     arrow: pa.DataType | Callable[[T], pa.DataType] | None
@@ -49,15 +50,16 @@ class TypeLine(Generic[T]):
 
 
 class TypeTable(Generic[T]):
-    """
+    """The table of a database's types.
+
     Parameters:
         lines: by the names of types.
-        other: all others.
-        finer: a test for times that are finer than a microsecond, which record batches would lose;
-            empty where a type has none. It takes a value and its type.
-        too_fine: such a time, and what to do about it, for messages.
-        made: the types of columns that are made for Arrow's.
-        written: what a type looks like that somebody asks for.
+        other: the line for all other types.
+        finer: returns a condition, given a value and its type, for times finer than a microsecond,
+            which record batches would lose; empty if the type has none.
+        too_fine: a description of such a time, and what to do about it, for messages.
+        made: the column types created for Arrow types.
+        written: the pattern of types that a user may specify.
     """
 
     def __init__(
@@ -86,16 +88,16 @@ class TypeTable(Generic[T]):
         return (tag if isinstance(tag, str) else tag(type_)) or type_.name
 
     def travelling(self, value: str, type_: T) -> str:
-        """See `TypeLine`."""
+        """Return the expression to select for a value; see `TypeLine`."""
         return self.line(type_).travels.format(value)
 
     def arrow_type(self, type_: T) -> pa.DataType | None:
-        """The type in which values travel; None where they do not."""
+        """Return the type in which values travel; None if they do not."""
         arrow = self.line(type_).arrow
         return arrow(type_) if callable(arrow) else arrow
 
     def in_arrow(self, column: Column, type_: T) -> Column:
-        """With the type of its values in record batches, as a trait.
+        """Return a column with the type of its values in record batches, as a trait.
 
         Raises:
             PlanningError: values of the type do not travel.
@@ -115,13 +117,13 @@ class TypeTable(Generic[T]):
             yield from guards(type_)
 
     def asked(self, name: str, written: str) -> str:
-        """A type that somebody has asked for, as it stands in a statement.
+        """Return a type that the user specified, for a statement.
 
         Parameters:
-            name: the column's.
+            name: the column's name.
 
         Raises:
-            UsageError: not a type.
+            UsageError: the text is not a type.
         """
         check_type(self._written, name, written)
         return written.strip()

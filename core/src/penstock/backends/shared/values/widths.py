@@ -1,4 +1,4 @@
-"""How wide types are: which values a column of one holds that a column of another does not."""
+"""Widths of types: which values of one column do not fit another."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from math import inf
 WHOLE, DECIMAL, FLOAT, TEXT, BYTES, MOMENT, LABELS = (
     "whole", "decimal", "float", "text", "bytes", "moment", "labels",
 )  # fmt: skip
-"""Kinds of widths. Their sizes are: the greatest number and the least one without its sign; digits
-before the point and after it; bits; characters; bytes; digits of a second."""
+"""Kinds of widths. Their sizes are: the greatest number, and the lowest without its sign; digits
+before and after the decimal point; bits; characters; bytes; fractional digits of a second.
+"""
 UNBOUND = inf
 
 _ARGUMENTS = re.compile(r"\s*\(([^()]*)\)")
@@ -27,7 +28,7 @@ class Width:
     labels: tuple[str, ...] = ()
 
     def holds(self, other: Width) -> bool:
-        """Whether a column of this type has a place for all values of the other one."""
+        """Whether a column of this type can hold all values of the other."""
         if self.kind == DECIMAL and other.kind == WHOLE:
             return self.sizes[0] >= len(str(int(max(other.sizes))))
         if self.kind != other.kind or not set(other.labels) <= set(self.labels):
@@ -40,7 +41,7 @@ class Sized:
     """A type whose arguments are its sizes.
 
     Parameters:
-        sizes: those that it has where it has no arguments.
+        sizes: the default sizes.
         factor: by which arguments are multiplied.
     """
 
@@ -58,18 +59,18 @@ class Sized:
 
 
 def whole(bits: int, *, signed: bool = True) -> Sized:
-    """Whole numbers of a size."""
+    """Return the width of a whole-number type."""
     if signed:
         return Sized(WHOLE, (2 ** (bits - 1) - 1, 2 ** (bits - 1)))
     return Sized(WHOLE, (2**bits - 1, 0))
 
 
 def width_of(text: str, types: Mapping[str, Sized]) -> Width | None:
-    """The width of a type; None where it is not known.
+    """Return the width of a type; None if unknown.
 
     Parameters:
-        text: as the database writes it.
-        types: by their names in lower case, without what is in parentheses.
+        text: in the database's spelling.
+        types: by lower-case name without parentheses.
     """
     found = _ARGUMENTS.search(text)
     name = " ".join(_ARGUMENTS.sub(" ", text, count=1).lower().split())

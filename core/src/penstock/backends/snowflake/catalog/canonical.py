@@ -1,4 +1,4 @@
-"""Canonical texts of values: those of the types page, the same in every system."""
+"""Canonical texts of values, as defined by the types page for every system."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ def canonical(value: str, type_: Type, kind: str) -> str:
 
 
 def _bits(value: str) -> str:
-    """The 64 bits of a number as IEEE 754 has them, for which there is no function.
+    """Return the 64 bits of an IEEE 754 number, for which there is no function.
 
-    They are those of ``(exponent + 1022) * 2^52 + mantissa``, below 2^-1022 as well, where the
-    mantissa has no leading bit.
+    They are the bits of ``(exponent + 1022) * 2^52 + mantissa``; this also holds below 2^-1022,
+    where the mantissa has no leading bit.
     """
     size = f"ABS({value})"
     guess = f"LEAST(GREATEST(FLOOR(LOG(2, {size})), -1022), 1023)"
@@ -49,11 +49,11 @@ def _bits(value: str) -> str:
         f"({guess} + CASE WHEN {size} / 2 >= POWER(2, {guess}) THEN 1"
         f" WHEN {size} < POWER(2, {guess}) AND {guess} > -1022 THEN -1 ELSE 0 END)"
     )
-    # In two steps, since 2^1074 is no number.
+    # In two steps, because 2^1074 cannot be represented.
     mantissa = f"{size} * POWER(2, -8 - {exponent}) * {2**60}"
     number = f"CAST({exponent} + 1022 AS NUMBER(38,0)) * {2**52} + CAST({mantissa} AS NUMBER(38,0))"
     found = f"LPAD(TRIM(TO_CHAR({number}, '{'X' * 16}')), 16, '0')"
-    # First those digits that the others are written with.
+    # First the digits that are used to write the others.
     found = f"REPLACE(REPLACE({found}, '0', 'g'), '1', 'h')"
     for place, digit in enumerate(_DIGITS[2:], 2):
         found = f"REPLACE({found}, '{digit}', '{place:04b}')"

@@ -1,4 +1,4 @@
-"""Masks in Snowflake: none with a key, which its history of statements would show."""
+"""Masks in Snowflake. Those with a key are not supported: its query history would show the key."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Names: Snowflake folds those without quotes to upper case, Penstock's others to lower case.
+"""Names: Snowflake folds unquoted names to upper case, most other systems to lower case.
 
-So that a table that somebody creates without quotes has one plain name everywhere, Penstock swaps
-the case of names that are plain: `orders` is `ORDERS` there, and `ORDERS` is `"orders"`. Names of
-both cases, or with other characters, are what they are.
+To give a table created without quotes one plain name everywhere, Penstock swaps the case of plain
+names: `orders` is `ORDERS` there, and `ORDERS` is `"orders"`. Names with both cases or with other
+characters stay the same.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ _PLAIN = re.compile(f"(?:{_LOWER}|{_UPPER})")
 
 
 def swapped(name: str) -> str:
-    """A name of Penstock's as Snowflake has it, or the other way round."""
+    """Convert a name between Penstock's form and Snowflake's."""
     return name.swapcase() if _PLAIN.fullmatch(name) else name
 
 
 def shown(name: str) -> str:
-    """The same in SQL, of what the server's catalog says."""
+    """Return an SQL expression that converts a name from the server's catalog."""
     return (
         f"CASE WHEN REGEXP_LIKE({name}, '^{_UPPER}$') THEN LOWER({name})"
         f" WHEN REGEXP_LIKE({name}, '^{_LOWER}$') THEN UPPER({name}) ELSE {name} END"

@@ -1,4 +1,4 @@
-"""The model of a table, from what the catalog lists of it."""
+"""A table's model, from what the catalog lists."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _COMMENT = TableQuery(
     "table_name",
     "table_catalog = {catalog}",
 )
-# Columns of what SHOW lists of a foreign key.
+# Columns of SHOW's list of foreign keys.
 _OTHER_SCHEMA, _OTHER, _OTHERS, _SCHEMA, _TABLE, _COLUMN = 2, 3, 4, 6, 7, 8
 _PLACE, _ON_UPDATE, _ON_DELETE, _NAME = 9, 10, 11, 12
 
@@ -76,7 +76,7 @@ def _column(
 
 
 def foreign_keys(session: SnowflakeSession, table: TableRef) -> tuple[ForeignKeyModel, ...]:
-    """Those that are declared: Snowflake lets any rows in."""
+    """Return the declared foreign keys, which Snowflake does not enforce."""
     return listed(session, "foreign keys", table, _foreign_keys)
 
 
@@ -85,7 +85,7 @@ def _foreign_keys(
 ) -> dict[TableRef, tuple[ForeignKeyModel, ...]]:
     rows = session.fetch(f"SHOW IMPORTED KEYS IN {place}", subject)
     keys: dict[tuple[TableRef, str], ForeignKeyModel] = {}
-    # An emulator lists primary keys among them, which refer to no table.
+    # An emulator also lists primary keys, which reference no table.
     for row in sorted((row for row in rows if row[_OTHER]), key=lambda row: int(row[_PLACE])):
         of = TableRef(swapped(row[_SCHEMA]), swapped(row[_TABLE])), row[_NAME]
         before = keys.get(of)

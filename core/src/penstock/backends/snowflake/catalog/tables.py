@@ -12,7 +12,7 @@ from penstock.backends.sql.catalog.unique_keys import DeclaredKey
 from penstock.model.tables import TableRef
 
 T = TypeVar("T")
-# Columns of what SHOW lists of a key.
+# Columns of SHOW's list of keys.
 _SCHEMA, _TABLE, _COLUMN, _PLACE, _NAME = 2, 3, 4, 5, 6
 _FACTS = TableQuery(
     "CAST(created AS VARCHAR), row_count, bytes",
@@ -29,10 +29,12 @@ def listed(
     table: TableRef,
     read: Callable[[SnowflakeSession, str, str], Mapping[TableRef, tuple[T, ...]]],
 ) -> tuple[T, ...]:
-    """The answer of SHOW about a table; with it, about all that are `known`, by their schemas.
+    """Return SHOW's answer about a table.
+
+    This also reads the answers for all `known` tables, by schema.
 
     Parameters:
-        read: takes the place that is asked about, and what it is for messages.
+        read: takes the place to ask about, and its name for messages.
     """
     dialect = session.dialect
     if session.known is None:
@@ -48,7 +50,7 @@ def listed(
 
 
 def unique_keys(session: SnowflakeSession, table: TableRef) -> tuple[DeclaredKey, ...]:
-    """Those that are declared, the primary key first."""
+    """Return the declared keys, the primary key first."""
     return listed(session, "unique keys", table, _keys)
 
 
@@ -69,7 +71,6 @@ def _keys(
 
 
 def facts_of(session: SnowflakeSession, table: TableRef) -> tuple[str, int, int] | None:
-    """When a table was made, how many rows it has, and how many bytes they take; None where there
-    is none."""
+    """Return when a table was created, its rows and its bytes; None if it does not exist."""
     rows = session.about(_FACTS, table)
     return (str(rows[0][0]), int(rows[0][1] or 0), int(rows[0][2] or 0)) if rows else None

@@ -1,1 +1,1 @@
-"""Stages, and the signs of life of those who are at work."""
+"""Stages, and signs of life of active processes."""

@@ -1,5 +1,7 @@
-"""Who is at work: signs of life in a table, since Snowflake's sessions hold no locks by name, and
-outlive their clients."""
+"""Which processes are active, shown by signs of life in a table.
+
+Snowflake's sessions hold no named locks, and outlive their clients.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +17,15 @@ from penstock.errors import PenstockError
 
 BEAT_SECONDS = 5.0
 LAPSE_SECONDS = 30
-"""Who has given no sign for so long is gone; on the same machine that shows at once."""
+"""A process without a sign of life for this long counts as gone; on the same machine that is
+detected at once.
+"""
 BEATEN = f"DATEDIFF(second, beat_at, SYSDATE()) < {LAPSE_SECONDS}"
 
 
 @cache
 def _machine() -> str:
-    """What process numbers belong to; empty where that cannot be told."""
+    """Return what process ids are unique within; empty if unknown."""
     with suppress(OSError):
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
         return f"{boot} {os.readlink('/proc/self/ns/pid')}"
@@ -29,10 +33,10 @@ def _machine() -> str:
 
 
 def _begun(number: int) -> str:
-    """When a process began, so that its number is not taken for another one's; empty: it is gone.
+    """Return when a process began, to recognize reused ids; empty if it has ended.
 
     Raises:
-        OSError: that cannot be told.
+        OSError: that cannot be determined.
     """
     try:
         text = Path(f"/proc/{number}/stat").read_text(encoding="utf-8", errors="replace")
@@ -65,9 +69,9 @@ class Leases:
     """Names that this process has taken, and keeps by signs of life.
 
     Parameters:
-        table: the control table of leases, as statements have it.
-        url: of the target, for a connection of its own.
-        token: tells them from those of others.
+        table: the control table of leases, as in statements.
+        url: the URL of the target, for a separate connection.
+        token: distinguishes them from those of other processes.
     """
 
     def __init__(self, connection: Connection, table: str, url: str, token: str) -> None:
@@ -79,7 +83,7 @@ class Leases:
         self._thread: threading.Thread | None = None
 
     def is_held(self, names: Sequence[str]) -> bool:
-        """By anybody who lives."""
+        """Whether any live process holds a name."""
         places = ", ".join("?" * len(names))
         query = f"SELECT process FROM {self._table} WHERE {BEATEN} AND name IN ({places})"
         rows = self._connection.rows(query, names)
@@ -90,11 +94,11 @@ class Leases:
         return bool(self._connection.rows(query, [name, self._token]))
 
     def take(self, name: str) -> bool:
-        """In a transaction that keeps others from it. Returns: whether nobody has it."""
+        """Take a name in a transaction that excludes others; return whether it was free."""
         return self.take_all([name])
 
     def take_all(self, names: Sequence[str]) -> bool:
-        """The same of several: all of them, or none."""
+        """Take several names, either all or none."""
         if self.is_held(names):
             return False
         connection = self._connection
@@ -116,7 +120,7 @@ class Leases:
         )
 
     def _beat(self) -> None:
-        """Over a connection of its own: the other one may be in a transaction."""
+        """Give a sign of life, over a separate connection in case the other is in a transaction."""
         connection: Connection | None = None
         while not self._left.wait(BEAT_SECONDS):
             try:
@@ -132,7 +136,7 @@ class Leases:
             connection.close()
 
     def close(self) -> None:
-        """Others need not wait until they lapse."""
+        """Release the names, so that others need not wait until they expire."""
         if self._thread is None or self._left.is_set():
             return
         self._left.set()

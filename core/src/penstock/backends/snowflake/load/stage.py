@@ -1,7 +1,7 @@
-"""A stage: Parquet files of one attempt's own, in a folder of the control tables' stage.
+"""A stage: Parquet files of one attempt, in a folder of the control schema's stage.
 
-A file is written on disk, and uploaded while the next one is written: so there are two at most. A
-table beside them has the rows where they are merged.
+A file is written to disk, and uploaded while the next one is written, so at most two exist. In the
+modes that merge, a table next to them holds the rows.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from penstock.backends.snowflake.records import SnowflakeRecords
 from penstock.backends.sql.server.writer import ServerStage
 from penstock.errors import Diagnosis, PermanentError
 
-# Snowflake loads files side by side, and recommends 100 to 250 MB for each:
+# Snowflake loads files in parallel, and recommends 100 to 250 MB per file:
 # https://docs.snowflake.com/en/user-guide/data-load-considerations-prepare
 FILE_BYTES = 160 << 20
 _FORMAT = (
@@ -38,15 +38,15 @@ _FORMAT = (
     " MATCH_BY_COLUMN_NAME = CASE_SENSITIVE ON_ERROR = ABORT_STATEMENT"
 )
 _LOADED = 3
-"""The column of what COPY INTO lists that says how many rows a file has brought."""
+"""The column of COPY INTO's result with the number of rows loaded from a file."""
 
 
 _FOLDER, _OWNER = "penstock-stage-", "process"
-"""Folders for files on their way, and the file in each that says whose it is."""
+"""Folders for files being uploaded, and the file in each that names its owner."""
 
 
 def new_folder() -> Path:
-    """One of this process; those of killed processes of this machine are removed."""
+    """Return a new folder of this process; remove those of killed processes on this machine."""
     for owner in Path(tempfile.gettempdir()).glob(f"{_FOLDER}*/{_OWNER}"):
         with suppress(OSError):
             if is_gone(owner.read_text(encoding="utf-8")):
@@ -83,12 +83,12 @@ class UploadStage(ServerStage[SnowflakeRecords]):
 
     @property
     def folder(self) -> str:
-        """As statements have it."""
+        """The folder, as in statements."""
         return f"{self._records.files}/{self._token}/"
 
     @property
     def table(self) -> str:
-        """That which has the rows once they are staged, in the modes that merge them."""
+        """The table that holds the staged rows, in the modes that merge them."""
         return self._records.stage_table(self._token)
 
     # As a stream
@@ -117,7 +117,7 @@ class UploadStage(ServerStage[SnowflakeRecords]):
         self._writer.close()
         self._writer, file = None, self._file
         self._files += 1
-        # One after the other: a connection uploads parts of a file side by side.
+        # One after the other: a connection uploads the parts of a file in parallel.
         self._transfer.finish(wait)
         self._transfer.submit(lambda: self._send(file), wait)
 
@@ -137,7 +137,7 @@ class UploadStage(ServerStage[SnowflakeRecords]):
         return self.rows
 
     def _fill_table(self) -> None:
-        """Before the transaction, which a table that is made would end."""
+        """Fill the table before the transaction, which creating a table would end."""
         spec, session = self._attempt.spec, self._records.session
         listed = ", ".join(session.dialect.ident(pair.target) for pair in spec.pairs)
         with translated("target", "stage"):
@@ -148,10 +148,10 @@ class UploadStage(ServerStage[SnowflakeRecords]):
             self.copy_into(self.table)
 
     def copy_into(self, table: str) -> int:
-        """Load the files into a table. Returns: how many rows.
+        """Load the files into a table; return the number of rows.
 
         Raises:
-            PermanentError: those are not all.
+            PermanentError: some rows are missing.
         """
         count = 0
         if self._files:

@@ -1,4 +1,4 @@
-"""Tables that the target makes."""
+"""Tables that Penstock creates in the target."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ class SnowflakeTables(ServerTables):
     unique_keys = staticmethod(unique_keys)  # type: ignore[assignment] # of its own sessions
 
     def like(self, session: Session, table: TableRef, beside: TableRef) -> tuple[str, list[str]]:
-        # The exchange takes grants along with the rows.
+        # The exchange transfers grants along with the rows.
         new, old = session.dialect.table(beside), session.dialect.table(table)
         return f"CREATE TABLE {new} LIKE {old} COPY GRANTS", []

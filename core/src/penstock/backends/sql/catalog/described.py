@@ -1,4 +1,4 @@
-"""Facts of a catalog about many tables: each question is put once, for all of them, and kept."""
+"""Facts from a catalog about many tables; each question is asked once, for all of them."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from penstock.errors import PlanningError
 from penstock.model.tables import Relation, TableRef
 
 T = TypeVar("T")
-# Tables that one statement asks about.
+# Tables per statement.
 AT_ONCE = 300
 
 
 class CatalogFacts:
-    """What is known of some tables, as of when it was first asked for.
+    """The facts about some tables, as of the first question.
 
-    Where the database refuses to answer for all, it is asked about halves of them: the error of one
-    is raised where that one is asked for, and spoils no other.
+    If the database refuses to answer for all tables, each half is asked separately. An error is
+    then raised only where the table that causes it is asked for.
     """
 
     def __init__(self, relations: Iterable[Relation]) -> None:
@@ -27,13 +27,13 @@ class CatalogFacts:
         self.forget()
 
     def forget(self) -> None:
-        """Ask anew for whatever is wanted from now on."""
+        """Drop all facts, so that they are read again when needed."""
         self._once: dict[Hashable, Any] = {}
         self._found: dict[Hashable, dict[TableRef, Any]] = {}
         self._errors: dict[Hashable, dict[TableRef, PlanningError]] = {}
 
     def once(self, what: Hashable, ask: Callable[[], T]) -> T:
-        """What depends on no single table."""
+        """Return a fact that depends on no single table."""
         if what not in self._once:
             self._once[what] = ask()
         found: T = self._once[what]
@@ -45,14 +45,14 @@ class CatalogFacts:
         table: TableRef,
         ask: Callable[[Sequence[TableRef]], Mapping[TableRef, T]],
     ) -> T:
-        """A fact about a table.
+        """Return a fact about a table.
 
         Parameters:
-            what: kind of fact.
-            ask: answers for each of some tables.
+            what: the kind of fact, as a key.
+            ask: answers for each of several tables.
 
         Raises:
-            PlanningError: what the database says of this one.
+            PlanningError: the database's error for this table.
         """
         found = self._found.setdefault(what, {})
         errors = self._errors.setdefault(what, {})
@@ -71,25 +71,25 @@ class CatalogFacts:
 
 @dataclass(frozen=True, slots=True)
 class TableQuery:
-    """A question to a catalog about tables, which can be put for one of them and for many."""
+    """A question to a catalog about tables, which can be asked for one or for many."""
 
     columns: str
-    """What is asked for, as SELECT lists it."""
+    """The columns as in a SELECT."""
     rows: str
-    """What is asked, as FROM has it."""
+    """The item of FROM."""
     schema: str
     """The column that names a table's schema."""
     name: str
     """The column that names the table."""
     tests: str = ""
-    """Conditions besides; `{catalog}` stands for the place of the database's name."""
+    """Further conditions; `{catalog}` stands for the placeholder of the database's name."""
     order: str = ""
-    """By what the rows of a table are sorted."""
+    """The sort order of a table's rows."""
 
     def statement(
         self, placeholder: Callable[[int], str], catalog: str, tables: Sequence[TableRef]
     ) -> tuple[str, list[str]]:
-        """The query and its values. Rows begin with the table's schema and name."""
+        """Return the query and its values. The rows begin with the table's schema and name."""
         values: list[str] = []
 
         def place(value: str) -> str:
@@ -104,7 +104,7 @@ class TableQuery:
         some = []
         for schema, names in by_schema.items():
             of, places = place(schema), [place(name) for name in names]
-            # Some catalogs look one up, and search all for many.
+            # Some catalogs look up a single table, but scan for several.
             tested = f"IN ({', '.join(places)})" if len(places) > 1 else f"= {places[0]}"
             some.append(f"({self.schema} = {of} AND {self.name} {tested})")
         tests.append(f"({' OR '.join(some)})")

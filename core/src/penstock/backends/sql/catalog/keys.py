@@ -1,4 +1,4 @@
-"""Bounds of a key, as the database compares and writes its values."""
+"""Bounds of a key, as the database compares and writes them."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from penstock.backends.sql.session import Session
 from penstock.errors import PlanningError, UsageError
 from penstock.model.extents import Bound, Key, Whole
 
-# A value that many rows share leaves less for the rest: finer tiles make up for it.
+# A value shared by many rows leaves fewer tiles for the rest; finer tiles make up for it.
 TILES_PER_PARTITION = 4
-# Of a sample: enough for a thousand even partitions.
+# In a sample: enough for a thousand even partitions.
 MOST_BOUNDS = 4000
-# Of two bounds, in one statement: some servers have no wider rows.
+# Comparisons of two bounds per statement: some servers limit the width of rows.
 MOST_TESTS = 1000
 NOTHING = "nothing: the source has no statistics on it, and it cannot be sampled"
 SPAN = "the key's least and greatest value"
@@ -26,9 +26,9 @@ SPAN = "the key's least and greatest value"
 def tiles(
     session: Session, rows: str, key: Key, tag: str, where: str | None, count: int
 ) -> tuple[tuple[WeightedBound, ...], float]:
-    """Keys that begin a tile of about equally many rows, with their weights; the share of NULLs.
+    """Return weighted keys, each starting a tile of about as many rows, and the share of NULLs.
 
-    Equal keys are never told apart: a bound's weight reaches up to the next bound.
+    Equal keys are never separated: a bound's weight extends to the next bound.
     """
     dialect = session.dialect
     found = session.fetch(
@@ -65,7 +65,10 @@ def tiles(
 def windows(
     session: Session, rows: str, key: Key, tag: str, interval: str, where: str | None, limit: int
 ) -> tuple[tuple[Bound, ...], str]:
-    """See `SourceCatalog.windows`. They start at the year, week, day or hour of the first value."""
+    """Return windows; see `SourceCatalog.windows`.
+
+    They start at the year, week, day or hour of the first value.
+    """
     check_timed(key, tag)
     dialect = session.dialect
     width = dialect.interval(interval)
@@ -92,9 +95,10 @@ def windows(
 
 
 def check_timed(key: Key, tag: str) -> None:
-    """
+    """Check that a key is a date or timestamp.
+
     Raises:
-        PlanningError: the key is no time.
+        PlanningError: the key is neither.
     """
     if tag not in TIMES:
         raise PlanningError(
@@ -119,14 +123,14 @@ def check_windows(interval: str, count: int, limit: int, first: str, last: str) 
 def distinct(
     session: Session, key: Key, listed: str, tag: str, type_: str, limit: int, subject: str
 ) -> tuple[Bound, ...]:
-    """The values of a query's one column that are not NULL and differ as partitions compare them,
-    in the key's order.
+    """Return the distinct non-NULL values of a query's single column, in the key's order.
 
     Parameters:
-        type_: the key's, to which they are cast.
+        type_: the key's type, to which the values are cast.
 
     Raises:
-        PlanningError: there are more than the limit, or no condition can name them.
+        PlanningError: there are more values than the limit, or a value cannot be written in a
+            condition.
     """
     dialect = session.dialect
     value = dialect.collated(key, tag, "value")
@@ -151,9 +155,10 @@ def distinct(
 
 
 def check_one_column(width: int) -> None:
-    """
+    """Check the query for the values of a key.
+
     Raises:
-        PlanningError: a query for the values of a key has more columns, or none.
+        PlanningError: the query does not have exactly one column.
     """
     if width != 1:
         raise PlanningError(f"--values-query: expected one column, found {width}")
@@ -171,7 +176,7 @@ def misplaced(session: Session, key: Key, bounds: Sequence[Bound]) -> int | None
     """See `SourceCatalog.misplaced`."""
     dialect = session.dialect
     texts = [dialect.collated(key, bound.type, dialect.bound(bound)) for bound in bounds]
-    # A comparison with NULL, which some casts make of a text, is no proof.
+    # Some casts of a text return NULL, and a comparison with NULL proves nothing.
     tests = [f"CASE WHEN {low} < {high} THEN 0 ELSE 1 END" for low, high in pairwise(texts)]
     for first in range(0, len(tests), MOST_TESTS):
         listed = ", ".join(tests[first : first + MOST_TESTS])
@@ -203,7 +208,7 @@ def ranked(session: Session, key: Key, tag: str, texts: Sequence[str]) -> tuple[
 
 
 def _plain(tag: str, text: str) -> str:
-    """Values of one list share a scale, which adds zeros."""
+    """Remove trailing zeros, which values get because those of one list share a scale."""
     return text.rstrip("0").rstrip(".") if tag == "numeric" and "." in text else text
 
 
@@ -217,7 +222,8 @@ def _value(session: Session, key: Key, tag: str, text: str) -> str:
 def _is_exact(session: Session, tag: str, text: str) -> str:
     if tag != "date":
         return "1"
-    # A cast to a date cuts the time of day off without a word.
+    # A cast to a date silently drops the time of day.
     date, time = (session.dialect.bound(Bound(name, text)) for name in ("date", "timestamp"))
     midnight = session.dialect.cast(date, session.dialect.types["timestamp"])
-    return f"CASE WHEN {midnight} = {time} THEN 1 ELSE 0 END"  # a condition is not always a value
+    # a condition is not a value in every database
+    return f"CASE WHEN {midnight} = {time} THEN 1 ELSE 0 END"

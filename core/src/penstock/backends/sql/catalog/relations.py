@@ -12,26 +12,27 @@ from penstock.errors import PlanningError
 from penstock.model.tables import Column, TableRef
 
 TYPE = "sql type"
-"""The trait of a column that holds its type as the driver describes it."""
+"""The trait that holds a column's type as described by the driver."""
 
 
 def read_relations(session: Session) -> dict[TableRef, bool]:
-    """Tables and views of the database, and of each whether it is a view."""
+    """Return the database's tables and views, and for each whether it is a view."""
     if session.known is None:
         return relations_now(session)
     return session.known.once("relations", lambda: relations_now(session))
 
 
 def relations_now(session: Session) -> dict[TableRef, bool]:
-    """The same, whatever is known."""
+    """Return tables and views without using known facts."""
     rows = session.fetch(session.dialect.relations, "tables", [session.catalog])
     return {TableRef(schema, name): kind == "VIEW" for schema, name, kind in rows}
 
 
 def read_columns(session: Session, table: TableRef) -> tuple[Column, ...]:
-    """
+    """Return a table's columns.
+
     Raises:
-        PlanningError: no such table or view.
+        PlanningError: the table or view does not exist.
     """
     known = read_relations(session)
     if table not in known:
@@ -40,7 +41,7 @@ def read_columns(session: Session, table: TableRef) -> tuple[Column, ...]:
     facts = {column: said for column, *said in rows}
     columns = []
     for column, type_ in session.described(table):
-        # The catalog knows a view as it was created.
+        # The catalog describes a view as of its creation.
         nullable, default, computed = facts.get(column, ("YES", None, 0))
         columns.append(
             Column(
@@ -56,7 +57,8 @@ def read_columns(session: Session, table: TableRef) -> tuple[Column, ...]:
 
 
 def check_is_table(session: Session, table: TableRef, needs: str) -> None:
-    """
+    """Check that a relation is a table.
+
     Raises:
         PlanningError: it is a view.
     """
@@ -65,7 +67,7 @@ def check_is_table(session: Session, table: TableRef, needs: str) -> None:
 
 
 def find_relation(session: Session, name: str) -> TableRef | None:
-    """The first table or view of that name along the search path."""
+    """Return the first table or view of that name in the search path."""
     known = read_relations(session)
     refs = (TableRef(schema, name) for schema in session.search_path())
     return next((ref for ref in refs if ref in known), None)
@@ -74,7 +76,7 @@ def find_relation(session: Session, name: str) -> TableRef | None:
 def matching(
     known: Sequence[TableRef], include: Sequence[str], exclude: Sequence[str]
 ) -> tuple[TableRef, ...]:
-    """Those whose ``schema.name`` one of the patterns matches and none of the others does."""
+    """Return tables whose ``schema.name`` matches an included pattern and no excluded one."""
 
     def is_one(table: TableRef, patterns: Sequence[str]) -> bool:
         return any(fnmatchcase(f"{table.schema}.{table.name}", pattern) for pattern in patterns)
@@ -83,7 +85,7 @@ def matching(
 
 
 def no_such(table: TableRef, known: Collection[TableRef], side: str) -> PlanningError:
-    """Names tables that are there, those of similar names first."""
+    """Return an error that names existing tables, those with similar names first."""
     names = [str(ref) for ref in known]
     near = get_close_matches(str(table), names, 3, 0.6) or [
         str(ref) for ref in known if ref.name == table.name
@@ -95,5 +97,5 @@ def no_such(table: TableRef, known: Collection[TableRef], side: str) -> Planning
 
 
 def beside(run_id: str, table: TableRef) -> TableRef:
-    """The name of a table that a run builds in the place of another, in the same schema."""
+    """Return the name of a table that a run builds in the same schema to replace another."""
     return TableRef(table.schema, f"{table.name}~{hashlib.sha256(run_id.encode()).hexdigest()[:8]}")

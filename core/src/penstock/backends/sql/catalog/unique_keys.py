@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
 
 class UniqueKey(Protocol):
-    """Its text is for people."""
+    """A unique key. Its text is for people."""
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of its columns."""
+        """The names of its columns."""
         ...
 
     @property
@@ -25,13 +25,13 @@ class UniqueKey(Protocol):
 
     @property
     def obstacle(self) -> str:
-        """Why no row can be found by it; empty where one can."""
+        """The reason why the key cannot identify a row; empty if it can."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class DeclaredKey:
-    """A key of columns that a table is made with."""
+    """A key of columns that are declared with the table."""
 
     names: tuple[str, ...]
     primary: bool
@@ -45,21 +45,21 @@ K = TypeVar("K", bound=UniqueKey)
 
 
 def find_key(keys: Sequence[K], columns: Sequence[str]) -> K | None:
-    """The usable key over exactly these columns, in any order."""
+    """Return the usable key over exactly these columns, in any order."""
     usable = (key for key in keys if not key.obstacle)
     return next((key for key in usable if set(key.names) == set(columns)), None)
 
 
 def choose_key(request: LoadRequest, keys: Sequence[K], wanted: str) -> K:
-    """The key that somebody asked for, the primary key, or the only one there is.
+    """Return the key that the user named, the primary key, or the only key.
 
     Parameters:
-        keys: all of the table, the primary key first.
-        wanted: what a key has to be, for messages; ``{}`` stands for the table.
+        keys: all keys of the table, the primary key first.
+        wanted: the requirement for the key, for messages; ``{}`` stands for the table.
 
     Raises:
-        PlanningError: there is none, or several of which none is the primary key; or its columns
-            are not all copied.
+        PlanningError: there is no key, or several without a primary key, or not all of its columns
+            are copied.
     """
     copied = {pair.target for pair in request.pairs}
     asked = request.conflict_columns

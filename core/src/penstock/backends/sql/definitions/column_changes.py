@@ -1,4 +1,4 @@
-"""Columns of a table that is there, altered so that they follow those of a source."""
+"""Columns of an existing table, altered to follow those of a source."""
 
 from __future__ import annotations
 
@@ -21,13 +21,15 @@ def needed_changes(
     text: Callable[..., str],
     rewrites: Callable[[Width, Width], bool],
 ) -> Iterator[ColumnChange]:
-    """The changes without their statements; the cost of one that writes the table anew is a word.
+    """Yield the necessary changes without their statements.
+
+    The cost of a change that rewrites the table is a single word.
 
     Parameters:
-        width: of a type.
-        text: what defines a column of the table in a statement, from the column as it is, its type
-            from then on, and whether it is to take NULL.
-        rewrites: whether to widen one type to another writes the table anew.
+        width: returns the width of a type.
+        text: returns a column's definition for a statement, given the current column, its new type
+            and whether it will allow NULL.
+        rewrites: whether widening one type to another rewrites the table.
     """
     called = dict(followed.renamed)
     for old, new in followed.renamed:
@@ -70,7 +72,7 @@ def with_statements(
 
 
 def change_step(table: TableRef, change: ColumnChange) -> Step:
-    """What makes a change before the first partition."""
+    """Return the step that makes a change before the first partition."""
     return Step(
         f"{change.kind} {change.column}", f"{change} ({table})", change.statement, change=change
     )
@@ -79,8 +81,7 @@ def change_step(table: TableRef, change: ColumnChange) -> Step:
 def stage_script(
     dialect: CatalogDialect, stage: TableRef, changes: Sequence[ColumnChange]
 ) -> list[str]:
-    """The same changes to a table that has the columns of another one without its constraints,
-    defaults and numbers."""
+    """Return the same changes for a table with the same columns but without constraints."""
     return [
         dialect.column_changed(
             stage,
@@ -92,7 +93,8 @@ def stage_script(
 
 
 def is_made(change: ColumnChange, there: Mapping[str, Column]) -> bool:
-    """
+    """Whether a change has been made.
+
     Parameters:
         there: the table's columns, by name.
     """
@@ -111,9 +113,10 @@ def is_made(change: ColumnChange, there: Mapping[str, Column]) -> bool:
 def check_followed(
     session: Session, table: TableRef, stage: TableRef, pairs: Sequence[ColumnPair]
 ) -> None:
-    """
+    """Check the table's columns before the merge.
+
     Raises:
-        TargetChanged: the table's columns are not those that the stage was made for.
+        TargetChanged: they differ from those that the stage was created for.
     """
     mine, theirs = (
         {name: str(type_) for name, type_ in session.describe_all([each])[each]}

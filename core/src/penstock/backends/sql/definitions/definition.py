@@ -1,6 +1,6 @@
-"""How a table is made that is like a source's: its columns, its keys, and what is left out.
+"""How a table is created like a source's: columns, keys, and what is left out.
 
-The definition of a table in another table's place is plain data, stored with the plan.
+The definition of a new table is plain data, stored with the plan.
 """
 
 from __future__ import annotations
@@ -25,28 +25,28 @@ KINDS = {
     "FOREIGN KEY": "foreign keys",
     "CHECK": "check constraints",
 }
-"""What constraints are called, for people."""
+"""The names of constraints, for people."""
 
 
 @dataclass(frozen=True, slots=True)
 class Besides:
-    """What a table gets besides its columns, where it is made like a source's."""
+    """The parts of a new table besides its columns, if it is created like a source's."""
 
     constraints: tuple[str, ...] = ()
-    """Those that it is made with."""
+    """The constraints to create with it."""
     options: str = ""
-    """What follows its columns and constraints in the statement that makes it."""
+    """What follows the columns and constraints in CREATE TABLE."""
     after: tuple[Step, ...] = ()
     links: tuple[Step, ...] = ()
-    """See `LoadPlan`."""
+    """As in `LoadPlan`."""
     left: tuple[NotCopied, ...] = ()
     warnings: tuple[str, ...] = ()
     columns: Mapping[str, str] = field(default_factory=dict)
     """What follows the types of some columns."""
     complete: tuple[str, ...] = ()
-    """Statements that are done with the one that makes the table."""
+    """Statements executed along with the one that creates the table."""
     keys: tuple[KeyModel, ...] = ()
-    """Those of the constraints by which mode upsert may find rows."""
+    """Those constraints by which mode upsert may find rows."""
 
 
 def definition_of(
@@ -56,17 +56,18 @@ def definition_of(
     left: Sequence[NotCopied] = (),
     others: Sequence[NotCopied] = (),
 ) -> TableDefinition:
-    """
+    """Return the definition of a table.
+
     Parameters:
-        dialect: in which types and statements are written.
-        left: what a table of the same system is made without, besides keys.
-        others: what has no form that other systems know.
+        dialect: the dialect of the types and statements.
+        left: what a table of the same system is created without, besides keys.
+        others: objects that have no form in other systems.
     """
     content: dict[str, Any] = {
         "columns": [[column.name, column.type, column.nullable] for column in columns],
         "left": to_json(left),
     }
-    # Statements that make them are of this dialect.
+    # The statements that create them are in this dialect.
     return TableDefinition(
         dialect, content, model, tuple(replace(item, remedy="") for item in others)
     )
@@ -75,10 +76,10 @@ def definition_of(
 def plain_model(
     columns: Sequence[Column], keys: Sequence[tuple[str, Sequence[str]]] = ()
 ) -> TableModel:
-    """Of columns and keys alone.
+    """Return a model of columns and keys alone.
 
     Parameters:
-        keys: each a kind of `KEYS`, and its columns.
+        keys: each a kind from `KEYS`, and its columns.
     """
     return TableModel(
         tuple(ColumnModel(each.name, native=each.type, nullable=each.nullable) for each in columns),
@@ -93,14 +94,14 @@ def key_clause(dialect: Dialect, key: KeyModel) -> str:
 def left_alike(
     definition: TableDefinition, source: Relation, target: TableRef, made: Collection[KeyModel]
 ) -> tuple[NotCopied, ...]:
-    """What of the table of a source of the same system is not made.
+    """Return the parts of a table that are not created in a target of the same system.
 
     Parameters:
-        made: the keys that are.
+        made: the keys that are created.
     """
     own = from_json(tuple[NotCopied, ...], definition.content["left"])
     left = [*(left_key(key) for key in definition.model.keys if key not in made), *own]
-    # A statement is for a table of the source's name.
+    # Statements refer to a table with the source's name.
     return tuple(
         replace(item, table=str(target), remedy=item.remedy if source == target else "")
         for item in left
@@ -113,7 +114,7 @@ def left_unlike(
     target: TableRef,
     made: Collection[KeyModel],
 ) -> Iterator[NotCopied]:
-    """The keys of another system's table that are not made, and what hangs on it."""
+    """Yield the keys and attached objects of another system's table that are not created."""
     for key in definition.model.keys:
         if key not in made:
             made_later = dialect.key_made(target, key.columns, primary=key.primary)
@@ -126,9 +127,10 @@ def left_unlike(
 def listed_columns(
     dialect: Dialect, columns: Sequence[Column], more: Mapping[str, str] | None = None
 ) -> list[str]:
-    """
+    """Return the column list of a CREATE TABLE.
+
     Parameters:
-        more: see `Besides.columns`.
+        more: as in `Besides.columns`.
     """
     found = []
     for column in columns:
@@ -145,9 +147,10 @@ def create_steps(
     *,
     fresh: bool,
 ) -> list[Step]:
-    """
+    """Return the steps that create a table.
+
     Parameters:
-        fresh: a table of that name is dropped first; else it is kept.
+        fresh: first drop a table of the same name; otherwise keep it.
     """
     name = dialect.table(table)
     body = ", ".join([*listed_columns(dialect, columns, besides.columns), *besides.constraints])

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 
 def end_of_level(text: str, start: int, ends: str, escaping: str = "'") -> int:
-    """The index of the first of some characters that is neither quoted nor within parentheses that
-    open at or after an index; the length of the text where there is none.
+    """Return the first of some characters outside quotes and parentheses.
+
+    Parentheses count from the start index. Without such a character, return the length of the text.
 
     Parameters:
-        ends: characters.
-        escaping: the quotes within which a backslash escapes.
+        ends: the characters to find.
+        escaping: the quotes inside which a backslash escapes.
     """
     depth, quote, place = 0, "", start
     while place < len(text):
@@ -32,5 +33,5 @@ def end_of_level(text: str, start: int, ends: str, escaping: str = "'") -> int:
 
 
 def enclosed(text: str, start: int) -> str:
-    """The text within the parenthesis that opens at an index."""
+    """Return the text inside the parenthesis that opens at an index."""
     return text[start + 1 : end_of_level(text, start + 1, ")")]

@@ -1,4 +1,4 @@
-"""Trees of `expressions` as the text of a database: only what means the same there."""
+"""Trees of `expressions` as a database's text, limited to what has the same meaning there."""
 
 from __future__ import annotations
 
@@ -43,8 +43,7 @@ _DIGITS = re.compile(r"-?(?:\d+\.?\d*|\.\d+)")
 
 
 def written_default(node: Node, kind: str, dialect: Dialect) -> str | None:
-    """A default of a column, in parentheses if the database wants them; None where the column
-    cannot have it.
+    """Return a column's default, in parentheses if required; None if the column cannot have it.
 
     Parameters:
         kind: what the column holds.
@@ -67,7 +66,7 @@ def _moment(function: str, kind: str, dialect: Dialect) -> str | None:
         return None
     if function == TODAY and kind != DATE:
         return None
-    # A moment is the same one in every zone.
+    # A moment is the same in every time zone.
     if (function, kind) == (UTC_NOW, MOMENT):
         function = NOW
     if (function, kind) == (NOW, DATE) and TODAY in dialect.functions:
@@ -76,10 +75,10 @@ def _moment(function: str, kind: str, dialect: Dialect) -> str | None:
 
 
 def written_check(node: Node, kinds: Mapping[str, str], dialect: Dialect) -> str | None:
-    """A test of a row; None where it would mean something else.
+    """Return a check of a row; None if its meaning would differ.
 
     Parameters:
-        kinds: what the table's columns hold; those that are not there cannot be tested.
+        kinds: what the table's columns hold; columns not listed cannot be checked.
     """
     try:
         return _Writer(kinds, dialect).test(node)
@@ -88,11 +87,11 @@ def written_check(node: Node, kinds: Mapping[str, str], dialect: Dialect) -> str
 
 
 def written_value(node: Node, kind: str, kinds: Mapping[str, str], dialect: Dialect) -> str | None:
-    """What a column is computed by; None where its values could differ.
+    """Return the expression that computes a column; None if its values could differ.
 
     Parameters:
         kind: what the column holds.
-        kinds: what the columns hold that it may be computed from.
+        kinds: what the columns it is computed from hold.
     """
     try:
         text, found = _Writer(kinds, dialect, exact=True).value(node)
@@ -104,9 +103,10 @@ def written_value(node: Node, kind: str, kinds: Mapping[str, str], dialect: Dial
 
 @dataclass(frozen=True, slots=True)
 class _Writer:
-    """
+    """A writer of one expression.
+
     Parameters:
-        exact: nothing that depends on a collation: not the case of texts.
+        exact: exclude everything that depends on a collation, such as the case of texts.
     """
 
     kinds: Mapping[str, str]
@@ -147,7 +147,7 @@ class _Writer:
 
     def _comparison(self, sign: str, left: Node, others: Sequence[Node]) -> str:
         value, kind = self.value(left)
-        # Every collation has its own order, and databases order UUIDs differently.
+        # Every collation has an order of its own, and databases order UUIDs differently.
         if kind not in _ORDERED and sign not in ("=", "<>", "in"):
             raise Untranslatable
         if kind == TEXT:
@@ -167,7 +167,7 @@ class _Writer:
     # Values
 
     def value(self, node: Node) -> tuple[str, str]:
-        """A value, and what it is."""
+        """Return a value's text and kind."""
         name, *parts = node
         if name == "value":
             kind = self._kind(parts[0], parts[1])
@@ -196,7 +196,7 @@ class _Writer:
             return self._first(parts)
         if name in (CHARACTERS, OCTETS, LOWER, UPPER):
             return self._of_text(name, parts[0])
-        # A test, or the time, which the rows of a table cannot be held to.
+        # A condition or the current time, which a table's rows cannot be checked against.
         raise Untranslatable
 
     @staticmethod
@@ -213,7 +213,7 @@ class _Writer:
             raise Untranslatable
         if first == second == INTEGER:
             if any(part[0] != "value" for part in parts):
-                # Some databases would compute in four bytes, or two.
+                # Some databases would compute in four bytes or two.
                 one = self.dialect.wide(one)
             return f"({one} {sign} {other})", INTEGER
         return f"({one} {sign} {other})", DECIMAL
@@ -259,7 +259,7 @@ def _literal(node: Node, kind: str, dialect: Dialect) -> str:
 
 
 def _is_there(moment: str) -> bool:
-    """Whether all databases have it: some have zero for a year, a month or a day, too."""
+    """Whether every database supports a moment. Some also allow zero for a year, month or day."""
     try:
         datetime.fromisoformat(moment)
     except ValueError:

@@ -1,10 +1,9 @@
-"""Defaults, checks and computed columns, read from the text of one database into a tree that others
-can be written from, see `written`.
+"""Defaults, checks and computed columns as trees, parsed from text in one database's dialect.
 
-Read are columns, literals, sums, differences and products, joined texts, their lengths and cases,
-COALESCE, comparisons, IN, BETWEEN, LIKE, IS NULL, AND, OR and NOT, the time now, today and a new
-UUID, in the forms in which databases keep them. The tree is plain data, stored with the table's
-definition.
+Supported are columns, literals, sums, differences and products, concatenation, the length and case
+of texts, COALESCE, comparisons, IN, BETWEEN, LIKE, IS NULL, AND, OR and NOT, the current time and
+date, and a new UUID, in the forms in which databases store them. The tree is plain data, stored
+with the table's definition.
 """
 
 from __future__ import annotations
@@ -28,16 +27,18 @@ from penstock.backends.sql.dialect import (
 NUMBER, BOOLEAN, TEXT, BYTES, DATE, TIMESTAMP, MOMENT, UUID = (
     "number", "boolean", "text", "bytes", "date", "timestamp", "moment", "uuid",
 )  # fmt: skip
-"""Of a literal; and what a column holds, as `ColumnPair.canonical` has it, but for timestamps with
-a zone, which are moments."""
+"""The kinds of literals, and of what columns hold, as in `ColumnPair.canonical`, except that
+timestamps with a zone are moments.
+"""
 
 Node = Sequence[Any]
-"""`value`, a kind and a text (of bytes their hexadecimal digits); `column` and a name; `call` and a
-function; `like`, a node and a pattern; an operator or the function of a text, and nodes."""
+"""`value`, with a kind and a text (hexadecimal digits for bytes); `column`, with a name; `call`,
+with a function; `like`, with a node and a pattern; or an operator or text function, with nodes.
+"""
 
 
 class Untranslatable(Exception):
-    """It is more than this reads, or no other database has it."""
+    """The expression is not supported, or has no equivalent in other databases."""
 
 
 _TOKEN = r"""\s*(?:
@@ -55,7 +56,7 @@ _PLAIN = re.compile(_TOKEN % r"[^']", re.VERBOSE)
 _ESCAPED = re.compile(_TOKEN % r"[^'\\]|\\.", re.VERBOSE | re.DOTALL)
 _ESCAPES = {"0": "\0", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", "b": "\b"}
 _QUOTES = {'"': '"', "`": "`", "[": "]"}
-# Casts to these change no literal; and a text column is the same text.
+# Casts to these types change no literal; a text column keeps its text.
 _WHOLE_CASTS = ("smallint", "integer", "int", "bigint", "tinyint")
 _NUMBER_CASTS = (*_WHOLE_CASTS, "numeric", "decimal", "real", "double precision", "float", "money")
 _TEXT_CASTS = ("text", "character varying", "varchar", "nvarchar", "character", "bpchar", "char")
@@ -87,12 +88,12 @@ _LIKES = {"~~": False, "!~~": True}
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """How a database writes what another one means something else by."""
+    """Syntax that has different meanings in different databases."""
 
     escapes: bool = False
-    """A backslash in a text is one of an escape."""
+    """Whether a backslash in a text begins an escape."""
     plus_joins: bool = False
-    """Texts are joined by a plus."""
+    """Whether + concatenates texts."""
     functions: Mapping[str, str] = field(
         default_factory=lambda: {
             "length": CHARACTERS,
@@ -104,17 +105,18 @@ class Style:
             "coalesce": "coalesce",
         }
     )
-    """Of texts, and `coalesce` and `concat`, which is NULL where one of its texts is."""
+    """Text functions, and `coalesce` and `concat`, which returns NULL if any of its texts is NULL.
+    """
 
 
 STANDARD = Style()
 
 
 def read(text: str, columns: Collection[str] = (), style: Style = STANDARD) -> Node | None:
-    """The tree of a text; None where it is more than this reads.
+    """Return the tree of a text; None if it is not supported.
 
     Parameters:
-        columns: names of those that may be in it.
+        columns: the names of the columns that it may contain.
     """
     try:
         return _Reader(text, columns, style).whole()
@@ -147,7 +149,7 @@ class _Reader:
     # Tokens
 
     def _takes(self, *words: str) -> bool:
-        """Whether these come next; they are passed."""
+        """Consume the next tokens if they match; return whether they do."""
         ahead = self._tokens[self._at : self._at + len(words)]
         if [text.lower() if kind != "name" else None for kind, text in ahead] != list(words):
             return False
@@ -158,7 +160,7 @@ class _Reader:
         if not self._takes(word):
             raise Untranslatable
 
-    # Expressions, the weakest binding first
+    # Expressions, lowest precedence first
 
     def _either(self) -> Node:
         nodes = [self._both()]
@@ -213,14 +215,14 @@ class _Reader:
         return [_COMPARED[sign], value, self._sum()]
 
     def _like(self, value: Node) -> Node:
-        """Of wildcards that are the same everywhere."""
+        """Parse a LIKE whose wildcards mean the same everywhere."""
         pattern = self._value()
         if pattern[:2] != ["value", TEXT] or set(pattern[2]) & set("\\["):
             raise Untranslatable
         return ["like", value, pattern[2]]
 
     def _array(self) -> list[Node]:
-        """Of = ANY (ARRAY[...]), behind its parenthesis."""
+        """Parse = ANY (ARRAY[...]), after its parenthesis."""
         wrapped = self._takes("(")
         self._expect("array[")
         found = self._list("]")
@@ -238,7 +240,7 @@ class _Reader:
         return found
 
     def _sum(self) -> Node:
-        """Sums and joined texts, of which the latter bind weaker."""
+        """Parse sums and concatenations, of which the latter have lower precedence."""
         nodes = [self._terms()]
         while self._takes("||"):
             nodes.append(self._terms())
@@ -346,9 +348,9 @@ class _Reader:
         return ["call", _CALLS[name]]
 
     def _called(self, name: str) -> Node:
-        """A function of values, behind its parenthesis."""
+        """Parse a function call, after its parenthesis."""
         if name == "convert" and self._style.plus_joins:
-            # Its type comes first.
+            # The type comes first.
             place = self._at
             self._as_type(["value", TEXT, "0"])
             self._expect(",")
@@ -382,10 +384,10 @@ def _negative(node: Node) -> Node:
 
 
 def _cast(node: Node, type_: str, limits: Sequence[Node]) -> Node:
-    """A cast that changes nothing, or a known one.
+    """Accept a cast that changes nothing, or a known one.
 
     Parameters:
-        limits: the length, or the digits, that are named.
+        limits: the length or digits in the cast.
     """
     name = type_.rpartition(" . ")[2]
     if node in (["call", NOW], ["value", TEXT, "now"]):
@@ -396,7 +398,7 @@ def _cast(node: Node, type_: str, limits: Sequence[Node]) -> Node:
             raise Untranslatable
     if node[0] == "value":
         digits = str(node[2]).lstrip("-").isdigit()
-        # It may be rounded, or cut.
+        # The value may be rounded or truncated.
         fits = not limits or (name in _TEXT_CASTS and len(node[2]) <= _number(limits))
         if not fits or (name in _WHOLE_CASTS and not digits):
             raise Untranslatable
@@ -417,5 +419,5 @@ def _cast(node: Node, type_: str, limits: Sequence[Node]) -> Node:
 
 
 def _number(nodes: Sequence[Node]) -> int:
-    """The number that is all of them; 0 where they are something else."""
+    """Return the number that the nodes consist of; 0 if they are something else."""
     return int(nodes[0][2]) if len(nodes) == 1 and str(nodes[0][-1]).isdigit() else 0

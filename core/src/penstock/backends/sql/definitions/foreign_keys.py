@@ -1,4 +1,4 @@
-"""Foreign keys that are made when all tables are loaded, and dropped before one is made again."""
+"""Foreign keys, created once all tables are loaded, and dropped before one is recreated."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ REFER, UNLINK, RELINK = "refer ", "unlink ", "link again "
 @dataclass(frozen=True, slots=True)
 class ForeignKeyChange:
     table: TableRef
-    """Whose constraint it is."""
+    """The table of the constraint."""
     name: str
     definition: str = ""
-    """From FOREIGN KEY on."""
+    """The text from FOREIGN KEY on."""
     target: TableRef | None = None
-    """The table that it refers to, where it can be made."""
+    """The referenced table, if the key can be created."""
     kind: str = REFER
 
     @classmethod
     def of(cls, step: Step) -> ForeignKeyChange | None:
-        """None for a step of another kind."""
+        """Return the change of a step; None for a step of another kind."""
         for kind in (REFER, UNLINK, RELINK):
             if step.id.startswith(kind):
                 schema, table, name = json.loads(step.done)
@@ -36,7 +36,10 @@ class ForeignKeyChange:
         return None
 
     def step(self, dialect: CatalogDialect) -> Step:
-        """It is made where that can be; else the run is done without it, and says so."""
+        """Return the step that creates the key.
+
+        If the database rejects it, the run finishes without it, and reports that.
+        """
         drops = self.kind == UNLINK
         what = {REFER: "add", UNLINK: "drop", RELINK: "restore"}[self.kind]
         return Step(
@@ -44,7 +47,7 @@ class ForeignKeyChange:
             f"{what} foreign key {self.name} of {self.table}",
             dialect.foreign_key_dropped(self.table, self.name) if drops else self._made(dialect),
             after=not drops,
-            # After the indexes, of which it uses one.
+            # After the indexes, one of which it uses.
             rank=1,
             instead=None if drops else self.not_copied(dialect),
             done=json.dumps([self.table.schema, self.table.name, self.name]),

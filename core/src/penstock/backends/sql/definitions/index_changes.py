@@ -1,7 +1,7 @@
-"""Indexes that are dropped before a load and made after it, where DDL commits by itself.
+"""Indexes that are dropped before a load and recreated after it, where DDL commits by itself.
 
-Such a step may have been done, or somebody may have changed the table since it was planned. So it
-says which indexes it is about, and looks what is there before it changes anything.
+Such a step may already be done, or the table may have been changed since the plan. So a step names
+its indexes, and checks which of them exist before it changes anything.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ DROP, MAKE = "drop indexes", "make indexes"
 
 @dataclass(frozen=True, slots=True)
 class IndexChange:
-    """Of one table. Where it was interrupted, what is left of it is done."""
+    """A change to one table's indexes. If it is interrupted, the rest can be done later."""
 
     table: TableRef
     indexes: Mapping[str, str]
-    """By name, as the database's catalog writes them."""
+    """By name, in the form of the database's catalog."""
     makes: bool
-    """Else they are dropped."""
+    """Whether indexes are created; otherwise they are dropped."""
     exact: bool = True
-    """The catalog writes them like this again; else another server has written them."""
+    """Whether the catalog will return the same text; otherwise it comes from another server."""
 
     def step(self, dialect: CatalogDialect) -> Step:
         name, what = (MAKE, "make") if self.makes else (DROP, "drop")
@@ -46,8 +46,8 @@ class IndexChange:
 
     @classmethod
     def of(cls, step: Step, table: TableRef) -> IndexChange | None:
-        """None for a step of another kind."""
-        # That of a run which was stopped may be done by another one, see `steps_left`.
+        """Return the change of a step; None for a step of another kind."""
+        # Another run may do the step of a stopped one, see `steps_left`.
         id_, _, _ = step.id.partition(OF_STOPPED)
         if id_ not in (DROP, MAKE):
             return None
@@ -60,7 +60,8 @@ class IndexChange:
         return dialect.indexes_dropped(self.table, list(self.indexes))
 
     def is_done(self, there: Mapping[str, str]) -> bool:
-        """
+        """Whether the change has been made.
+
         Parameters:
             there: all indexes of the table, by name.
         """
@@ -72,13 +73,13 @@ class IndexChange:
         )
 
     def left(self, there: Mapping[str, str]) -> IndexChange:
-        """What of it is to be done.
+        """Return the part of the change that remains to be made.
 
         Parameters:
-            there: see `is_done`.
+            there: as for `is_done`.
 
         Raises:
-            PermanentError: one of these names is another index's; nothing is to be changed.
+            PermanentError: another index has one of these names; nothing should be changed.
         """
         others = {
             name: there[name]

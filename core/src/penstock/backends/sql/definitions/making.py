@@ -1,7 +1,8 @@
-"""A table that is not there, made like the source's by a mode that loads what it finds.
+"""A missing table, created like the source's by a mode that loads existing tables.
 
-Several runs may find it missing at once, such as those of two days: one of them makes it, whole,
-and the others see that it has what they were planned for. Nothing is dropped.
+Several runs may find the table missing at the same time, such as those of two days. One of them
+creates it completely, and the others check that it has what they were planned for. Nothing is
+dropped.
 """
 
 from __future__ import annotations
@@ -17,13 +18,14 @@ from penstock.model.plans import Step
 from penstock.model.tables import Column, TableRef
 
 MAKE = "make"
-"""The id of the step that makes a table where it is not there."""
+"""The id of the step that creates a missing table."""
 
 
 def check_not_asked(request: LoadRequest) -> None:
-    """
+    """Reject options that change an existing table.
+
     Raises:
-        PlanningError: an option is given that changes a table which is there.
+        PlanningError: such an option is given.
     """
     for flag, asked in (
         ("--unlogged", request.unlogged),
@@ -38,10 +40,11 @@ def check_not_asked(request: LoadRequest) -> None:
 
 
 def make_step(table: TableRef, statements: Sequence[str], columns: Sequence[Column]) -> Step:
-    """
+    """Return the step that creates a table.
+
     Parameters:
-        statements: make the table, and complete it.
-        columns: as they were planned.
+        statements: create and complete the table.
+        columns: as planned.
     """
     planned = {column.name: str(column.traits[TYPE]) for column in columns}
     name = f"create {table}, where it is not there"
@@ -49,11 +52,12 @@ def make_step(table: TableRef, statements: Sequence[str], columns: Sequence[Colu
 
 
 def make(session: Session, step: Step, table: TableRef) -> None:
-    """Do such a step. No other run does one at the same time, or else the server makes one table of
-    a name.
+    """Do such a step.
+
+    Either no other run does one at the same time, or the server creates only one table of a name.
 
     Raises:
-        TargetChanged: somebody else has made the table since the run was planned, with other
+        TargetChanged: the table was created by others since the run was planned, with other
             columns.
     """
     if table not in read_relations(session):

@@ -1,7 +1,6 @@
-"""A table's model in the words of another dialect: what is made, and what is listed with the
-statement that a person would write.
+"""A table's model in another dialect: what is created, and what is only listed with a statement.
 
-Keys are not rendered here, since a mode may need one to find rows; see `TargetTables.besides`.
+Keys are not rendered here, because a mode may need one to find rows; see `TargetTables.besides`.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ from penstock.model.table_model import (
 from penstock.model.tables import NotCopied, Relation, TableRef
 
 _SHORT = ("boolean", "integer", "decimal", "float", "date", "time", "timestamp", "moment", "uuid")
-"""What any index can hold."""
+"""Kinds of values that every index can hold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,20 +55,22 @@ class Clause:
     """A check or an index."""
 
     name: str
-    """A check's may be its text, where the database names it."""
+    """For a check that the database names, this may be its text."""
     text: str
-    """From CHECK on; of an index from its columns on, in parentheses."""
+    """From CHECK on; for an index, from its columns on, in parentheses."""
     left: NotCopied
-    """What stands for it where it is not made after all."""
+    """The entry that replaces it if it is not created after all."""
     columns: tuple[str, ...] = ()
     kind: str = ""
-    """Of an index: `UNIQUE`, `FULLTEXT`, `SPATIAL`; empty for any other."""
+    """For an index: `UNIQUE`, `FULLTEXT`, `SPATIAL`; empty for any other."""
     inline: str = ""
-    """A check as a part of the statement that makes the table."""
+    """The check as part of CREATE TABLE."""
 
     def step(self, kind: str, table: TableRef, rank: int) -> Step:
-        """The step that makes it once the table is loaded; a run whose server refuses it is done
-        without it, and says so."""
+        """Return the step that creates it after the load.
+
+        If the server rejects it, the run finishes without it, and reports that.
+        """
         statement = self.left.remedy.removesuffix(";")
         what = f"make {kind} {self.name} of {table}"
         return Step(f"{kind} {self.name}", what, statement, True, rank, instead=self.left)
@@ -80,9 +81,9 @@ class ForeignKey:
     name: str
     columns: tuple[str, ...]
     target: TableRef | None
-    """The target's table that it refers to; None: it is not copied with this one."""
+    """The referenced table in the target; None if it is not copied with this one."""
     definition: str
-    """From FOREIGN KEY on."""
+    """The text from FOREIGN KEY on."""
     left: NotCopied
     itself: bool = False
 
@@ -99,38 +100,39 @@ class Rendered:
     indexes: list[Clause] = field(default_factory=list)
     foreign_keys: list[ForeignKey] = field(default_factory=list)
     comments: list[str] = field(default_factory=list)
-    """Statements, where comments are not a part of the others."""
+    """Statements, if comments are not part of others."""
     options: list[str] = field(default_factory=list)
-    """What follows the columns in the statement that makes the table."""
+    """What follows the columns in CREATE TABLE."""
     left: list[NotCopied] = field(default_factory=list)
-    """What is not made."""
+    """The parts that are not created."""
     warnings: list[str] = field(default_factory=list)
 
     @staticmethod
     def nothing(model: TableModel, table: TableRef) -> Iterator[NotCopied]:
-        """What stands for all of a model but its keys."""
+        """Yield entries for every part of a model except its keys."""
         for item in replace(model, keys=()).unmade():
             yield replace(item, table=str(table))
 
 
 @dataclass(frozen=True, slots=True)
 class Rendering:
-    """
+    """The rendering of one model.
+
     Parameters:
-        dialect: of the target.
-        source: the table that the model is of.
-        table: the one that is made.
-        kinds: what its columns hold, see `expressions`; of columns that it lacks nothing is made.
-        siblings: the tables that are copied with it.
-        unindexed: columns that no index can have.
-        types: of the columns that are made.
-        guarded: columns whose own types refuse what those of the source do.
+        dialect: the target's dialect.
+        source: the table described by the model.
+        table: the table to create.
+        kinds: what its columns hold, see `expressions`; nothing is created for columns not listed.
+        siblings: the tables copied in the same batch.
+        unindexed: columns that no index may contain.
+        types: the types of the columns to create.
+        guarded: columns whose own types reject what those of the source reject.
         computed: columns that the target computes, see `computed_columns`.
-        at_once: all is made before the table is loaded, so nothing that may refuse rows which the
-            source has.
-        bare: nothing is made that slows a load down: no checks, no indexes.
-        own: the source's words are the target's own.
-        lacks: columns that such words may speak of, and the table has not.
+        at_once: everything is created before the load, so nothing that may reject rows of the
+            source.
+        bare: create nothing that slows down a load: no checks, no indexes.
+        own: whether the source's text is in the target's own dialect.
+        lacks: columns that such text may refer to and the table lacks.
     """
 
     dialect: Dialect
@@ -166,7 +168,7 @@ class Rendering:
         if model.partitioning:
             remedy = f"ALTER TABLE {self._named} {model.partitioning};" * self.own
             found.left.append(NotCopied(PARTITIONING, model.partitioning, remedy))
-        # What was left of other columns is left, whatever the table has.
+        # Parts left out for other columns stay left out, whatever the table has.
         found.left = [replace(item, table=str(self.table)) for item in found.left]
         return found
 
@@ -184,7 +186,7 @@ class Rendering:
         if column.identity is not None:
             suffix = self._numbered(column, kind, left[IDENTITIES], found)
         elif column.default is not None:
-            # JSON is a text as far as a literal goes, and so is the label of an enum type.
+            # In a literal, JSON and an enum label are text.
             held = kind or "text" * (column.type.kind in (JSON, ENUM))
             default = column.default.text
             if not self.own:
@@ -228,7 +230,7 @@ class Rendering:
         if number and dialect.has_sequences and not self.at_once:
             found.sequences[name] = identity
         elif number and (not column.nullable or dialect.numbers_nullable):
-            # Most databases that number a column themselves refuse NULL there.
+            # Most databases that number a column themselves reject NULL in it.
             suffix = dialect.numbered(identity.first, identity.step)
         if suffix:
             found.numbered.append(name)
@@ -242,7 +244,7 @@ class Rendering:
         return ""
 
     def _held(self, column: ColumnModel, kind: str) -> list[object] | None:
-        """The tree of a check for what the source's type refuses, and the target's does not."""
+        """Return the tree of a check for values that only the source's type rejects."""
         named = ["column", column.name]
         if column.name in self.guarded:
             return None
@@ -253,14 +255,14 @@ class Rendering:
         return None
 
     def _default(self, expression: Expression, kind: str, type_: str) -> str:
-        """Empty where the target has none that means the same."""
+        """Return the default; empty if the target has no equivalent."""
         if expression.meaning is None:
             return ""
         written = written_default(expression.meaning, kind, self.dialect)
         return self.dialect.fitting(written, type_) if written is not None else ""
 
     def _comment(self, column: str, text: str, left: NotCopied, found: Rendered) -> None:
-        """Of the table, where no column is named."""
+        """Add a comment on a column; without a column, on the table."""
         option = "" if column else self.dialect.table_commented(text)
         statement = self.dialect.comment_made(self.table, column, text)
         if option:
@@ -307,7 +309,7 @@ class Rendering:
         return made or self._only_with_table(f"CHECK ({text})")
 
     def _only_with_table(self, clause: str) -> str:
-        """Instead of a statement, where only a new table takes it."""
+        """Return the reason for no statement, if only a new table accepts the clause."""
         return f"-- in CREATE TABLE {self._named}: {clause}"
 
     def _index(self, index: IndexModel, found: Rendered) -> None:
@@ -349,7 +351,7 @@ class Rendering:
         clause = Clause(called, text, left, index.columns, kind)
         kept_out = set(self.unindexed) & set(index.columns)
         risky = any(self.kinds[each] not in _SHORT for each in index.columns) or index.unique
-        # The beginnings of texts are equal where the texts are not.
+        # Texts may be equal in their beginnings only.
         if kept_out or self.bare or (self.at_once and risky) or (begins and index.unique):
             found.left.append(clause.left)
             return
@@ -382,18 +384,18 @@ class Rendering:
             found.left.append(left)
 
     def _holds(self, text: str) -> bool:
-        """Whether all columns are there that a text in the target's own words speaks of."""
+        """Whether all columns exist that a text in the target's own dialect refers to."""
         return not any(self.dialect.ident(name) in text for name in self.lacks)
 
     def _with(self, left: NotCopied, remedy: str) -> NotCopied:
         return replace(left, remedy=_ended(remedy), table=str(self.table))
 
     def _called(self, name: str, text: str, found: Rendered, *, alone: bool = False) -> str:
-        """A name that the target takes.
+        """Return a name that the target accepts.
 
         Parameters:
-            alone: it is a constraint's, which belongs to its table in some databases; then the
-                table's name need not be a part of it.
+            alone: it is a constraint's name, which in some databases belongs to its table, and then
+                need not contain the table's name.
         """
         alone = self.own or (alone and self.dialect.constraints_by_table)
         word = rf"(?<![a-z0-9]){re.escape(self.table.name)}(?![a-z0-9])"
@@ -410,10 +412,10 @@ class Rendering:
 def referring(
     dialect: Dialect, foreign_key: ForeignKeyModel, target: TableRef
 ) -> tuple[str, list[NotCopied]]:
-    """A foreign key from FOREIGN KEY on, and what the database has not of it.
+    """Return a foreign key from FOREIGN KEY on, and the parts that the database does not support.
 
     Parameters:
-        target: the table that it is to refer to.
+        target: the table to reference.
     """
     listed = ", ".join(map(dialect.ident, foreign_key.columns))
     others = ", ".join(map(dialect.ident, foreign_key.referenced))
@@ -435,7 +437,7 @@ def referring(
 
 
 def _meant(kinds: Mapping[str, str], model: TableModel) -> dict[str, str]:
-    """What columns hold; empty of what is a text in the target alone, and means more."""
+    """Return what columns hold, leaving out lists and JSON that are plain text in the target."""
     hidden = {each.name for each in model.columns if each.type.kind in (ARRAY, JSON)}
     return {
         name: "" if name in hidden and not kind.startswith("list") else kind
@@ -446,14 +448,14 @@ def _meant(kinds: Mapping[str, str], model: TableModel) -> dict[str, str]:
 def computed_columns(
     model: TableModel, kinds: Mapping[str, str], dialect: Dialect
 ) -> dict[str, str]:
-    """Columns that the target can compute as the source does, and the text of their values.
+    """Return columns that the target can compute as the source does, and their expressions.
 
     Parameters:
         kinds: what the columns of the target's table hold, see `expressions`.
     """
     if not dialect.generated("1"):
         return {}
-    # Not from one another: few databases can do that.
+    # Not from one another, which few databases support.
     kinds = _meant(kinds, model)
     stored = {each.name for each in model.columns if each.generated is None}
     plain = {name: kind for name, kind in kinds.items() if name in stored}
@@ -469,10 +471,10 @@ def computed_columns(
 
 
 def shortened(name: str, most: int, text: str = "") -> str:
-    """A name of so many bytes at most: the beginning, and a digest of what was cut.
+    """Shorten a name to a maximum number of bytes: its beginning, and a digest of the rest.
 
     Parameters:
-        text: what tells it from others that begin alike.
+        text: distinguishes it from other names with the same beginning.
     """
     if len(name.encode()) <= most:
         return name
@@ -483,11 +485,11 @@ def shortened(name: str, most: int, text: str = "") -> str:
 def steps_of(
     rendered: Rendered, table: TableRef, first: int = 0, *, with_table: bool = False
 ) -> Iterator[Step]:
-    """The steps that make checks and indexes once the table is loaded.
+    """Yield the steps that create checks and indexes after the load.
 
     Parameters:
-        first: the rank of the first one. Each has a rank of its own: they lock the table.
-        with_table: checks were made with it.
+        first: the rank of the first step. Each has its own rank, because they lock the table.
+        with_table: whether checks were created with the table.
     """
     clauses: Sequence[tuple[str, Clause]] = [
         *(("check", clause) for clause in rendered.checks if not with_table),

@@ -1,1 +1,1 @@
-"""Loads: their plans, their transactions, and the tables that they load."""
+"""Loads: their plans, their transactions, and the tables they load."""

@@ -1,4 +1,4 @@
-"""Keys of the target's rows once a night is merged, and those that the source has no more."""
+"""Keys of the target's rows after a night's merge, and keys deleted from the source."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ from penstock.model.extents import Whole
 from penstock.spec.copy_spec import CopySpec
 
 DIGESTS = "penstock_digests"
-# Rows of one INSERT.
+# Rows per INSERT.
 MOST = 5_000
 SUBJECT = "keys that are gone"
 
 
 class TargetKeys:
-    """The keys of the rows that a run's condition selects in its target, but for those that are
-    marked as gone."""
+    """The keys of the target's rows that a run's condition selects, without rows marked as
+    deleted.
+    """
 
     def __init__(self, session: Session, run: RunRow) -> None:
         spec = CopySpec.from_stored(run.spec, "", "")
@@ -50,8 +51,11 @@ class TargetKeys:
 
     @cached_property
     def _rows(self) -> str:
-        """Those there, as an item of FROM; without the ones whose keys the stage writes otherwise:
-        merged, they are as the stage has them."""
+        """Return the existing rows, as an item of FROM.
+
+        Rows whose keys the stage spells differently are left out: after the merge they have the
+        stage's spelling.
+        """
         respelled = self._dialect.respelled(self._key)
         if respelled == NEVER:
             return self._there(self._selected)
@@ -71,7 +75,7 @@ class TargetKeys:
 
     @property
     def _new(self) -> str:
-        """Those that the stage adds, as an item of FROM."""
+        """The rows that the stage adds, as an item of FROM."""
         return (
             f"(SELECT {self._listed} FROM {self._stage} AS s"
             f" WHERE NOT EXISTS (SELECT 1 FROM {self._rows} WHERE {self._match})) AS n"
@@ -112,12 +116,11 @@ class TargetKeys:
         return read_digests(self._session, self._rows, among, self._texts, self._key, ())
 
     def keep(self, digests: Sequence[int]) -> int:
-        """Put the keys with these digests into the table of keys that are gone, in a transaction.
-        Returns: how many there are."""
-        # A difference of sums that is no digest at all: the target lacks a key that it should have.
+        """Store the keys with these digests in the table of deleted keys; return their number."""
+        # A difference of sums that is not a digest: the target lacks a key that it should have.
         known = sorted({each for each in digests if 0 <= each < 2**60})
         run = self._session.run
-        # It goes with the session: to drop it would end the transaction in some databases.
+        # It lasts as long as the session: dropping it would end the transaction in some databases.
         run(f"CREATE TEMPORARY TABLE IF NOT EXISTS {DIGESTS} (digest BIGINT PRIMARY KEY)")
         run(f"DELETE FROM {DIGESTS}")
         for start in range(0, len(known), MOST):

@@ -1,4 +1,4 @@
-"""Where the partitions are loaded, and the steps around it."""
+"""Where partitions are loaded, and the steps around the load."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from penstock.model.tables import Column, TableRef
 from penstock.spec.modes import REPLACE, UPSERT
 
 SWAP = SWAP_STEP
-"""The id of the step that puts a table in another one's place."""
+"""The id of the step that replaces a table with another."""
 
 _GUARDING = re.compile(r"(?:enum|set)\b|.*\bunsigned\b|u(tiny|small|big|huge)?int", re.IGNORECASE)
 
@@ -41,40 +41,41 @@ UnLinks = tuple[Sequence[Step], Sequence[Step]]
 
 
 class TargetTables:
-    """What the plan asks of the tables that are there; without more, no mode makes one, and none
-    finds rows by their keys.
+    """What the plan asks of existing tables. Without overrides, no mode creates a table or finds
+    rows by keys.
 
     Parameters:
         definitions: the `TableDefinition.dialect` whose types and statements are the target's own.
     """
 
     makes_whole = True
-    """A table like another system's has keys and more of the source's, in whatever mode it is
-    made; else in mode recreate alone."""
+    """Whether a table like another system's gets the source's keys and other parts in every mode;
+    otherwise only in mode recreate.
+    """
 
     def __init__(self, definitions: str) -> None:
         self.definitions = definitions
 
     def unique_keys(self, session: Session, table: TableRef) -> Sequence[UniqueKey]:
-        """The primary key first."""
+        """Return the unique keys, the primary key first."""
         return ()
 
     def check_replaceable(
         self, session: Session, table: TableRef, needs: str, remade: Collection[TableRef] = ()
     ) -> None:
-        """Raises `PlanningError` where no other table can take its place, as an option needs it.
+        """Raise `PlanningError` if an option needs to replace a table that cannot be replaced.
 
         Parameters:
-            remade: tables whose links to it are undone.
+            remade: tables whose links to it are removed.
         """
         return
 
     def besides(self, session: Session, request: LoadRequest, columns: Sequence[Column]) -> Besides:
-        """What the table gets besides its columns.
+        """Return the parts of the new table besides its columns.
 
         Parameters:
-            request: with a definition.
-            columns: those that it is made with.
+            request: a request with a definition.
+            columns: the columns it is created with.
         """
         definition = request.definition
         assert definition is not None
@@ -119,21 +120,21 @@ class TargetTables:
     def computing(
         self, definition: TableDefinition, columns: Sequence[Column], asked: Collection[str]
     ) -> Sequence[Column]:
-        """Columns of a table like another system's, of which some are computed.
+        """Return the columns of a table like another system's, some of them computed.
 
         Parameters:
-            asked: those that keep a type that somebody has asked for.
+            asked: the columns that keep a type that the user specified.
         """
         return columns
 
     def is_own(self, session: Session, definition: TableDefinition) -> bool:
-        """Whether a definition's content is what the target itself would say."""
+        """Whether a definition is in the form that the target itself would produce."""
         return definition.dialect == self.definitions
 
     def rendered(
         self, session: Session, request: LoadRequest, found: Besides, rendered: Rendered
     ) -> Besides:
-        """What is made of another system's table, with its keys.
+        """Return the parts of another system's table that are created, with its keys.
 
         Parameters:
             found: the keys alone.
@@ -145,7 +146,7 @@ class TargetTables:
         links: list[Step] = []
         for each in rendered.foreign_keys:
             change = ForeignKeyChange(table, each.name, each.definition, each.target)
-            # After the checks and indexes, with which it would be in each other's way.
+            # After the checks and indexes, which it would conflict with.
             link = replace(change.step(dialect), rank=len(steps) + 1)
             (own if each.itself else links).append(link)
         now = list(rendered.comments)
@@ -165,25 +166,27 @@ class TargetTables:
         )
 
     def kinds(self, columns: Sequence[Column]) -> Mapping[str, str]:
-        """What columns hold, see `expressions`; nothing where a table of another system's is made
-        with its keys alone."""
+        """Return what columns hold, see `expressions`.
+
+        Empty if a table of another system is created with its keys alone.
+        """
         return {}
 
     def guards(self, column: Column) -> bool:
-        """Whether the column's type refuses by itself negative numbers, or labels that it lacks."""
+        """Whether the column's type itself rejects negative numbers or unknown labels."""
         return bool(_GUARDING.match(column.type))
 
     def unindexed(self, columns: Sequence[Column]) -> Collection[str]:
-        """Those that can be in no index."""
+        """Return the columns that no index may contain."""
         return ()
 
     def refused(
         self, session: Session, columns: Sequence[Column], clauses: Sequence[str], *, alike: bool
     ) -> Mapping[str, str]:
-        """Which of some keys a table of such columns cannot have, and why.
+        """Return the keys that a table with such columns cannot have, each with the reason.
 
         Parameters:
-            alike: the source is of the same system, whose texts it compares alike.
+            alike: whether the source is of the same system, which compares texts in the same way.
         """
         return {}
 
@@ -195,30 +198,37 @@ class TargetTables:
         *,
         own: bool = False,
     ) -> UnLinks:
-        """The steps that drop foreign keys to a table, and those that restore what is not made
-        again.
+        """Return steps that drop foreign keys to a table, and steps that restore those not remade.
 
         Parameters:
             remade: the tables whose foreign keys they are.
-            own: those of the table to itself, too.
+            own: include the table's foreign keys to itself.
         """
         return (), ()
 
     def advanced(self, session: Session, request: LoadRequest) -> Sequence[Step]:
-        """The steps after which the columns of a table that is there go on with the numbers of the
-        source; none where the server sees to that."""
+        """Return steps after which an existing table's columns continue the source's numbers.
+
+        None if the server takes care of that.
+        """
         return ()
 
     def deferrable(
         self, session: Session, table: TableRef
     ) -> tuple[Mapping[str, str], Sequence[str]]:
-        """The indexes that a table can do without while it is loaded, by name, as the catalog
-        writes them; and for people those that stay, with what needs them."""
+        """Return the indexes that a table can do without during the load, and the others.
+
+        The first are definitions by name, as the catalog writes them; the others come with what
+        needs them, for people.
+        """
         return {}, ()
 
     def like(self, session: Session, table: TableRef, beside: TableRef) -> tuple[str, list[str]]:
-        """The statement that makes an empty table like another one; and those that make, when it
-        has that one's name, what could not be there twice."""
+        """Return a statement that creates an empty table like another one.
+
+        Also returns the statements for parts whose names cannot exist twice, to run after the
+        exchange.
+        """
         raise NotImplementedError  # there is no mode swap
 
 
@@ -242,10 +252,11 @@ def plan_load(
     columns: Sequence[Column],
     schema: str,
 ) -> LoadPlan:
-    """
+    """Plan the load of one table.
+
     Parameters:
-        columns: the target's, those that are made or those that are there.
-        schema: see `LoadPlan`.
+        columns: the target's columns, existing or to be created.
+        schema: as in `LoadPlan`.
 
     Raises:
         PlanningError: see `TargetCatalog.plan_load`.
@@ -298,7 +309,7 @@ def plan_load(
         steps += unlinked
     if request.mode.truncates:
         steps.append(Step("truncate", f"truncate {table}", dialect.emptied(table)))
-    # Of an empty table; and TRUNCATE may take in use again what was disabled.
+    # On an empty table; TRUNCATE may re-enable what was disabled.
     if request.indexes == "defer" and not request.mode.loads_new_table:
         steps += _defer(session, tables, table, warnings)
     if request.mode.builds_beside:
@@ -321,10 +332,10 @@ def plan_load(
 
 
 def changed_columns(request: LoadRequest) -> list[Step]:
-    """The steps that alter columns before rows are loaded.
+    """Return the steps that alter columns before the load.
 
     Raises:
-        PlanningError: the table is one beside the target.
+        PlanningError: the rows are loaded into a separate table.
     """
     from penstock.backends.sql.definitions.column_changes import change_step  # noqa: PLC0415 - seldom
 
@@ -353,7 +364,7 @@ def _defer(
 def _swap(
     session: Session, tables: TargetTables, ref: TableRef, new: TableRef, *, there: bool
 ) -> list[Step]:
-    """The table beside the target, where that is there, and the exchange."""
+    """Return the steps that build a table next to an existing target, and exchange the two."""
     dialect = session.dialect
     statements = [dialect.renamed(new, ref.name)]
     steps = []

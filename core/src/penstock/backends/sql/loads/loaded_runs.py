@@ -1,4 +1,4 @@
-"""The control store of a database that does not tell who has loaded a row."""
+"""The control store of a database that does not record who loaded a row."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from penstock.spec.modes import mode_of
 
 
 class LoadedRuns(RecordedRuns):
-    """`ControlStore`, but for who is at work at this moment."""
+    """A `ControlStore`, except for which runs are active."""
 
     def __init__(self, tables: LoadRecords) -> None:
         super().__init__(tables)
@@ -39,7 +39,7 @@ class LoadedRuns(RecordedRuns):
     def check_target(self, run_id: str) -> None:
         with self._tables.reading() as found:
             run = self.load_run(run_id) if found else None
-            # What becomes of the rows of a run that is done is not its matter.
+            # What happens to the rows of a finished run does not concern it.
             if run is None or run.prepared_at is None or run.status == "done":
                 return
             if not self.steps_done(run_id) & {SWAP, MERGE_STEP}:
@@ -63,9 +63,11 @@ class LoadedRuns(RecordedRuns):
         return {"loads": table.id, "disturbed_by": None}
 
     def check_rows(self, run: RunRow) -> None:
-        """
+        """Check the rows of a run.
+
         Raises:
-            TargetChanged: rows that the run has loaded are gone, or not alone where they should be.
+            TargetChanged: rows that the run has loaded are gone, or there are others where it
+                should be alone.
         """
         LoadedTable(self._tables, run.plan.load.table).check(run.run_id, mode_of(run.spec))
 
@@ -82,7 +84,7 @@ class LoadedRuns(RecordedRuns):
             self._tables.session.run(step.statement)
 
     def is_changed(self, change: ColumnChange, table: TableRef) -> bool:
-        """Whether a change of a table's columns is made."""
+        """Whether a change of a table's columns has been made."""
         columns = read_columns(self._tables.session, table)
         return is_made(change, {column.name: column for column in columns})
 
@@ -97,7 +99,7 @@ class LoadedRuns(RecordedRuns):
 
     def after_step(self, run: RunRow, step: Step) -> None:
         if step.id == MERGE_STEP:
-            return  # it has noted what there is to note
+            return  # it has already recorded everything
         swapped = LoadedTable(self._tables, CopySpec.from_stored(run.spec, "", "").target_ref)
         swapped.emptied(run.run_id)
         swapped.end()
@@ -106,10 +108,10 @@ class LoadedRuns(RecordedRuns):
     # Nights
 
     counts_rows = True
-    """Of the tables that are loaded."""
+    """Whether the rows of loaded tables are counted."""
 
     def dialect(self, table: TableRef, key: Sequence[str]) -> CatalogDialect:
-        """To find rows of a table by a key."""
+        """Return the dialect for finding a table's rows by a key."""
         return self._tables.session.dialect
 
     def merge(self, nights: Sequence[tuple[RunRow, Sequence[CommitRecord]]]) -> list[MergeCounts]:
@@ -173,7 +175,7 @@ class LoadedRuns(RecordedRuns):
     ) -> None:
         table = LoadedTable(self._tables, run.plan.load.table)
         if run.status == "done":
-            table.begin(run.run_id)  # whatever has become of it since
+            table.begin(run.run_id)  # whatever has happened to it since
         if rows_of is not None:
             loaded = LoadedTable(self._tables, rows_of)
             loaded.delete_partitions(run.run_id, mode_of(run.spec), records)

@@ -1,9 +1,8 @@
-"""The table that a run loads: whether it is as the run has left it, and what others do to it.
+"""The table that a run loads: whether it is unchanged, and what others do to it.
 
-For databases that tell neither who has loaded a row nor whether a table is still the same one. So a
-run that takes rows away says so to the runs that have loaded them, in the transaction that takes
-them; and what anybody else takes away, or puts into a table that a run has to itself, shows by the
-number of rows.
+For databases that record neither who loaded a row nor whether a table is still the same. A run that
+removes rows tells the runs that loaded them, in the transaction that removes them. Rows removed by
+anyone else, or added to a table that a run should have to itself, are detected by the row count.
 """
 
 from __future__ import annotations
@@ -29,20 +28,23 @@ from penstock.model.records import CommitRecord
 from penstock.model.tables import TableRef
 from penstock.spec.modes import Mode, mode_of
 
-# The source alone knows which rows these select.
+# Only the source knows which rows these select.
 STORAGE = BlockRange | Children | ChildBlocks | Files
 SOMEBODY = ""
-"""In the place of a run's id: it was no run of these control tables."""
-# Of one query that counts the rows of each.
+"""Stands for a run id if the change was not made by a run in these control tables."""
+# Row counts per query.
 MOST_COUNTED = 100
 
 
 class LoadRecords(SqlRecords):
-    """Records beside the tables that are loaded: a run has two columns more, `loads` (the table's
-    id) and `disturbed_by`, and the table `loaded_table` keeps a number of rows for each id."""
+    """Records next to the loaded tables.
+
+    A run has two more columns, `loads` (the table's id) and `disturbed_by`, and the table
+    `loaded_table` keeps the row count for each id.
+    """
 
     undisturbed = False
-    """Whether nobody else changes a table while a session is open."""
+    """Whether a table cannot be changed by others while a session is open."""
 
     def __init__(self, dialect: CatalogDialect) -> None:
         self._dialect = dialect
@@ -58,14 +60,14 @@ class LoadRecords(SqlRecords):
     @property
     @abstractmethod
     def session(self) -> Session:
-        """That of the transaction, or of the reading, that is open."""
+        """The session of the open transaction or reading."""
 
     @abstractmethod
     def reading(self) -> AbstractContextManager[bool]:
-        """One session for all that is read meanwhile; False where there are no control tables."""
+        """Use one session for all reads in the block; False if there are no control tables."""
 
     def noted_rows(self, ids: Sequence[str]) -> dict[str, int]:
-        """The numbers of rows that `loaded_table` keeps, by the ids of tables."""
+        """Return the row counts in `loaded_table`, by table id."""
         asked = f"SELECT id, {self.ident('rows')} FROM {self.named('loaded_table')} AS l WHERE"
         return {
             id_: int(count)
@@ -74,7 +76,7 @@ class LoadRecords(SqlRecords):
         }
 
     def note_rows(self, rows: Mapping[str, int | None]) -> None:
-        """Keep numbers of rows; None: of a table that is not there."""
+        """Store row counts; None for a table that does not exist."""
         named, counted = self.named("loaded_table"), self.ident("rows")
         before = self.noted_rows(list(rows))
         gone = tuple(id_ for id_, count in rows.items() if count is None and id_ in before)
@@ -99,7 +101,7 @@ class LoadRecords(SqlRecords):
             self.execute(f"INSERT INTO {named} VALUES {', '.join(listed)}", added, reading=False)
 
     keeps_nights: ClassVar[bool] = False
-    """There is a table `watermark`, which those of earlier versions lack."""
+    """Whether there is a table `watermark`, which earlier versions lack."""
 
     def has_figures(self) -> bool:
         with self.reading() as found:
@@ -113,11 +115,13 @@ class LoadRecords(SqlRecords):
 
     @abstractmethod
     def has_table(self, name: str) -> bool:
-        """Whether there is a control table of this name; while a session is open."""
+        """Whether a control table of this name exists, while a session is open."""
 
     def lacking(self, statements: Sequence[str]) -> list[str]:
-        """Of the statements that add figures, those that are left to do: a table that is there is
-        no obstacle, a column is."""
+        """Return the statements that add figures and are still to be run.
+
+        An existing table is no obstacle to them, an existing column is.
+        """
         return [each for each in statements if not (each.startswith("ALTER") and self._has_spent())]
 
     def _select(self, kind: Kind, where: Row, columns: Sequence[str], more: str = "") -> list[Row]:
@@ -132,7 +136,7 @@ class LoadRecords(SqlRecords):
 
     @abstractmethod
     def drop(self, table: TableRef) -> None:
-        """Drop a table of the target's, where nobody uses it at this moment."""
+        """Drop a table of the target unless it is in use."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,15 +146,15 @@ class _Run:
     id: str
     mode: Mode
     has_committed: bool
-    """Rows of it."""
+    """Whether it has committed rows."""
     disturbed_by: str | None
 
 
 class LoadedTable:
-    """A table, in a transaction.
+    """A table within a transaction.
 
     Parameters:
-        records: of which a session is open.
+        records: records with an open session.
     """
 
     def __init__(self, records: LoadRecords, table: TableRef) -> None:
@@ -165,20 +169,20 @@ class LoadedTable:
         """As the control tables have it."""
 
     def rows(self) -> int | None:
-        """None where it is not there."""
+        """Return the row count; None if the table does not exist."""
         if read_relations(self._session).get(self._table, True):
             return None
         return self.count(TRUE)
 
     def count(self, tested: str) -> int:
-        """How many rows a condition selects."""
+        """Count the rows that a condition selects."""
         ((count,),) = self._session.fetch(
             f"SELECT count(*) FROM {self._name} WHERE {tested}", f"table {self._table}"
         )
         return int(count)
 
     def _look(self) -> tuple[int | None, int | None]:
-        """The rows that are expected, None where none are, and those that are there; see `rows`."""
+        """Return the expected row count, None if there is none, and the actual one; see `rows`."""
         seen, self._seen = self._seen, None
         if seen is None:
             expected = self._expected()
@@ -190,12 +194,13 @@ class LoadedTable:
         return self._records.noted_rows([self.id]).get(self.id)
 
     def check(self, run_id: str, mode: Mode, *, thoroughly: bool = False) -> None:
-        """
+        """Check that the run's rows are in the table.
+
         Parameters:
-            thoroughly: count the rows of each partition, where the mode goes by their conditions.
+            thoroughly: count the rows of each partition, if the mode works by their conditions.
 
         Raises:
-            TargetChanged: rows that the run has loaded are gone, or there are others where they
+            TargetChanged: rows that the run has loaded are gone, or there are others where it
                 should be alone.
         """
         runs = self._records.read(Kind.RUN, {"run_id": run_id}, ("disturbed_by",))
@@ -230,12 +235,12 @@ class LoadedTable:
         )
 
     def _committed(self, run_id: str) -> dict[str, int]:
-        """The rows of each partition that a run has committed, of those that have some."""
+        """Return the committed row count of each partition of a run that has rows."""
         found = self._records.read(Kind.COMMIT, {"run_id": run_id}, ("partition_id", "rows"))
         return {row["partition_id"]: row["rows"] for row in found if row["rows"]}
 
     def _are_there(self, run_id: str, *, known: bool) -> bool:
-        """Whether the rows that a run has committed are there, as far as can be seen."""
+        """Whether the rows that a run has committed exist, as far as can be determined."""
         committed = self._committed(run_id)
         if not committed:
             return True
@@ -262,8 +267,10 @@ class LoadedTable:
     def _selection(
         self, run_id: str, partition_ids: Collection[str]
     ) -> tuple[str | None, dict[str, Extent] | None]:
-        """A run's condition, and what partitions of it select; None for these where the source
-        alone can tell."""
+        """Return a run's condition and its partitions' extents.
+
+        The extents are None if only the source can evaluate them.
+        """
         (row,) = self._records.read(Kind.RUN, {"run_id": run_id}, ("plan", "spec"))
         plan = from_json(PartitionPlan, row["plan"])
         extents = {name: plan.partition(name).extent for name in partition_ids}
@@ -272,10 +279,11 @@ class LoadedTable:
         return row["spec"]["where"], extents if by_key and by_name else None
 
     def check_loaded_since(self, run_id: str) -> None:
-        """For what takes all rows away, late in a run.
+        """Check for rows loaded by others, before all rows are removed late in a run.
 
         Raises:
-            TargetChanged: another run has loaded rows since this one was prepared, which would go.
+            TargetChanged: another run has loaded rows since this one was prepared, which would be
+                lost.
         """
         named, place = self._records.named, self._records.placeholder
         latest = self._dialect.limited(
@@ -293,20 +301,22 @@ class LoadedTable:
             )
 
     def keep_out(self, run_id: str) -> None:
-        """Tell all other runs that their rows go, before that is so: an attempt reads it when it
-        commits, in a transaction that locks its run's row. So whatever comes after this one sees
-        what they have committed, and they commit no more."""
+        """Tell all other runs that their rows will be removed.
+
+        An attempt reads this when it commits, in a transaction that locks its run's row. So the
+        code that follows sees everything they have committed, and they commit no more.
+        """
         self._tell(run_id, self._others(run_id))
 
     def let_in(self, run_id: str) -> None:
-        """Take that back: nothing has become of it."""
+        """Withdraw the notice, because the rows were not removed."""
         told = {"loads": self.id, "disturbed_by": run_id}
         self._records.change(Kind.RUN, told, {"disturbed_by": None})
 
     # What the transaction does
 
     def begin(self, run_id: str) -> None:
-        """Before the first change: have other runs look closer where somebody has changed it."""
+        """Before the first change, alert other runs if the table was changed by others."""
         expected, found = self._look()
         if expected is None or found == expected:
             return
@@ -319,21 +329,20 @@ class LoadedTable:
         self.end()
 
     def end(self) -> None:
-        """After the last change: note what is there."""
+        """After the last change, record the row count."""
         self._records.note_rows({self.id: self.rows()})
 
     def emptied(self, run_id: str) -> None:
-        """Tell other runs that none of their rows are left."""
+        """Tell other runs that all of their rows were removed."""
         others = self._others(run_id)
         self._tell(
             run_id, [each for each in others if each.mode.starts_empty or each.has_committed]
         )
 
     def replace(self, run_id: str, tested: str) -> None:
-        """Delete what a condition selects, and tell the runs that have loaded some of it.
+        """Delete the rows that a condition selects, and tell the runs that may have loaded them.
 
-        Runs of the modes `replace` and `upsert` get along with that: whoever comes last has the
-        rows.
+        Runs of the modes `replace` and `upsert` accept this: the last one to load a row owns it.
         """
         others = [
             other
@@ -353,7 +362,7 @@ class LoadedTable:
         try:
             parts = [condition(self._dialect, where, extent) for extent in told]
             theirs = " OR ".join(f"({part})" for part in parts)
-            # An error would spoil the transaction; another session sees the table as well.
+            # An error would abort the transaction; another session sees the table as well.
             ((count,),) = self._session.stream(
                 f"SELECT count(*) FROM {self._name} WHERE ({tested}) AND ({theirs})",
                 f"table {self._table}",
@@ -363,8 +372,10 @@ class LoadedTable:
         return bool(count)
 
     def thinned(self, run_id: str) -> None:
-        """Tell the runs whose rows may be among those that were deleted. As in `replace`, those of
-        the modes `replace` and `upsert` get along with that."""
+        """Tell the runs that may have loaded the deleted rows.
+
+        As in `replace`, runs of the modes `replace` and `upsert` accept this.
+        """
         self._tell(
             run_id,
             [
@@ -375,11 +386,10 @@ class LoadedTable:
         )
 
     def delete_partitions(self, run_id: str, mode: Mode, records: Sequence[CommitRecord]) -> None:
-        """Delete what the conditions of a run's partitions select, where all rows of the table are
-        the run's.
+        """Delete the rows of a run's partitions by their conditions, from a table of the run's own.
 
         Raises:
-            PermanentError: the table does not tell which rows those are, or holds others.
+            PermanentError: the table does not show which rows these are, or holds others.
         """
         names = [record.partition_id for record in records]
         _, extents = self._selection(run_id, names)
@@ -391,7 +401,7 @@ class LoadedTable:
                 Diagnosis(side="target"),
             )
         for record in records:
-            # Of a run with a condition all rows meet it.
+            # All rows of a run with a condition meet it.
             tested = condition(self._dialect, None, extents[record.partition_id])
             deleted = self._session.run(f"DELETE FROM {self._name} WHERE {tested}")
             if deleted != record.rows:

@@ -1,4 +1,4 @@
-"""The tables that several runs load, each its own: looked at together, see `LoadedTable`."""
+"""The tables of several runs, checked together; see `LoadedTable`."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from penstock.backends.sql.loads.loaded_table import LoadedTable, LoadRecords
 from penstock.model.tables import TableRef
 from penstock.spec.modes import Mode
 
-# Tables that one statement counts.
+# Tables counted per statement.
 AT_ONCE = 300
 
 
 class LoadedTables:
-    """In a transaction, or while something is read.
+    """Tables within a transaction, or while something is read.
 
     Parameters:
-        tables: by run; no two load the same one.
+        tables: by run; no two runs load the same one.
     """
 
     def __init__(self, records: LoadRecords, tables: Mapping[str, TableRef]) -> None:
@@ -27,7 +27,7 @@ class LoadedTables:
         self._named = dict(tables)
 
     def _rows(self) -> dict[str, int | None]:
-        """By run; None where the table is not there."""
+        """Return the row counts by run; None for a table that does not exist."""
         session = self._records.session
         there = read_relations(session)
         some = [run_id for run_id, table in self._named.items() if not there.get(table, True)]
@@ -72,10 +72,10 @@ class LoadedTables:
         self._records.note_rows({table.id: rows[run_id] for run_id, table in self._tables.items()})
 
     def doubtful(self, modes: Mapping[str, Mode]) -> set[str]:
-        """The runs whose tables `LoadedTable.check` has to look at.
+        """Return the runs whose tables `LoadedTable.check` has to examine.
 
         Parameters:
-            modes: of each run.
+            modes: the mode of each run.
         """
         told = self._records.read_all(Kind.RUN, list(self._tables), ("disturbed_by",))
         expected, found = self._expected(), self._rows()

@@ -1,4 +1,4 @@
-"""What an attempt does in its transaction: the rows of a stage into the table, and the record."""
+"""An attempt's transaction: staged rows go into the table, and the commit record is written."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ STAGE = "penstock_stage"
 
 
 def standing(records: SqlRecords, attempt: Attempt) -> Standing:
-    """What the control tables say of an attempt's run and partition."""
+    """Return what the control tables say about an attempt's run and partition."""
     spec, mine = attempt.spec, {"partition_id": attempt.partition.id}
     runs = records.read(Kind.RUN, {"run_id": spec.run_id}, ("generation",))
     committed = records.count(Kind.COMMIT, {"run_id": spec.run_id, **mine})
@@ -40,7 +40,7 @@ def standing(records: SqlRecords, attempt: Attempt) -> Standing:
 
 
 def begun_record(attempt: Attempt) -> Row:
-    """Of an attempt's commit record, what is known before it has loaded anything."""
+    """Return the part of a commit record that is known before the load."""
     spec = attempt.spec
     return {
         "run_id": spec.run_id,
@@ -53,7 +53,7 @@ def begun_record(attempt: Attempt) -> Row:
 
 
 def completed_record(loaded: Loaded, bytes: int) -> Row:
-    """The rest of it."""
+    """Return the rest of a commit record."""
     return {
         **({"spent": to_json(loaded.spent)} if loaded.spent else {}),
         "rows": loaded.rows,
@@ -77,13 +77,13 @@ def holds_equal_keys(attempt: Attempt, orders: Mapping[str, str]) -> bool:
 
 
 class SqlLoading(ABC, Generic[S_contra]):
-    """A `StagedTransaction`, but for how a database reads what is staged.
+    """A `StagedTransaction`, except for how a database reads the stage.
 
     One transaction at a time loads the table. A database with several writers locks the run's row
     and the partition before `standing` reads them.
 
     Parameters:
-        records: of which the transaction's session is open.
+        records: records in whose session the transaction is open.
     """
 
     def __init__(self, records: LoadRecords, attempt: Attempt) -> None:
@@ -98,15 +98,14 @@ class SqlLoading(ABC, Generic[S_contra]):
 
     @abstractmethod
     def insert_staged(self, stage: S_contra, table: str) -> int:
-        """Insert what is staged into a table, as values of its types.
+        """Insert the staged rows into a table, as values of its types.
 
-        Returns: how many rows.
+        Returns: the number of rows.
         """
 
     @contextmanager
     def staged_table(self, stage: S_contra) -> Iterator[tuple[str, int]]:
-        """What is staged as a table, whose columns have the target's names and types; and how many
-        rows it has."""
+        """Provide the staged rows as a table with the target's columns, and the number of rows."""
         columns = f"SELECT {self._listed} FROM {self._table} LIMIT 0"
         self._session.run(f"CREATE TEMPORARY TABLE {STAGE} AS {columns}")
         yield STAGE, self.insert_staged(stage, STAGE)
@@ -128,7 +127,11 @@ class SqlLoading(ABC, Generic[S_contra]):
         return self._loaded.count(self._selected_by(attempt))
 
     def _selected_by(self, attempt: Attempt) -> str:
-        """Asked in mode `replace` alone: elsewhere the extent may be one of the source's own."""
+        """Return the condition of the partition.
+
+        Called only in mode `replace`: elsewhere the extent may be one that only the source can
+        evaluate.
+        """
         return condition(self._dialect, attempt.spec.where, attempt.partition.extent)
 
     def insert(self, attempt: Attempt, stage: S_contra) -> int:
@@ -141,17 +144,21 @@ class SqlLoading(ABC, Generic[S_contra]):
             return merging.merge(staged, rows, lambda: self.holds_equal_keys(attempt))
 
     def holds_equal_keys(self, attempt: Attempt) -> bool:
-        """Whether rows whose keys the target holds equal are in one partition, and so in one
-        stage, where they are found. Asked where keys are equal that are written differently."""
+        """Whether all rows whose keys the target treats as equal are in one partition and stage.
+
+        Asked if equal keys are spelled differently.
+        """
         return holds_equal_keys(attempt, self.orders(attempt.spec.conflict_columns))
 
     def orders(self, key: Sequence[str]) -> Mapping[str, str]:
-        """The collations of the table's columns, as `Key.collation` names them; empty for those
-        that have none. Asked where `Dialect.respelled` finds rows."""
+        """Return the collations of the table's columns, as in `Key.collation`.
+
+        Empty for columns without one. Asked if `Dialect.respelled` finds rows.
+        """
         raise NotImplementedError
 
     def end_changes(self) -> None:
-        """After the last change of the table: note what is there, for other runs that load it."""
+        """After the table's last change, record what other runs that load it need."""
         self._loaded.end()
 
     def insert_record(self, attempt: Attempt, loaded: Loaded, bytes: int) -> None:

@@ -1,4 +1,4 @@
-"""Mode upsert: staged rows into the table, where a unique key finds those that are there."""
+"""Mode upsert: merge staged rows into the table by a unique key."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ SUBJECT = "--mode upsert"
 
 
 class Merging:
-    """
+    """A merge into one table.
+
     Parameters:
-        dialect: the session's, or one that knows more of the table.
-        table: as an item of FROM.
-        names: of the columns that are loaded.
-        key: some of these.
-        mark: a column that says when a row was found to be gone; empty: there is none.
+        dialect: the session's dialect, or one that knows more about the table.
+        table: the table as an item of FROM.
+        names: the names of the loaded columns.
+        key: the names of the key columns among them.
+        mark: the column that records when a row was found to be deleted; empty if there is none.
     """
 
     def __init__(
@@ -53,16 +54,16 @@ class Merging:
         holds_equal_keys: Callable[[], bool],
         others_are: str = OF_ANOTHER_PARTITION,
     ) -> Loaded:
-        """Update the rows that differ, insert those that are not there.
+        """Update the rows that differ, and insert the missing ones.
 
         Parameters:
-            staged: a table of so many rows.
-            holds_equal_keys: whether all rows whose keys the target holds equal are in it. Asked
-                where keys are equal that are written differently.
-            others_are: where others may be, and what to do; see `key_respelled`.
+            staged: the stage and its number of rows.
+            holds_equal_keys: whether the stage has all rows whose keys the target treats as equal.
+                Asked if equal keys are spelled differently.
+            others_are: where other such rows may be, and what to do; see `key_respelled`.
 
         Raises:
-            PermanentError: a key is NULL, or there twice.
+            PermanentError: a key is NULL or a duplicate.
         """
         self._check_key(staged)
         ident, respelled = self._dialect.ident, self._dialect.respelled(self._key)
@@ -85,7 +86,7 @@ class Merging:
             self._session.run(
                 self._dialect.change_found(self._table, staged, self._key, cleared, marked)
             )
-        # Rows that do not differ are left alone.
+        # Rows that do not differ are not touched.
         self._session.run(self._dialect.merge(self._table, staged, self._key, self._rest))
         return Loaded(rows, rows - there, updated)
 

@@ -1,4 +1,4 @@
-"""A night: rows are gathered in a stage beside the target, which one transaction merges into it."""
+"""A night: rows are gathered in a stage next to the target, then merged in one transaction."""
 
 from __future__ import annotations
 
@@ -25,16 +25,17 @@ from penstock.model.plans import GONE_STEP, MERGE_STEP, LoadPlan, Step, changes_
 from penstock.model.tables import TableRef
 from penstock.spec.copy_spec import CopySpec
 
-# Before whatever else comes after the last partition.
+# Comes before everything else after the last partition.
 FIRST = -1
 DROP = "drop stage"
-"""The id of the step that drops what is merged, where that would end the merge's transaction."""
+"""The id of the step that drops what was merged, if dropping would end the merge's transaction."""
 
 
 def staged(dialect: CatalogDialect, plan: LoadPlan, request: LoadRequest) -> LoadPlan:
-    """
+    """Return the plan of an upsert with a stage.
+
     Parameters:
-        plan: of the same upsert without a stage.
+        plan: the plan of the same upsert without a stage.
 
     Raises:
         PlanningError: all tables of the batch are to be merged in one transaction.
@@ -73,8 +74,7 @@ def staged(dialect: CatalogDialect, plan: LoadPlan, request: LoadRequest) -> Loa
 def _changing(
     dialect: CatalogDialect, ref: TableRef, changes: Sequence[ColumnChange]
 ) -> tuple[list[Step], list[Step]]:
-    """The steps that alter columns one after the other before rows are merged; and those that the
-    merge makes in its transaction."""
+    """Return the steps that alter columns before the merge, and those for its transaction."""
     steps = [
         replace(change_step(ref, each), after=True, rank=FIRST - len(changes) + place)
         for place, each in enumerate(changes)
@@ -85,10 +85,10 @@ def _changing(
 
 
 def follow(session: Session, dialect: CatalogDialect, run: RunRow) -> None:
-    """Within the transaction that merges, where that can be.
+    """Alter columns in the transaction of the merge, if possible.
 
     Raises:
-        TargetChanged: the table's columns are not those that the run was planned with.
+        TargetChanged: the table's columns differ from those that the run was planned with.
     """
     changes, load = changes_of(run.plan.load), run.plan.load
     if not changes:
@@ -106,26 +106,31 @@ def _made(dialect: CatalogDialect, made: TableRef, like: TableRef, columns: Sequ
 
 
 def gone_table(stage: TableRef) -> TableRef:
-    """Holds the keys of rows that are to be deleted. Its name is as long as the stage's."""
+    """Return the table for the keys of rows to be deleted. Its name is as long as the stage's."""
     name, _, digits = stage.name.rpartition("~")
     return replace(stage, name=f"{name}-{digits}")
 
 
 def stage_tables(stage: TableRef) -> tuple[TableRef, ...]:
-    """The stage is the last one: where it is not there, none is."""
+    """Return the stage and its tables.
+
+    The stage comes last: if it does not exist, none of them does.
+    """
     return gone_table(stage), stage
 
 
 def merge(session: Session, dialect: CatalogDialect, run: RunRow, rows: int) -> MergeCounts:
-    """Within a transaction: nothing of a night is seen before all of it. Deletes come first: a row
-    whose key has changed collides with nothing.
+    """Merge a night in the current transaction, so that none of it is visible in part.
+
+    Deletes come first, so that a row with a new key collides with nothing.
 
     Parameters:
-        dialect: the session's, or one that knows more of the table.
-        rows: of all partitions; in mode replace, those that they select are deleted by now.
+        dialect: the session's dialect, or one that knows more about the table.
+        rows: the row count of all partitions; in mode replace, the rows they select are already
+            deleted.
 
     Raises:
-        PermanentError: a key is NULL, or there twice, or written otherwise in the target.
+        PermanentError: a key is NULL or a duplicate, or is spelled differently in the target.
     """
     spec, plan = CopySpec.from_stored(run.spec, "", ""), run.plan
     load, mark = plan.load, spec.gone.column
@@ -146,7 +151,7 @@ def merge(session: Session, dialect: CatalogDialect, run: RunRow, rows: int) -> 
         _drop_stages(session, dialect, spec, load)
         return MergeCounts(rows, 0)
     merging = Merging(session, dialect, table, names, load.conflict_columns, mark)
-    # The source has rows that are not in the stage where it holds what has changed alone.
+    # If the stage holds only changes, the source has rows that it lacks.
     all_rows = not (plan.selection or plan.given)
     loaded = merging.merge(stage, rows, lambda: all_rows, OF_ANOTHER_ROW)
     _drop_stages(session, dialect, spec, load)
@@ -161,7 +166,7 @@ def merge(session: Session, dialect: CatalogDialect, run: RunRow, rows: int) -> 
 
 
 def _drop_stages(session: Session, dialect: CatalogDialect, spec: CopySpec, load: LoadPlan) -> None:
-    """Where that does not end the transaction."""
+    """Drop the stages, if that does not end the transaction."""
     tables = stage_tables(load.table) if spec.gone.found else (load.table,)
     for each in () if dialect.ddl_commits else tables:
         session.run(dialect.dropped(each))

@@ -1,1 +1,1 @@
-"""What backends share of databases that are files, which one process at a time writes."""
+"""What backends share for databases that are files, written by one process at a time."""

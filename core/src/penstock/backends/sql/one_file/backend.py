@@ -10,10 +10,11 @@ from penstock.spec.worker_spec import WorkerSpec
 
 
 class FileBackend(ModularBackend):
-    """
+    """A backend for database files.
+
     Parameters:
-        package: what its modules have takes the file's path first (None: in memory), and then what
-            the method takes besides the URL.
+        package: the package whose modules' functions take the file's path first (None: in memory),
+            then what the method takes besides the URL.
         kinds, rewrites: see `Backend`.
     """
 

@@ -1,4 +1,4 @@
-"""A database file as a target: opened for a moment at a time, so that others have their turn."""
+"""A database file as a target, opened for a moment at a time, so that others get their turn."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from penstock.model.tables import TableRef
 
 
 class OneFile(ABC):
-    """
+    """A database in one file.
+
     Parameters:
-        patience: seconds to wait for one's turn; 0: for ever.
+        patience: seconds to wait for a turn; 0 for no limit.
     """
 
     dialect: CatalogDialect
@@ -34,27 +35,27 @@ class OneFile(ABC):
 
     @abstractmethod
     def reading(self) -> AbstractContextManager[Session]:
-        """To look at one moment of it; nothing is changed."""
+        """Open the file to read one state of it; nothing is changed."""
 
     @abstractmethod
     def writing(self) -> AbstractContextManager[Session]:
-        """A transaction, with nobody else at work: what is not committed at the end is undone."""
+        """Open an exclusive transaction; what is not committed at the end is undone."""
 
     def control_table(self, schema: str, name: str) -> TableRef:
         return TableRef(schema, name)
 
     def named(self, table: TableRef) -> str:
-        """A table as statements have it, on any of its sessions."""
+        """Return a table's name for statements in any of its sessions."""
         return self.dialect.table(table)
 
     def tidy(self) -> None:
-        """Remove the folder unless something is in it."""
+        """Remove the folder if it is empty."""
         with suppress(OSError):
             os.rmdir(self.folder)
 
     @contextmanager
     def interruptible(self, connection: Any) -> Iterator[None]:
-        """While a connection of the driver is open."""
+        """Make a driver's connection interruptible while it is open."""
         with self._guard:
             self._open.add(connection)
         try:
@@ -64,7 +65,7 @@ class OneFile(ABC):
                 self._open.discard(connection)
 
     def interrupt(self) -> None:
-        """End whatever runs, on any thread."""
+        """Cancel the running statements of all threads."""
         with self._guard:
             for connection in self._open:
                 connection.interrupt()

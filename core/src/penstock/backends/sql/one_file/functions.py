@@ -1,7 +1,6 @@
-"""Functions that a database calls for checksums, where its SQL cannot say what they compute and its
-driver lets Python's functions stand in.
+"""Functions in Python that the database calls for checksums its SQL cannot compute.
 
-The types page says what canonical texts are.
+The types page defines canonical texts.
 """
 
 from __future__ import annotations
@@ -15,10 +14,11 @@ _EPOCH = date(1970, 1, 1)
 
 
 def canonical_text(value: Any, kind: str) -> str | None:
-    """
+    """Return the canonical text of a value.
+
     Parameters:
-        value: a number, a text, bytes, or a date as a text.
-        kind: see `ColumnPair.canonical`.
+        value: a number, a text, bytes, or a date as text.
+        kind: as in `ColumnPair.canonical`.
     """
     match kind:
         case _ if value is None:
@@ -39,7 +39,7 @@ def digest(text: str | None) -> int | None:
 
 
 class Total:
-    """An aggregate: a sum of whole numbers, of any size, as a text."""
+    """An aggregate: the sum of whole numbers of any size, as text."""
 
     def __init__(self) -> None:
         self._sum = 0
@@ -52,4 +52,4 @@ class Total:
 
 
 FUNCTIONS = (("penstock_canonical", 2, canonical_text), ("penstock_digest", 1, digest))
-"""Their names in statements, and how many values they take. `Total` is `penstock_total`."""
+"""Their names in statements, and their numbers of arguments. `Total` is `penstock_total`."""

@@ -1,4 +1,4 @@
-"""A session that opens its file when it is asked for what is not known yet."""
+"""A session that opens its file only for facts that are not known yet."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from penstock.model.tables import TableRef
 
 
 class LaterSession(NamedRelations):
-    """While many tables of a file are described, most questions are answered without it."""
+    """A session opened on demand. Once many tables are described, most questions are answered
+    without it.
+    """
 
     side = "target"
 

@@ -1,4 +1,4 @@
-"""How staged rows come into a table, for drivers that take rows one by one."""
+"""How staged rows get into a table, for drivers that take rows one by one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from penstock.backends.sql.one_file.session import DriverSession
 
 class RowLoading(SqlLoading[FileStage]):
     as_texts: Sequence[Any] = ()
-    """Arrow's types whose values the driver takes as texts."""
+    """Arrow types whose values the driver takes as texts."""
 
     def insert_staged(self, stage: FileStage, table: str) -> int:
         assert isinstance(self._session, DriverSession)

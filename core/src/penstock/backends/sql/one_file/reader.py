@@ -1,6 +1,6 @@
-"""A partition's rows as record batches: in a thread, one batch ahead.
+"""A partition's rows as record batches, read by a thread one batch ahead.
 
-A database that computes in this process looks at no signal meanwhile.
+A database that computes in this process does not notice signals.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ S = TypeVar("S", bound=DriverSession)
 
 
 class FileReader(ABC, Generic[S]):
-    """
+    """A reader of a database file.
+
     Parameters:
         path: None for a database in memory.
     """
@@ -34,14 +35,15 @@ class FileReader(ABC, Generic[S]):
 
     @abstractmethod
     def connect(self) -> S:
-        """
+        """Open the source.
+
         Raises:
-            SnapshotLost: the file is not what the spec's snapshot says.
+            SnapshotLost: the file no longer matches the spec's snapshot.
         """
 
     @abstractmethod
     def batches(self, session: S, partition: Partition) -> Iterator[Any]:
-        """The partition's rows. Called in the thread."""
+        """Yield the partition's rows. Called in the thread."""
 
     def switch_run(self, spec: WorkerSpec) -> None:
         if spec.snapshot != self.spec.snapshot:
@@ -49,7 +51,7 @@ class FileReader(ABC, Generic[S]):
         self.spec = spec
 
     def label(self, application_name: str) -> None:
-        """Nobody watches a file."""
+        """Do nothing: there is no server to show a name."""
 
     def read(self, partition: Partition, wait: Wait) -> Iterator[tuple[Block, int, int]]:
         if self._session is None:
@@ -61,11 +63,14 @@ class FileReader(ABC, Generic[S]):
             yield batch, batch.num_rows, batch.nbytes
             del batch
         if self.spec.snapshot is None:
-            self.abandon()  # others may write to the file now
+            self.abandon()  # other processes can now write to the file
 
     def abandon(self) -> None:
-        """Leaves nothing open: a database that is opened again, in the same process, while anything
-        of a closed session of it is left, may wait for that to go (measured)."""
+        """Close everything.
+
+        A database that is reopened in the same process may wait for remains of a closed session to
+        disappear (measured).
+        """
         ahead, self._ahead = self._ahead, None
         session, self._session = self._session, None
         if session is not None:

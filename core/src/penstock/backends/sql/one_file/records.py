@@ -1,6 +1,6 @@
-"""Records of runs as tables of the file.
+"""Records of runs as tables in the file.
 
-One transaction at a time changes the file, so none of this needs locks of its own.
+One transaction at a time changes the file, so none of this needs locks.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ _TABLES = ("loaded_table", *(kind.value for kind in ESSENTIAL))
 
 
 class FileRecords(LoadRecords):
-    """
+    """Records in one file.
+
     Parameters:
-        open: the session of a transaction that is open already.
+        open: the session of a transaction that is already open.
     """
 
     steps_with_records = True
@@ -115,13 +116,13 @@ class FileRecords(LoadRecords):
         partition_ids: Sequence[str] = (),
         patience: float = 0,
     ) -> T:
-        # Attempts of an old generation are refused when they come to commit.
+        # Attempts of an older generation are refused when they commit.
         self._database.attempts.wait(run_id, partition_ids, patience)
         with self._transaction():
             return body()
 
     def joins(self, run_ids: Sequence[str]) -> bool:
-        return True  # it is alone with the file in any case
+        return True  # it has the file to itself in any case
 
     def transact_all(self, run_ids: Sequence[str], body: Callable[[], T], hold: Hold) -> T:
         with self._transaction():

@@ -1,4 +1,4 @@
-"""The control store of a database that is one file: who is at work shows beside it."""
+"""The control store of a database in one file; files next to it show which runs are active."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class FileRuns(LoadedRuns):
         self._presence = Presence(os.path.join(database.folder, "entered"))
 
     def leave(self) -> None:
-        """End what was entered."""
+        """Leave the runs that were entered."""
         self._presence.leave()
         self._database.tidy()
 
@@ -84,7 +84,7 @@ class FileRuns(LoadedRuns):
         }
         tables = LoadedTables(self._tables, _tables(due.values()))
         modes = {run_id: MODES[run.spec["mode"]] for run_id, run in due.items()}
-        # One that cannot be read says so by itself.
+        # A table that cannot be read reports that itself.
         return tables.doubtful(modes) | set(run_ids).difference(runs)
 
     def before_loads(self, loads: Sequence[tuple[RunRow, LoadPlan]]) -> None:

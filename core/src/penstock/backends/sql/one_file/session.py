@@ -1,4 +1,4 @@
-"""A session over a driver's connection, whose `execute` returns what rows are fetched from."""
+"""A session over a driver's connection whose `execute` returns a cursor to fetch from."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from penstock.backends.sql.session import NamedRelations, Row
 
 
 class DriverSession(NamedRelations, ABC):
-    """The part of a `Session` that is alike for such drivers."""
+    """The part of a `Session` that is the same for such drivers."""
 
     def __init__(self, connection: Any, side: str) -> None:
         self.connection = connection
@@ -26,19 +26,18 @@ class DriverSession(NamedRelations, ABC):
 
     @abstractmethod
     def planning(self, subject: str) -> AbstractContextManager[None]:
-        """Raises the driver's errors as those that a `Session` raises."""
+        """Translate the driver's errors to those that a `Session` raises."""
 
     @abstractmethod
     def translated(self, subject: str) -> AbstractContextManager[None]:
-        """The same for statements that change something."""
+        """Translate errors in statements that change something."""
 
     def run(self, statements: str) -> int:
         with self.translated("statement"), self.in_use:
             return int(self.connection.execute(statements).rowcount)
 
     def run_many(self, statement: str, rows: Iterable[Row]) -> int:
-        """Execute a statement once for the values of each row. Returns: how many rows it has
-        changed."""
+        """Execute a statement once for each row of values; return how many rows it changed."""
         with self.translated("statement"), self.in_use:
             return int(self.connection.executemany(statement, rows).rowcount)
 
@@ -55,7 +54,7 @@ class DriverSession(NamedRelations, ABC):
         self.fetch(f"EXPLAIN {query}", subject)
 
     def close(self) -> None:
-        """Cancel what runs, and disconnect. May be called twice, from any thread."""
+        """Cancel what is running, and disconnect. May be called twice, from any thread."""
         if not self._closed:
             self._closed = True
             self.in_use.leave()

@@ -1,4 +1,4 @@
-"""Tables, views and queries of a database file, as a source: what its file alone tells."""
+"""Tables, views and queries of a database file as a source."""
 
 from __future__ import annotations
 
@@ -16,16 +16,17 @@ from penstock.model.tables import Column, Relation
 
 
 class FileSource(SqlSource):
-    """
+    """The source in one file.
+
     Parameters:
-        session: reads the file.
+        session: a session that reads the file.
     """
 
-    # A write shows in the file at once.
+    # Writes are visible in the file at once.
     settle_seconds = 0.0
     versions: FileVersions
     arrow_types: Mapping[str, Any]
-    """Those of Arrow, by the types of columns that can be copied."""
+    """Arrow types, by the column types that can be copied."""
 
     def __init__(self, path: str, session: DriverSession) -> None:
         self._path = path
@@ -43,7 +44,7 @@ class FileSource(SqlSource):
         self.versions.check(self._path, snapshot.token)
 
     def statistics(self, relation: Relation, where: str | None) -> TableStatistics:
-        """The size of the whole file: no database need say more."""
+        """Return the size of the whole file, since databases need not report more."""
         self.check_where(relation, where)
         size = os.path.getsize(self._path)
         return TableStatistics(

@@ -1,4 +1,4 @@
-"""A file's tables as a target, into which record batches are loaded."""
+"""A file's tables as a target for record batches."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class FileTarget(SqlTarget):
     def in_arrow(
         self, session: Session, rows: str, columns: Sequence[Column]
     ) -> tuple[Column, ...]:
-        """The columns of an item of FROM, each with the trait `arrow`."""
+        """Return the columns of an item of FROM, each with the trait `arrow`."""
         return in_arrow(columns, self.arrow_types, "target")
 
     def close(self) -> None:
@@ -66,7 +66,7 @@ class FileTarget(SqlTarget):
         return self.in_arrow(session, session.table(table), read_columns(session, table))
 
     def identity(self, table: TableRef) -> str:
-        # Of the file: nobody writes to one that is read as a source.
+        # The identity of the file, since nothing writes to one that is read as a source.
         return database_file.identity(self.tables.definitions, self._database.path)
 
     def fit(self, source: Sequence[Column], target: Sequence[Column]) -> list[Fit]:

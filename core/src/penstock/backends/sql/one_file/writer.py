@@ -1,6 +1,6 @@
-"""A partition is staged beside the database, then loaded in one transaction with its record.
+"""A partition is staged next to the database, then loaded in one transaction with its record.
 
-Many partitions are staged at once; loading takes turns.
+Many partitions are staged at the same time; they take turns to load.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ class FileHooks:
     """See `StagedHooks`.
 
     Parameters:
-        stage: opens one, as `FileStage` does.
-        loading: see `SqlLoading`.
+        stage: opens a stage, as `FileStage` does.
+        loading: as `SqlLoading`.
     """
 
-    # To open a file of a thousand tables takes as long as to stage that.
+    # Opening a file with a thousand tables takes as long as staging this many bytes.
     unseen_bytes = 8 << 20
 
     def __init__(
@@ -55,7 +55,10 @@ class FileHooks:
         return self._opened(self._database.reading(), attempt)
 
     def writing(self, attempt: Attempt) -> AbstractContextManager[StagedTransaction]:
-        """The database stays open to its end: nobody else has a turn."""
+        """Open the transaction.
+
+        The database stays open until its end, and no other process gets a turn.
+        """
         return self._opened(self._database.writing(), attempt)
 
     @contextmanager
@@ -63,7 +66,7 @@ class FileHooks:
         self, opening: AbstractContextManager[Session], attempt: Attempt
     ) -> Iterator[StagedTransaction]:
         with opening as session:
-            # No attempt makes or drops a table of the target.
+            # No attempt creates or drops a table of the target.
             session.known = CatalogFacts(())
             records = FileRecords(self._database, attempt.spec.control_schema, session)
             yield self._loading(records, attempt)

@@ -1,4 +1,4 @@
-"""Values between two others, as the texts of bounds."""
+"""Values between two others, as texts of bounds."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ _DIGITS = " 0123456789abcdefghijklmnopqrstuvwxyz"
 
 
 def middles(tag: str, low: str, high: str) -> Sequence[str]:
-    """Texts that may be between two others, the likeliest first. Only the database can tell for
-    texts of a collation, whose order is not known here."""
+    """Return texts that may lie between two others, the likeliest first.
+
+    For texts with a collation only the database knows the order.
+    """
     match tag:
         case "int2" | "int4" | "int8":
             return (str((int(low) + int(high) + 1) // 2),)
@@ -39,7 +41,7 @@ def _halved_time(tag: str, low: str, high: str) -> Sequence[str]:
     try:
         first, last = (time_of(text) for text in (low, high))
     except ValueError:
-        return ()  # of a year, or of a day, that there is not: 0000-00-00
+        return ()  # of a year or day that does not exist, as in 0000-00-00
     at = first + (last - first) / 2
     if tag == "date":
         return (at.date().isoformat(),)
@@ -53,14 +55,14 @@ def time_of(text: str) -> datetime:
 
 
 def _halved_decimal(low: str, high: str) -> str:
-    """With as many decimals as the ends have: exact, whatever their digits."""
+    """Return the middle with as many decimals as the ends have, exactly."""
     scale = max(len(text.partition(".")[2]) for text in (low, high))
     number = floor((Fraction(low) + Fraction(high)) / 2 * 10**scale)
     return format(Decimal(f"{number}E-{scale}"), "f")
 
 
 def _halved(low: bytes, high: bytes) -> bytes:
-    """Between two, as numbers of the bytes after those that they share."""
+    """Return the middle, treating the bytes after the common prefix as numbers."""
     same = _shared(low, high)
     numbers = [
         int.from_bytes(each[same : same + _PREFIX].ljust(_PREFIX, b"\0")) for each in (low, high)
@@ -69,17 +71,20 @@ def _halved(low: bytes, high: bytes) -> bytes:
 
 
 def _shared(low: str | bytes, high: str | bytes) -> int:
-    """How many characters both begin with."""
+    """Return the length of the common prefix."""
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(low, high, strict=False)))
 
 
 def _folded(text: str) -> str:
-    """Without case and accents, which most collations look at last."""
+    """Remove case and accents, which most collations compare last."""
     return "".join(c for c in normalize("NFKD", text.casefold()) if not combining(c))
 
 
 def _by_letters(low: str, high: str) -> str:
-    """Between two texts, as numbers of digits that nearly every collation has in this order."""
+    """Return the middle of two texts.
+
+    It treats letters as digits, whose order nearly all collations share.
+    """
     same = _shared(low, high)
     number = sum(_number(text[same : same + _PREFIX]) for text in (low, high)) // 2
     digits = ""
@@ -105,13 +110,13 @@ def _by_code_points(low: str, high: str) -> str:
             point = ord(text[place]) if place < len(text) else 0
             number += point * (_POINTS if place == same else 1)
     first, second = divmod(number // 2, _POINTS)
-    # Low ones are no characters, and high ones may be halves of one.
+    # Low code points are not characters, and high ones may be surrogates.
     points = (chr(each) for each in (first, second) if each >= ord(" ") and not _is_half(each))
     return low[:same] + "".join(points)
 
 
 def _beginnings(low: str, high: str) -> Sequence[str]:
-    """Those of the ends themselves: letters between them may be elsewhere in the alphabet."""
+    """Return prefixes of the ends: letters between them may come elsewhere in the alphabet."""
     same = _shared(low, high)
     longer = [low[: same + count] + "n" for count in range(1, _PREFIX)]
     return (high[: same + 1], *longer)

@@ -1,4 +1,4 @@
-"""The texts of bounds as values: `penstock.model.extents.Bound` says what their tags mean."""
+"""Texts of bounds as values; `penstock.model.extents.Bound` defines their tags."""
 
 from __future__ import annotations
 
@@ -18,19 +18,20 @@ _HEX = re.compile(r"\\x((?:[0-9a-fA-F]{2})*)")
 
 
 def check_whole(bound: Bound) -> None:
-    """
+    """Check a whole-number bound.
+
     Raises:
-        PlanningError: it is no whole number; a cast would round it.
+        PlanningError: it is not a whole number, and a cast would round it.
     """
     if not _WHOLE.fullmatch(bound.text):
         raise no_value(bound)
 
 
 def decimal(bound: Bound) -> tuple[str, int, int]:
-    """A number without an exponent, how many digits it has, and how many of them are decimals.
+    """Return a number without an exponent, its number of digits, and how many of them are decimals.
 
     Raises:
-        PlanningError: it is no number.
+        PlanningError: the bound is not a number.
     """
     found = _NUMBER.fullmatch(bound.text)
     if found is None or not (found[2] or found[3]):
@@ -41,10 +42,10 @@ def decimal(bound: Bound) -> tuple[str, int, int]:
 
 
 def hexadecimal(bound: Bound) -> str:
-    """The digits of a value of bytes.
+    """Return the hexadecimal digits of a binary bound.
 
     Raises:
-        PlanningError: it is none.
+        PlanningError: the bound is not binary.
     """
     found = _HEX.fullmatch(bound.text)
     if found is None:
@@ -59,12 +60,13 @@ def no_value(bound: Bound) -> PlanningError:
 
 
 def check_ranged(key: Key, tag: str, ranged: tuple[str, ...]) -> None:
-    """
+    """Check that a key can be cut into ranges.
+
     Parameters:
-        ranged: tags of the types whose text is exact and whose order is total.
+        ranged: the tags of types whose text is exact and whose order is total.
 
     Raises:
-        PlanningError: the key's type is none of them.
+        PlanningError: the key's type is not one of them.
     """
     if tag not in ranged:
         raise PlanningError(

@@ -11,18 +11,18 @@ from penstock.backends.sql.session import Row, Session
 from penstock.model.extents import Key
 from penstock.model.tables import ColumnPair
 
-# The longest text of a key.
+# The maximum length of a key's text.
 KEY_LENGTH = 300
 _BYTES = Key("", collation=BYTES)
 
 
 def as_loaded(pairs: Sequence[ColumnPair]) -> list[ColumnPair]:
-    """The pairs with the names that columns have in the target."""
+    """Return the pairs with the column names of the target."""
     return [ColumnPair(pair.target, pair.target, "", pair.canonical) for pair in pairs]
 
 
 def canonical_texts(session: Session, rows: str, pairs: Sequence[ColumnPair]) -> dict[str, str]:
-    """The canonical texts of columns, by the target's names.
+    """Return the canonical texts of columns, by the target's names.
 
     Parameters:
         rows: an item of FROM.
@@ -31,7 +31,7 @@ def canonical_texts(session: Session, rows: str, pairs: Sequence[ColumnPair]) ->
         return {}
     dialect = session.dialect
     rows, _ = computed_rows(dialect, rows, ALL, pairs)
-    # By name: some columns are not among all that a table shows.
+    # Named explicitly: a table does not show all of its columns.
     names = ", ".join(dialect.ident(name) for name in {pair.source: None for pair in pairs})
     types = dict(session.describe(f"SELECT {names} FROM {rows}", "checksum"))
     return {
@@ -43,7 +43,7 @@ def canonical_texts(session: Session, rows: str, pairs: Sequence[ColumnPair]) ->
 
 
 def row_text(dialect: CatalogDialect, texts: Sequence[str]) -> str:
-    """Of one row, from the canonical texts of its columns."""
+    """Return the text of a row, from the canonical texts of its columns."""
     parts: list[str] = []
     for text in texts:
         parts += ["';'", dialect.framed(text)]
@@ -51,11 +51,12 @@ def row_text(dialect: CatalogDialect, texts: Sequence[str]) -> str:
 
 
 def read_checksum(session: Session, rows: str, chosen: str, texts: Mapping[str, str]) -> Checksum:
-    """
+    """Compute the checksum of some rows.
+
     Parameters:
         rows: an item of FROM.
-        chosen: a condition on them.
-        texts: the canonical texts of columns; empty to count only.
+        chosen: a condition that selects rows.
+        texts: the canonical texts of the columns; if empty, rows are only counted.
     """
     dialect = session.dialect
     number = dialect.digest(row_text(dialect, list(texts.values()))) if texts else "0"
@@ -74,12 +75,12 @@ def read_digests(
     key: Sequence[str],
     only: Sequence[str],
 ) -> Iterator[Row]:
-    """Key and digest of every row, sorted by both as bytes.
+    """Yield the key and the digest of every row, sorted by both as bytes.
 
     Parameters:
         texts: the canonical texts of columns, by name.
-        key: names of some of those.
-        only: keys; empty for all.
+        key: the names of the key columns among them.
+        only: the keys to read; all if empty.
     """
     dialect = session.dialect
     number = dialect.text(dialect.digest(row_text(dialect, list(texts.values()))))

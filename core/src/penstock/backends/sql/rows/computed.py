@@ -1,4 +1,4 @@
-"""Rows with columns that the source computes: whatever reads them reads them by name."""
+"""Rows with columns that the source computes, which are then read by name."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ALL = "1 = 1"
 def computed_rows(
     dialect: Dialect, rows: str, chosen: str, pairs: Sequence[ColumnPair]
 ) -> tuple[str, str]:
-    """An item of FROM in which the columns of all pairs have their names, and a condition on it.
+    """Return an item of FROM with the columns of all pairs by name, and a condition on it.
 
     Parameters:
         rows: an item of FROM.
@@ -24,8 +24,8 @@ def computed_rows(
     values, names = [], []
     for place, pair in enumerate(pairs):
         name = dialect.ident(pair.source)
-        # Some databases take a name in an expression, or in a condition, for what is computed
-        # under that name beside it, and not for the column.
+        # In an expression or condition, some databases resolve a name to the column computed under
+        # it instead of the original.
         own = dialect.ident(f"penstock_{place}")
         values.append(f"{raw(pair.expression) if pair.expression else name} AS {own}")
         names.append(f"{own} AS {name}")

@@ -26,10 +26,10 @@ TRUE = "1 = 1"
 
 
 def condition(dialect: Dialect, where: str | None, extent: Extent) -> str:
-    """The whole predicate of a partition: its extent and the run's condition.
+    """Return the whole predicate of a partition: its extent and the run's condition.
 
     Raises:
-        PlanningError: the database has no such extents.
+        PlanningError: the database does not support such extents.
     """
     parts = [] if where is None else [raw(where)]
     return " AND ".join([*parts, *_extent(dialect, extent)]) or TRUE
@@ -59,7 +59,7 @@ def _extent(dialect: Dialect, extent: Extent) -> Sequence[str]:
         case Crossing(first, second):
             return [*_extent(dialect, first), *_extent(dialect, second)]
         case HashBucket(key, modulus, remainder):
-            # The rows whose key is NULL are in the first bucket.
+            # Rows with a NULL key are in the first bucket.
             number = dialect.hashed(dialect.key(key))
             return [f"coalesce({number} % {modulus}, 0) = {remainder}"]
         case _:

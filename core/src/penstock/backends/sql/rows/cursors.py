@@ -1,7 +1,7 @@
-"""Columns whose values grow with each change: the greatest one, and the rows from one on.
+"""Columns whose values grow with each change: the greatest value, and the rows from a value on.
 
-Values are compared by the database, and kept as texts of its own. Of several columns the first one
-counts that is not NULL. Conditions name each column by itself, so that an index finds the rows.
+The database compares values, and its own texts of them are stored. Of several columns the first
+that is not NULL counts. Conditions name each column separately, so that an index can be used.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ FLAG = "--incremental"
 
 @dataclass(frozen=True, slots=True)
 class CursorSql:
-    """How a database reads by columns.
+    """The SQL with which a database reads by columns.
 
     Parameters:
         rows: an item of FROM.
-        fetch: the rows of a query; the second argument says what it is about.
-        as_text: a value of a type, by its tag, as the text of a bound.
-        clock: a query for the time now, as a text in ISO 8601; without a zone it is UTC.
-        first: a SELECT that ends after its first row.
+        fetch: returns the rows of a query; the second argument describes it for messages.
+        as_text: converts a value, given its tag, to the text of a bound.
+        clock: a query for the current time as an ISO 8601 text; UTC if it has no zone.
+        first: wraps a SELECT so that it ends after its first row.
     """
 
     dialect: Dialect
@@ -55,14 +55,15 @@ class CursorSql:
         nullable: bool,
         most: str = "",
     ) -> tuple[str, int, str]:
-        """
-        Parameters:
-            tag: the type's.
-            nullable: they may all be NULL.
-            most: an expression for a value that is not exceeded; empty: there is none.
+        """Return the current state of the columns.
 
-        Returns: up to where to read, how many rows have no value, and a value that is too far
-            ahead; see `CursorNow`.
+        Parameters:
+            tag: the tag of their type.
+            nullable: whether all of them may be NULL.
+            most: an expression for the upper limit of values; empty if there is none.
+
+        Returns: up to where to read, the number of rows without a value, and a value that is too
+        far ahead; see `CursorNow`.
         """
         subject = f"{FLAG} {', '.join(columns)}"
         clock, limit = self._clock(tag, max_ahead, subject)
@@ -83,7 +84,7 @@ class CursorSql:
         return str(read_to), nulls, str(said) if is_ahead else ""
 
     def _clock(self, tag: str, max_ahead: float, subject: str) -> tuple[str, str]:
-        """Now, and the last moment that is allowed, as values; empty where there are none."""
+        """Return the current time and the last allowed moment, as values; empty without any."""
         if tag in NUMBERS:
             return "", ""
         ((text,),) = self.fetch(self.clock, subject)
@@ -100,7 +101,10 @@ class CursorSql:
         return self.dialect.bound(Bound(tag, f"{text}+00" if tag == "timestamptz" else text))
 
     def _greatest(self, where: str | None, columns: Sequence[str]) -> str:
-        """One row, with the greatest value. Each column by itself is found by an index."""
+        """Return a query for the greatest value.
+
+        Each column is queried separately, so that an index can be used.
+        """
         parts = []
         for place, column in enumerate(columns):
             tests = [] if where is None else [raw(where)]
@@ -146,10 +150,10 @@ class CursorSql:
         return f"CASE WHEN {mine} < {theirs} THEN 1 ELSE 0 END"
 
     def _earlier(self, last: Bound, lookback: str, name: str) -> str:
-        """A value that is less by as much."""
+        """Return a value that is smaller by the lookback."""
         if last.type in NUMBERS:
             with localcontext() as context:
-                context.prec = 1000  # more than a number has digits: nothing is rounded
+                context.prec = 1000  # more than any number's digits, so nothing is rounded
                 return self.dialect.bound(
                     Bound(last.type, self._whole(last, number_back(lookback, name)))
                 )
@@ -184,27 +188,26 @@ class CursorSql:
         query = self.first(f"SELECT {names} FROM {self.rows} WHERE {chosen}")
         found = next(iter(self.fetch(query, subject)), None)
         if found is None:
-            return ""  # gone since
+            return ""  # deleted since
         return ", ".join(f"{name} = {each}" for name, each in zip(key, found, strict=True))
 
 
 def is_finite(tag: str, text: str) -> bool:
-    """Whether a text is a value that others can be compared with: some systems have infinite
-    times, and numbers that are none."""
+    """Whether a text is a comparable value: some systems have infinite times, and NaN."""
     if tag in NUMBERS:
         return text.lstrip("+-")[:1].isdigit()
     return text[:1].isdigit()
 
 
 def tag_of_cursor(tags: Mapping[str, str], columns: Sequence[str], name: str) -> str:
-    """The type of the columns.
+    """Return the common type of the columns.
 
     Parameters:
-        tags: of all columns of a relation.
-        name: the relation's.
+        tags: the tags of all columns of a relation.
+        name: the relation's name.
 
     Raises:
-        PlanningError: there is no such column, or its type has no exact order.
+        PlanningError: a column does not exist, or its type has no exact order.
     """
     asked = ", ".join(columns)
     for column in columns:

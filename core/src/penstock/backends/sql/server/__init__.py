@@ -1,1 +1,1 @@
-"""What databases that are servers have alike: sessions over a network, and locks by name."""
+"""What server databases have in common: network sessions and named locks."""

@@ -1,4 +1,4 @@
-"""Widths of windows of time, where the database has no type for them."""
+"""Widths of time windows, for databases without a type for them."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ _INTERVAL = re.compile(rf"\s*([+-]?\d+)\s*({_UNITS})s?\s*", re.I)
 
 
 def parse_interval(text: str) -> tuple[int, str]:
-    """
-    Returns: how many, and of which unit.
+    """Parse an interval to a number and its unit.
 
     Raises:
-        UsageError: it is none.
+        UsageError: the text is not an interval.
     """
     found = _INTERVAL.fullmatch(text)
     if found is None:

@@ -1,5 +1,4 @@
-"""Records of a server with locks by name, which a session or its transaction has until it ends:
-shared, or for itself."""
+"""Records on a server with named locks, held until a session or its transaction ends."""
 
 from __future__ import annotations
 
@@ -29,19 +28,19 @@ class LockRecords(StageRecords[S]):
 
     @abstractmethod
     def wait_for(self, name: str, seconds: float, what: str, *, shared: bool = False) -> None:
-        """Take a lock of the transaction's.
+        """Take a lock that belongs to the transaction.
 
         Parameters:
-            seconds: 0 for as long as it takes.
-            what: it is of, for messages.
+            seconds: the timeout; 0 for none.
+            what: the locked thing, for messages.
 
         Raises:
-            StallError: others have it for longer.
+            StallError: others hold the lock for longer.
         """
 
     @abstractmethod
     def release(self, name: str) -> None:
-        """Give back a lock of the session's."""
+        """Release a lock of the session."""
 
     # Locks
 
@@ -62,8 +61,7 @@ class LockRecords(StageRecords[S]):
         yield  # steps are transactions
 
     def hold_run(self, run_id: str, *, shared: bool = True) -> None:
-        """Keep the run from being started over until the transaction ends, as attempts that commit
-        do."""
+        """Prevent a restart of the run until the transaction ends, as attempts that commit do."""
         self._wait(self.lock(f"penstock:run:{run_id}"), f"run {run_id}", shared=shared)
 
     def hold_loads(self, table: TableRef, seconds: float) -> None:
@@ -71,8 +69,10 @@ class LockRecords(StageRecords[S]):
         self.wait_for(self.lock(f"penstock:load:{table}"), seconds, f"table {table}")
 
     def hold_making(self, table: TableRef) -> None:
-        """Keep other runs from making what is missing until the transaction ends: two that make the
-        same would fail one of them."""
+        """Keep other runs from creating missing objects until the transaction ends.
+
+        If two created the same object, one of them would fail.
+        """
         self._wait(self.lock("penstock:making"), f"table {table}")
 
     def _wait(self, name: str, what: str, *, shared: bool = False) -> None:
@@ -95,13 +95,13 @@ class LockRecords(StageRecords[S]):
             self._wait_for_attempts(run_id, partition_ids, patience)
             self._hold_for(run_id, hold)
             if hold is Hold.ALONE:
-                # What the run's open attempts do is void from here on.
+                # From here on the work of the run's open attempts no longer counts.
                 self.void({"run_id": run_id})
             return body()
 
     def transact_all(self, run_ids: Sequence[str], body: Callable[[], T], hold: Hold) -> T:
         with self.session.translated(f"{len(run_ids)} runs"), self.transaction():
-            # Always in the same order, so that two batches cannot deadlock.
+            # Lock in a fixed order, so that two batches cannot deadlock.
             for run_id in sorted(run_ids):
                 self._hold_for(run_id, hold)
             return body()
@@ -113,7 +113,7 @@ class LockRecords(StageRecords[S]):
             name = self.lock(f"penstock:committed:{run_id}")
             self._wait(name, f"commit records of run {run_id}", shared=hold is Hold.STEP)
 
-    # Attempts: each has a lock by its token's name as long as it lives
+    # Attempts: each has a lock named after its token as long as it lives
 
     def new_token(self, before: str) -> str:
         if before:
@@ -131,14 +131,14 @@ class LockRecords(StageRecords[S]):
             yield
 
     def _guard_partition(self, run_id: str, partition_id: str) -> None:
-        """Keep others from looking whose a partition is, until the transaction ends."""
+        """Keep others from looking up a partition's owner until the transaction ends."""
         name = self.lock(f"penstock:{run_id}:{partition_id}")
         self._wait(name, f"partition {partition_id} of run {run_id}")
 
     def _wait_for_attempts(
         self, run_id: str, partition_ids: Sequence[str], patience: float
     ) -> None:
-        """Keep attempts of some partitions from beginning; those that are open are waited for."""
+        """Keep attempts of some partitions from beginning, and wait for open ones."""
         until = time.monotonic() + patience
         for partition_id in partition_ids:
             self._guard_partition(run_id, partition_id)

@@ -1,4 +1,4 @@
-"""The queries of a catalog: each is a file, which is read when it is asked for."""
+"""Queries to a catalog, each in a file that is read when needed."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from importlib.resources import files
 
 
 class Queries:
-    """
+    """The query files of a package.
+
     Parameters:
-        package: has the files, in its folder `sql`. A line of a file that begins with `--` is a
-            comment.
-        names: what stands for each name in braces.
+        package: the package with the files, in its folder `sql`. Lines that begin with `--` are
+            comments.
+        names: the replacement of each name in braces.
     """
 
     def __init__(self, package: str, names: Mapping[str, str]) -> None:
@@ -20,7 +21,7 @@ class Queries:
         self._read: dict[str, str] = {}
 
     def __getitem__(self, name: str) -> str:
-        """A query, on one line."""
+        """Return a query on one line."""
         if name not in self._read:
             file = files(self._package).joinpath("sql", f"{name}.sql")
             lines = file.read_text(encoding="utf-8").splitlines()

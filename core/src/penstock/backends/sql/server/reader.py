@@ -1,4 +1,4 @@
-"""A partition's rows as record batches, from one query of a server."""
+"""A partition's rows as record batches, from one query on a server."""
 
 from __future__ import annotations
 
@@ -32,21 +32,23 @@ class BatchQueryReader(BatchReader, Generic[S]):
 
     @abstractmethod
     def connect(self) -> S:
-        """A session in the source, which reads as of the spec's snapshot."""
+        """Open a session in the source that reads as of the spec's snapshot."""
 
     @abstractmethod
     def fetched(self, session: S, query: str, promised: PromisedTypes[Any]) -> Iterator[Any]:
-        """The rows of a query as record batches, as the driver has them; the first one comes even
-        if it has no rows."""
+        """Yield the rows of a query as the driver's record batches.
+
+        The first one comes even if it has no rows.
+        """
 
     def selection(self, session: S, partition: Partition) -> tuple[str, str]:
-        """An item of FROM with a partition's rows, and what selects among them."""
+        """Return an item of FROM with a partition's rows, and the condition that selects them."""
         spec = self._spec
         tested = condition(session.dialect, spec.where, partition.extent)
         return session.rows_of(spec.relation), tested
 
     def travelling(self, session: S, value: str, type_: Any) -> str:
-        """The expression to select for a value, so that the driver can put it in a record batch."""
+        """Return an expression whose value the driver can put into a record batch."""
         return self.types.travelling(value, type_)
 
     # The same for all

@@ -1,4 +1,4 @@
-"""Records as tables of a server, which many sessions read and change."""
+"""Records as tables on a server, read and changed by many sessions."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ KEYS: Mapping[Kind, tuple[str, ...]] = {
     Kind.RECOPY: ("run_id", "partition_id", "request"),
     Kind.JOURNAL: ("run_id", "execution_id"),
 }
-"""The columns of which no two records of a kind have the same."""
-# Names of locks have 64 characters at most, on the server that allows the fewest.
+"""The columns that are unique among the records of a kind."""
+# Lock names have at most 64 characters on the server with the lowest limit.
 _DIGITS = 48
 
 
@@ -35,10 +35,10 @@ _DIGITS = 48
 class ControlScripts:
     """The files `control.sql` and `figures.sql` of a package, which create the control tables.
 
-    `{schema}` in them is where the tables are, and `{text}` the same as a text.
+    In them `{schema}` stands for the control schema, and `{text}` for the same as a text.
 
     Parameters:
-        more: what else stands in braces, for a schema.
+        more: other replacements in braces, for a schema.
     """
 
     package: str
@@ -47,17 +47,17 @@ class ControlScripts:
 
     @classmethod
     def usual(cls, dialect: CatalogDialect) -> ControlScripts:
-        """Those of a server whose texts may be keys, and that knows CREATE TABLE IF NOT EXISTS."""
+        """Return the scripts for a server that has text keys and CREATE TABLE IF NOT EXISTS."""
         types = dialect.types
         names = {"texts": types["text"], "int": types["int4"], "long": types["int8"]}
         return cls(__package__, dialect, lambda schema: names)
 
     def control(self, schema: str) -> str:
-        """All statements."""
+        """Return all statements."""
         return f"{self._read('control.sql', schema)};\n{self.figures(schema)}"
 
     def figures(self, schema: str) -> str:
-        """Those that add what tables of earlier versions lack."""
+        """Return the statements that add what tables of earlier versions lack."""
         return self._read("figures.sql", schema)
 
     def _read(self, name: str, schema: str) -> str:
@@ -67,26 +67,27 @@ class ControlScripts:
 
 
 def lock_name(control_schema: str, name: str) -> str:
-    """The name of a lock that only runs with these control tables take."""
+    """Return the name of a lock that only runs with these control tables take."""
     digest = hashlib.sha256(f"{control_schema}\0{name}".encode()).hexdigest()
     return f"penstock:{digest[:_DIGITS]}"
 
 
 class ServerRecords(LoadRecords):
-    """
+    """Records on a server.
+
     Parameters:
-        loading: the session is an attempt's: nothing is looked for.
+        loading: whether the session is an attempt's, which creates nothing.
     """
 
     scheme: ClassVar[str]
-    """Of the server's URLs."""
+    """The scheme of the server's URLs."""
     kept_in: ClassVar[str]
-    """What the server calls that in which its tables are: a schema, or a database."""
+    """The server's word for the place of its tables: a schema, or a database."""
     listing: ClassVar[str]
     """A query for the names of all tables there."""
     scripts: ClassVar[ControlScripts]
     besides: ClassVar[Collection[str]] = ()
-    """Names of control tables that only this backend has."""
+    """The names of control tables that only this backend has."""
 
     def __init__(self, session: ServerSession, schema: str, *, loading: bool = False) -> None:
         super().__init__(session.dialect)
@@ -99,7 +100,7 @@ class ServerRecords(LoadRecords):
 
     @property
     def schema(self) -> str:
-        """Where the control tables are."""
+        """The control schema."""
         return self._schema
 
     def named(self, table: str) -> str:
@@ -109,7 +110,7 @@ class ServerRecords(LoadRecords):
         return lock_name(self._schema, name)
 
     def written(self, column: str, value: Any) -> Any:
-        # Times are texts: the same everywhere, and sorted.
+        # Times are texts: the same everywhere, and sortable.
         if isinstance(value, datetime):
             return value.isoformat(" ")
         return super().written(column, value)
@@ -118,49 +119,48 @@ class ServerRecords(LoadRecords):
 
     @abstractmethod
     def holding(self, name: str, what: str) -> AbstractContextManager[None]:
-        """Hold a lock that is held for short.
+        """Hold a lock that is only held briefly.
 
         Parameters:
-            what: it is of, for messages.
+            what: the locked thing, for messages.
 
         Raises:
-            StallError: it is held for longer than the stall timeout.
+            StallError: another session holds it for longer than the stall timeout.
         """
 
     @abstractmethod
     def keep(self, name: str) -> bool:
-        """Take a lock until the session ends. Returns: whether nobody else has it."""
+        """Take a lock until the session ends; return whether it was free."""
 
     @abstractmethod
     def is_held(self, names: Sequence[str]) -> bool:
-        """Whether any session has one of these locks."""
+        """Whether any session holds one of these locks."""
 
     # The tables
 
     @abstractmethod
     def making(self) -> AbstractContextManager[None]:
-        """Keep others from making the control tables meanwhile."""
+        """Keep others from creating the control tables."""
 
     def is_half_made(self, missing: Collection[str]) -> bool:
-        """Whether whoever was making the control tables was killed before the others were there:
-        then none of them has anything in it."""
+        """Whether creating the control tables was interrupted, so that none of them has rows."""
         return False
 
     def ddl(self) -> str:
-        """The statements that create the control tables, as far as they are missing."""
+        """Return the statements that create the missing control tables."""
         return self.scripts.control(self._schema)
 
     @abstractmethod
     def denied(self, error: Exception) -> str:
-        """What the server has said, if it is that the user may not make a table; else empty."""
+        """Return the server's message if the user may not create tables; otherwise empty."""
 
     def figures_ddl(self) -> str:
-        """The part of them that tables of earlier versions lack."""
+        """Return the statements that add what tables of earlier versions lack."""
         return self.scripts.figures(self._schema)
 
     @abstractmethod
     def hurried(self) -> AbstractContextManager[None]:
-        """Meanwhile the session does not wait for locks of tables for long."""
+        """Keep the session from waiting long for table locks in the block."""
 
     def create(self) -> None:
         if self._found():
@@ -173,13 +173,16 @@ class ServerRecords(LoadRecords):
         self._there = True
 
     grants: ClassVar[str] = ""
-    """What an administrator lets users of the control tables do; `{}` stands for where they are."""
+    """The privileges that an administrator grants to users of the control tables; `{}` stands for
+    the control schema.
+    """
 
     @contextmanager
     def permitted(self) -> Iterator[None]:
-        """
+        """Translate missing privileges.
+
         Raises:
-            PermanentError: the user may not use the control tables; with what would help.
+            PermanentError: the user may not use the control tables; names what would help.
         """
         try:
             yield
@@ -194,7 +197,8 @@ class ServerRecords(LoadRecords):
             ) from error
 
     def _add_figures(self) -> None:
-        # Who may not, or would have to wait for attempts of other runs, does without.
+        # A user without the privilege, or one who would have to wait for other runs' attempts, does
+        # without.
         with suppress(PenstockError), self.session.translated(CONTROL), self.making():
             if not self.has_figures():
                 with self.hurried():
@@ -228,15 +232,16 @@ class ServerRecords(LoadRecords):
             ) from error
 
     def _found(self) -> bool:
-        """
+        """Whether the control tables exist.
+
         Raises:
-            PermanentError: a part of the control tables is gone.
+            PermanentError: some of the control tables are missing.
         """
         if self._there:
             return True
         missing, all_names = self._missing(), self._names()
         if missing and len(missing) < len(all_names):
-            # Where each of them is made by itself, somebody may be at it.
+            # If they are created one at a time, another session may be creating them now.
             with self.session.translated(CONTROL), self.making():
                 missing = self._missing()
                 if self.is_half_made(missing):

@@ -1,4 +1,4 @@
-"""The control store of a server, but for what each of them knows of its tables and attempts."""
+"""The control store of a server, without what each server knows about its tables and attempts."""
 
 from __future__ import annotations
 
@@ -22,16 +22,19 @@ from penstock.model.tables import TableRef
 from penstock.spec.copy_spec import CopySpec
 from penstock.spec.modes import mode_of
 
-# Of one run, at the same time: of more, some are not seen by other runs.
+# Concurrent executions of a run; any more are invisible to other runs.
 EXECUTIONS = 8
-# Names of locks in one question.
+# Lock names per question.
 MOST_NAMES = 1_000
 UNFINISHED = ("created", "running", "failed", "interrupted", "partial")
 
 
 class ServerRuns(LoadedRuns):
-    """No rows are counted: that would read the whole table. Instead it is known when a table was
-    made, or emptied: column `made` of the runs that load it."""
+    """The control store of a server.
+
+    Rows are not counted, which would read the whole table. Instead the column `made` of the runs
+    that load a table records when it was created or emptied.
+    """
 
     def __init__(self, records: ServerRecords) -> None:
         super().__init__(records)
@@ -39,21 +42,22 @@ class ServerRuns(LoadedRuns):
 
     @abstractmethod
     def made_at(self, table: TableRef) -> str | None:
-        """None where it is not there."""
+        """Return when a table was created; None if it does not exist."""
 
     @abstractmethod
     def check_loaded(self, run_id: str, table: TableRef, mode: str) -> None:
-        """
+        """Check the rows of a run.
+
         Raises:
             TargetChanged: rows that the run has loaded are gone, as far as the server can tell.
         """
 
     @abstractmethod
     def perform(self, step: Step, table: TableRef) -> None:
-        """Do what a step asks for.
+        """Do a step.
 
         Parameters:
-            table: the one that is loaded.
+            table: the table being loaded.
         """
 
     def check_target(self, run_id: str) -> None:
@@ -64,7 +68,7 @@ class ServerRuns(LoadedRuns):
             self.check_loaded(run_id, run.plan.load.table, run.spec["mode"])
 
     def sweep(self) -> None:
-        """Remove what dead attempts have left behind, if that can be."""
+        """Remove what dead attempts have left behind, if possible."""
         return
 
     def set_status(self, run_id: str, status: str, failures: Sequence[Mapping[str, Any]]) -> None:
@@ -83,7 +87,7 @@ class ServerRuns(LoadedRuns):
             with suppress(PenstockError):
                 self.sweep()
 
-    # Who is at work
+    # Active runs
 
     def enter(self, run_id: str, table: TableRef, check: Callable[[Sequence[str]], None]) -> None:
         records, what = self._tables, f"table {table}"
@@ -95,22 +99,25 @@ class ServerRuns(LoadedRuns):
             self.keep_presence(run_id)
 
     def keep_presence(self, run_id: str) -> None:
-        """Take one of the locks of a run's executions."""
+        """Take one of the locks for a run's executions."""
         for name in self._presences(run_id):
             if self._tables.keep(name):
                 break
 
     def _runs_on(self, table: TableRef) -> set[str]:
-        """All whose target it is. One that loads a table beside it, or is not prepared yet, shows
-        by what was asked of it alone."""
+        """Return all runs with this target.
+
+        A run that loads another table first, or is not prepared yet, is detected only by what was
+        requested.
+        """
         return self.runs_on([table])
 
     def runs_on(self, tables: Collection[TableRef]) -> set[str]:
-        """The same of several tables."""
+        """Return the runs with any of these targets."""
         return set().union(*self.runs_by_table(tables).values())
 
     def runs_by_table(self, tables: Collection[TableRef]) -> Mapping[TableRef, set[str]]:
-        """The same, by table."""
+        """Return the runs by target."""
         found: dict[TableRef, set[str]] = {table: set() for table in tables}
         if not found:
             return found
@@ -124,7 +131,7 @@ class ServerRuns(LoadedRuns):
         return found
 
     def _executed(self, run_ids: Collection[str], table: TableRef) -> list[str]:
-        # There may be hundreds, and nearly always none is: that takes one question.
+        # There may be hundreds, nearly always with no active run, which one question establishes.
         names = [name for run_id in run_ids for name in self._presences(run_id)]
         some = (names[start : start + MOST_NAMES] for start in range(0, len(names), MOST_NAMES))
         if not any(map(self._tables.is_held, some)):
@@ -132,7 +139,7 @@ class ServerRuns(LoadedRuns):
         return [run_id for run_id in sorted(run_ids) if self.is_executed(run_id, table)]
 
     def _presences(self, run_id: str) -> list[str]:
-        """Locks of which each execution of a run takes one: they are not shared."""
+        """Return a run's locks, of which each execution takes one exclusively."""
         return [self._tables.lock(f"penstock:run:{run_id}:{n}") for n in range(EXECUTIONS)]
 
     def is_executed(self, run_id: str, table: TableRef) -> bool:
@@ -144,7 +151,7 @@ class ServerRuns(LoadedRuns):
     # Steps
 
     def before_load(self, run: RunRow, load: LoadPlan) -> None:
-        """Nothing is counted."""
+        """Do nothing: no rows are counted."""
 
     def after_preparing(self, run: RunRow, load: LoadPlan) -> Row:
         table = LoadedTable(self._tables, load.table)
@@ -173,26 +180,31 @@ class ServerRuns(LoadedRuns):
             self.perform(step, table)
 
     def make(self, step: Step, table: TableRef) -> None:
-        """See `making`."""
+        """Create a table; see `making`."""
         make(self._tables.session, step, table)
 
     def _swap(self, run: RunRow, step: Step, target: TableRef) -> None:
-        """Put the table in its place, for whose lock it may have to wait: what others commit
-        meanwhile would go with the old one."""
+        """Exchange the table.
+
+        It may have to wait for a lock, and rows committed in the meantime would go with the old
+        table.
+        """
         others = LoadedTable(self._tables, target)
         self.keep_out(run.run_id, target)
         others.check_loaded_since(run.run_id)
         try:
             self.perform(step, run.plan.load.table)
         except PenstockError:
-            # Where the statement has ended the transaction, what they were told is committed.
+            # If the statement ended the transaction, what the runs were told has been committed.
             if not self._tables.steps_with_records:
                 others.let_in(run.run_id)
             raise
 
     def keep_out(self, run_id: str, table: TableRef) -> None:
-        """From here on no attempt of another run commits rows into a table, until the transaction
-        ends; where it ends before the table is locked, no longer either."""
+        """Keep attempts of other runs from committing rows into a table until the transaction ends.
+
+        If it ends before the table is locked, the protection ends with it.
+        """
         LoadedTable(self._tables, table).keep_out(run_id)
 
     def check_emptying(self, run: RunRow) -> None:
@@ -201,7 +213,7 @@ class ServerRuns(LoadedRuns):
         super().check_emptying(run)
 
     def after_step(self, run: RunRow, step: Step) -> None:
-        """Nothing is noted."""
+        """Do nothing: nothing has to be recorded."""
 
     # Partitions that are copied again
 

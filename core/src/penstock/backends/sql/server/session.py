@@ -1,4 +1,4 @@
-"""A session of a server, over a connection that gives the rows of a query at once."""
+"""A session over a connection that returns all rows of a query at once."""
 
 from __future__ import annotations
 
@@ -13,32 +13,32 @@ from penstock.backends.sql.session import NamedRelations, Row
 
 T = TypeVar("T")
 STREAMED = 1000
-"""Rows that are fetched at once, where few are needed."""
+"""Rows fetched at once, if few are needed."""
 
 
 class ServerConnection(Protocol):
-    """What it is asked raises the driver's errors."""
+    """A connection that raises the driver's errors."""
 
     side: str
 
     def rows(self, query: str, values: Sequence[Any] = ()) -> list[Row]: ...
 
     def change(self, statement: str, values: Sequence[Any] = ()) -> int:
-        """Returns: how many rows the statement has found."""
+        """Execute a statement; return how many rows it matched."""
         ...
 
     def close(self) -> None: ...
 
 
 class ServerSession(NamedRelations, ABC):
-    """The part of a `Session` that is alike for servers."""
+    """The part of a `Session` that is the same for servers."""
 
     connection: ServerConnection
     side: str
 
     @abstractmethod
     def translated(self, subject: str = "") -> AbstractContextManager[None]:
-        """Turns the driver's errors into ours."""
+        """Translate the driver's errors to Penstock's."""
 
     @abstractmethod
     def search_path(self) -> tuple[str, ...]: ...
@@ -50,7 +50,7 @@ class ServerSession(NamedRelations, ABC):
     def describe(self, query: str, subject: str) -> list[tuple[str, Type]]: ...
 
     def type_made(self, written: str, subject: str) -> Type:
-        """A type that somebody wrote, as the server describes it."""
+        """Return a type that the user wrote, as the server describes it."""
 
         def ask() -> Type:
             ((_, type_),) = self.describe(f"SELECT CAST(NULL AS {written}) AS made", subject)
@@ -59,7 +59,7 @@ class ServerSession(NamedRelations, ABC):
         return self.kept(("type", written), ask)
 
     def kept(self, what: Hashable, make: Callable[[], T]) -> T:
-        """What `make` returns, which is called once as long as something is `known`."""
+        """Return the result of `make`, called once as long as something is `known`."""
         return make() if self.known is None else self.known.once(what, make)
 
     def check(self, query: str, subject: str) -> None:
@@ -79,26 +79,29 @@ class ServerSession(NamedRelations, ABC):
 
 class InterruptibleConnection(ServerConnection, Protocol):
     def interrupt(self) -> None:
-        """End what another thread waits for."""
+        """Cancel the statement that another thread waits for."""
         ...
 
     def stream(self, query: str, count: int) -> Iterator[list[Row]]:
-        """The rows of a query, at most `count` at once, over a session of its own: this one answers
-        other questions in between, and its transaction survives an error of the query."""
+        """Yield the rows of a query, at most `count` at a time, over a separate session.
+
+        This session can answer other questions in between, and its transaction survives an error in
+        the query.
+        """
         ...
 
 
 class KnownServer(ServerSession):
-    """One that tells which server it is of."""
+    """A session that identifies its server."""
 
     @property
     @abstractmethod
     def server(self) -> str:
-        """A text that tells the server's database from others."""
+        """A text that distinguishes this database from others."""
 
 
 class InterruptibleSession(KnownServer):
-    """One whose statements another thread can end."""
+    """A session whose statements another thread can cancel."""
 
     connection: InterruptibleConnection
 

@@ -1,4 +1,4 @@
-"""Tables, views and queries of a server, as a source of record batches."""
+"""Tables, views and queries of a server as a source of record batches."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class ServerSource(SqlSource, Generic[S]):
     settle_seconds = 0.0
     types: TypeTable[Any]
     moment: ClassVar[str]
-    """A query for the server's time, as a text."""
+    """A query for the server's time as text."""
     _session: S
 
     def __init__(self, session: S) -> None:
@@ -37,36 +37,39 @@ class ServerSource(SqlSource, Generic[S]):
     # For subclasses
 
     def table_columns(self, table: TableRef) -> tuple[Column, ...]:
-        """With the trait `TYPE`.
+        """Return a table's columns with the trait `TYPE`.
 
         Raises:
-            PlanningError: no such table or view.
+            PlanningError: the table or view does not exist.
         """
         return read_columns(self._session, table)
 
     def query_columns(self, query: Query) -> Sequence[tuple[str, Type]]:
-        """Names and types of a query's columns."""
+        """Return the names and types of a query's columns."""
         return list(super().described(query).items())
 
     @abstractmethod
     def table_definition(self, table: TableRef) -> TableDefinition:
-        """That of a table, which is no view."""
+        """Return the definition of a table, not a view."""
 
     @abstractmethod
     def layout(self, table: TableRef) -> tuple[str, str]:
-        """Two texts: one differs once a table's rows have been stored anew, the other one once it
-        consists of other partitions; see `SourceState`."""
+        """Return two texts, see `SourceState`.
+
+        The first changes when the rows are rewritten, the second when the table consists of other
+        child tables.
+        """
 
     @abstractmethod
     def stored(self, table: TableRef) -> TableStatistics:
-        """Statistics of a table, without reading it and without its default key."""
+        """Return a table's statistics without reading it, and without its default key."""
 
     @abstractmethod
     def leading(self, table: TableRef) -> Sequence[str]:
-        """Columns by which the server finds rows, the best first."""
+        """Return the columns by which the server finds rows, the best first."""
 
     def unstored(self, relation: Relation) -> TableStatistics:
-        """Statistics of a query or a view, without reading it."""
+        """Return the statistics of a query or view, without reading it."""
         return TableStatistics(
             rows=None,
             bytes=0,
@@ -78,7 +81,7 @@ class ServerSource(SqlSource, Generic[S]):
         )
 
     def selected(self, relation: Relation, where: str, found: TableStatistics) -> float:
-        """The fraction of the rows that a condition selects, 0 to 1, as the server estimates it."""
+        """Return the share of rows, 0 to 1, that a condition selects by the server's estimate."""
         return 1.0
 
     @property
@@ -115,7 +118,7 @@ class ServerSource(SqlSource, Generic[S]):
     # Moments
 
     def state(self, relation: Relation) -> SourceState:
-        # Nothing tells for sure whether somebody has written: no moment is like another one.
+        # Nothing proves that no session has written, so no moment equals another.
         ((now,),) = self._session.once(self.moment, "state")
         server = self._session.server
         if not isinstance(relation, TableRef):
@@ -130,7 +133,7 @@ class ServerSource(SqlSource, Generic[S]):
         extents: Sequence[tuple[Extent, int | None]],
         since: SourceState,
     ) -> bool:
-        return True  # nothing tells
+        return True  # there is no evidence
 
     @property
     def clock(self) -> str:

@@ -1,7 +1,7 @@
-"""Records of a server whose attempts have stages.
+"""Records on a server whose attempts have stages.
 
-Each attempt has a row in the control table `stage`, and owns its partition until another one does:
-so one that wakes up after its partition was given to another cannot commit.
+Each attempt has a row in the control table `stage`, and owns its partition until another attempt
+does. An attempt that resumes after its partition was reassigned cannot commit.
 """
 
 from __future__ import annotations
@@ -27,26 +27,26 @@ S = TypeVar("S", bound=InterruptibleSession)
 
 @dataclass(frozen=True, slots=True)
 class StageRow:
-    """A stage, as the control tables have it."""
+    """A stage, as recorded in the control tables."""
 
     token: str
     partition_id: str
     attempt: int
     beats: int
-    """Signs of life."""
+    """Counts the signs of life."""
     owns: bool
-    """The attempt has its partition."""
+    """Whether the attempt owns its partition."""
     more: tuple[Any, ...] = ()
-    """See `StageRecords.told`."""
+    """As in `StageRecords.told`."""
 
 
 class StageRecords(ServerRecords, Generic[S]):
     told: ClassVar[Sequence[str]] = ()
-    """Further columns of a stage to read, as SELECT lists them."""
+    """Further columns of a stage to read, as in a SELECT."""
     row_form: ClassVar[str] = "VALUES ({})"
     """The text after INSERT INTO and the table's name; `{}` stands for the values."""
     sign: ClassVar[str] = "beats = beats + 1"
-    """The changes of a row that are a sign of life."""
+    """The changes to a row that are a sign of life."""
     besides: ClassVar[Collection[str]] = ("stage",)
 
     def __init__(self, session: S, schema: str, *, loading: bool = False) -> None:
@@ -67,7 +67,7 @@ class StageRecords(ServerRecords, Generic[S]):
 
     @abstractmethod
     def roll_back(self) -> None:
-        """Nothing, after a commit. Raises nothing where the session has ended."""
+        """Roll back; does nothing after a commit, and raises nothing if the session has ended."""
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -83,17 +83,17 @@ class StageRecords(ServerRecords, Generic[S]):
 
     @abstractmethod
     def made_at(self, table: TableRef) -> str | None:
-        """A text that differs once a table has been dropped and made again; None, or empty, where
-        there is no such table."""
+        """Return a text that changes when a table is recreated; None or empty without a table."""
 
     def when_made(self, made: str) -> str:
-        """When that was, for people."""
+        """Return when that was, for people."""
         return made
 
     def check_alone(self, run_id: str, table: TableRef, mode: Mode, mine: int) -> None:
-        """
+        """Check for rows of others.
+
         Parameters:
-            mine: rows that the transaction has loaded, and not recorded.
+            mine: the rows that the transaction has loaded but not recorded.
 
         Raises:
             TargetChanged: there are other rows where a run should be alone, as far as the server
@@ -101,9 +101,10 @@ class StageRecords(ServerRecords, Generic[S]):
         """
 
     def check_loaded(self, run_id: str, table: TableRef, mode: str, mine: int = 0) -> None:
-        """
+        """Check the rows of a run.
+
         Parameters:
-            mine: see `check_alone`.
+            mine: as for `check_alone`.
 
         Raises:
             TargetChanged: rows that the run has loaded are gone, or there are others where it
@@ -123,32 +124,31 @@ class StageRecords(ServerRecords, Generic[S]):
     # Attempts
 
     def new_token(self, before: str) -> str:
-        """A name for an attempt, by which others see whether it is alive; empty if none can be had
-        right now.
+        """Return a token that shows whether an attempt is alive; empty if none is available now.
 
         Parameters:
-            before: that of this session's last attempt, which has ended; or empty.
+            before: the token of this session's last attempt, which has ended; or empty.
         """
         return secrets.token_hex(16)
 
     @abstractmethod
     def guarding(self, run_id: str, partition_id: str) -> AbstractContextManager[None]:
-        """A transaction that keeps others from finding out, or changing, who owns a partition."""
+        """Open a transaction in which no other session reads or changes a partition's owner."""
 
     @abstractmethod
     def is_alive(self, stage: StageRow) -> bool:
-        """Whether an attempt may still be at work."""
+        """Whether an attempt may still be running."""
 
     def is_heard(self, stage: StageRow) -> bool:
-        """Whether it has shown that lately."""
+        """Whether an attempt has given a sign of life recently."""
         return self.is_alive(stage)
 
     @abstractmethod
     def holds(self, token: str) -> bool:
-        """Whether an attempt owns its partition: in the transaction that is to commit it."""
+        """Whether an attempt owns its partition, asked in the transaction that commits it."""
 
     def stage_table(self, token: str) -> str:
-        """The table that an attempt may have for what it stages, as statements have it."""
+        """Return the name of the table in which an attempt may stage rows, for statements."""
         return self.session.table(TableRef(self.schema, f"stage_{token}"))
 
     @abstractmethod
@@ -156,11 +156,11 @@ class StageRecords(ServerRecords, Generic[S]):
         """Remove an attempt's staged rows, and its row in `stage`."""
 
     def claimed(self) -> tuple[str, Sequence[Any]]:
-        """Further values of a new row, as the statement has them, and its parameters."""
+        """Return additional values of a new row, as SQL, and their parameters."""
         return "", ()
 
     def stages(self, where: Row) -> list[StageRow]:
-        """In the order of their partitions."""
+        """Return stages, sorted by partition."""
         tests, values = self._tested(where)
         listed = ", ".join(("token, partition_id, attempt, beats, owner", *self.told))
         rows = self.session.connection.rows(
@@ -174,11 +174,11 @@ class StageRecords(ServerRecords, Generic[S]):
         ]
 
     def owners(self, where: Row) -> list[StageRow]:
-        """Stages of attempts that own their partitions and may live."""
+        """Return the stages of attempts that own their partitions and may be alive."""
         return list(filter(self.is_alive, self.stages({**where, "owner": 1})))
 
     def claim(self, token: str, attempt: Attempt) -> None:
-        """Have an attempt own its partition."""
+        """Make an attempt the owner of its partition."""
         mine = {"run_id": attempt.spec.run_id, "partition_id": attempt.partition.id}
         self.void(mine)
         more, values = self.claimed()
@@ -190,25 +190,25 @@ class StageRecords(ServerRecords, Generic[S]):
         )
 
     def void(self, where: Row) -> None:
-        """Have attempts own nothing any more: they notice before they commit."""
+        """Withdraw ownership from attempts, which notice before they commit."""
         tests, values = self._tested({**where, "owner": 1})
         self.session.connection.change(
             f"UPDATE {self.named('stage')} SET owner = 0 WHERE {tests}", values
         )
 
     def end_attempt(self, token: str) -> None:
-        """Take an attempt's partition away, so that it cannot commit, whenever it wakes up."""
+        """Withdraw an attempt's partition, so that it can never commit."""
         self.void({"token": token})
 
     def beat(self, token: str) -> None:
-        """Give a sign of life, for others that wait for an attempt."""
+        """Give a sign of life, for sessions that wait for an attempt."""
         self.session.connection.change(
             f"UPDATE {self.named('stage')} SET {self.sign} WHERE token = {self.placeholder(1)}",
             [token],
         )
 
     def sweep(self, mine: str = "") -> None:
-        """Remove the stages of attempts that are dead, or own nothing any more.
+        """Remove the stages of attempts that are dead or own nothing any more.
 
         Parameters:
             mine: the token of this session's attempt.
@@ -216,7 +216,7 @@ class StageRecords(ServerRecords, Generic[S]):
         with self.session.translated("stages"):
             for stage in self.stages({}):
                 if stage.token != mine and not (stage.owns and self.is_alive(stage)):
-                    # One that is still locked is left to the next sweep.
+                    # A stage that is still locked is left to the next sweep.
                     with suppress(PenstockError), self.session.translated("stages"):
                         self.drop_stage(stage.token)
 

@@ -1,4 +1,4 @@
-"""A stage: a table of one attempt's own, which a bulk loader fills outside of any transaction."""
+"""A stage: a table that belongs to one attempt, and is loaded in bulk outside any transaction."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class TableStage(ServerStage[R]):
     """See `Stage`.
 
     Parameters:
-        columns: those of the target that are loaded.
-        guards: of each column.
+        columns: the target's loaded columns.
+        guards: the guard of each column.
     """
 
     def __init__(
@@ -53,18 +53,18 @@ class TableStage(ServerStage[R]):
 
     @abstractmethod
     def staged_type(self, column: Column) -> str:
-        """The type of a column of the stage, from which the server assigns to the target's."""
+        """Return a staged column's type, from which the server can assign to the target's."""
 
     @abstractmethod
     def load(self, batches: Iterator[Any]) -> int:
-        """Load all batches into the stage, on a thread. Returns: how many rows."""
+        """Load all batches into the stage, in a thread; return the number of rows."""
 
     @abstractmethod
     def refused(self, error: BaseException) -> BaseException:
-        """An error of `load` as one of ours."""
+        """Translate an error from `load`."""
 
     def as_loaded(self, batch: Any) -> Any:
-        """A batch as the loader takes it."""
+        """Return a batch in the loader's form."""
         return batch
 
     # As a stream
@@ -73,7 +73,7 @@ class TableStage(ServerStage[R]):
         return -1
 
     def check(self) -> None:
-        """The loader's errors are raised with the next block."""
+        """Raise the loader's errors with the next block."""
 
     def write(self, block: Block, wait: Wait) -> None:
         batch = self._caster.cast(block)
@@ -97,7 +97,7 @@ class TableStage(ServerStage[R]):
 
     @property
     def rows(self) -> int:
-        """After the end."""
+        """The number of rows, known after the end."""
         return self._loader.taken
 
     def remove(self) -> None:

@@ -1,4 +1,4 @@
-"""A server's tables as a target, into which record batches are loaded."""
+"""A server's tables as a target for record batches."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ S = TypeVar("S", bound=KnownServer)
 
 
 class ServerTables(TargetTables):
-    """Tables of a server, of which each column holds what its record batches do."""
+    """The tables of a server, in which each column holds what its record batches do."""
 
     def kinds(self, columns: Sequence[Column]) -> Mapping[str, str]:
         return held_kinds(columns)
@@ -56,32 +56,34 @@ class ServerTarget(SqlTarget, Generic[S]):
     # For subclasses
 
     def table_columns(self, table: TableRef) -> tuple[Column, ...]:
-        """With the trait `TYPE`.
+        """Return a table's columns with the trait `TYPE`.
 
         Raises:
-            PlanningError: no such table or view.
+            PlanningError: the table or view does not exist.
         """
         return read_columns(self._session, table)
 
     def alike(
         self, table: TableRef, definition: TableDefinition, columns: Sequence[Column]
     ) -> Mapping[str, Column]:
-        """Columns as a table of the same system has them, by name: with defaults and more in their
-        types."""
+        """Return, by name, columns like those of a table of the same system.
+
+        Their types include defaults and more.
+        """
         return {}
 
     def unlike(self, column: Column, definition: TableDefinition, type_: str) -> str:
-        """The type of a column that is made like another system's.
+        """Return the type of a column created like another system's.
 
         Parameters:
-            type_: that of all of its kind.
+            type_: the usual type for its kind.
         """
         return type_
 
     def all_unlike(
         self, columns: Sequence[Column], definition: TableDefinition, types: Mapping[str, str]
     ) -> Mapping[str, str]:
-        """The same of all columns, by name, but for those whose types somebody has asked for."""
+        """Return the types of all columns, by name, except those that the user specified."""
         made = self.types.made.of_all(columns, definition, types)
         return {
             column.name: self.unlike(column, definition, made[column.name])
@@ -90,17 +92,17 @@ class ServerTarget(SqlTarget, Generic[S]):
         }
 
     def written_type(self, column: Column) -> str:
-        """A column's type as it stands in the statement that makes its table."""
+        """Return a column's type as it appears in CREATE TABLE."""
         return column.type
 
     def types_made(
         self, table: TableRef, columns: Sequence[Column], plain: Sequence[str]
     ) -> Sequence[Type]:
-        """The types of columns that are defined, as the server describes them.
+        """Return the types of new columns, as the server describes them.
 
         Parameters:
-            columns: as they stand in the statement that makes the table.
-            plain: their types, without defaults and more.
+            columns: as they appear in CREATE TABLE.
+            plain: their types, without defaults and the like.
         """
         return [
             self._session.type_made(type_, f"column {column.name} of {table}")

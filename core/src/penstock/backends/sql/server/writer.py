@@ -1,4 +1,4 @@
-"""An attempt on a server: its session, its stage, and the transaction that loads what is staged."""
+"""An attempt on a server: its session, its stage, and the transaction that loads the stage."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class ServerStage(Generic[R]):
         self._beats_at = 0.0
 
     def beat(self) -> None:
-        """Give a sign of life, unless there was one just now."""
+        """Give a sign of life, unless one was just given."""
         if time.monotonic() >= self._beats_at:
             self._beats_at = time.monotonic() + self.beat_seconds
             with self._records.session.translated("stage"):
@@ -48,7 +48,7 @@ G = TypeVar("G", bound=ServerStage[Any])
 
 
 class ServerLoading(SqlLoading[G], Generic[R, G]):
-    """Nothing is counted: that would read the whole table."""
+    """A loading without row counts, which would read the whole table."""
 
     def __init__(self, records: R, attempt: Attempt) -> None:
         super().__init__(records, attempt)
@@ -58,7 +58,7 @@ class ServerLoading(SqlLoading[G], Generic[R, G]):
 
     @abstractmethod
     def hold_run(self) -> None:
-        """Keep others from starting the run over until the transaction ends."""
+        """Prevent a restart of the run until the transaction ends."""
 
     def insert(self, attempt: Attempt, stage: G) -> int:
         self._stage = stage
@@ -77,14 +77,14 @@ class ServerLoading(SqlLoading[G], Generic[R, G]):
         self._own.check_loaded(spec.run_id, spec.target_table, spec.mode, mine)
 
     def begin_changes(self, attempt: Attempt) -> None:
-        """Nothing is noted."""
+        """Do nothing: there is nothing to record."""
 
     def end_changes(self) -> None:
-        """As above."""
+        """Do nothing, as above."""
 
     def insert_record(self, attempt: Attempt, loaded: Loaded, bytes: int) -> None:
         self.hold_run()
-        # What was true before the load may no longer be.
+        # What held before the load may no longer hold.
         check_standing(attempt, self.standing(attempt))
         if self._stage is not None:
             self._stage.check_held()
@@ -96,7 +96,7 @@ class ServerLoading(SqlLoading[G], Generic[R, G]):
 
 
 class ServerHooks(ABC, Generic[R, G]):
-    """See `StagedHooks`. One session in the target is kept for many partitions."""
+    """See `StagedHooks`. One session in the target serves many partitions."""
 
     unseen_bytes = 0
 
@@ -112,31 +112,32 @@ class ServerHooks(ABC, Generic[R, G]):
 
     @abstractmethod
     def connect(self, spec: WorkerSpec) -> R:
-        """Records over a session of one's own."""
+        """Open records over a session of their own."""
 
     @abstractmethod
     def stage(self, records: R, attempt: Attempt, token: str) -> Stage:
-        """An empty one."""
+        """Return an empty stage."""
 
     @abstractmethod
     def loading(self, records: R, attempt: Attempt, *, changing: bool) -> ServerLoading[R, G]:
-        """
+        """Return the transaction that loads a stage.
+
         Parameters:
-            changing: it is to change the table.
+            changing: whether it will change the table.
         """
 
     def hold(self, records: R, attempt: Attempt) -> None:
-        """Keep others from what would be in the way of a transaction that loads a table."""
+        """Keep others from interfering with a transaction that loads a table."""
 
     def forget(self) -> None:
-        """Drop whatever was found out over the last session: it may no longer hold."""
+        """Forget what was learned over the last session, which may no longer hold."""
 
     # The same for all
 
     def records(self, spec: WorkerSpec) -> R:
         place = (spec.target, spec.control_schema)
         if self._records is not None and (self._spoilt or place != self._place):
-            # Its locks go with it.
+            # Its locks are released with it.
             self._records.session.connection.close()
             self._records, self._token = None, ""
             self.forget()
@@ -188,7 +189,7 @@ class ServerHooks(ABC, Generic[R, G]):
                 self.hold(records, attempt)
                 yield loading
             finally:
-                records.roll_back()  # nothing is left of it after a commit
+                records.roll_back()  # does nothing after a commit
 
     def compute(self, call: Callable[[], T], wait: Wait) -> T:
         return compute(call, "target", wait, self.interrupt)

@@ -1,4 +1,4 @@
-"""What text files of a target hold, for verification."""
+"""The contents of a target's text files, for verification."""
 
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ from penstock.backends.text.location import TextOptions
 class TextComparing(Comparing):
     """
     Parameters:
-        schema: of the rows; the metadata says which columns are JSON, or name the folders.
-        is_whole: what is compared is the one file of all partitions, and not the parts.
+        schema: the schema of the rows; its metadata says which columns are JSON, or name the
+            folders.
+        is_whole: whether to compare the one file of all partitions instead of the parts.
     """
 
     def __init__(

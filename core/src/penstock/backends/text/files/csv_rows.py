@@ -1,4 +1,4 @@
-"""CSV as columns of texts: an unquoted empty value is NULL, a quoted one the empty text."""
+"""CSV as columns of texts: an unquoted empty value is NULL, a quoted one is an empty text."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from penstock.backends.text.files.streams import TextStream
 from penstock.backends.text.location import TextOptions
 from penstock.model import values
 
-# A row has to fit into a block; a larger one is read again with larger blocks.
+# A row must fit into a block; if it does not, the file is read again with larger blocks.
 BLOCK_BYTES, MOST_BLOCK_BYTES = 4 << 20, 1 << 30
 _RAGGED = re.compile(r"Row #(\d+): Expected (\d+) columns, got (\d+)")
 _NOT_UTF8 = re.compile(r"In CSV column #(\d+): Row #(\d+): .*invalid UTF8")
 
 Opened = Callable[[], TextStream]
-"""Opens the file, from its beginning."""
+"""Opens the file at its beginning."""
 
 
 def names_of(opened: Opened, options: TextOptions) -> tuple[str, ...]:
-    """The columns' names; ``c1``, ``c2`` ... where the file has none. Empty: it has no line.
+    """Return the columns' names, ``c1``, ``c2`` ... if the file has none; empty for an empty file.
 
     Raises:
-        Broken: two have the same name; or it cannot be parsed.
+        Broken: two columns have the same name, or the file cannot be parsed.
     """
     with opened() as stream:
         piece = stream.read()
@@ -48,14 +48,15 @@ def names_of(opened: Opened, options: TextOptions) -> tuple[str, ...]:
 def batches(
     opened: Opened, options: TextOptions, names: Sequence[str], wanted: Sequence[str]
 ) -> Iterator[pa.RecordBatch]:
-    """The rows, as texts.
+    """Yield the rows as texts.
 
     Parameters:
-        names: of all columns of the file.
-        wanted: of those that are read, in their order.
+        names: the names of all columns of the file.
+        wanted: the names of the columns to read, in order.
 
     Raises:
-        Broken: a row has more or fewer values, a quote is not closed, or it is no UTF-8.
+        Broken: a row has too many or too few values, a quote is not closed, or the text is not
+            UTF-8.
     """
     if not names:
         return
@@ -118,14 +119,14 @@ def _reader(
                 use_threads=False,
                 block_size=block,
                 column_names=list(names) if names else None,
-                # Not lines: a name may hold a line break.
+                # Not lines, since a name may contain a line break.
                 skip_rows_after_names=1 if names and options.header else 0,
                 autogenerate_column_names=not names and not options.header,
             ),
             parse_options=csv.ParseOptions(
                 delimiter=options.delimiter,
                 newlines_in_values=True,
-                # One of a single column is a NULL.
+                # In a file with a single column, an empty line is a NULL.
                 ignore_empty_lines=names is None or len(names) > 1,
             ),
             convert_options=convert,

@@ -1,4 +1,4 @@
-"""What a list of text files holds: columns with their types, and rows of each file."""
+"""The contents of a list of text files: columns with their types, and the rows of each file."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ _NOT_FINITE = ("NaN", "Infinity", "-Infinity")
 @dataclass(frozen=True, slots=True)
 class Found:
     schema: pa.Schema
-    """With the columns of folders last."""
+    """Columns of folders come last."""
     rows: Mapping[str, int] | None
-    """Of each file, by its path; None where they were not read."""
+    """By path; None if the files were not read."""
 
 
 _known: dict[object, Found] = {}
-"""Planning asks several times, for the same files: they are read once."""
+"""Planning asks about the same files several times, but they are read once."""
 
 
 def find(
@@ -41,8 +41,8 @@ def find(
     """Read all files, unless all columns of CSV are to be texts.
 
     Raises:
-        PlanningError: files have other columns than the first.
-        TransientError, PermanentError: one cannot be read; says which, and where.
+        PlanningError: a file has other columns than the first.
+        TransientError, PermanentError: a file cannot be read; says which, and where.
     """
     key = (fingerprint(files), options)
     if key not in _known:
@@ -97,9 +97,10 @@ def _check_same(
     first: ListedFile,
     side: str,
 ) -> None:
-    """
+    """Check that files have the same columns.
+
     Raises:
-        PlanningError: a file has other columns than the first. In another order is no harm.
+        PlanningError: a file has other columns than the first. Their order does not matter.
     """
     if not columns or set(names) == set(columns):
         return

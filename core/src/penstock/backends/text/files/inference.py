@@ -1,7 +1,7 @@
-"""The types of texts, found from every one of them: never from a sample, which later rows belie.
+"""Types of texts, inferred from all values: later rows could contradict a sample.
 
-A type is one only if each value is written as that type's values are, so that nothing is lost in
-it: ``00123`` is a text, as are ``+1`` and ``01/02/2024``, which is another day to others.
+A type is inferred only if every value has that type's spelling, so that nothing is lost. ``00123``
+is a text, as are ``+1`` and ``01/02/2024``, which other readers take for another day.
 """
 
 from __future__ import annotations
@@ -15,24 +15,25 @@ import pyarrow.compute as pc
 from penstock.backends.text.files.json_rows import BOOLEAN, NESTED, NUMBER, STRING
 from penstock.backends.text.files.values import JSON, typed
 
-# All digits of a number that a double tells apart for sure; of more, each is looked at.
+# Up to this many digits a double certainly distinguishes numbers; longer ones are checked
+# individually.
 SURE_DIGITS = 15
 SHORT, LONG = 18, 38
-"""Digits of the decimals that columns become: so that later files rarely need another type."""
+"""Digits of the decimals that columns become, so that later files rarely need another type."""
 
 
 class _Candidate:
-    """A type that all values of a column may have, so far."""
+    """A type that all values of a column may still have."""
 
     form = ""
     kinds = frozenset({NUMBER, STRING})
-    """What its values are in JSON."""
+    """The kinds of its values in JSON."""
 
     def __init__(self) -> None:
         self.is_possible = True
 
     def look(self, texts: pa.Array) -> bool:
-        """Whether the type takes these, which are not NULL."""
+        """Whether the type accepts some values, which are not NULL."""
         return pc.all(pc.match_substring_regex(texts, self.form)).as_py() is not False
 
     def type(self) -> pa.DataType:
@@ -40,7 +41,7 @@ class _Candidate:
 
 
 class _Cast(_Candidate):
-    """Arrow's own cast refuses what is no value: February 30, for instance."""
+    """A type for which Arrow's cast rejects invalid values: February 30, for instance."""
 
     kind: pa.DataType
 
@@ -72,7 +73,9 @@ class _Integer(_Cast):
 
 
 class _Decimal(_Candidate):
-    """With as many digits after the point in every value: so a text of it is the file's again."""
+    """A decimal with the same number of decimals in every value, whose text is then the file's
+    again.
+    """
 
     form = r"^-?(0|[1-9][0-9]{0,37})(\.[0-9]{1,37})?$"
     kinds = frozenset({NUMBER})
@@ -102,7 +105,7 @@ class _Decimal(_Candidate):
 
 
 class _Double(_Candidate):
-    """Only where a double tells each of the values from all others."""
+    """A double, if it distinguishes every value from all others."""
 
     form = (
         r"^-?(0|[1-9][0-9]*)(\.([0-9]*[1-9]|0))?([eE][+-]?[0-9]{1,3})?$"
@@ -153,7 +156,7 @@ class _Time(_Cast):
 
 
 class _Bytes(_Cast):
-    """As PostgreSQL writes them."""
+    """Binary values in PostgreSQL's notation."""
 
     form = r"^\\x([0-9a-f]{2})*$"
     kinds = frozenset({STRING})
@@ -166,14 +169,14 @@ class _Uuid(_Cast):
     kind = pa.uuid()
 
 
-# The first that is possible in the end is taken.
+# The first type that is possible in the end is chosen.
 _ORDER: tuple[Callable[[], _Candidate], ...] = (
     _Boolean, _Integer, _Decimal, _Double, _Date, _Timestamp, _Zoned, _Time, _Uuid, _Bytes,
 )  # fmt: skip
 
 
 class ColumnType:
-    """What is known of one column by the values that were seen."""
+    """What is known about a column from the values seen so far."""
 
     def __init__(self) -> None:
         self._left = [made() for made in _ORDER]
@@ -182,9 +185,10 @@ class ColumnType:
         self.is_nullable = False
 
     def look(self, texts: pa.Array) -> None:
-        """
+        """Consider some values.
+
         Parameters:
-            texts: some values, as the file has them; NULL where it has none.
+            texts: the values as in the file; NULL if a value is missing.
         """
         if texts.null_count:
             self.is_nullable = True
@@ -194,10 +198,11 @@ class ColumnType:
             self._left = [each for each in self._left if each.look(texts)]
 
     def note(self, kinds: set[str], not_finite: bool) -> None:
-        """
+        """Consider values from JSON.
+
         Parameters:
-            kinds: what values are in JSON.
-            not_finite: its texts are all of numbers that JSON has none for.
+            kinds: the kinds of the values in JSON.
+            not_finite: whether all of its texts are numbers that JSON cannot represent.
         """
         self._kinds |= (kinds - {STRING} | {NUMBER}) if not_finite else kinds
 

@@ -1,6 +1,6 @@
-"""JSON lines as columns of texts: one object a line, numbers as they are written.
+"""JSON lines as columns of texts: one object per line, with numbers as written.
 
-Python's own parser: others round numbers to 64 bits, or take a sample's word for the columns.
+This uses Python's own parser: others round numbers to 64 bits, or derive the columns from a sample.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from penstock.model import values
 BATCH_ROWS = 16_384
 
 STRING, NUMBER, BOOLEAN, NESTED = "string", "number", "boolean", "nested"
-"""What the values of a column are in JSON."""
+"""The kinds of a column's values in JSON."""
 
 
 class Number(str):
@@ -35,7 +35,7 @@ _parse = json.JSONDecoder(parse_int=Number, parse_float=Number, parse_constant=_
 
 
 def lines(stream: TextStream) -> Iterator[bytes]:
-    """Without their line breaks."""
+    """Yield the lines without their line breaks."""
     left = b""
     while piece := stream.read():
         *whole, left = (left + piece).split(b"\n") if left else piece.split(b"\n")
@@ -43,10 +43,10 @@ def lines(stream: TextStream) -> Iterator[bytes]:
 
 
 def objects(opened: Callable[[], TextStream]) -> Iterator[list[dict[str, Any]]]:
-    """The objects, some at once.
+    """Yield the objects in groups.
 
     Raises:
-        Broken: a line is none; says which.
+        Broken: a line is not an object; says which.
     """
     found: list[dict[str, Any]] = []
     with opened() as stream:
@@ -77,9 +77,10 @@ def objects(opened: Callable[[], TextStream]) -> Iterator[list[dict[str, Any]]]:
 
 
 def kind(value: Any) -> str:
-    """
+    """Return the kind of a value.
+
     Parameters:
-        value: as `objects` has it; not None.
+        value: from `objects`; not None.
     """
     of = type(value)
     if of is str:
@@ -90,7 +91,7 @@ def kind(value: Any) -> str:
 
 
 def text(value: Any) -> str | None:
-    """The text of a value: of a nested one, its JSON."""
+    """Return the text of a value; for a nested one, its JSON."""
     of = type(value)
     if value is None or of is str:
         return value  # type: ignore[no-any-return]
@@ -102,7 +103,7 @@ def text(value: Any) -> str | None:
 
 
 def written(value: Any) -> str:
-    """A value in JSON, with its numbers as they were."""
+    """Return a value as JSON, with numbers as they were written."""
     of = type(value)
     if of is Number:
         return str(value)
@@ -117,10 +118,10 @@ def written(value: Any) -> str:
 def batch(
     rows: Sequence[Mapping[str, Any]], columns: Sequence[str], nested: frozenset[str]
 ) -> pa.RecordBatch:
-    """Some objects as columns of texts; NULL where one has no such key.
+    """Return objects as columns of texts, with NULL for missing keys.
 
     Parameters:
-        nested: columns of JSON: whatever is in them stays JSON.
+        nested: columns of JSON, whose values stay JSON.
     """
     arrays = []
     for name in columns:

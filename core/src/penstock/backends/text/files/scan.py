@@ -21,11 +21,11 @@ from penstock.model.extents import FilePart
 
 
 class TextScan(FileScan):
-    """As of Parquet files; a text file has no parts.
+    """A scan as for Parquet files; a text file has no parts.
 
     Parameters:
-        schema: the columns, with the types that their texts are read as.
-        names: of the columns of each file, where they are known and the files have no header.
+        schema: the columns, with the types that their texts are parsed as.
+        names: the columns of each file, if known and the files have no header.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class TextScan(FileScan):
     def _with_keys(
         self, batch: pa.RecordBatch, columns: Sequence[str], keys: Mapping[str, str | None]
     ) -> pa.RecordBatch:
-        if not columns:  # rows without columns are counted
+        if not columns:  # Rows without columns are only counted.
             return batch
         own = set(batch.schema.names)
         arrays = [
@@ -102,7 +102,7 @@ class TextScan(FileScan):
 
 
 def _sliced(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """In pieces that are at ease to carry."""
+    """Yield pieces of manageable size."""
     width = max(batch.nbytes / max(batch.num_rows, 1), 1)
     rows = max(1, min(BATCH_ROWS, int(BATCH_BYTES / width)))
     for start in range(0, batch.num_rows, rows):

@@ -1,6 +1,6 @@
-"""The list of files, and the types of their columns, as the moment to read as of.
+"""The list of files, with the types of their columns, as the moment to read as of.
 
-The types are found by reading all rows, which workers need not do again.
+The types are found by reading all rows, which workers need not repeat.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ def schema_of(token: str) -> pa.Schema:
 
 
 def listed(location: TextLocation, token: str | None = None) -> tuple[ListedFile, ...]:
-    """The files of a location: of a folder, those whose names end as the format's do.
+    """Return the files of a location; in a folder, those with the format's suffix.
 
     Parameters:
-        token: of the snapshot whose files they are to be; None for whatever is there.
+        token: the snapshot that the files must match; None for the current files.
 
     Raises:
-        SnapshotLost: they are others.
-        PlanningError: there is none.
+        SnapshotLost: the files have changed.
+        PlanningError: there are none.
     """
     found = list_files(location.files)
     named = tuple(file for file in found if is_text_file(file.path, location.options.format))
-    # Where the URL names one, or says the format itself, the end of the name says nothing.
+    # If the URL names a single file or the format, the suffix does not matter.
     files = named or (found if len(found) == 1 else ())
     if not files:
         raise PlanningError(

@@ -1,4 +1,4 @@
-"""The bytes of a text file as parsers take them: unpacked, in UTF-8, ended by a line break."""
+"""The bytes of a text file for parsers: decompressed, in UTF-8, with a final line break."""
 
 from __future__ import annotations
 
@@ -16,19 +16,20 @@ _OTHERS = ((b"\xff\xfe", "UTF-16"), (b"\xfe\xff", "UTF-16"))
 
 
 def unpacked(handle: pa.NativeFile, path: str) -> pa.NativeFile:
-    """
+    """Decompress a file.
+
     Parameters:
-        path: its end says how the file is compressed.
+        path: its suffix gives the compression.
     """
     compression = compression_of(path)
     return pa.CompressedInputStream(handle, compression) if compression else handle
 
 
 class TextStream(io.RawIOBase):
-    """Without a byte order mark, and with a line break at the end of the last line.
+    """A stream without a byte order mark, and with a line break after the last line.
 
     Parameters:
-        stream: of a file's bytes, unpacked.
+        stream: the decompressed bytes of a file.
     """
 
     def __init__(self, stream: pa.NativeFile) -> None:
@@ -43,12 +44,13 @@ class TextStream(io.RawIOBase):
         return True
 
     def read(self, size: int = PIECE) -> bytes:
-        """
+        """Read some bytes.
+
         Parameters:
-            size: 2 at least.
+            size: at least 2.
 
         Raises:
-            Broken: another encoding.
+            Broken: the file has another encoding.
         """
         piece = b"" if self._ended else self._filled(size)
         if not self._begun and piece:
@@ -61,7 +63,10 @@ class TextStream(io.RawIOBase):
         return piece
 
     def _filled(self, size: int) -> bytes:
-        """So many bytes, unless the file ends: parsers take the first piece for whole lines."""
+        """Return this many bytes unless the file ends.
+
+        Parsers expect whole lines in the first piece.
+        """
         pieces: list[bytes] = []
         left = size - 1  # a line break may follow
         while left > 0:

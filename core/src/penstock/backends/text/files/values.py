@@ -1,4 +1,4 @@
-"""Texts as values of Arrow's types, and back out of the types that a dataset's columns have."""
+"""Texts converted to Arrow values, and the types of a dataset's columns back to texts."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from penstock.backends.shared.values.hex_values import from_hex
 JSON = {b"penstock": b"json"}
 """The metadata of a column whose texts are JSON."""
 FOLDER = {b"penstock": b"folder"}
-"""The metadata of a column that the folders say."""
+"""The metadata of a column from folder names."""
 
 
 def typed(texts: pa.Array, kind: pa.DataType) -> pa.Array:
-    """
+    """Convert texts to a type.
+
     Raises:
-        pyarrow.ArrowException, ValueError: a text is no value of the type.
+        pyarrow.ArrowException, ValueError: a text is not a value of the type.
     """
     if is_text(kind):
         return texts.cast(kind)
@@ -33,7 +34,7 @@ def typed(texts: pa.Array, kind: pa.DataType) -> pa.Array:
         if pc.any(beyond).as_py():
             raise pa.ArrowInvalid(f"beyond the range of {kind}")
         return found
-    if is_.is_time(kind):  # Arrow has no cast of a text alone
+    if is_.is_time(kind):  # Arrow cannot cast text to this type
         moments = pc.binary_join_element_wise("1970-01-01", texts, " ").cast(pa.timestamp("us"))
         return moments.cast(pa.time64("us")).cast(kind)
     if is_.is_dictionary(kind):
@@ -42,13 +43,14 @@ def typed(texts: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def typed_batch(batch: pa.RecordBatch, schema: pa.Schema, first: int) -> pa.RecordBatch:
-    """
+    """Convert the columns of a batch.
+
     Parameters:
-        batch: of texts, in the schema's order.
+        batch: texts, in the schema's order.
         first: the number of the batch's first row in its file, for the message.
 
     Raises:
-        Broken: a text is no value of its column's type; says which row.
+        Broken: a text is not a value of its column's type; names the row.
     """
     arrays = []
     for texts, part in zip(batch.columns, schema, strict=True):
@@ -61,6 +63,6 @@ def typed_batch(batch: pa.RecordBatch, schema: pa.Schema, first: int) -> pa.Reco
                 f"row {first + row:,}, column {part.name!r}: expected a value of {kind}, found "
                 f"{shown(texts, row)}"
             ) from error
-    if not arrays:  # rows without columns are counted
+    if not arrays:  # Rows without columns are only counted.
         return batch
     return pa.RecordBatch.from_arrays(arrays, schema=schema)

@@ -1,1 +1,1 @@
-"""Text files that are written: their formats, and one file of all partitions."""
+"""Text files being written: their formats, and one file for all partitions."""

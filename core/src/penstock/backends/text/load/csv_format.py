@@ -1,5 +1,4 @@
-"""CSV as PostgreSQL, DuckDB, pandas and spreadsheets read it: NULL is an empty value, a text stands
-in quotes, so that the empty one is told from NULL."""
+"""CSV as read by PostgreSQL, DuckDB, pandas and spreadsheets: NULL is empty, texts are quoted."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""JSON lines: one object a row, with every column in it.
+"""JSON lines: one object per row, with every column in it.
 
-Numbers keep all of their digits; what JSON has no number for is a text: ``"NaN"``.
+Numbers keep all of their digits; those that JSON cannot represent are texts: ``"NaN"``.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def _value(array: pa.Array, field: pa.Field) -> pa.Array:
     if is_nested(kind):
         return json_texts(array)
     if field.metadata == JSON:
-        # Between its tokens JSON may have line breaks; within texts it has none.
+        # Between its tokens JSON may contain line breaks; inside texts it does not.
         return pc.replace_substring_regex(texts(array), r"[\r\n]+", " ")
     if is_.is_floating(kind):
         return _floats(array)

@@ -1,4 +1,4 @@
-"""Steps around a load of text files: as around any dataset's; one file is put together last."""
+"""Steps around a load of text files: as for any dataset, plus the assembly of a single file."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WHOLE = "file"
 
 
 def with_whole_file(load: LoadPlan, storage: TextStorage) -> LoadPlan:
-    """The plan of a load whose parts become one file."""
+    """Return the plan of a load whose parts become one file."""
     put = f"put the parts together as {storage.whole}"
     *others, clean = load.steps
     return replace(
@@ -51,7 +51,7 @@ class TextSteps(Steps):
         run = self._runs.find(self._run_id)
         assert run is not None
         if WHOLE in run.steps or self._whole.publish_again():
-            return  # by somebody else, long ago maybe
+            return  # by another process, maybe long ago
         records = self._committed()
         self._check_switched()
         parts = [
@@ -63,13 +63,13 @@ class TextSteps(Steps):
         assert isinstance(format_, TextFormat)
         header = format_.header(schema_from_text(self._schema))
         draft = self._whole.draft(format_.packed(header) if header or not parts else b"", parts)
-        # The parts are all that the draft is made of only if they were there to the end.
+        # The draft contains all parts only if they existed until the end.
         self._fence.check_owner(self._run_id, run)
         self._fence.check_there(self._run_id, self._fence.committed_files(self._run_id, run))
         self._whole.publish(draft)
 
     def _let_go(self) -> None:
-        """The rows are in the one file: no part is the dataset's any more."""
+        """Remove the parts from the dataset, because the single file has their rows."""
 
         def without(found: Manifest) -> Manifest:
             mine = [entry.path for entry in found.files if entry.run == self._run_id]

@@ -1,4 +1,4 @@
-"""Where a text target is: a folder of files, or one file with a folder beside it."""
+"""The location of a text target: a folder of files, or one file with a folder next to it."""
 
 from __future__ import annotations
 
@@ -14,23 +14,24 @@ from penstock.backends.text.location import check_target, parse
 @dataclass(frozen=True, slots=True)
 class TextStorage(Storage):
     whole: str = ""
-    """The path of the one file that all partitions become; empty where each becomes one."""
+    """The path of the single file that all partitions become; empty if each becomes its own."""
 
     def __str__(self) -> str:
         return f"file://{quote(self.whole)}" if self.whole else str(self.location)
 
 
 def open_text_storage(url: str, control_schema: str) -> TextStorage:
-    """
+    """Open the storage of a text target.
+
     Raises:
-        UsageError: the URL leads to several places. PermanentError: no credentials.
+        UsageError: the URL refers to several places. PermanentError: there are no credentials.
     """
     location = parse(url, "--target")
     check_target(location, "--target")
     folder = location.folder
     whole = "" if folder else location.files.path
     if folder is None:
-        # Hidden: neither people nor patterns see it.
+        # Hidden from people and patterns.
         parent, name = os.path.split(whole)
         hidden = f"{parent.rstrip('/')}/.{name}.penstock"
         folder = replace(location.files, patterns=(quote(hidden),))

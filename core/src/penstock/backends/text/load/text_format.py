@@ -16,7 +16,7 @@ class TextFormat:
     """See `FileFormat`.
 
     Parameters:
-        whole: files become parts of one: they have no header of their own.
+        whole: whether files become parts of one, without headers of their own.
     """
 
     def __init__(self, options: TextOptions, *, whole: bool) -> None:
@@ -34,11 +34,11 @@ class TextFormat:
         return made
 
     def header(self, schema: pa.Schema) -> bytes:
-        """The line before the first row, if there is one; not compressed."""
+        """Return the line before the first row, if any, uncompressed."""
         return csv_format.header(schema, self._options) if self._options.format == CSV else b""
 
     def packed(self, content: bytes) -> bytes:
-        """As a file of its own, which others may follow."""
+        """Compress content as a separate file, which others may follow."""
         sink = io.BytesIO()
         made = TextWriter(sink, self._options)
         made.write(content)
@@ -53,7 +53,7 @@ class TextFormat:
 
 
 class _Into(io.RawIOBase):
-    """A sink that stays open when pyarrow closes what it writes into."""
+    """A sink that stays open when pyarrow closes it."""
 
     def __init__(self, sink: Any) -> None:
         super().__init__()

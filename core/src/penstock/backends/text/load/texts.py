@@ -1,4 +1,4 @@
-"""Values as the texts that files have of them, in both formats."""
+"""Values as texts in files, for both formats."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ def is_nested(kind: pa.DataType) -> bool:
 
 
 def texts(array: pa.Array) -> pa.Array:
-    """
+    """Return values as texts.
+
     Parameters:
-        array: of values that neither numbers nor nested.
+        array: values that are neither numbers nor nested.
     """
     kind = array.type
     if is_text(kind):
@@ -29,7 +30,7 @@ def texts(array: pa.Array) -> pa.Array:
     if is_.is_dictionary(kind):
         return texts(array.dictionary_decode())
     if is_bytes(kind):
-        # As PostgreSQL writes and reads them.
+        # In PostgreSQL's notation.
         mark, nothing = (pa.scalar(text, pa.large_string()) for text in ("\\x", ""))
         return pc.binary_join_element_wise(mark, to_hex(array), nothing)
     return array.cast(pa.string()).cast(pa.large_string())
@@ -39,7 +40,7 @@ def stored_as(kind: pa.DataType) -> pa.DataType:
     """See `FileFormat.stored_as`.
 
     Raises:
-        ValueError: no text of its values could be read again.
+        ValueError: the type has no text form that can be parsed again.
     """
     if is_.is_duration(kind) or is_.is_interval(kind) or is_.is_union(kind):
         raise ValueError(f"{kind} has no text that others read: expected a query that casts it")

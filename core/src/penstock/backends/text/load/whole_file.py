@@ -1,8 +1,8 @@
-"""One file of all partitions: it takes the place of an older one at once, or not at all.
+"""One file of all partitions, which replaces an older one atomically.
 
-Parts are put together in a draft. Which draft becomes the file is a document, which one process of
-many creates; then whoever comes first renames it. Drafts of other runs are removed before that: so
-one that was stopped for long brings nothing back.
+Parts are assembled into a draft. A document, which only one process can create, determines which
+draft becomes the file; then any process may rename it. Drafts of other runs are removed before, so
+that a process stopped for long cannot restore one.
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ PIECE = 8 << 20
 
 
 class WholeFile:
-    """
+    """The single file of a dataset.
+
     Parameters:
-        name: of what it is made of, a run and its generation: no two have the same.
+        name: identifies its content, by run and generation; no two are equal.
     """
 
     def __init__(self, storage: TextStorage, name: str) -> None:
@@ -34,7 +35,7 @@ class WholeFile:
         self._name = name
 
     def draft(self, header: bytes, parts: Sequence[str]) -> str:
-        """Put parts together, in their order; not visible yet.
+        """Assemble parts in order, without making the result visible.
 
         Parameters:
             parts: paths within the dataset.
@@ -42,7 +43,8 @@ class WholeFile:
         Returns: the draft's name.
 
         Raises:
-            TransientError: a part is gone: somebody else has made the file since.
+            TransientError: a part no longer exists, because another process has made the file
+                since.
         """
         name = f"{FOLDER}/{self._name}-{token_hex(6)}.part"
         path = self._path(name)
@@ -70,7 +72,7 @@ class WholeFile:
             os.close(source)
 
     def publish(self, draft: str) -> None:
-        """Make a draft the file, or find that another one of the same rows is to be it."""
+        """Make a draft the file, or find that another with the same rows was chosen."""
         documents = self._storage.documents
         if not documents.create(self._document, json.dumps({"draft": draft}).encode()):
             found = documents.get(self._document)
@@ -83,7 +85,7 @@ class WholeFile:
         self._rename(draft)
 
     def publish_again(self) -> bool:
-        """Complete what somebody was killed in. False where no draft was chosen."""
+        """Complete what a killed process began; return False if no draft was chosen."""
         found = self._storage.documents.get(self._document)
         if found is None:
             return False
@@ -93,7 +95,7 @@ class WholeFile:
     def _rename(self, draft: str) -> None:
         final = self._storage.whole
         with translated("target", final):
-            with suppress(FileNotFoundError):  # somebody else has renamed it
+            with suppress(FileNotFoundError):  # another process has renamed it
                 os.rename(self._path(draft), final)
             sync_folder(os.path.dirname(final))
 
@@ -111,7 +113,7 @@ class WholeFile:
 
 
 def _copy(source: int, descriptor: int) -> None:
-    """All that one open file holds, to the end of another; by the kernel where it can."""
+    """Append an open file's content to another, inside the kernel if possible."""
     while True:
         try:
             if not os.copy_file_range(source, descriptor, PIECE):
