@@ -121,7 +121,7 @@ def _shuts_out(before: Record, after: Record) -> bool:
 
 
 def _takes_back(before: Record, after: Record) -> bool:
-    """Whether the rows stay until the next attempt commits, which knows what to remove."""
+    """Whether the rows stay, and are named for removal by the next commit."""
     return (
         after.nonce != before.nonce
         and not after.pieces

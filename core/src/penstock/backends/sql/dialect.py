@@ -135,7 +135,7 @@ class Dialect(ABC):
         return ""
 
     def fitting(self, default: str, type_: str) -> str:
-        """Return a default, or a moment after ON UPDATE, in a type's form, or an empty text."""
+        """Return a default, or a moment after ON UPDATE, in a type's form; empty if none."""
         return default
 
     def set_on_update(self, moment: str) -> str:

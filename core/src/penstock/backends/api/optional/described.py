@@ -22,7 +22,7 @@ class DescribesMany(Protocol):
         read without it.
 
         Parameters:
-            relations: may not exist. An error in one is raised when that one is asked for.
+            relations: need not exist. An error in one is raised when that one is asked for.
         """
         ...
 

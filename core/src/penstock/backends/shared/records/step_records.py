@@ -207,7 +207,7 @@ class StepRecords(RunRecords, ABC):
     ) -> None: ...
 
     def leave_all(self, tables: Mapping[str, TableRef]) -> None:
-        """Runs leave when the catalog closes."""
+        """Do nothing: runs leave when the catalog closes."""
 
     def check_targets(self, run_ids: Sequence[str]) -> dict[str, PenstockError]:
         failed: dict[str, PenstockError] = {}

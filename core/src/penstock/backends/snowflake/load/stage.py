@@ -83,7 +83,7 @@ class UploadStage(ServerStage[SnowflakeRecords]):
 
     @property
     def folder(self) -> str:
-        """The folder, as in statements."""
+        """The folder's name in statements."""
         return f"{self._records.files}/{self._token}/"
 
     @property
