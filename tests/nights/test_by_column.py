@@ -195,7 +195,7 @@ def test_it_takes_the_right_to_see_all_transactions(items: Pair) -> None:
 
 def test_rows_without_a_value(items: Pair) -> None:
     items.source.run("INSERT INTO items VALUES (300, 'none', NULL), (301, 'none', NULL)")
-    assert "2 rows have no value (NULL)" in refusal(items)
+    assert "2 rows without a value (NULL)" in refusal(items)
     merged(night(items, null_cursor="include"))
     items.source.run("UPDATE items SET word = 'still' WHERE id = 300")
     assert merged(night(items, null_cursor="include")).rows == 3

@@ -9,6 +9,7 @@ from penstock.backends.api.optional.cursors import CursorNow, CursorRange
 from penstock.errors import PlanningError
 from penstock.model.nights import Cursor, Horizon, Night, SourceVersions, Watermark
 from penstock.model.tables import ColumnPair
+from penstock.planning.cuts import counted
 from penstock.planning.nights import (
     TargetNow,
     check_target,
@@ -19,6 +20,7 @@ from penstock.planning.nights import (
 )
 from penstock.spec.night_kinds import check_unit
 from penstock.spec.parts import Loading, Route
+from penstock.spec.units import lasting
 
 
 def goes_on(since: Cursor, now: CursorNow) -> bool:
@@ -41,7 +43,7 @@ def check_cursor(route: Route, loading: Loading, now: CursorNow, row_ahead: str)
     flag = f"--incremental {name}"
     if now.ahead:
         where = f", in the row {row_ahead}" if row_ahead else ""
-        most = f"at most {nightly.max_ahead:,.0f} s ahead of the source's clock (--max-ahead)"
+        most = f"at most {lasting(nightly.max_ahead)} ahead of the source's clock (--max-ahead)"
         allow = "or raise --max-ahead, or pass --max-ahead 0, and it is read by each night"
         if not now.text:
             most, allow = "a value that others can be compared with", "or exclude it by --where"
@@ -51,8 +53,8 @@ def check_cursor(route: Route, loading: Loading, now: CursorNow, row_ahead: str)
         )
     if now.nulls and nightly.null_cursor == "refuse":
         raise PlanningError(
-            f"{flag}: {route.source_name}: {now.nulls:,} rows have no value (NULL) there, so they "
-            "would never be read again: give them one, name a second column that has one "
+            f"{flag}: {route.source_name}: {counted(now.nulls, 'row')} without a value (NULL) "
+            "would never be read again: give each one, name a second column that has one "
             f"(--incremental {name},created_at), or pass --null-cursor include, which reads them "
             "every night"
         )

@@ -47,6 +47,14 @@ def parse_duration(value: Any, flag: str) -> float:
     return float(found[1]) * _DURATION_UNITS[found[2].lower()]
 
 
+def lasting(seconds: float) -> str:
+    """Return a duration as one would write it: in the largest unit that it is a whole number of."""
+    for unit, length in (("d", 86_400), ("h", 3_600), ("m", 60)):
+        if seconds and seconds % length == 0:
+            return f"{seconds / length:g}{unit}"
+    return f"{seconds:g}s"
+
+
 def check_duration(seconds: float, flag: str, longest: float = LONGEST) -> None:
     """
     Parameters:

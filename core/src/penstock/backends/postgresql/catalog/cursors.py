@@ -67,7 +67,7 @@ def why_unproven(
         before: the transactions open before the snapshot; None if they were not noted.
     """
     if before is None:
-        return "nobody has looked at the open transactions before the snapshot was taken"
+        return "open transactions were not looked at before the snapshot was taken"
     if before.standby:
         return "a standby does not show the transactions of its primary"
     if len(columns) > 1:
@@ -101,8 +101,8 @@ def _why_not_set(connection: Connection, table: TableRef, column: str) -> str:
         sets = _SETS.fullmatch(text) if plain else None
         if sets is None or _unquoted(sets["column"]) != column:
             return (
-                f"the last trigger of {leaf} BEFORE {event} FOR EACH ROW is none that does nothing "
-                f"but NEW.{column} := now()"
+                f"{leaf} has no row trigger that runs last BEFORE {event}, and only sets {column} "
+                "to now()"
             )
         if not fires:
             return (

@@ -19,6 +19,7 @@ from penstock.backends.sql.rows.bounds import WHOLE_NUMBERS
 from penstock.errors import PlanningError
 from penstock.model.extents import Bound, Key
 from penstock.model.nights import Cursor
+from penstock.model.values import value as value_of
 from penstock.spec.night_kinds import TIMES, number_back, seconds_back
 
 NUMBERS = (*WHOLE_NUMBERS, "numeric")
@@ -189,7 +190,10 @@ class CursorSql:
         found = next(iter(self.fetch(query, subject)), None)
         if found is None:
             return ""  # deleted since
-        return ", ".join(f"{name} = {each}" for name, each in zip(key, found, strict=True))
+        return ", ".join(
+            f"{name} = {each if isinstance(each, int) else value_of(str(each))}"
+            for name, each in zip(key, found, strict=True)
+        )
 
 
 def is_finite(tag: str, text: str) -> bool:
