@@ -203,7 +203,7 @@ class Journal:
     copying: float = 0.0
     """Seconds from the start of the first attempt to the end of the last."""
     tail: float = 0.0
-    """The end of `copying`, in seconds, with fewer streams at work than allowed."""
+    """The last seconds of `copying`, when fewer streams were at work than allowed."""
     idle: float = 0.0
     """Seconds of idle streams in the tail."""
     planning: float = 0.0

@@ -317,7 +317,7 @@ class Execution:
         return ()
 
     def _fail_stopped(self, supervisor: Supervisor) -> None:
-        """Give the runs that another run's failure stopped an error to report."""
+        """Record an error for each run that was stopped because another run failed."""
         failed = {run_id for run_id, _ in supervisor.failures}
         if self._stop_all and failed:
             for run in self.working():

@@ -401,7 +401,7 @@ class RunState:
         )
 
     def note_gone(self, count: int) -> None:
-        """Note how many rows this execution has found to be gone from the source."""
+        """Record how many rows this execution found missing from the source."""
         self._gone = count
 
     def leave_watermark(self) -> Warned:

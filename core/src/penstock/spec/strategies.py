@@ -27,7 +27,7 @@ class Strategy:
     needs_statistics: bool = False
     """Takes its bounds from statistics or a sample, so one of them must exist."""
     hashes: bool = False
-    """Cuts by the hash of a key, whose text must be equal on both sides if it selects deletes."""
+    """Cuts by the hash of a key; to delete by it, its text must be the same on both sides."""
     cuts_blocks: bool = False
     """Cuts by the place of rows in the source's storage: an updated row may move to another
     partition, so without a shared snapshot it may be lost or copied twice."""

@@ -1,4 +1,4 @@
-"""The search for schemas of tables and patterns that are specified without one."""
+"""Schema lookup for tables and patterns that are specified without a schema."""
 
 from __future__ import annotations
 
