@@ -5,9 +5,9 @@
     |   `-- SpecMismatch    a run id exists with another spec
     |-- PermanentError      trying again cannot help (exit 65)
     |   |-- Unreadable      stored or sent data is not what Penstock wrote
-    |   |-- PlanningError   the plan cannot be made: nothing was changed
-    |   |   |-- MissingTarget   the target's table is not there
-    |   |   `-- Drifted     the columns of both sides have parted (exit 76)
+    |   |-- PlanningError   no plan is possible: nothing was changed
+    |   |   |-- MissingTarget   the target's table does not exist
+    |   |   `-- Drifted     the columns of both sides have diverged (exit 76)
     |   |-- SnapshotLost    the run's view of the source is gone
     |   |-- LoadLost        a crash of the target has emptied an unlogged table
     |   |-- TargetChanged   the target's table is not the one that the run loaded
@@ -16,11 +16,11 @@
     |   |-- StallError      no bytes moved for too long
     |   |-- TooManyConnections
     |   |-- WorkerLost      a worker ended without a final event
-    |   |-- NoHolder        nobody holds the awaited snapshot
-    |   |-- Superseded      somebody else has just changed the run
+    |   |-- NoHolder        no process holds the awaited snapshot
+    |   |-- Superseded      another process has just changed the run
     |   |-- TargetBusy      another run is changing the same rows
     |   |-- Overtaken       another night has ended since the run was planned
-    |   |-- Blocked         somebody's statement waits for the run's snapshot
+    |   |-- Blocked         another session's statement waits for the run's snapshot
     |   `-- RunFailedTransiently
     `-- Interrupted         cancelled by a signal (exit 130)
 
@@ -44,7 +44,7 @@ EXIT_INTERRUPTED = 130
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """What a server reports about an error."""
+    """A server's report of an error."""
 
     side: str = ""
     """``source``, ``target`` or empty."""
@@ -53,7 +53,7 @@ class Diagnosis:
     detail: str = ""
     hint: str = ""
     context: str = ""
-    """The line context of a COPY, for instance."""
+    """The place of the error: the line of a COPY, for instance."""
     constraint: str = ""
 
 
@@ -61,7 +61,7 @@ class PenstockError(Exception):
     """Base of all errors that Penstock raises on purpose.
 
     Parameters:
-        message: says what is wrong and where, and what to do. Never contains a secret.
+        message: what is wrong, where, and what to do. Never contains a secret.
         diagnosis: what the server reported.
     """
 
@@ -74,7 +74,7 @@ class PenstockError(Exception):
         self.diagnosis = diagnosis or Diagnosis()
 
     def as_json(self) -> dict[str, Any]:
-        """The error as carried by a ``failed`` event."""
+        """The error as a ``failed`` event carries it."""
         return {
             "error": type(self).__name__,
             "message": self.message,
@@ -100,19 +100,19 @@ class Unreadable(PermanentError):
 
 
 class PlanningError(PermanentError):
-    """The plan cannot be made. Nothing was changed."""
+    """No plan is possible. Nothing was changed."""
 
 
 class MissingTarget(PlanningError):
-    """The target's table is not there, and the mode does not make it."""
+    """The target's table does not exist, and the mode does not create it."""
 
     plan: Any = None
-    """How the source would be cut, where `plan` was asked: a `PartitionPlan`."""
+    """The cut of the source, if `plan` was called: a `PartitionPlan`."""
 
 
 class Drifted(PlanningError):
-    """The columns of the source and of the target's table have parted, and `--on-drift` does not
-    say what to do about all of it. Nothing was changed."""
+    """The columns of the source and of the target's table have diverged, and `--on-drift` does not
+    cover every difference. Nothing was changed."""
 
     exit_code = EXIT_DRIFT
 
@@ -126,11 +126,11 @@ class LoadLost(PermanentError):
 
 
 class TargetChanged(PermanentError):
-    """The target's table is not the one that the run loaded, or was emptied since."""
+    """The target's table is not the one that the run loaded, or has been emptied since."""
 
 
 class RunFailed(PermanentError):
-    """A run ended with partitions that are not committed; the report says which."""
+    """A run ended with uncommitted partitions; the report lists them."""
 
 
 class TransientError(PenstockError):
@@ -143,7 +143,7 @@ class StallError(TransientError):
 
 
 class TooManyConnections(TransientError):
-    """A server has no connection left: fewer streams may work."""
+    """A server has no connection left: fewer streams can work."""
 
 
 class WorkerLost(TransientError):
@@ -151,23 +151,23 @@ class WorkerLost(TransientError):
 
 
 class NoHolder(TransientError):
-    """Nobody came in time to hold the run's snapshot."""
+    """No process came in time to hold the run's snapshot."""
 
 
 class Superseded(TransientError):
-    """Somebody else has just replaced the run's snapshot, or started it over."""
+    """Another process has just replaced the run's snapshot, or restarted the run."""
 
 
 class TargetBusy(TransientError):
     """Another process executes a run that changes the same rows of the target's table, or reads
-    other partitions of this run with a snapshot that does not go with the one asked for."""
+    other partitions of this run with a snapshot that is incompatible with the requested one."""
 
 
 class Overtaken(TransientError):
-    """Another night has ended since this one was planned: what it would merge is there, or older.
+    """Another night has ended since this one was planned, with the same changes or newer ones.
 
     Parameters:
-        by: the run that has ended it.
+        by: the run that ended it.
     """
 
     def __init__(self, message: str, diagnosis: Diagnosis | None = None, *, by: str = "") -> None:
@@ -176,9 +176,10 @@ class Overtaken(TransientError):
 
 
 class Blocked(TransientError):
-    """Somebody's statement waits for a lock that a snapshot of Penstock's holds.
+    """Another session's statement waits for a lock that one of Penstock's snapshots holds.
 
-    What needs that lock next would wait behind it; or the run has given way to it.
+    Later statements that need the lock would queue behind that one. The error also reports that the
+    run has given way to it.
     """
 
 
@@ -191,7 +192,8 @@ class Interrupted(PenstockError):
 
 
 def is_cancellation(error: BaseException) -> bool:
-    """Whether it is a request to end rather than a failure: exceptions that do not derive from
-    `Exception` end processes, such as an orchestrator's own.
+    """Whether an error is a request to end rather than a failure.
+
+    Exceptions that do not derive from `Exception` end processes, as an orchestrator's own do.
     """
     return isinstance(error, Interrupted) or not isinstance(error, Exception)

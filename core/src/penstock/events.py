@@ -23,13 +23,13 @@ VERSION = 1
 
 
 def now() -> str:
-    """This moment, ISO 8601 in UTC with milliseconds."""
+    """Return the current time, ISO 8601 in UTC with milliseconds."""
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """What all events have in common."""
+    """Base of all events."""
 
     # A newer reader knows fields that an older writer did not write.
     json_form = JsonForm(defaults=True)
@@ -55,11 +55,11 @@ class AttemptEvent(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opened(AttemptEvent):
-    """An attempt begins."""
+    """The start of an attempt."""
 
     name: ClassVar[str] = "opened"
     label: str
-    """What the partition selects, for people."""
+    """A description of the rows that the partition selects, for people."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,12 +72,12 @@ class Moved(AttemptEvent):
     wait_target: float
     """Seconds spent waiting for the target to take bytes, or to answer."""
     paced: float = 0.0
-    """Seconds spent waiting for nobody, to keep to a rate."""
+    """Seconds spent pausing, to keep to a rate."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress(Moved):
-    """How far an attempt is; about once a second. Its row count is exact to one message."""
+    """The progress of an attempt, about once a second. Its row count is exact to one message."""
 
     name: ClassVar[str] = "progress"
 
@@ -88,11 +88,11 @@ class Committed(Moved):
 
     name: ClassVar[str] = "committed"
     already: bool = False
-    """An earlier attempt committed it: this one moved nothing."""
+    """Whether an earlier attempt committed it, so that this one moved nothing."""
     inserted: int | None = None
-    """In mode upsert: rows that were not there before."""
+    """In mode upsert: rows inserted."""
     updated: int | None = None
-    """In mode upsert: rows that were there and differed."""
+    """In mode upsert: existing rows that differed, and were updated."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,13 +121,13 @@ class Planned(Event):
     """Estimated."""
     fingerprint: str
     degree: int
-    """Streams at once; automatically: to begin with."""
+    """The number of concurrent streams; with ``--degree auto`` the initial one."""
     seconds: float
     automatic: bool = False
-    """With ``--degree auto``."""
+    """Whether ``--degree auto`` is in effect."""
     warnings: tuple[str, ...] = ()
     not_copied: tuple[NotCopied, ...] = ()
-    """What the copy leaves out besides rows."""
+    """Objects that the copy leaves out, other than rows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,11 +167,11 @@ LAG = "lag"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DegreeChanged(Event):
-    """From now on the run continues with fewer streams, or with more."""
+    """A change of the number of streams, from now on."""
 
     name: ClassVar[str] = "degree"
     degree: int
-    """How many; 0: no partition is begun, since the source lags."""
+    """The new number of streams; 0: no partition starts, because the source lags."""
     message: str
     cause: str = CONNECTIONS
     """``connections``: a server has no more. ``auto``: see ``--degree auto``. ``lag``: see
@@ -180,14 +180,14 @@ class DegreeChanged(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sampled(Event):
-    """What the run's sessions on a server wait for at this moment; about once a second."""
+    """A sample of what the run's sessions on a server wait for; about once a second."""
 
     name: ClassVar[str] = "sampled"
     side: str
     """``source`` or ``target``."""
     waits: Mapping[str, int]
-    """By what they wait for, in the server's words, how many sessions; see
-    `penstock.backends.api.optional.pulse`. Those between two statements are not among them."""
+    """The number of sessions by what they wait for, in the server's words; see
+    `penstock.backends.api.optional.pulse`. Sessions between two statements are not counted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,7 +197,7 @@ class StepChanged(Event):
     name: ClassVar[str] = "step"
     step_id: str
     step: str
-    """What it does, for people."""
+    """A description of the step, for people."""
     state: str
     """``started``, ``done``, ``retrying``, ``failed``."""
     seconds: float
@@ -210,30 +210,30 @@ class Merged(Event):
 
     name: ClassVar[str] = "merged"
     rows: int
-    """Rows that were read and merged."""
+    """Rows read and merged."""
     inserted: int
     updated: int
     deleted: int
-    """Rows that the source had no more: deleted, or marked."""
+    """Rows deleted, or marked as deleted, because the source no longer had them."""
     watermark: str = ""
-    """Its name; empty without `--incremental`."""
+    """The watermark's name; empty without `--incremental`."""
     epoch: int = 0
     moment: str = ""
-    """As of which the target equals the source."""
+    """The moment of the source that the target equals."""
     since: str = ""
-    """The moment of the night before; empty where all rows were read."""
+    """The moment of the night before; empty if all rows were read."""
     full: str = ""
-    """Why all rows were read."""
+    """The reason why all rows were read; empty if only changes were."""
     unproven: str = ""
-    """By a column: why nights may miss rows; empty where they miss none."""
+    """With a column as cursor: why nights may miss rows; empty if they miss none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionDifference:
-    """What differs between the two sides and the commit record."""
+    """A difference between the two sides and the commit record."""
 
     partition_id: str | None
-    """None: the whole run, if it is unknown which partition."""
+    """None for the whole run, if it is unknown which partition differs."""
     label: str
     note: str
     committed: int | None
@@ -246,10 +246,10 @@ class PartitionDifference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionComparison:
-    """What was found on both sides when a partition was compared."""
+    """The counts of both sides, from comparing a partition."""
 
     partition_id: str | None
-    """None: the whole run."""
+    """None for the whole run."""
     source: int | None
     """Rows; None if not counted."""
     target: int | None
@@ -273,18 +273,18 @@ class Verified(Event):
     seconds: float
     differences: tuple[PartitionDifference, ...] = ()
     compared: tuple[PartitionComparison, ...] = ()
-    """Every partition, and last the whole run."""
+    """Every partition, then the whole run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionsChecked(Event):
-    """The rows of all partitions together were compared with one count of them."""
+    """The rows of all partitions together were compared with one count of all rows."""
 
     name: ClassVar[str] = "partitions_checked"
     ok: bool
-    """They are as many."""
+    """Whether the two counts are equal."""
     rows: int
-    """Of the partitions."""
+    """Rows of the partitions."""
     counted: int
     seconds: float
 
@@ -294,7 +294,7 @@ class Warned(Event):
     name: ClassVar[str] = "warning"
     message: str
     error: Mapping[str, Any] | None = None
-    """What a table of a batch has failed with before its first partition; as in `Failed`."""
+    """Why a table of a batch failed before its first partition; as in `Failed`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -337,10 +337,10 @@ class Finished(Event):
     name: ClassVar[str] = "finished"
     status: str
     """``done``: every partition of the plan is committed. ``partial``: the requested ones are.
-    ``failed``, ``interrupted``."""
+    Also ``failed`` and ``interrupted``."""
     partitions: int
     committed: int
-    """Partitions committed by now, by whichever execution."""
+    """Partitions committed so far, by any execution."""
     attempts: int
     """Attempts of this execution."""
     rows: int
@@ -356,22 +356,22 @@ class Finished(Event):
     """Seconds spent keeping to a rate, summed over all streams."""
     degree: int
     snapshots: int
-    """Snapshots that the rows of this run were read with; 0 with ``--snapshot none``."""
+    """Snapshots used to read the rows of this run; 0 with ``--snapshot none``."""
     inserted: int | None = None
-    """In mode upsert, by this execution: rows that were not there before."""
+    """In mode upsert: rows inserted by this execution."""
     updated: int | None = None
-    """In mode upsert, by this execution: rows that were there and differed."""
+    """In mode upsert: existing rows that differed, and were updated by this execution."""
     deleted: int | None = None
-    """With `--deletes`, by this execution: rows that the source had no more."""
+    """With `--deletes`: rows deleted by this execution because the source no longer had them."""
     error: Mapping[str, Any] | None = None
-    """What ended the run, other than a failed partition."""
+    """The error that ended the run, unless a failed partition did."""
     failures: tuple[PartitionFailure, ...] = ()
     timings: tuple[PartitionTiming, ...] = ()
     """The slowest partitions of this execution."""
     later: tuple[ReadLater, ...] = ()
     """Committed partitions that were read as of a later moment than the first."""
     not_copied: tuple[NotCopied, ...] = ()
-    """What the run leaves out besides rows; reported by the execution that ends the run."""
+    """Objects that the run leaves out, other than rows; reported by the run's last execution."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -393,7 +393,7 @@ class BatchTable:
     warnings: tuple[str, ...] = ()
     """Warnings of its plan."""
     not_copied: tuple[NotCopied, ...] = ()
-    """What its run leaves out besides rows."""
+    """Objects that its run leaves out, other than rows."""
     rows: int = 0
     """Committed by this execution."""
     bytes: int = 0
@@ -403,32 +403,32 @@ class BatchTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchStarted(Event):
-    """The tables of a batch are found. `run_id` is the batch's."""
+    """The tables of a batch have been found. `run_id` is the batch's."""
 
     name: ClassVar[str] = "batch_started"
     tables: tuple[BatchTable, ...]
     degree: int
-    """Streams at once, over all tables; automatically: to begin with."""
+    """Concurrent streams over all tables; with ``--degree auto`` the initial number."""
     automatic: bool = False
-    """With ``--degree auto``."""
+    """Whether ``--degree auto`` is in effect."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchFinished(Event):
-    """The end of a batch: the last event."""
+    """The end of a batch: its last event."""
 
     name: ClassVar[str] = "batch_finished"
     status: str
-    """``done``: every table is done. ``failed``, ``interrupted``."""
+    """``done``: every table is done. Also ``failed`` and ``interrupted``."""
     tables: tuple[BatchTable, ...]
     rows: int
     """Committed by this execution."""
     bytes: int
     seconds: float
     not_copied: tuple[NotCopied, ...] = ()
-    """What the batch leaves out besides its tables: views, for instance."""
+    """Objects that the batch leaves out, other than tables: views, for instance."""
     phases: Mapping[str, float] = field(default_factory=dict)
-    """Seconds by what they went into: ``planning``, ``preparing``, ``copying``, ``finishing``."""
+    """Seconds by phase: ``planning``, ``preparing``, ``copying``, ``finishing``."""
 
 
 _EVENTS: tuple[type[Event], ...] = (
@@ -458,7 +458,7 @@ def from_line(line: str | bytes) -> Event:
     """Read one event.
 
     Raises:
-        ValueError: the line is not an event of this version; says what was expected and found.
+        ValueError: the line is not an event of this version; the message says what is expected.
     """
     try:
         raw = json.loads(line)

@@ -1,8 +1,8 @@
-"""Dataclasses as JSON values and back, by their type hints.
+"""Conversion of dataclasses to JSON values and back, by their type hints.
 
 `to_json` returns what `json.dumps` takes, `from_json` takes what `json.loads` returns. A dataclass
-is an object with its fields; its `json_form`, if it has one, and the metadata of its fields say
-what differs. Hints are resolved once per class, when its first value is read.
+is an object with its fields; its `json_form`, if it has one, and the metadata of its fields define
+the exceptions. Hints are resolved once per class, when its first value is read.
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ T = TypeVar("T")
 Reader = Callable[[Any], Any]
 
 NOT_STORED = {"json": "never"}
-"""Metadata of a field that is not written, and has its default when read."""
+"""Metadata of a field that is not stored, and has its default when read."""
 OMITTED = {"json": "omitted"}
-"""Metadata of a field that is left out if it has its default."""
+"""Metadata of a field that is omitted if it has its default."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JsonForm:
-    """How a dataclass's JSON differs from an object with exactly its fields; its `json_form`."""
+    """The differences between a dataclass's JSON and an object with exactly its fields."""
 
     kind: str = ""
-    """Written as `kind`: distinguishes the classes of a union."""
+    """The value of `kind` in the JSON: distinguishes the classes of a union."""
     array: bool = False
-    """A list of the fields' values; `OMITTED` fields come last."""
+    """Whether the JSON is a list of the fields' values; `OMITTED` fields come last."""
     computed: tuple[str, ...] = ()
-    """Properties written for other readers, and ignored here."""
+    """Properties written for other readers, and ignored by this one."""
     proof: str = ""
-    """A property that is written, and must be the same after reading."""
+    """A property that is written, and must have the same value after reading."""
     exact: bool = False
-    """Refuse unknown fields, which would be lost when the value is written back."""
+    """Whether to reject unknown fields, which would be lost when the value is written back."""
     defaults: bool = False
-    """Fields with a default may be missing."""
+    """Whether fields with a default may be missing."""
 
 
 _USUAL = JsonForm()
@@ -55,7 +55,7 @@ _NAMES: Mapping[type, str] = {**_SCALARS, list: "a list", dict: "an object"}
 
 
 class _Mismatch(Exception):
-    """Collects its path on the way up."""
+    """A value that does not match its type; collects its path on the way up."""
 
     def __init__(self, reason: str, error: type[PenstockError] = Unreadable) -> None:
         super().__init__(reason)
@@ -64,9 +64,10 @@ class _Mismatch(Exception):
 
 
 def to_json(value: Any) -> Any:
-    """
+    """Return the JSON value of an object.
+
     Raises:
-        TypeError: it contains a type without a JSON form.
+        TypeError: the object contains a type without a JSON form.
     """
     kind: Any = type(value)
     return _writer(kind)(value)
@@ -77,13 +78,15 @@ def from_json(kind: type[T], raw: Any) -> T: ...
 @overload
 def from_json(kind: UnionType, raw: Any) -> Any: ...
 def from_json(kind: Any, raw: Any) -> Any:
-    """
+    """Return the object of a JSON value.
+
     Parameters:
         kind: a dataclass, a union of dataclasses, or `tuple[X, ...]` of either.
+        raw: the JSON value.
 
     Raises:
-        Unreadable: it is not what `to_json` writes; says where, what was expected and what was
-            found, without values, which might be secret.
+        Unreadable: the value does not come from `to_json`; the message says where, what was
+            expected and what was found, without values, which might be secret.
         UsageError: a union's `kind` is unknown; a newer Penstock may have written it.
     """
     try:
@@ -142,7 +145,7 @@ def _reader(hint: Any) -> Reader:
 
 
 def _scalar(kind: type[Any]) -> Reader:
-    # JSON does not distinguish 1.0 from 1, and only in Python a bool is an int.
+    # JSON does not distinguish 1.0 from 1, and in Python a bool is an int.
     allowed = (float, int) if kind is float else (kind,)
 
     def read(raw: Any) -> Any:
@@ -188,7 +191,7 @@ def _mapping(read_item: Reader) -> Reader:
 
 
 def _union(options: tuple[Any, ...]) -> Reader:
-    """Chooses by the type of the JSON value, and for objects by `kind`."""
+    """Return a reader that chooses by the type of the JSON value, and for objects by `kind`."""
     kinds = {_form(option).kind: option for option in options if _form(option).kind}
     readers: dict[type, Reader] = {dict: _tagged(kinds)} if kinds else {}
     for option in options:

@@ -1,4 +1,4 @@
-"""Drift: how the columns of a source have changed since the target's table was made like them."""
+"""Drift: changes of a source's columns since the target's table was created from them."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from penstock.model.codec import OMITTED, JsonForm
 
 ADD, WIDEN, RENAME = "add", "widen", "rename"
 KINDS = (ADD, WIDEN, RENAME)
-"""The kinds of changes that are made in the target."""
+"""The kinds of changes that can be made in the target."""
 GONE = "gone"
-"""A column that the source has no more: the target keeps it."""
+"""A column that the source no longer has: the target keeps it."""
 
 
 @dataclass(frozen=True, slots=True)
 class SourceColumn:
-    """A column of the source, as a night has found it."""
+    """A column of the source, as a night found it."""
 
     json_form = JsonForm(array=True)
 
@@ -35,21 +35,21 @@ class ColumnChange:
 
     kind: str
     column: str
-    """Its name, once all changes are made."""
+    """The column's name after all changes."""
     was: str = field(default="", metadata=OMITTED)
-    """The name, or the type, that it has before; empty for one that is added."""
+    """The old name or type; empty for an added column."""
     type: str = field(default="", metadata=OMITTED)
-    """The type that it has afterwards; empty where that stays."""
+    """The new type; empty if the type does not change."""
     text: str = field(default="", metadata=OMITTED)
-    """For the target's backend: what defines the column in a statement, besides its name."""
+    """For the target's backend: the column's definition in a statement, without its name."""
     nullable: bool = field(default=False, metadata=OMITTED)
-    """It takes NULL from then on, and did not before."""
+    """Whether the column takes NULL from now on, and did not before."""
     statement: str = field(default="", metadata=OMITTED)
-    """That makes it, for people."""
+    """The statement that makes the change, for people."""
     cost: str = field(default="", metadata=OMITTED)
-    """What it costs, where the table is written anew; for people."""
+    """The cost of the change, if the table is rewritten; for people."""
     refused: str = field(default="", metadata=OMITTED)
-    """Why it cannot be made; empty where it can."""
+    """The reason why the change is rejected; empty if it can be made."""
 
     def __str__(self) -> str:
         if self.kind == ADD:
@@ -63,8 +63,10 @@ class ColumnChange:
 
 
 def original_names(changes: Sequence[ColumnChange]) -> Callable[[str], str | None]:
-    """From the name that a column of the target will have to the one that it has; None: it has
-    none yet."""
+    """Return a function from the future name of a target column to its current one.
+
+    The function returns None if the column does not exist yet.
+    """
     renamed = {each.column: each.was for each in changes if each.kind == RENAME}
     added = {each.column for each in changes if each.kind == ADD}
     return lambda name: None if name in added else renamed.get(name, name)

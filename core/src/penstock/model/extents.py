@@ -1,6 +1,6 @@
 """Extents: the rows that a partition selects.
 
-A bound travels as a type-tagged string, never as a JSON number, which would lose numeric(38).
+A bound travels as a text with a type tag, never as a JSON number, which would lose numeric(38).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from penstock.model.codec import JsonForm
 from penstock.model.tables import TableRef
 from penstock.model.values import value
 
-# Types of bounds that are shown in any case; empty: as the caller has named them.
+# Types whose bounds are always shown; empty is the type of bounds that the caller defines.
 _PLAIN = frozenset(
     {
         *("", "int2", "int4", "int8", "numeric", "float4", "float8", "bool", "oid"),
@@ -25,22 +25,22 @@ class Bound:
     """A key value: its text in the source's own notation, tagged with its type."""
 
     type: str
-    """Empty in a partition that a caller names: the key's own type."""
+    """The type's tag; empty in a partition that the caller defines: the key's own type."""
     text: str
 
     def __str__(self) -> str:
-        """For people: hidden where values are, but for numbers and times."""
+        """Return the value for people; unless it is a number or a time, it may be hidden."""
         return self.text if self.type in _PLAIN else value(self.text)
 
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """What a table is cut by: a column, or an expression over its columns."""
+    """The key of a table: a column, or an expression over its columns."""
 
     text: str
     expression: bool = False
     collation: str = ""
-    """The collation that comparisons must use; empty for the key's own."""
+    """The collation for comparisons; empty for the key's own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Whole:
 
 @dataclass(frozen=True, slots=True)
 class BlockRange:
-    """Rows stored in the blocks `[lower, upper)`; without `upper`, in all from `lower` on."""
+    """Rows stored in the blocks `[lower, upper)`; without `upper`, in all blocks from `lower`."""
 
     json_form = JsonForm(kind="blocks")
 
@@ -68,7 +68,7 @@ class BlockRange:
 
 @dataclass(frozen=True, slots=True)
 class KeyRange:
-    """Rows with `lower <= key < upper`; a bound that is None leaves that side open."""
+    """Rows with `lower <= key < upper`; None leaves a side open."""
 
     json_form = JsonForm(kind="range")
 
@@ -127,7 +127,7 @@ class KeyOther:
 
 @dataclass(frozen=True, slots=True)
 class Crossing:
-    """Rows that both extents select, each by a key of its own."""
+    """Rows that two extents, each with its own key, both select."""
 
     json_form = JsonForm(kind="crossing")
 
@@ -158,7 +158,7 @@ class HashBucket:
 
 @dataclass(frozen=True, slots=True)
 class Children:
-    """Every row of some of the tables that a table consists of."""
+    """Every row of some child tables of a table."""
 
     json_form = JsonForm(kind="children")
 
@@ -171,7 +171,7 @@ class Children:
 
 @dataclass(frozen=True, slots=True)
 class ChildBlocks:
-    """A block range of one of the tables that a table consists of; see `BlockRange`."""
+    """A block range of one child table; see `BlockRange`."""
 
     json_form = JsonForm(kind="child blocks")
 
@@ -190,14 +190,14 @@ class FilePart:
     json_form = JsonForm(array=True)
 
     path: str
-    """As its file system names it."""
+    """The name in its file system."""
     size: int
-    """In bytes."""
+    """The size in bytes."""
     version: str
-    """Equal: the file was not rewritten."""
+    """A version; as long as it is equal, the file has not been rewritten."""
     lower: int = 0
     upper: int | None = None
-    """Row groups `[lower, upper)`; without `upper`, all from `lower` on."""
+    """The end of the row groups `[lower, upper)`; None for all from `lower`."""
 
     def __str__(self) -> str:
         name = self.path.rstrip("/").rpartition("/")[2]

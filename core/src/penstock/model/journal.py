@@ -1,4 +1,4 @@
-"""Journals: what is kept of how an execution of a run went over time."""
+"""Journals: records of how an execution of a run went over time."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 from penstock.model.codec import OMITTED, JsonForm
 
 MOST_POINTS = 240
-"""Of a series, however long it runs."""
+"""The maximum number of points in a series, however long the run takes."""
 MOST_CHANGES = 50
-"""Of the degree that are kept one by one, and of failed attempts: the first ones."""
+"""The maximum number of changes of degree, and of failed attempts: the first ones are kept."""
 RUNNING = "running"
-"""The status of an execution that has not ended, or that nobody came to say the end of."""
+"""The status of an execution that has not ended, or whose end was never recorded."""
 
 KILLED = "killed"
-"""As it is shown where nobody is at work."""
+"""The status shown for an execution that has no live process."""
 
 PHASES = PLANNING, PREPARING, COPYING, FINISHING = (
     "planning",
@@ -23,27 +23,27 @@ PHASES = PLANNING, PREPARING, COPYING, FINISHING = (
     "copying",
     "finishing",
 )
-"""What the time of a batch goes into."""
+"""The phases of a batch."""
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """What happened within one interval, over all streams."""
+    """The activity within one interval, over all streams."""
 
     json_form = JsonForm(array=True)
 
     rows: int = 0
-    """Moved, also by attempts that failed later."""
+    """Rows moved, including those of attempts that failed later."""
     bytes: int = 0
     busy: float = 0.0
-    """Seconds of streams that were at work."""
+    """Seconds of busy streams."""
     source: float = 0.0
-    """Of these, seconds of waiting for the source."""
+    """The part of `busy` spent waiting for the source."""
     target: float = 0.0
     allowed: float = field(default=0.0, metadata=OMITTED)
-    """Seconds of streams that were allowed at once, and had partitions to copy."""
+    """Seconds of streams that were allowed to work, and had partitions to copy."""
     paced: float = field(default=0.0, metadata=OMITTED)
-    """Of the busy ones, seconds of keeping to a rate."""
+    """The part of `busy` spent keeping to a rate."""
 
     def __add__(self, other: Point) -> Point:
         return Point(
@@ -57,17 +57,17 @@ class Point:
         )
 
     def rounded(self) -> Point:
-        """To milliseconds."""
+        """Return the point with seconds rounded to milliseconds."""
         times = (self.busy, self.source, self.target, self.allowed, self.paced)
         return Point(self.rows, self.bytes, *(round(seconds, 3) for seconds in times))
 
 
 class Series:
-    """Points of equal width in time, few enough to be kept: where they would become too many, each
-    two neighbours are merged, so that sums stay what they are.
+    """Points of equal width in time, few enough to be stored: if they become too many, pairs of
+    neighbours are merged, so that sums stay the same.
 
     Parameters:
-        width: of a point, in seconds.
+        width: the width of a point, in seconds.
     """
 
     def __init__(self, width: float = 1.0, most: int = MOST_POINTS) -> None:
@@ -80,16 +80,18 @@ class Series:
         return tuple(point.rounded() for point in self._points)
 
     def add(self, at: float, point: Point) -> None:
-        """
+        """Add a point to the interval of a moment.
+
         Parameters:
-            at: seconds since the series began; earlier is taken for the beginning.
+            at: seconds since the series began; negative values count as 0.
+            point: the activity to add.
         """
         place = self._place(at)
         self._points += [Point()] * (place + 1 - len(self._points))
         self._points[place] += point
 
     def _place(self, at: float) -> int:
-        """Which point a moment falls into, once there is room for it."""
+        """Return the index of a moment's point, after making room for it."""
         while (place := int(max(at, 0.0) / self.width)) >= self._most:
             pairs = range(0, len(self._points), 2)
             self._points = [sum(self._points[i : i + 2], Point()) for i in pairs]
@@ -97,9 +99,13 @@ class Series:
         return place
 
     def spread(self, begun: float, ended: float, point: Point) -> None:
-        """Add what went on for a while, to each point as much of it as falls into it.
+        """Distribute an activity over the points that its time covers, in proportion.
 
-        Rows and bytes are whole: the last point has what is left.
+        Rows and bytes are whole numbers: the last point gets the remainder.
+
+        Parameters:
+            begun, ended: seconds since the series began.
+            point: the activity as a whole.
         """
         self._place(ended)
         parts = list(self._parts(begun, ended)) or [(ended, 1.0)]
@@ -112,7 +118,7 @@ class Series:
         self.add(at, _scaled(point, share, rows, size))
 
     def _parts(self, begun: float, ended: float) -> Iterator[tuple[float, float]]:
-        """Moments and shares of the intervals that a while falls into."""
+        """Yield the moments and shares of the intervals that a time span covers."""
         length, at = ended - begun, begun
         while length > 0 and at < ended:
             until = min(ended, (int(at / self.width) + 1) * self.width)
@@ -137,15 +143,15 @@ class DegreeChange:
 
 @dataclass(frozen=True, slots=True)
 class FailedAttempt:
-    """Without the message, which may have values of rows in it."""
+    """A failed attempt, without its message, which may contain values of rows."""
 
     at: float
     """Seconds since the execution began."""
     partition_id: str
-    """After its table, in a batch."""
+    """The partition; in a batch, prefixed with its table."""
     attempt: int
     error: str
-    """Its class."""
+    """The class of the error."""
     code: str = ""
     side: str = ""
     transient: bool = False
@@ -153,62 +159,62 @@ class FailedAttempt:
 
 @dataclass(frozen=True, slots=True)
 class Waited:
-    """How often a session was seen waiting for something."""
+    """The number of sessions seen waiting for one thing."""
 
     json_form = JsonForm(array=True)
 
     sessions: int
-    """Summed over the samples, about one a second."""
+    """Waiting sessions, summed over the samples, about one sample a second."""
     kind: str
     """See `penstock.backends.api.optional.pulse`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Journal:
-    """What is kept of one execution of a run; of one that was killed, how far it had come."""
+    """The record of one execution of a run; if it was killed, up to the last write."""
 
     json_form = JsonForm(defaults=True)
 
     execution_id: str
     started_at: str
-    """By the clock of the machine that executes."""
+    """The start, by the clock of the executing machine."""
     written_at: str
     status: str
-    """``running`` until it ends; where nobody came to write the end, for good."""
+    """``running`` until the end; it stays so if the end is never recorded."""
     degree: int
-    """The most streams that were allowed at once."""
+    """The maximum number of streams allowed at once."""
     seconds: float
-    """Since the execution began, when this was written."""
+    """Seconds from the start of the execution to this write."""
     width: float = 1.0
-    """Seconds of each point."""
+    """Seconds that each point covers."""
     points: tuple[Point, ...] = ()
     attempts: int = 0
     failed: int = 0
     lost: float = 0.0
-    """Seconds of attempts that failed."""
+    """Seconds of failed attempts."""
     failures: tuple[FailedAttempt, ...] = ()
-    """The first ones."""
+    """The first failed attempts."""
     degrees: tuple[DegreeChange, ...] = ()
-    """The first ones."""
+    """The first changes of degree."""
     waits: Mapping[str, Mapping[str, Waited]] = field(default_factory=dict)
     """By side, and by what the sessions waited for, in the server's words."""
     copied_from: float = 0.0
-    """Seconds from the execution's begin to its first attempt's."""
+    """Seconds from the start of the execution to that of its first attempt."""
     copying: float = 0.0
-    """Seconds from the first attempt's begin to the last one's end."""
+    """Seconds from the start of the first attempt to the end of the last."""
     tail: float = 0.0
-    """The last of these, in which fewer streams were at work than allowed."""
+    """The last seconds of `copying`, when fewer streams were at work than allowed."""
     idle: float = 0.0
-    """Seconds of streams that were not at work in the tail."""
+    """Seconds of idle streams in the tail."""
     planning: float = 0.0
-    """Seconds."""
+    """Seconds of planning."""
     comparing: float = 0.0
     """Seconds of the comparison at the end."""
     steps: Mapping[str, float] = field(default_factory=dict)
-    """Seconds of the steps after the last partition, by what they do."""
+    """Seconds of each step after the last partition, by what the step does."""
     finishing: float = 0.0
-    """Seconds in which one or more of these were done: some go side by side."""
+    """Seconds in which at least one of these steps ran; some run concurrently."""
     runs: tuple[str, ...] = ()
-    """Of a batch: the ids of its tables' runs."""
+    """For a batch: the ids of its tables' runs."""
     phases: Mapping[str, float] = field(default_factory=dict)
-    """Of a batch: seconds by what they went into, one after the other; see `PHASES`."""
+    """For a batch: seconds by phase, one after another; see `PHASES`."""

@@ -1,4 +1,4 @@
-"""Nights: loads that repeat, each of which reads what has changed since the one before."""
+"""Nights: repeated loads, each of which reads what has changed since the one before."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from penstock.model.drift import SourceColumn
 from penstock.model.snapshots import Snapshot
 
 BY_HAND = "by-hand-"
-"""Prefix of the run id of a watermark that a person has moved."""
+"""The prefix of the run id of a watermark that the user has moved."""
 
 
 @dataclass(frozen=True, slots=True)
 class Horizon:
-    """What a snapshot sees: no transaction below `xmin` was under way, none from `xmax` on had
-    begun. Both are 64 bits wide, so that they never come again.
+    """The transactions that a snapshot sees: all below `xmin` had ended, none from `xmax` on had
+    begun. Both have 64 bits, so they never repeat.
 
-    On a standby that is not enough: two of its snapshots may have the same horizon though another
+    On a standby that is not enough: two of its snapshots may have the same horizon although another
     transaction was replayed in between. Positions in the log tell them apart.
     """
 
@@ -29,13 +29,13 @@ class Horizon:
     xmin: int
     xmax: int
     reached: int = 0
-    """On a standby, a position up to which it sees everything; 0: unknown."""
+    """On a standby, a log position up to which it sees everything; 0 if unknown."""
     seen: int = 0
-    """A position beyond which it sees nothing; 0: unknown."""
+    """On a standby, a log position beyond which it sees nothing; 0 if unknown."""
 
     @classmethod
     def parse(cls, text: str) -> Horizon | None:
-        """The inverse of `str`; None for an empty text."""
+        """Parse a horizon, the inverse of `str`; return None for an empty text."""
         return cls(*map(int, text.split(":"))) if text else None
 
     def __str__(self) -> str:
@@ -44,149 +44,149 @@ class Horizon:
 
 @dataclass(frozen=True, slots=True)
 class SourceVersions:
-    """Facts about a source's row versions, by which a later night knows whether its own can be
-    compared with them."""
+    """Facts about a source's row versions that tell a later night whether its own versions are
+    comparable with them."""
 
     json_form = JsonForm(defaults=True)
 
     system: str
-    """Names the cluster; standbys share it with their primary."""
+    """An id of the cluster, which standbys share with their primary."""
     timeline: int
-    """Changes when a standby is promoted."""
+    """A number that changes when a standby is promoted."""
     database: int
     table: int
     leaves: Mapping[str, str]
-    """The tables that hold the rows, by their ids, each with what changes when it is attached
-    again, or its columns are altered."""
+    """The tables that hold the rows, by id, each with a value that changes when the table is
+    attached again or its columns are altered."""
     shape: str
-    """Changes with whatever gives rows other values and no new version, such as the label of an
-    enum or the default of an added column."""
+    """A value that changes with anything that alters rows without a new version, such as the label
+    of an enum or the default of an added column."""
     standby: bool = False
     oldest: str = ""
-    """Who holds the horizon back, for people; empty where nothing does for long."""
+    """The session that holds the horizon back, for people; empty if none does for long."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """How far a source was read by the values of a column."""
+    """The point up to which a source has been read, by the values of a column."""
 
     json_form = JsonForm(defaults=True)
 
     columns: tuple[str, ...]
-    """The value is that of the first one that is not NULL."""
+    """The cursor's columns; a row's value is that of the first one that is not NULL."""
     type: str
     """See `Bound`."""
     text: str
-    """The greatest value, or an earlier one: as the source writes it, and compares it. Empty: no
+    """The greatest value, or an earlier one, in the notation and order of the source. Empty if no
     row had a value."""
     unproven: str
-    """Why a night that goes on from here may miss rows; empty where it misses none."""
+    """Why a night that continues from here may miss rows; empty if it misses none."""
     source: Mapping[str, str] = field(default_factory=dict)
-    """What the source is recognised by: each fact by what it is of, for people."""
+    """Facts that identify the source, by their descriptions for people."""
 
     @property
     def name(self) -> str:
-        """Its columns, for people."""
+        """The columns, for people."""
         return ", ".join(self.columns)
 
 
 @dataclass(frozen=True, slots=True)
 class SeenFiles:
-    """The files that nights have read. Each keeps its own alone, and which one it goes on from, so
-    that a file is kept once."""
+    """The files that nights have read. Each night stores only its own files and the night that it
+    continues, so that a file is stored once."""
 
     json_form = JsonForm(defaults=True)
 
     digests: str
-    """Of those that this night has read, of their names, sizes and versions: 16 hexadecimal digits
-    each, sorted."""
+    """Digests of the names, sizes and versions of the files that this night read: 16 hexadecimal
+    digits each, sorted."""
     after: int
-    """The epoch that it goes on from; 0: it has read all files."""
+    """The epoch of the night that it continues; 0 if it read all files."""
     place: str
-    """Where the files are."""
+    """The location of the files."""
 
 
 @dataclass(frozen=True, slots=True)
 class Watermark:
-    """How far a source was read, and what the target held then."""
+    """The point up to which a source has been read, and the state of the target then."""
 
     json_form = JsonForm(defaults=True)
 
     name: str
     epoch: int
-    """Counts the nights of this name; whoever merges one takes the next epoch."""
+    """The number of the night under this name; merging a night takes the next epoch."""
     run_id: str
     moment: str
-    """When the snapshot was taken, by the source's clock."""
+    """The time of the snapshot, by the source's clock."""
     horizon: Horizon | None
-    """None: unknown, so that the next night reads everything."""
+    """None if unknown, so that the next night reads everything."""
     source: SourceVersions | None = None
     selects: str = ""
-    """The condition and columns of the rows, as a text to compare."""
+    """The condition and columns that select the rows, as a text to compare."""
     target: str = ""
-    """What the target's table is recognised by."""
+    """A value that identifies the target's table."""
     rows: int | None = None
-    """Rows of the target's table once the night was over; None where they were not counted."""
+    """Rows of the target's table after the night; None if they were not counted."""
     read: int = 0
     inserted: int = 0
     updated: int = 0
     deleted: int = 0
     full: str = ""
-    """Why all rows were read; empty where only those that had changed were."""
+    """Why all rows were read; empty if only changed rows were."""
     full_at: str = ""
-    """The moment of the last night that has read all rows."""
+    """The moment of the last night that read all rows."""
     made_at: str = ""
-    """When it was written, by the target's clock."""
+    """The time at which it was written, by the target's clock."""
     cursor: Cursor | None = field(default=None, metadata=OMITTED)
-    """How far it was read by a column; None: not in that way."""
+    """The cursor of a night by column; None for other kinds of nights."""
     columns: tuple[SourceColumn, ...] = field(default=(), metadata=OMITTED)
-    """The source's, as the target follows them; empty: unknown."""
+    """The source's columns that the target follows; empty if unknown."""
     files: SeenFiles | None = field(default=None, metadata=OMITTED)
-    """Which files were read; None: it was not read by files."""
+    """The files that were read; None for other kinds of nights."""
 
     @property
     def made_by_hand(self) -> bool:
-        """Whether a person has moved it, rather than a night."""
+        """Whether the user, rather than a night, has set it."""
         return self.run_id.startswith(BY_HAND)
 
 
 @dataclass(frozen=True, slots=True)
 class Night:
-    """What a plan fixes of a night: from where on it reads, and which epoch it continues."""
+    """A night as its plan fixes it: where it starts to read, and the epoch that it continues."""
 
     json_form = JsonForm(defaults=True)
 
     name: str
     epoch: int
-    """Of the watermark that it continues; 0: there is none."""
+    """The epoch of the watermark that it continues; 0 if there is none."""
     full: str
-    """Why all rows are read; empty where only those that have changed are."""
+    """Why all rows are read; empty if only changed rows are."""
     source: SourceVersions | None
-    """None where its rows have no versions."""
+    """None if the source's rows have no versions."""
     selects: str
     since: Horizon | None = None
-    """The horizon of the last night; None where all rows are read."""
+    """The horizon of the last night; None if all rows are read."""
     moment: str = field(default="", metadata=OMITTED)
-    """Of the last night."""
+    """The moment of the last night."""
     target: str = field(default="", metadata=OMITTED)
-    """What the target's table is recognised by; empty: it is not there."""
+    """A value that identifies the target's table; empty if the table does not exist."""
     full_at: str = field(default="", metadata=OMITTED)
-    """The moment of the last night that has read all rows; empty where this one does."""
+    """The moment of the last night that read all rows; empty if this one does."""
     rows: int | None = None
-    """That the target's table had when the night was planned; None: they were not counted."""
+    """Rows of the target's table when the night was planned; None if they were not counted."""
     cursor: Cursor | None = field(default=None, metadata=OMITTED)
-    """How far it reads by a column, fixed when it was planned; None: not in that way."""
+    """The cursor of a night by column, fixed during planning; None for other kinds of nights."""
     lower: str = field(default="", metadata=OMITTED)
-    """The value of that column from which on it reads; empty where all rows are read."""
+    """The value of that column from which it reads; empty if all rows are read."""
     files: SeenFiles | None = field(default=None, metadata=OMITTED)
-    """The files that it reads; None: it does not read by files."""
+    """The files that it reads; None for other kinds of nights."""
     missing: str = field(default="", metadata=OMITTED)
-    """Why rows may be missing from what it reads; empty where none are."""
+    """Why it may miss rows; empty if it misses none."""
     columns: tuple[SourceColumn, ...] = field(default=(), metadata=OMITTED)
     """See `Watermark`."""
 
     def watermark(self, run_id: str) -> Watermark:
-        """What this night leaves, but for what only its end shows."""
+        """Return the watermark of this night, without facts that are known only at its end."""
         return Watermark(
             self.name,
             self.epoch + 1,
@@ -204,10 +204,14 @@ class Night:
 
 
 def is_behind(last: Watermark, source: SourceVersions, now: Horizon) -> bool:
-    """Whether a source is read as of an earlier moment than a night before, by what a snapshot of
-    it sees.
+    """Whether a snapshot sees an earlier moment of the source than a past night did.
 
     A standby that has not followed a promotion yet is on an earlier timeline.
+
+    Parameters:
+        last: the watermark of that night.
+        source: the source's row versions now.
+        now: the horizon of the snapshot.
     """
     then = last.source
     if then is None or last.horizon is None:
@@ -221,8 +225,10 @@ def is_behind(last: Watermark, source: SourceVersions, now: Horizon) -> bool:
 
 
 def has_tables_of(night: Night, now: SourceVersions) -> bool:
-    """Whether a source consists of no tables but those that a night was planned with, all of which
-    give rows the same values still."""
+    """Whether a source consists only of tables that a night was planned with.
+
+    All of them must also give rows the same values as then.
+    """
     planned = night.source
     assert planned is not None, "nothing is compared without versions"
     same = all(planned.leaves.get(leaf) == then for leaf, then in now.leaves.items())
@@ -231,32 +237,32 @@ def has_tables_of(night: Night, now: SourceVersions) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class NightStatus:
-    """How the night of a run stands."""
+    """The status of a run's night."""
 
     json_form = JsonForm(defaults=True)
 
     watermark: str
     """The name of its watermark."""
     since: str
-    """The moment of the night before; empty where all rows are read."""
+    """The moment of the night before; empty if all rows are read."""
     full: str
-    """Why all rows are read; empty where only those that may have changed are."""
+    """Why all rows are read; empty if only rows that may have changed are."""
     lower: str = ""
-    """By a column: the condition of the rows that it reads; by files: which ones it reads. Empty
-    where all rows are read."""
+    """By a column: the condition of the rows that it reads; by files: the files that it reads.
+    Empty if all rows are read."""
     unproven: str = ""
-    """By a column: why nights may miss rows; empty where they miss none."""
+    """By a column: why nights may miss rows; empty if they miss none."""
     merged: Watermark | None = None
-    """The watermark that it has left; None: it has not merged its rows."""
+    """The watermark that it has set; None if it has not merged its rows."""
     overtaken_by: Watermark | None = None
-    """The latest watermark, where that keeps this night from merging its rows."""
+    """The latest watermark, if it keeps this night from merging its rows."""
     covered: bool = False
-    """Whether that night has read the source as of the same moment, or a later one, so that the
-    target has all that this one would have brought."""
+    """Whether that watermark's night read the source as of the same moment or a later one, so that
+    the target has everything that this night would have brought."""
 
 
 def _lower(night: Night) -> str:
-    """What is read, where it is told by a column or by files."""
+    """Return what a night by column or by files reads, for people."""
     if night.files is not None and not night.full:
         return "files that were not there before"
     return f"{night.cursor.name} >= {night.lower}" if night.cursor and night.lower else ""
@@ -265,10 +271,13 @@ def _lower(night: Night) -> str:
 def night_status(
     run_id: str, night: Night, snapshots: Sequence[Snapshot], history: Sequence[Watermark]
 ) -> NightStatus:
-    """
+    """Return the status of a run's night.
+
     Parameters:
-        snapshots: of the run, the newest last.
-        history: of its watermark, the newest first.
+        run_id: the id of the run.
+        night: the night, as its plan fixes it.
+        snapshots: snapshots of the run, the newest last.
+        history: watermarks of the same name, the newest first.
     """
     cursor = night.cursor
     status = NightStatus(
@@ -301,19 +310,28 @@ def _covers(last: Watermark, night: Night, snapshot: Snapshot) -> bool:
 
 
 def check_epoch(run_id: str, night: Night, last: Watermark | None) -> None:
-    """
+    """Check that a night continues the current watermark.
+
     Parameters:
-        last: the watermark as it is now.
+        run_id: the id of the run.
+        night: the night, as its plan fixes it.
+        last: the current watermark; None if there is none.
 
     Raises:
-        Overtaken: the run was planned from another one.
+        Overtaken: the run was planned from another watermark.
     """
     if (last.epoch if last else 0) != night.epoch:
         raise overtaken(run_id, night, last)
 
 
 def overtaken(run_id: str, night: Night, last: Watermark | None) -> Overtaken:
-    """The error of a night that may merge nothing any more."""
+    """Return the error of a night that can no longer merge its rows.
+
+    Parameters:
+        run_id: the id of the run.
+        night: the night, as its plan fixes it.
+        last: the current watermark; None if there is none.
+    """
     by = f"run {last.run_id} has" if last else "somebody has"
     moved = f"{by} moved it to epoch {last.epoch}, as of {last.moment}" if last else "it is gone"
     return Overtaken(

@@ -17,97 +17,94 @@ from penstock.model.table_model import FOREIGN_KEYS
 from penstock.model.tables import Column, ColumnPair, NotCopied, SequencePosition, TableRef
 
 GIVEN = "given"
+"""The strategy of a plan whose partitions the caller defines: they need not cover the table."""
 CHOSEN = "chosen by the caller"
-"""For people, what `GIVEN` means."""
-"""The strategy of a plan whose partitions the caller names: they need not cover the table."""
+"""The meaning of `GIVEN`, for people."""
 
 
 MOST_NAMED = 5
-"""Partitions that a message lists."""
+"""The maximum number of partitions that a message lists."""
 
 
 MERGE_STEP = "merge"
-"""The id of the step that merges the stage of a night into the target, in one transaction."""
+"""The id of the step that merges a night's stage into the target, in one transaction."""
 
 SWAP_STEP = "swap"
-"""The id of the step by which a table that was built beside the target takes its place."""
+"""The id of the step that replaces the target's table with the one built beside it."""
 
 WATERMARK_STEP = "watermark"
-"""The id of the step that sets the watermark once a load has ended, where no other step can do that
-in its transaction."""
+"""The id of the step that sets the watermark after a load, if no other step's transaction can."""
 
 GONE_STEP = "gone"
-"""The id of the step that finds rows which the source has no more. It reads the source."""
+"""The id of the step that finds rows that the source no longer has. It reads the source."""
 
 OF_STOPPED = " of run "
-"""In the id of a step that a stopped run has left undone, in another one's plan: its own id is
-before it, the stopped run's after it."""
+"""The middle of the id of a step that a stopped run left undone, in another run's plan: the
+step's own id comes before it, the stopped run's id after it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Something done to the target once per run: before the first partition or after the last."""
+    """An action on the target, once per run: before the first partition or after the last."""
 
     id: str
-    """Unique in its plan."""
+    """The step's id, unique in its plan."""
     name: str
-    """What it does, for people."""
+    """A description of the step, for people."""
     statement: str
     """For the target's backend. Before the load, it may be repeated when a run starts over."""
     after: bool = False
-    """Done after every partition is committed."""
+    """Whether it runs after every partition is committed."""
     rank: int = 0
-    """Steps after the last partition run in the order of their ranks; those of the same rank may
-    run side by side."""
+    """The order of steps after the last partition; steps of equal rank may run concurrently."""
     urgent: bool = False
-    """It locks others out: done with a short lock timeout, and retried for a while."""
+    """Whether it blocks others: it runs with a short lock timeout, and is retried for a while."""
     sequence_of: str = ""
-    """A column of the source: the statement's parameters, `last` and `called`, are the position of
-    its sequence when the step is done."""
+    """A column of the source; the statement's parameters `last` and `called` are the position of
+    that column's sequence when the step runs."""
     instead: NotCopied | None = None
-    """What to report if it cannot be done: the run does without it."""
+    """The object to report if the step cannot be done; the run continues without it."""
     done: str = ""
-    """For the target's backend, if the statement cannot be repeated: how to see that it is
-    done, by this run or by another one that makes the same."""
+    """For the target's backend, if the statement cannot be repeated: how to check that it is done,
+    by this run or by another one with the same step."""
     position: SequencePosition | None = field(default=None, compare=False, metadata=NOT_STORED)
-    """The sequence's position; None: the source has none."""
+    """The sequence's position; None if the source has none."""
     makes_schema: str = field(default="", compare=False, metadata=NOT_STORED)
-    """The schema that it makes, where there is none of that name."""
+    """The schema that it creates if no schema has that name."""
     moves_watermark: bool = field(default=False, metadata=OMITTED)
-    """It ends a load of all rows: its transaction moves the watermark of the run's night."""
+    """Whether it ends a load of all rows: its transaction moves the watermark of the night."""
     change: ColumnChange | None = field(default=None, metadata=OMITTED)
-    """What it changes of the target's columns, so that they follow the source's."""
+    """The change it makes to the target's columns, so that they follow the source's."""
     with_merge: bool = field(default=False, metadata=OMITTED)
-    """It is done, and recorded, by the transaction that merges the run's rows."""
+    """Whether the transaction that merges the run's rows also does and records this step."""
 
 
 def makes_foreign_key(step: Step) -> bool:
-    """Whether a foreign key is missing as long as a step is not done."""
+    """Whether a foreign key is missing until a step is done."""
     return step.instead is not None and step.instead.kind == FOREIGN_KEYS
 
 
 UNRESTORED = "foreign keys that are dropped until the run is resumed, which restores them"
-"""A kind of what is not copied."""
+"""A kind of object that is not copied."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoadPlan:
-    """Where the partitions are loaded, and the steps around it."""
+    """The table into which partitions are loaded, and the steps before and after."""
 
     table: TableRef
     """The target's table, or the one built beside it."""
     steps: tuple[Step, ...] = ()
     conflict_columns: tuple[str, ...] = ()
-    """The unique key of mode upsert."""
+    """The unique key for mode upsert."""
     volatile: bool = False
-    """A crash of the target empties the table during the load: then the run starts over."""
+    """Whether a crash of the target empties the table during the load, and the run starts over."""
     warnings: tuple[str, ...] = ()
     schema: str = ""
-    """The schema of what is written, as base64 of an Arrow IPC schema, if the target has no table
-    that defines it."""
+    """The schema of the output, if no table defines it: an Arrow IPC schema in base64."""
     not_copied: tuple[NotCopied, ...] = ()
     links: tuple[Step, ...] = ()
-    """Steps that link the table to others of its batch: done after all steps of all tables."""
+    """Steps that link the table to others in its batch; they run after all steps of all tables."""
 
     @property
     def before(self) -> tuple[Step, ...]:
@@ -118,16 +115,17 @@ class LoadPlan:
         return tuple(step for step in self.steps if step.after)
 
     def unrestored(self, done: Collection[str]) -> tuple[NotCopied, ...]:
-        """The foreign keys that a load of tables that are there has dropped before its first row,
-        and has not restored yet.
+        """Return the foreign keys that the load has dropped and not restored yet.
+
+        A load of existing tables drops them before its first row.
 
         Parameters:
-            done: ids of steps.
+            done: the ids of completed steps.
         """
         found: dict[tuple[str, str], NotCopied] = {}
         for step in (*self.links, *self.after):
             key = step.instead
-            # One is added first and validated later: the first statement makes it.
+            # A key is added first and validated later: the first statement creates it.
             if key is not None and makes_foreign_key(step) and step.id not in done:
                 found.setdefault(
                     (key.table, key.name), replace(key, kind=UNRESTORED, dropped=False)
@@ -136,7 +134,7 @@ class LoadPlan:
 
     @property
     def night_step(self) -> str:
-        """The id of the step whose transaction moves the watermark; empty where none does."""
+        """The id of the step whose transaction moves the watermark; empty if none does."""
         moving = (
             step.id
             for step in (*self.steps, *self.links)
@@ -146,21 +144,21 @@ class LoadPlan:
 
 
 def changes_of(load: LoadPlan) -> tuple[ColumnChange, ...]:
-    """What is changed of the target's columns, in the order in which it is done."""
+    """Return the changes to the target's columns, in order of execution."""
     steps = (*load.steps, *load.links)
     return tuple(step.change for step in steps if step.change is not None)
 
 
 @dataclass(frozen=True, slots=True)
 class Child:
-    """The table of its own that a partition is loaded into, in mode `attach`."""
+    """The separate table into which a partition is loaded in mode `attach`."""
 
     table: TableRef
-    """Its name once it is a child of the target's table."""
+    """Its name as a child of the target's table."""
     bounds: str
-    """As which it is attached, as the target writes it; empty: the partition may have no rows."""
+    """Its bounds as a child table, in the target's notation; empty if it must have no rows."""
     check: str
-    """What holds of each of its rows, as an expression of the target's."""
+    """A condition that holds for all its rows, as an expression of the target."""
 
     def __str__(self) -> str:
         return f"{self.table} {self.bounds}" if self.bounds else "none: no rows expected"
@@ -171,18 +169,18 @@ class Partition:
     json_form = JsonForm(computed=("label",))
 
     id: str
-    """Unique in its plan, at most 10 characters: it is part of an application_name."""
+    """Unique in its plan, at most 10 characters, because it is part of an application_name."""
     extent: Extent
     rows: int | None = None
-    """Estimated; None if unknown."""
+    """Estimated rows; None if unknown."""
     bytes: int | None = None
     """Estimated size in the source; None if unknown."""
     child: Child | None = field(default=None, metadata=OMITTED)
-    """None in all modes but `attach`."""
+    """None in all modes except `attach`."""
 
     @property
     def label(self) -> str:
-        """What it selects, for people."""
+        """A description of the rows that it selects, for people."""
         return str(self.extent)
 
     def __str__(self) -> str:
@@ -196,13 +194,13 @@ class PartitionPlan:
     json_form = JsonForm(proof="fingerprint")
 
     strategy: str
-    """Its name in the source's system; `GIVEN` if the caller names the partitions."""
+    """Its name in the source's system; `GIVEN` if the caller defines the partitions."""
     reasons: tuple[str, ...]
     partitions: tuple[Partition, ...]
     columns: tuple[Column, ...]
-    """The columns that are copied, as the source has them."""
+    """The columns to copy, as the source has them."""
     pairs: tuple[ColumnPair, ...]
-    """Where each of these columns goes."""
+    """The target column for each of these columns."""
     format: str
     """The format of the streams."""
     load: LoadPlan
@@ -210,17 +208,17 @@ class PartitionPlan:
     bytes: int | None = None
     warnings: tuple[str, ...] = ()
     series: str = ""
-    """All runs of a series commit a partition id once; empty: this run is not in a series."""
+    """The series that commits each partition id once over all its runs; empty outside a series."""
     night: Night | None = field(default=None, metadata=OMITTED)
-    """What an incremental load continues; None: this is none."""
+    """The night, with what it continues; None unless the load is incremental."""
     selection: str = field(default="", metadata=OMITTED)
-    """A condition of the source's that selects rows, besides the one that was asked for."""
+    """A condition in the source's SQL that selects rows, in addition to the requested one."""
 
     def where(self, asked: str | None) -> str | None:
-        """The condition that selects the run's rows in the source.
+        """Return the condition that selects the run's rows in the source.
 
         Parameters:
-            asked: the one that was asked for.
+            asked: the requested condition; None if there is none.
         """
         if not self.selection:
             return asked
@@ -228,12 +226,12 @@ class PartitionPlan:
 
     @property
     def given(self) -> bool:
-        """Whether the caller names the partitions, which need not cover the table."""
+        """Whether the caller defines the partitions, which need not cover the table."""
         return self.strategy == GIVEN
 
     @cached_property
     def fingerprint(self) -> str:
-        """Changes when a partition selects other rows, or the columns change."""
+        """A hash that changes when a partition selects other rows, or the columns change."""
         content: dict[str, object] = {
             "columns": self.columns,
             "pairs": self.pairs,
@@ -261,6 +259,6 @@ class PartitionPlan:
 
 
 def id_list(ids: Sequence[str]) -> str:
-    """The first few partition ids, for people."""
+    """Return the first few partition ids, for people."""
     more = len(ids) - MOST_NAMED
     return ", ".join(ids[:MOST_NAMED]) + (f" and {more:,} more" if more > 0 else "")

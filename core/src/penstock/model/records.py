@@ -1,4 +1,4 @@
-"""Commit records: what makes a partition done."""
+"""Commit records: a partition is done once the target has its record."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from penstock.model.codec import NOT_STORED, OMITTED
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """Where the time of an attempt went, up to its commit. Seconds."""
+    """The time of an attempt up to its commit, in seconds."""
 
     seconds: float
-    """From its begin on."""
+    """Seconds since the attempt began."""
     source: float
-    """Spent waiting for bytes from the source."""
+    """Seconds waiting for bytes from the source."""
     target: float
-    """Spent waiting for the target to take bytes, or to answer."""
+    """Seconds waiting for the target to take bytes, or to answer."""
     paced: float = field(default=0.0, metadata=OMITTED)
-    """Spent keeping to a rate."""
+    """Seconds pausing, to keep to a rate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,21 +34,21 @@ class CommitRecord:
     started_at: str
     committed_at: str
     inserted: int | None = None
-    """In mode upsert, rows that were not there before; None in other modes."""
+    """In mode upsert, rows inserted; None in other modes."""
     updated: int | None = None
-    """In mode upsert, rows that were there and differed."""
+    """In mode upsert, existing rows that differed, and were updated; None in other modes."""
     transaction: str = field(default="", metadata=NOT_STORED)
     """The target's name for the transaction that loaded the rows; empty if it has none."""
     files: tuple[str, ...] = ()
-    """If the target consists of files: those with the rows, relative to the target."""
+    """If the target consists of files: those that hold the rows, relative to the target."""
     read_at: str = ""
-    """When the snapshot was taken with which the rows were read; empty if there was none."""
+    """The time of the snapshot with which the rows were read; empty if there was none."""
     spent: Spent | None = None
-    """None if it was committed by an earlier version, or into control tables of one."""
+    """None if an earlier version committed it, or created the control tables."""
 
 
 def read_later(records: Iterable[CommitRecord]) -> dict[str, tuple[str, ...]]:
-    """Partitions that were read as of a later moment than the first ones, by moment."""
+    """Return the partitions read as of a later moment than the first ones, by moment."""
     moments: dict[str, list[str]] = {}
     for record in records:
         if record.read_at:

@@ -9,14 +9,14 @@ from penstock.model.codec import OMITTED
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A token for one consistent view of the source, and when it was taken."""
+    """A token for one consistent view of the source, and the time at which it was taken."""
 
     token: str
     taken_at: str
     """ISO 8601, by the source's clock."""
     horizon: str = field(default="", metadata=OMITTED)
-    """Which transactions it sees; see `penstock.model.nights.Horizon`. Empty where the source has
-    no such notion."""
+    """The transactions that it sees; see `penstock.model.nights.Horizon`. Empty if the source has
+    no such concept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,13 +24,13 @@ class SourceState:
     """Facts that identify a source's table later."""
 
     identity: str
-    """Equal: the very same table, as long as its server runs."""
+    """Equal for the very same table, as long as its server runs."""
     layout: str
-    """Equal: the rows' storage was not rewritten."""
+    """Equal as long as the rows' storage is not rewritten."""
     moment: str
-    """Equal: no transaction has written to the source in between."""
+    """Equal as long as no transaction writes to the source."""
     writes: str
-    """Equal: by the source's statistics, which may lag, nobody wrote to the table in between.
-    Empty: the source does not know."""
+    """Equal as long as the source's statistics, which may lag, show no writes to the table. Empty
+    if the source has none."""
     parts: str = ""
-    """Equal: the table consists of the same tables."""
+    """Equal as long as the table consists of the same child tables."""

@@ -1,7 +1,7 @@
 """The neutral form of a table's definition.
 
-A catalog fills it, a dialect renders it. A part is either made in the target or listed as not
-copied, with the statement that would make it.
+A catalog fills it, a dialect renders it. Each part is either created in the target or listed as not
+copied, with the statement that would create it.
 """
 
 from __future__ import annotations
@@ -22,39 +22,38 @@ UUID, JSON, ENUM, SET, ARRAY, OTHER = "uuid", "json", "enum", "set", "array", "o
 
 @dataclass(frozen=True, slots=True)
 class ColumnType:
-    """A column's type, as far as databases agree on it. The type in which its values travel is its
-    trait `arrow`; this says what that does not."""
+    """A column's type, as far as databases agree on it. It adds to the trait `arrow`, which is the
+    type in which the column's values travel."""
 
     kind: str = OTHER
     """`TEXT`, `ENUM` and so on; a `MOMENT` is a timestamp with a time zone."""
     length: int | None = None
-    """The most characters of a text, or bytes of a binary type; None: any number."""
+    """The maximum number of characters of a text, or bytes of a binary type; None if unlimited."""
     unsigned: bool = False
     bits: int | None = None
-    """Of a whole number, with its sign."""
+    """The bits of a whole number, including its sign."""
     labels: tuple[str, ...] = ()
-    """Of an `ENUM` or a `SET`."""
+    """The labels of an `ENUM` or a `SET`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Expression:
     text: str
-    """In the words of the source's dialect."""
+    """The expression in the source's dialect."""
     meaning: Sequence[Any] | None = None
-    """The neutral tree, see `sql.definitions.expressions` of the backends; None where it was not
-    read."""
+    """The neutral tree, see `sql.definitions.expressions` of the backends; None if not read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """A column that the database numbers: IDENTITY, AUTO_INCREMENT, or a sequence of its own."""
+    """The numbering of a column by the database: IDENTITY, AUTO_INCREMENT, or its own sequence."""
 
     first: int = 1
     step: int = 1
     always: bool = False
-    """A row that brings its own number is refused."""
+    """Whether the database rejects rows that bring their own number."""
     text: str = ""
-    """The default that takes the numbers, where it is one."""
+    """The default that draws the numbers, if the column has one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +63,7 @@ class Generated:
     expression: Expression
     stored: bool = True
     copied: bool = False
-    """Its values are copied, and computed no more."""
+    """Whether its values are copied, and no longer computed."""
 
     @property
     def as_copied(self) -> Generated:
@@ -76,11 +75,11 @@ class ColumnModel:
     name: str
     type: ColumnType = ColumnType()
     native: str = ""
-    """The type in the words of the source."""
+    """The type in the source's notation."""
     nullable: bool = True
     default: Expression | None = None
     on_update: Expression | None = None
-    """What a row gets when it is changed, unless the change says otherwise."""
+    """The value that an update sets unless it sets another."""
     identity: Identity | None = None
     generated: Generated | None = None
     comment: str = ""
@@ -88,15 +87,15 @@ class ColumnModel:
 
 @dataclass(frozen=True, slots=True)
 class KeyModel:
-    """A primary key, or a unique key in which NULLs are told apart."""
+    """A primary key, or a unique key that treats NULLs as distinct."""
 
     name: str
     columns: tuple[str, ...]
     primary: bool
     index: bool = False
-    """It is an index without a constraint."""
+    """Whether it is an index without a constraint."""
     text: str = ""
-    """Its definition in the source's words, where it is more than its columns."""
+    """Its definition in the source's notation, if it is more than its columns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,24 +103,24 @@ class CheckModel:
     name: str
     test: Expression
     enforced: bool = True
-    """All rows fulfil it, and new ones must."""
+    """Whether all rows satisfy it, and new ones must."""
 
 
 @dataclass(frozen=True, slots=True)
 class IndexModel:
     name: str
     columns: tuple[str, ...] = ()
-    """Empty where the index is not of whole columns, or of a method that only its dialect has."""
+    """Empty if the index is not on whole columns, or its method exists only in its dialect."""
     descending: tuple[str, ...] = ()
     included: tuple[str, ...] = ()
-    """Columns that are stored with its entries."""
+    """Columns stored with the index entries."""
     unique: bool = False
     predicate: Expression | None = None
-    """The rows that it holds; None: all."""
+    """The condition of a partial index; None if it holds all rows."""
     method: str = ""
-    """Other than an ordered index: `hash`, `fulltext`, `gin`."""
+    """The method, if it is not an ordered index: `hash`, `fulltext`, `gin`."""
     text: str = ""
-    """Its definition in the source's words."""
+    """Its definition in the source's notation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +128,7 @@ class ForeignKeyModel:
     name: str
     columns: tuple[str, ...]
     target: TableRef
-    """The table that it refers to, in the source."""
+    """The referenced table, in the source."""
     referenced: tuple[str, ...]
     on_delete: str = ""
     """`CASCADE`, `SET NULL`, `SET DEFAULT`, `RESTRICT`; empty: NO ACTION."""
@@ -137,7 +136,7 @@ class ForeignKeyModel:
     deferrable: bool = False
     deferred: bool = False
     checked: bool = True
-    """All rows fulfil it, and new ones must."""
+    """Whether all rows satisfy it, and new ones must."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,12 +149,13 @@ class TableModel:
     foreign_keys: tuple[ForeignKeyModel, ...] = ()
     comment: str = ""
     partitioning: str = ""
-    """How the source cuts it, in the source's words."""
+    """The partitioning of the table, in the source's notation."""
 
     def column(self, name: str) -> ColumnModel:
-        """
+        """Return a column by its name.
+
         Raises:
-            StopIteration: no such column.
+            StopIteration: the table has no such column.
         """
         return next(column for column in self.columns if column.name == name)
 
@@ -166,7 +166,7 @@ class TableModel:
 
     @property
     def lengths(self) -> Mapping[str, int]:
-        """The most characters of the texts of a column, where that is limited."""
+        """The maximum number of characters of each text column that has a limit."""
         return {
             column.name: column.type.length
             for column in self.columns
@@ -174,7 +174,7 @@ class TableModel:
         }
 
     def unmade(self) -> Iterator[NotCopied]:
-        """What stands for each part where it is not made, in an order for people."""
+        """Yield what to report for each part if it is not created, in an order for people."""
         for key in self.keys:
             yield left_key(key)
         for check in self.checks:
@@ -191,7 +191,7 @@ class TableModel:
             yield NotCopied(PARTITIONING, self.partitioning)
 
     def with_values(self) -> TableModel:
-        """The model of a table into which the values of computed columns are copied."""
+        """Return the model of a table into which the values of computed columns are copied."""
         return replace(
             self,
             columns=tuple(
@@ -203,7 +203,7 @@ class TableModel:
         )
 
     def with_texts(self) -> TableModel:
-        """The model of a table whose columns of enum types are texts that take any value."""
+        """Return the model of a table with unrestricted text columns in place of enums."""
         return replace(
             self,
             columns=tuple(
@@ -213,21 +213,21 @@ class TableModel:
         )
 
     def only(self, names: Sequence[str]) -> TableModel:
-        """The model of a table that has some of the columns alone."""
+        """Return the model of a table that has only the named columns."""
         return replace(self, columns=tuple(each for each in self.columns if each.name in names))
 
 
 @dataclass(frozen=True, slots=True)
 class TableDefinition:
-    """How a table is made."""
+    """The definition of a table."""
 
     dialect: str
     content: Mapping[str, Any]
-    """JSON, in the terms of its own database, for targets that know the dialect."""
+    """JSON in the terms of its own database, for targets that know the dialect."""
     model: TableModel = field(default_factory=TableModel)
-    """For all others."""
+    """The neutral form, for all other targets."""
     others: tuple[NotCopied, ...] = ()
-    """What hangs on the table and has no form that other systems know: triggers, grants."""
+    """Objects that depend on the table and have no neutral form: triggers, grants."""
     arrays: str = "refuse"
     """See `CopySpec.arrays`."""
     enums: str = "check"
@@ -244,7 +244,7 @@ DEFAULTS, ON_UPDATES, IDENTITIES, GENERATED, COMMENTS, PARTITIONING = (
 INDEX_ORDERS, INCLUDED, ACTIONS = (
     "orders of indexes", "included columns of indexes", "referential actions",
 )  # fmt: skip
-"""What parts are called, for people."""
+"""The names of parts, for people."""
 
 
 def left_key(key: KeyModel) -> NotCopied:
@@ -258,7 +258,7 @@ def left_check(check: CheckModel) -> NotCopied:
 
 
 def left_of_column(column: ColumnModel) -> dict[str, NotCopied]:
-    """By kind."""
+    """Return what to report if parts of a column are not created, by kind."""
     found = {}
     if column.identity is not None:
         found[IDENTITIES] = NotCopied(IDENTITIES, column.name)

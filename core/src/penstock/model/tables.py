@@ -1,4 +1,4 @@
-"""Tables, queries and columns, and where they are."""
+"""Tables, queries and columns, and their locations."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ class TableRef:
     schema: str
     name: str
     only: bool = field(default=False, compare=False, metadata=OMITTED)
-    """Only its own rows, without those of tables that inherit from it."""
+    """Whether to read only its own rows, without those of tables that inherit from it."""
 
-    # A spec is asked for its tables again and again.
+    # Cached, because a spec parses its tables again and again.
     @classmethod
     @lru_cache(maxsize=1024)
     def parse(cls, text: str, option: str) -> TableRef:
-        """Read ``SCHEMA.NAME``, or ``NAME`` with an empty schema; a part with a dot is in double
-        quotes.
+        """Parse ``SCHEMA.NAME``, or ``NAME`` with an empty schema; a part that contains a dot is in
+        double quotes.
 
         Raises:
-            UsageError: the text has another form; `option` says where it came from.
+            UsageError: the text has another form; the message names `option`.
         """
         parts: list[str] = []
         rest = text.strip()
@@ -66,7 +66,7 @@ class TableRef:
 
 
 def _quoted_part(text: str) -> tuple[str, str]:
-    """Split off a leading double-quoted part; an unclosed one comes back empty."""
+    """Split off a leading double-quoted part; return an empty one if the quote is not closed."""
     position = 1
     part: list[str] = []
     while position < len(text):
@@ -93,7 +93,7 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Located:
-    """The rows that a source's URL leads to, if it leads to rows and not to tables."""
+    """The rows to which a source's URL leads, if it leads to rows rather than tables."""
 
     json_form = JsonForm(kind="located")
 
@@ -102,73 +102,73 @@ class Located:
 
 
 Relation = TableRef | Query | Located
-"""What rows are read from."""
+"""The things from which rows can be read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
     name: str
     type: str
-    """The type as its database writes it, for people."""
+    """The type in its database's notation, for people."""
     nullable: bool = True
     generated: bool = field(default=False, metadata=NOT_STORED)
-    """Computed by the database: it cannot be written."""
+    """Whether the database computes it, so that it cannot be written."""
     has_default: bool = field(default=False, metadata=NOT_STORED)
     traits: Mapping[str, Any] = field(
         default_factory=dict, compare=False, repr=False, metadata=NOT_STORED
     )
-    """What its backend knows of the type beyond its name, only for backends. Under `arrow`: the
+    """Facts about the type beyond its name, for backends only. Under `arrow`: the
     `pyarrow.DataType` in which its values travel in record batches."""
     identity: str = field(default="", compare=False, metadata=NOT_STORED)
-    """What it is known by within its table, whatever its name; empty: nothing."""
+    """An id within the table that survives renaming; empty if there is none."""
 
 
 EXPRESSION, DISTINCT, KEY = "expression", "distinct", "key"
-"""Traits of a column that the source computes: what it computes it by, whether its values differ
-where those of the column do that it stands for, and the `MaskingKey`, or None."""
+"""Traits of a column that the source computes: its expression; whether it has distinct values for
+distinct values of the column it replaces; and its `MaskingKey`, or None."""
 
 
 @dataclass(frozen=True, slots=True)
 class MaskingKey:
-    """The key of a mask, by reference."""
+    """The key of a mask, as a reference."""
 
     variable: str
     """The environment variable that holds it."""
     proof: str
-    """Differs between keys, and tells nothing of them."""
+    """A text that differs between keys, and reveals nothing of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnPair:
-    """A column of the source, and the target's column that it is loaded into."""
+    """A column of the source, and the target's column into which it is loaded."""
 
     source: str
-    """Its name; with an expression, the name that the values have in the source's query."""
+    """The source column's name; with an expression, the name of its values in the query."""
     target: str
     cast: str = ""
-    """The type that the source casts to, in the source's own notation; empty: as it is."""
+    """The type to which the source casts, in the source's notation; empty for no cast."""
     canonical: str = field(default="", metadata=OMITTED)
-    """Between unlike systems: how both sides write a value to compare it, one of the forms on the
-    types page. Empty: it cannot be compared, or both sides are the same system."""
+    """Between unlike systems: the form in which both sides write a value to compare it, one of
+    those on the types page. Empty if values cannot be compared, or the systems are the same."""
     expression: str = field(default="", metadata=OMITTED)
-    """What the source computes instead of reading the column, in its own SQL; empty: nothing."""
+    """The SQL that the source computes instead of reading the column; empty if it reads it."""
     key: MaskingKey | None = field(default=None, metadata=OMITTED)
-    """What the expression finds in its session; None: it needs no key."""
+    """The key that the expression finds in its session; None if it needs no key."""
 
 
 @dataclass(frozen=True, slots=True)
 class NotCopied:
-    """Something of the source, or of a dropped target's table, that a copy leaves out."""
+    """An object of the source, or of a dropped target table, that a copy leaves out."""
 
     kind: str
-    """What it is, in the plural: ``foreign keys``."""
+    """The kind of object, in the plural: ``foreign keys``."""
     name: str
     remedy: str = ""
     """The statement or option that would create it in the target; empty if there is none."""
     table: str = ""
-    """The target's table it belongs to; empty: none."""
+    """The target table to which it belongs; empty if it belongs to none."""
     dropped: bool = False
-    """It belonged to the target's old table, which the copy drops."""
+    """Whether it belonged to the target's old table, which the copy drops."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,43 +177,43 @@ class SequencePosition:
 
     last: int
     called: bool
-    """Whether `last` was handed out; otherwise it is the next value."""
+    """Whether the sequence has returned `last`; otherwise `last` is its next value."""
 
     def following(self, step: int) -> int:
-        """The next value of a sequence of such steps."""
+        """Return the next value of a sequence with the increment `step`."""
         return self.last + step * self.called
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a URL leads, without secrets: how assets and lineage name it."""
+    """The location to which a URL leads, without secrets, as assets and lineage name it."""
 
     scheme: str
     host: str
     """A server or a bucket; empty for this machine."""
     port: int | None
     database: str
-    """Its name, or the path of its file; if the URL leads to rows, their path."""
+    """The database's name, or the path of its file; if the URL leads to rows, their path."""
     located: bool = False
-    """It leads to the rows themselves, so no table is named."""
+    """Whether the URL leads to the rows themselves, so that it needs no table name."""
     schemas_are_databases: bool = False
-    """A table's schema is its database, whatever the URL names."""
+    """Whether a table's schema is its database, whatever the URL names."""
     kinds: tuple[str, ...] = ()
-    """How catalogs of data assets name the system."""
+    """The names that catalogs of data assets use for the system."""
 
     @property
     def authority(self) -> str:
-        """`host:port`, as a URL has it."""
+        """`host:port`, as in a URL."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return host if self.port is None else f"{host}:{self.port}"
 
     @property
     def namespace(self) -> str:
-        """Lineage's name for the server, the bucket, or the kind of file."""
+        """The lineage name of the server, the bucket, or the kind of file."""
         return f"{self.scheme}://{self.authority}" if self.host else self.scheme
 
     def dataset(self, table: TableRef) -> str:
-        """Lineage's name for a table, within the namespace.
+        """Return the lineage name of a table within the namespace.
 
         Follows OpenLineage: https://openlineage.io/docs/spec/naming.
         """
@@ -222,15 +222,18 @@ class Place:
         return ".".join(part for part in self._path(table) if part)
 
     def _path(self, table: TableRef) -> tuple[str, ...]:
-        """The names that lead to a table, each once."""
+        """Return the names that lead to a table, each once."""
         if self.schemas_are_databases:
             return (table.schema or self.database, table.name)
         return (self.database, table.schema, table.name)
 
     def uri(self, table: TableRef) -> str:
-        """The URI of a table's asset: `scheme://host:port/database/schema/table`, `s3://bucket/key`,
-        `file:///path`."""
-        # A name is one part of the path, whatever its characters; a path consists of parts.
+        """Return the URI of a table's asset.
+
+        Its form is `scheme://host:port/database/schema/table`, `s3://bucket/key` or
+        `file:///path`.
+        """
+        # A name is one segment of the path, whatever its characters; a path consists of segments.
         database, *names = (self.database,) if self.located else self._path(table)
         parts = [quote(database, safe="" if self.host and not self.located else "/=")]
         parts += [quote(part, safe="") for part in names if part]

@@ -1,4 +1,4 @@
-"""Values of rows in texts for people: shown, or hidden from logs and from what keeps them.
+"""Values of rows in texts for people: shown, or hidden from logs and stored texts.
 
 Errors say which value did not fit, and partitions are named by the bounds of their keys. Both end
 up in logs, events, reports and control tables, whose readers may not be allowed to see the rows.
@@ -13,13 +13,13 @@ from contextvars import ContextVar
 NEVER, ERRORS = "never", "errors"
 SHOW_VALUES = (NEVER, ERRORS)
 VARIABLE = "PENSTOCK_SHOW_VALUES"
-"""The environment variable that decides where the options of an execution do not."""
+"""The environment variable that applies if the options of an execution do not decide."""
 HIDDEN = "***"
 
 _in_context: ContextVar[str | None] = ContextVar("show_values", default=None)
 _of_process: dict[str, str | None] = {}
 
-# A name follows one of these words; whatever else is quoted may be a value.
+# A name follows one of these words; any other quoted text may be a value.
 _NAMED = (
     "column|columns|table|constraint|index|object|relation|key|database|schema|type|enum|encoding"
     "|function|domain|field|view|sequence|procedure"
@@ -32,7 +32,7 @@ _TOKEN = re.compile(
     r"|[\"'`(\[{«]",
     re.IGNORECASE,
 )
-# What may follow a value, where a server's message ends with it.
+# What may follow a value at the end of a server's message.
 _END = re.compile(
     rf" (?:(?:for|in) (?:key|column) (?:{_NAME}|[\w.$]+)(?: at row \d+)?|is not recognized"
     r"|is out of range for type \w+|(?:to|as)(?: a scalar of)?(?: data)?(?: type)? \w+)$",
@@ -41,18 +41,18 @@ _END = re.compile(
 
 
 def choose(choice: str | None) -> None:
-    """For what happens in this context from now on; None changes nothing."""
+    """Set the choice for this context from now on; None changes nothing."""
     if choice is not None:
         _in_context.set(choice)
 
 
 def choose_for_process(choice: str | None) -> None:
-    """For all threads of this process; None: as the environment says."""
+    """Set the choice for all threads of this process; None leaves it to the environment."""
     _of_process["choice"] = choice
 
 
 def chosen() -> str | None:
-    """What somebody has chosen; None where nobody has."""
+    """Return the explicit choice; None if there is none."""
     return _in_context.get() or _of_process.get("choice") or os.environ.get(VARIABLE) or None
 
 
@@ -61,15 +61,15 @@ def are_shown() -> bool:
 
 
 def value(text: str) -> str:
-    """A text that is a value, or contains one."""
+    """Return a text that is or contains a value, or its placeholder if values are hidden."""
     return text if are_shown() else HIDDEN
 
 
 def said(text: str) -> str:
-    """What a server or a library has said, which may quote values.
+    """Return the message of a server or library, with values hidden if they must be.
 
-    Hidden are numbers, and everything from the first quotation on that is not the name of a column
-    or the like: a value may contain quotation marks itself, so nobody can tell where it ends.
+    Numbers are hidden, and everything from the first quotation that is not the name of a column
+    or similar: a value may contain quotation marks itself, so its end cannot be found.
     """
     if are_shown():
         return text

@@ -1,1 +1,1 @@
-"""How a table is cut, which column goes into which, and the plan of a run."""
+"""Planning: how a table is cut, how its columns are mapped, and the plan of a run."""

@@ -1,4 +1,4 @@
-"""Whether a night is merged, or built beside the target, whose place it takes."""
+"""The decision to merge a night into the target, or to build a table beside it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from penstock.spec.atomic_limits import FAIL, AtomicLimit
 from penstock.spec.parts import Nightly, Route
 
 SMALL = 8 * 1024 * 1024
-"""Bytes of a table that is written twice in less time than it takes to plan another way."""
+"""Bytes of a table that can be written twice in less time than planning another way takes."""
 
 
 def within_limit(
@@ -26,11 +26,16 @@ def within_limit(
     statistics: TableStatistics,
     known: Known,
 ) -> tuple[Night, bool]:
-    """The night, which reads all rows where more have changed than may be merged, and whether it
-    may be.
+    """Return the night, and whether it may be merged.
+
+    The night is changed to read all rows if more have changed than may be merged.
+
+    Parameters:
+        selection: the condition for the rows that may have changed.
+        statistics: statistics of the source's table.
 
     Raises:
-        PlanningError: it may not, and nothing else is allowed.
+        PlanningError: the night is too large to merge, and the options allow nothing else.
     """
     limit = nightly.most_merged
     if limit == AtomicLimit():
@@ -70,18 +75,19 @@ def built(
     may_merge: bool,
     can_build: bool,
 ) -> tuple[LoadPlan, tuple[str, ...]]:
-    """The plan of a night that reads all rows, and what is to be said of it.
+    """Return the plan of a night that reads all rows, and remarks for people.
 
     Parameters:
-        request, merged: if it merges them.
-        columns: the target's.
-        can_build: the target is one of `BuildsNights`.
+        request, merged: the request and the load plan for merging the rows.
+        columns: the target's columns.
+        may_merge: whether the night may be merged; see `within_limit`.
+        can_build: whether the target is a `BuildsNights`.
 
     Raises:
-        PlanningError: it can neither be merged nor built.
+        PlanningError: the night can be neither merged nor built.
     """
     is_small = statistics.bytes * statistics.selected <= SMALL
-    # Nights of other parts of the table may be under way.
+    # Nights of other parts of the table may be running.
     is_shared = request.merges_together or route.where is not None
     if may_merge and (is_small or is_shared or not can_build):
         return merged, ()

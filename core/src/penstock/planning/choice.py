@@ -1,8 +1,8 @@
-"""Which strategy cuts a table, into how many partitions, and why. Pure: no I/O, no database.
+"""The strategy that cuts a table, the number of partitions, and why. Pure: no I/O, no database.
 
-Planning takes two steps, because what must be known of a key depends on the strategy: `choose`
-takes the table's statistics, and picks a strategy and how many partitions to aim for; then one of
-the functions in `cuts` makes the partitions from what the source knows of the key.
+Planning takes two steps, because the facts needed about a key depend on the strategy: `choose`
+takes the table's statistics, and picks a strategy and a number of partitions to aim for; then one
+of the functions in `cuts` builds the partitions from the source's facts about the key.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from penstock.spec.strategies import (
 
 MIB = 1 << 20
 
-# Large enough that a partition's fixed cost (about 10 ms) is nothing, small enough that a retry
+# Large enough that a partition's fixed cost (about 10 ms) is negligible, small enough that a retry
 # is cheap and streams end together.
 DEFAULT_PARTITION_BYTES = 128 * MIB
-# So that streams with slow partitions do not keep the others waiting at the end.
+# Streams with slow partitions must not keep the others waiting at the end.
 PARTITIONS_PER_STREAM = 4
-# So that there is something left to do for streams that are added while the copy runs; smaller
-# partitions would cost a copy that is over before that.
+# Streams that are added while the copy runs need work; smaller partitions would burden a copy that
+# is over before that.
 SMALLER_PARTITION_BYTES = 64 * MIB
 # Below this a partition costs more than it saves.
 SMALLEST_PARTITION_BYTES = 8 * MIB
@@ -64,11 +64,14 @@ def choose(
     blocks: str,
     few: TableStatistics | None = None,
 ) -> Choice:
-    """Pick the strategy.
+    """Choose the strategy.
 
     Parameters:
+        cutting: the options for cutting.
+        table: statistics of the table.
+        streams: the numbers of streams.
         blocks: the name of strategy blocks in the source's system.
-        few: of the rows that are read, where an index finds those; None: a scan finds them.
+        few: statistics of the rows that are read, if an index finds them; None if a scan does.
 
     Raises:
         PlanningError: the requested strategy cannot be used on this table.
@@ -115,7 +118,7 @@ def choose(
 
 
 def _is_sized(cutting: Cutting) -> bool:
-    """Whether somebody has said how many partitions there are to be."""
+    """Whether the user has specified the number of partitions."""
     return bool(cutting.partitions or cutting.rows_per_partition or cutting.bytes_per_partition)
 
 
@@ -203,7 +206,7 @@ def _scanning(
     key: str | None,
     why: str,
 ) -> Choice:
-    """Where each partition reads the whole table, there are as few as keep all streams busy."""
+    """Choose the fewest partitions that keep all streams busy, as each scans the whole table."""
     if _is_sized(cutting):
         return _with_count(cutting, table, streams, how, key, why)
     count = streams.usual
@@ -226,7 +229,7 @@ def _with_count(
 
 
 def _count(cutting: Cutting, table: TableStatistics, streams: Streams) -> tuple[int, str]:
-    """How many partitions to aim for, and why."""
+    """Return the number of partitions to aim for, and why."""
     if cutting.partitions is not None:
         return cutting.partitions, _asked_for(cutting.partitions)
     selected = int(table.bytes * table.selected)

@@ -1,4 +1,4 @@
-"""Which column of the source goes into which column of the target, and in what form."""
+"""The mapping of source columns to target columns, and the form in which values travel."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class ColumnMapping:
     """The source's columns that are copied."""
     pairs: tuple[ColumnPair, ...]
     format: str
-    """Of the streams: the best that carries every column."""
+    """The format of the streams: the best one that carries every column."""
     reasons: tuple[str, ...]
     warnings: tuple[str, ...]
     changed: tuple[str, ...]
@@ -37,11 +37,14 @@ def map_columns(
     """Pair the source's columns with the target's, by name or by position.
 
     Parameters:
-        fit: see `TargetCatalog.fit`; casts that the source does not have are no fit.
-        formats: the ones that both speak, best first for the source.
+        route: the options that select and pair columns.
+        mine: the source's columns.
+        theirs: the target's columns.
+        fit: see `TargetCatalog.fit`; a cast that the source lacks is no fit.
+        formats: the formats that both support, best first for the source.
 
     Raises:
-        PlanningError: columns have no counterpart, or types do not fit; lists all of them.
+        PlanningError: columns have no counterpart, or types do not fit; the message lists all.
     """
     columns = chosen_columns(route, mine)
     if route.map == "position":
@@ -89,7 +92,7 @@ def map_columns(
 
 
 def chosen_columns(route: Route, mine: Sequence[Column]) -> list[Column]:
-    """The source's columns to copy, in the requested order.
+    """Return the source's columns to copy, in the requested order.
 
     Raises:
         PlanningError: a requested column does not exist.
@@ -103,7 +106,7 @@ def chosen_columns(route: Route, mine: Sequence[Column]) -> list[Column]:
             f"--columns: {route.source_name} has no column {', '.join(map(repr, unknown))}; "
             f"it has {', '.join(known)}"
         )
-    # One that the source does not have is asked for by its expression.
+    # A column that the source does not have is requested through its expression.
     more = [name for name in route.expressions if name not in route.columns]
     return [known[name] for name in (*route.columns, *more)]
 
@@ -152,7 +155,7 @@ def _by_position(
         ("-", "-", f"{column.name} {column.type}", f"the source has {len(columns)} columns")
         for column in targets[count:]
     ]
-    if route.columns is not None:  # the rest of the target keeps its defaults
+    if route.columns is not None:  # other columns of the target keep their defaults
         lines = [line for line in lines if line[0] != "-"]
     return list(zip(columns, targets, strict=False)), lines
 
@@ -176,7 +179,7 @@ def _advice(
 
 
 def _form(pairs: Pairs, fits: Sequence[Fit], formats: Sequence[str]) -> tuple[str, list[str]]:
-    """The stream format, and why it is not the best one."""
+    """Return the stream format, and why it is not the best one."""
     carried = [name for name in formats if all(name in found.formats for found in fits)]
     if not carried:
         raise PlanningError(

@@ -1,4 +1,4 @@
-"""The types that somebody wants columns of a new table to have."""
+"""The types that the user specifies for columns of a new table."""
 
 from __future__ import annotations
 
@@ -11,22 +11,24 @@ from penstock.model.tables import Column
 
 _OF_TYPE = "source:"
 _NAMELESS = (JSON, ENUM)
-"""Kinds of types that a source may have without a type of that name: JSON may be a text with a
-check there, and each enum type may have a name of its own."""
+"""Kinds of types that a source may have without a type of that name: JSON may be a checked text,
+and each enum type may have a name of its own."""
 
 
 def asked_types(
     rules: Mapping[str, str], columns: Sequence[Column], model: TableModel | None = None
 ) -> dict[str, str]:
-    """The types asked for, by column: what is said of the column itself, else the first rule that
-    it meets.
+    """Return the specified types, by column.
+
+    The rule for the column itself applies, else the first one that the column matches.
 
     Parameters:
         rules: see `CopySpec.column_types`.
-        model: of the source's table, where there is one.
+        columns: the columns of the new table.
+        model: the model of the source's table, if it has one.
 
     Raises:
-        PlanningError: one of them is of no column.
+        PlanningError: a rule matches no column.
     """
     _check_known(rules, columns)
     types = model.types if model is not None else {}

@@ -1,4 +1,4 @@
-"""The definition of a table whose copy leaves columns out, or computes them."""
+"""The definition of a table whose copy leaves out columns, or computes some."""
 
 from __future__ import annotations
 
@@ -21,16 +21,18 @@ from penstock.model.tables import DISTINCT, EXPRESSION, Column, NotCopied
 from penstock.spec.masks import mentions
 
 _DIGITS = 64
-"""Of a SHA-256 in hexadecimal form."""
+"""The length of a SHA-256 in hexadecimal form."""
 NEUTRAL = "computed"
-"""The dialect of a definition that is a model alone, so that all systems take it as another's."""
+"""The dialect of a definition that has only a model, so that every system treats it as foreign."""
 
 
 def with_columns(definition: TableDefinition, columns: Sequence[Column]) -> TableDefinition:
-    """
+    """Return the definition of a table with the columns of a copy.
+
     Parameters:
-        columns: those that are copied; a computed one has the trait `EXPRESSION`, and `DISTINCT`
-            where its values differ where those of the table do.
+        definition: the definition of the source's table.
+        columns: the copied columns; a computed one has the trait `EXPRESSION`, and `DISTINCT` if
+            its values are distinct for distinct values of the table's column.
     """
     model = definition.model
     by_name = {column.name: column for column in columns}

@@ -1,4 +1,4 @@
-"""Whether the target may delete by the partitions' conditions: both sides must mean the same."""
+"""Whether the target may delete by the partitions' conditions: they must mean the same there."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ def check_conditions(
     table: TargetTable,
     known: Known,
 ) -> None:
-    """
+    """Check that the partitions' conditions select the same rows in the target.
+
     Raises:
         PlanningError: the target may select other rows by a partition's condition.
     """
@@ -53,7 +54,7 @@ def _crossed_keys(partitions: Sequence[Partition]) -> set[str]:
 
 
 def _check_same_names(pairs: Sequence[ColumnPair]) -> None:
-    """The partitions' condition is evaluated on both sides: a name must mean the same there."""
+    """Check that names are equal on both sides, since both evaluate the partitions' condition."""
     differing = [
         f"{pair.source} into {pair.target}" for pair in pairs if pair.source != pair.target
     ]
@@ -65,7 +66,7 @@ def _check_same_names(pairs: Sequence[ColumnPair]) -> None:
 
 
 def _check_not_computed(route: Route, pairs: Sequence[ColumnPair], keys: Sequence[str]) -> None:
-    """The source's condition is on its own values, and the target has others."""
+    """Check that no key is computed: the target lacks the values of the source's condition."""
     computed = [pair.source for pair in pairs if pair.expression]
     for flag, text in (("--where", route.where or ""), *(("--key", key) for key in keys)):
         found = [name for name in computed if mentions(text, [name])]
@@ -77,7 +78,10 @@ def _check_not_computed(route: Route, pairs: Sequence[ColumnPair], keys: Sequenc
 
 
 def _check_key_unchanged(key: str, mapping: ColumnMapping) -> None:
-    """A row whose key is rounded may stand in another partition, which would delete it."""
+    """Check that the key is not rounded.
+
+    A rounded key could be in the range of another partition, which would delete its row.
+    """
     names = {column.name for column in mapping.columns}
     changed = [name for name in mapping.changed if name == key or key not in names]
     if changed:
@@ -88,7 +92,7 @@ def _check_key_unchanged(key: str, mapping: ColumnMapping) -> None:
 
 
 def _check_hashed_alike(mine: Sequence[Column], theirs: Sequence[Column]) -> None:
-    """Values are hashed by their text, which 1.0 and 1.00 do not share."""
+    """Check that both sides hash alike: values are hashed by their text, and 1.0 is not 1.00."""
     types = {column.name: column.type for column in theirs}
     differing = [
         f"{column.name} ({column.type}, {types[column.name]})"

@@ -1,4 +1,4 @@
-"""A night by column: from which value on it reads, or everything, with the reason. Pure."""
+"""Nights by column: the value from which they read, or everything, with the reason. Pure."""
 
 from __future__ import annotations
 
@@ -24,17 +24,19 @@ from penstock.spec.units import lasting
 
 
 def goes_on(since: Cursor, now: CursorNow) -> bool:
-    """Whether values of the last night can be compared with those of the source now."""
+    """Whether values of the last night are comparable with those of the source now."""
     return (since.columns, since.type) == (now.columns, now.type)
 
 
 def check_cursor(route: Route, loading: Loading, now: CursorNow, row_ahead: str) -> None:
-    """
+    """Check the values of a cursor column.
+
     Parameters:
-        row_ahead: a row that is too far ahead, by its key.
+        now: the state of the columns in the source.
+        row_ahead: a row whose value is too far ahead, by its key.
 
     Raises:
-        PlanningError: rows have no value, or one that is too far ahead; or the lookback is no
+        PlanningError: rows have no value or one that is too far ahead, or the lookback is not a
             length of such values.
     """
     nightly, name = loading.nightly, ", ".join(now.columns)
@@ -72,12 +74,16 @@ def plan_cursor_night(
     target: TargetNow,
     moment: datetime,
 ) -> Night:
-    """
+    """Plan a night by column.
+
     Parameters:
-        last: what the night before has left.
-        found: the rows from that on.
-        versions, horizon: of the source's rows, if they have some.
-        moment: when it is planned.
+        pairs: the copied columns.
+        last: the watermark of the night before.
+        now: the state of the columns in the source.
+        found: the rows from the last night's value on.
+        versions, horizon: of the source's rows, if they have versions.
+        target: the state of the target's table.
+        moment: the time of planning.
 
     Raises:
         PlanningError: the target was changed, which the spec does not allow.
@@ -106,16 +112,17 @@ def plan_cursor_night(
 
 
 def cursor_of(now: CursorNow, missing: str = "") -> Cursor:
-    """How far a run reads by a column.
+    """Return how far a run reads by a column.
 
     Parameters:
-        missing: why rows may be missing from what it reads.
+        now: the state of the columns in the source.
+        missing: why the run may miss rows.
     """
     return Cursor(now.columns, now.type, now.text, now.unproven or missing, now.source)
 
 
 def without_range(night: Night, why: str) -> Night:
-    """A night that reads all rows instead."""
+    """Return the night changed to read all rows, for the reason `why`."""
     cursor = night.cursor
     if cursor is not None and cursor.unproven == night.missing:
         cursor = replace(cursor, unproven="")
@@ -132,7 +139,13 @@ def without_range(night: Night, why: str) -> Night:
 
 
 def explained_cursor(night: Night, loading: Loading, *, merges: bool) -> tuple[str, ...]:
-    """What a night reads, and whether that is proven to be enough, for people."""
+    """Return what a night reads, and whether that is proven to be enough, for people.
+
+    Parameters:
+        night: the night.
+        loading: the options for loading.
+        merges: whether the run is a night that merges, not a load that only sets the watermark.
+    """
     cursor = night.cursor
     assert cursor is not None
     proof = (
@@ -166,7 +179,7 @@ def _why_full(
     selects: str,
     changed: str,
 ) -> str:
-    """Empty where only what has changed is to be read."""
+    """Return why all rows are read; empty if only changed rows are."""
     if last is None:
         return "this is the first night"
     since, name = last.cursor, ", ".join(now.columns)
@@ -199,7 +212,7 @@ def _why_full(
 def _why_anew(
     last: Watermark, now: CursorNow, versions: SourceVersions | None, selects: str
 ) -> str:
-    """Why the source is not what the last night has read."""
+    """Return why the source differs from the one that the last night read; empty if it does not."""
     assert last.cursor is not None
     then = last.cursor.source
     for what in dict.fromkeys((*then, *now.source)):

@@ -1,4 +1,4 @@
-"""What is known of a table or a key in, extents out. Pure: no I/O, no database."""
+"""Functions from facts about a table or a key to extents. Pure: no I/O, no database."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from penstock.model.extents import (
 from penstock.model.plans import Partition
 
 MOST_PARTITIONS = 10_000
-# One query reads them all; a query over thousands takes longer to plan than to run.
+# One query reads up to this many; a query over thousands takes longer to plan than to run.
 MOST_TABLES_TOGETHER = 100
-# The widest of these that gives enough windows is the default interval.
+# The default interval is the widest of these that gives enough windows.
 INTERVALS = ("1 year", "1 month", "1 week", "1 day", "1 hour")
 
 
@@ -42,7 +42,7 @@ class Cut:
     reasons: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     windows: Windows | None = None
-    """Where they are windows of time."""
+    """The windows of time, if the extents are such."""
 
 
 def cut_whole() -> Cut:
@@ -50,7 +50,7 @@ def cut_whole() -> Cut:
 
 
 def cut_blocks(blocks: int, count: int) -> Cut:
-    """Equal block ranges; the last one is open, since the table may grow."""
+    """Cut equal block ranges; the last one is open, since the table may grow."""
     count = max(1, min(count, blocks))
     starts = [blocks * index // count for index in range(count)]
     ends: list[int | None] = [*starts[1:], None]
@@ -63,7 +63,7 @@ def cut_blocks(blocks: int, count: int) -> Cut:
 
 
 def cut_children(children: Sequence[ChildTable], count: int) -> Cut:
-    """One partition for each table that a table consists of."""
+    """Cut one partition for each child table."""
     total = sum(child.bytes for child in children) or 1
     return Cut(
         tuple((Children((child.table,)), child.bytes / total) for child in children),
@@ -72,12 +72,12 @@ def cut_children(children: Sequence[ChildTable], count: int) -> Cut:
 
 
 def cut_tables(children: Sequence[ChildTable], count: int) -> Cut:
-    """Tables in parts of about equal size: large ones cut by blocks, small ones grouped.
+    """Cut parts of about equal size: large child tables by blocks, small ones grouped.
 
-    A table that is not small, and cannot be cut, is a part by itself.
+    A table that is large and cannot be cut is a part by itself.
     """
     total = sum(child.bytes for child in children)
-    # Tables do not divide evenly: there may be up to twice as many parts as aimed for.
+    # Tables do not divide evenly: the parts may be up to twice as many as aimed for.
     most = MOST_PARTITIONS // 2 - len(children) // MOST_TABLES_TOGETHER
     target = max(total / max(1, min(count, most)), 1)
     extents: list[tuple[Extent, float | None]] = []
@@ -116,7 +116,7 @@ def cut_tables(children: Sequence[ChildTable], count: int) -> Cut:
 
 
 def cut_files(files: Sequence[SourceFile], count: int) -> Cut:
-    """Parts of about equal size: large files cut between row groups, small ones grouped."""
+    """Cut parts of about equal size: large files between row groups, small ones grouped."""
     total = sum(stored for file in files for _, stored in file.groups) or 1
     target = total / max(1, count)
     extents: list[tuple[Extent, float | None]] = []
@@ -157,12 +157,12 @@ def cut_files(files: Sequence[SourceFile], count: int) -> Cut:
 
 
 def _equal_groups(sizes: Sequence[int], pieces: int) -> Iterable[tuple[int, int, int]]:
-    """Neighbouring row groups as pieces of about equal size: start, end and size of each."""
+    """Group adjacent row groups into pieces of about equal size: yield start, end and size."""
     lower = passed = 0
     total = sum(sizes) or 1
     for piece in range(1, pieces + 1):
         upper, size = lower, 0
-        # Every piece gets at least one, and leaves one for each that follows.
+        # Every piece gets at least one row group, and leaves one for each piece that follows.
         while upper < len(sizes) - (pieces - piece) and (
             upper == lower or piece == pieces or passed + sizes[upper] / 2 <= total * piece / pieces
         ):
@@ -174,7 +174,7 @@ def _equal_groups(sizes: Sequence[int], pieces: int) -> Iterable[tuple[int, int,
 
 
 def cut_range(statistics: KeyStatistics, count: int) -> Cut:
-    """Ranges of about equal row counts, open at both ends; NULLs get a partition of their own.
+    """Cut ranges with about equal row counts, open at both ends; NULLs get their own partition.
 
     The weighted bounds come in the source's own order, so nothing is compared here: any
     ascending choice of them covers every value exactly once.
@@ -186,10 +186,10 @@ def cut_range(statistics: KeyStatistics, count: int) -> Cut:
     weights: list[float] = []
     passed = pending = 0.0
     for index, item in enumerate(bounds):
-        # The rest of the rows over the rest of the partitions: one heavy value, which cannot be
-        # cut, does not make the ones after it too small.
+        # Spread the remaining rows over the remaining partitions: one heavy value, which cannot
+        # be cut, must not make the ones after it too small.
         target = (total - passed + pending) / (count - len(cuts))
-        # The first bound opens no partition: almost nothing lies below it.
+        # The first bound starts no partition: almost nothing lies below it.
         if index > 0 and len(cuts) < count - 1 and pending + item.weight / 2 > target:
             cuts.append(index)
             weights.append(pending)
@@ -223,9 +223,16 @@ def cut_range(statistics: KeyStatistics, count: int) -> Cut:
 def cut_windows(
     starts: Sequence[Bound], key: Key, *, nullable: bool, indexed: bool, origin: str
 ) -> Cut:
-    """Windows between ascending starts; the first is open below, the last above.
+    """Cut windows between ascending starts; the first is open below, the last above.
 
     The first start is not a bound: the first window ends at the second start.
+
+    Parameters:
+        starts: the starts of the windows, ascending.
+        key: the key.
+        nullable: whether the key takes NULL, which then gets its own partition.
+        indexed: whether an index finds the rows of a window.
+        origin: how the windows were found, for remarks.
     """
     edges: list[Bound | None] = [None, *starts[1:], None]
     extents: list[tuple[Extent, float | None]] = [
@@ -242,10 +249,15 @@ def cut_windows(
 
 
 def cut_values(values: Sequence[Bound], key: Key, *, nullable: bool) -> Cut:
-    """One partition for each value, one for any other value, and one for NULL.
+    """Cut one partition for each value, one for all other values, and one for NULL.
 
     Other values exist because a query for the values may miss some, and a run that continues with a
     newer snapshot may meet new ones.
+
+    Parameters:
+        values: the distinct values of the key.
+        key: the key.
+        nullable: whether the key takes NULL.
     """
     extents: list[tuple[Extent, float | None]] = [(KeyValues(key, (v,)), None) for v in values]
     extents.append((KeyOther(key, tuple(values)), None))
@@ -255,7 +267,7 @@ def cut_values(values: Sequence[Bound], key: Key, *, nullable: bool) -> Cut:
 
 
 def cut_hash(key: Key, count: int) -> Cut:
-    """Buckets of a hash of the key, modulo their number."""
+    """Cut buckets of a hash of the key, modulo their number."""
     return Cut(tuple((HashBucket(key, count, index), 1.0 / count) for index in range(count)))
 
 
@@ -285,5 +297,5 @@ def number(
 
 
 def counted(count: int, word: str) -> str:
-    """``1 file``, ``1,200 files``."""
+    """Return a count with its noun: ``1 file``, ``1,200 files``."""
     return f"{count:,} {word}" if count == 1 else f"{count:,} {word}s"

@@ -1,4 +1,4 @@
-"""Drift: how the columns of a source and of a target's table that is there have parted. Pure."""
+"""Drift: how the columns of a source and of an existing target table have diverged. Pure."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from penstock.spec.parts import Loading, Route
 
 @dataclass(frozen=True, slots=True)
 class Parted:
-    """Columns that are not as they were, or not alike, by their names in the source."""
+    """Columns that have changed or differ, by their names in the source."""
 
     renamed: Mapping[str, str]
-    """The name in the target, by the one in the source."""
+    """The name in the target, by the name in the source."""
     added: tuple[str, ...]
-    """The target has no such column."""
+    """Columns that the target does not have."""
     gone: tuple[Column, ...]
-    """The target's that the source has no more."""
+    """Columns of the target that the source no longer has."""
     compared: Mapping[str, str]
-    """Whose type may be wider than the target's: its name there."""
+    """Columns whose type may be wider than the target's, with their name there."""
     loosened: Mapping[str, str]
-    """That take NULL, which the target's do not: its name there."""
+    """Columns that take NULL, unlike the target's, with their name there."""
     hidden: Mapping[str, str] = field(default_factory=dict)
-    """That had a name by which they were masked, or left out: that name."""
+    """Columns that were masked or left out under an earlier name, with that name."""
 
     def __bool__(self) -> bool:
         return bool(self.added or self.renamed or self.gone or self.compared or self.loosened)
@@ -37,11 +37,11 @@ class Parted:
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """What would have to be changed of a target's columns, as its backend says it."""
+    """The changes that the target's columns would need, in the terms of its backend."""
 
     changes: tuple[ColumnChange, ...]
     columns: tuple[Column, ...]
-    """The target's, once all changes are made."""
+    """The target's columns after all changes."""
 
 
 def parted(
@@ -54,16 +54,18 @@ def parted(
     alike: bool,
     same: bool,
 ) -> Parted | None:
-    """How the columns differ; None where they are not compared at all, or there is nothing to say.
+    """Return how the columns differ; None if they are not compared, or there is nothing to report.
 
-    A type that the target has had from the start, or that somebody has given it, is no drift: types
-    are compared where the source's has changed since the last night, or where `--on-drift widen`
-    asks for it.
+    A type that the target has had from the start, or that the user has given it, is no drift: types
+    are compared if the source's has changed since the last night, or if `--on-drift widen` asks for
+    it.
 
     Parameters:
-        last: what the last night has left.
-        alike: types are written alike on both sides.
-        same: the source's table is the one that the last night has read.
+        mine: the source's columns.
+        theirs: the target's columns.
+        last: the watermark of the last night.
+        alike: whether both sides write types alike.
+        same: whether the source's table is the one that the last night read.
     """
     if route.map == "position":
         return None
@@ -120,7 +122,7 @@ def parted(
 
 
 def gone_changes(gone: Sequence[Column]) -> list[ColumnChange]:
-    """What is to be said of columns that the source has no more."""
+    """Return changes that report the columns that the source no longer has."""
     return [
         ColumnChange(
             GONE,
@@ -134,7 +136,7 @@ def gone_changes(gone: Sequence[Column]) -> list[ColumnChange]:
 
 
 def left_undone(loading: Loading, drift: Drift) -> tuple[ColumnChange, ...]:
-    """The changes that are not asked for, or cannot be made."""
+    """Return the changes that were not requested, or cannot be made."""
     if loading.drift.ignores:
         return ()
     makes = loading.drift.makes
@@ -146,7 +148,7 @@ def left_undone(loading: Loading, drift: Drift) -> tuple[ColumnChange, ...]:
 
 
 def made_changes(loading: Loading, drift: Drift | None) -> tuple[ColumnChange, ...]:
-    """Those that a plan makes."""
+    """Return the changes that a plan makes."""
     if drift is None or loading.drift.ignores:
         return ()
     return tuple(each for each in drift.changes if each.kind != GONE)
@@ -155,10 +157,12 @@ def made_changes(loading: Loading, drift: Drift | None) -> tuple[ColumnChange, .
 def drifted(
     route: Route, loading: Loading, drift: Drift, left: Sequence[ColumnChange], said: str
 ) -> Drifted:
-    """
+    """Return the error for columns that have diverged.
+
     Parameters:
-        left: see `left_undone`.
-        said: how the columns do not fit; empty where they do all the same.
+        drift: all changes.
+        left: the changes that are not made; see `left_undone`.
+        said: how the columns do not fit; empty if they fit despite the changes.
     """
     asked = ",".join(sorted(loading.drift.makes)) or FAIL
     refused = any(each.refused for each in left)
@@ -190,7 +194,13 @@ _STAYS = "it stays, and is NULL or its default in new rows"
 
 
 def narrowed(route: Route, columns: Sequence[Column], theirs: Sequence[Column]) -> Route:
-    """The route of the columns that both sides have, where not all are copied."""
+    """Return the route for the columns that both sides have, if not all are copied.
+
+    Parameters:
+        route: the route of the copy.
+        columns: the source's columns.
+        theirs: the target's columns.
+    """
     there = {each.name: each for each in theirs}
     both = [
         each.name
@@ -207,7 +217,13 @@ def narrowed(route: Route, columns: Sequence[Column], theirs: Sequence[Column]) 
 def said_of(
     loading: Loading, drift: Drift | None, made: Sequence[ColumnChange]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Reasons and warnings for people."""
+    """Return reasons and warnings for people.
+
+    Parameters:
+        loading: the options for loading.
+        drift: how the columns differ; None if they do not.
+        made: the changes that the plan makes.
+    """
     if drift is None:
         return (), ()
     reasons = [
@@ -227,8 +243,10 @@ def said_of(
 
 
 def reading_all(night: Night, made: Sequence[ColumnChange]) -> Night:
-    """The night, which reads all rows where columns change: those that are there have values of
-    the new ones, or may have others than before, without a new version."""
+    """Return the night, reading all rows if columns change.
+
+    Existing rows have values for the new columns, or may have new values without a new version.
+    """
     if not made:
         return night
     listed = ", ".join(map(str, made))
@@ -243,12 +261,13 @@ def followed(
     *,
     ignored: bool,
 ) -> tuple[SourceColumn, ...]:
-    """The source's columns as the target follows them, for the next night.
+    """Return the source's columns as the target follows them, for the next night.
 
     Parameters:
-        columns: all of them.
-        selected: as they are copied, which may be of other types.
-        ignored: it does not follow what has changed since the last night.
+        columns: all columns of the source.
+        selected: the columns as they are copied, possibly with other types.
+        last: the watermark of the last night.
+        ignored: whether the target ignores what has changed since the last night.
     """
     if ignored and last is not None and last.columns:
         return last.columns

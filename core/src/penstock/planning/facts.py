@@ -1,4 +1,4 @@
-"""What planning starts from: facts about both ends that the request alone decides to read."""
+"""The facts that planning starts from: read from both ends because of the request alone."""
 
 from __future__ import annotations
 
@@ -20,12 +20,13 @@ from penstock.planning.nights import TargetNow
 T = TypeVar("T")
 
 Fact: TypeAlias = T | PenstockError
-"""A fact, or what was raised instead. After the first error nothing else is read, so each later
-fact is that error."""
+"""A fact, or the error raised instead. Nothing is read after the first error, so each later fact
+is that error."""
 
 
 def fact(found: T | PenstockError) -> T:
-    """
+    """Return a fact.
+
     Raises:
         PenstockError: it could not be read.
     """
@@ -36,12 +37,12 @@ def fact(found: T | PenstockError) -> T:
 
 @dataclass(frozen=True, slots=True)
 class TargetTable:
-    """The table that rows go into: one that exists, or one that the run makes."""
+    """The table that rows go into: an existing one, or one that the run creates."""
 
     columns: Sequence[Column]
-    """Those that it has, or will have."""
+    """The columns that it has, or will have."""
     definition: TableDefinition | None = None
-    """What it is made by; None where it is there."""
+    """The definition from which it is created; None if it exists."""
 
     @property
     def is_there(self) -> bool:
@@ -49,69 +50,68 @@ class TargetTable:
 
     @property
     def made(self) -> tuple[Column, ...]:
-        """The columns that are made."""
+        """The columns to create."""
         return () if self.is_there else tuple(self.columns)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NightFacts:
-    """What an incremental load continues, and what it compares that with."""
+    """The last night, which an incremental load continues, and the state to compare with it."""
 
     last: Watermark | None
-    """What the last night has left."""
+    """The watermark of the last night."""
     refused: str = ""
-    """Why a load that was not asked to cannot move the watermark; then nothing else is known."""
+    """Why a load without `--incremental` cannot move the watermark; then nothing else is known."""
     now: Horizon | None = None
     versions: SourceVersions | None = None
     furthest: int = 0
     """See `VersionedSource`."""
     ahead: Watermark | None = None
-    """What was read as of a later moment than the source is read now."""
+    """The watermark of a later moment than the one at which the source is read now."""
     target: TargetNow | None = None
-    """Where rows are merged at the end."""
+    """The state of the target, if rows are merged at the end."""
     changed: str = ""
     """The condition for the rows that may have changed since the last night."""
     cursor: CursorNow | None = None
-    """What the source holds in the columns by which it is read; None: it is read by versions."""
+    """The state of the cursor's columns in the source; None if the night reads by versions."""
     range: CursorRange | None = None
-    """The rows from the last night's value on; None where that says nothing of these columns."""
+    """The rows from the last night's value on; None if that value is not of these columns."""
     files: FilesNow | None = None
-    """The files that the source consists of, where it is read by them."""
+    """The files of the source, if the night reads by files."""
     seen: frozenset[str] = frozenset()
-    """The digests of those that nights have read."""
+    """The digests of the files that nights have read."""
     row_ahead: str = ""
-    """A row that is too far ahead, by its key."""
+    """A row whose value is too far ahead, by its key."""
     selected: TableStatistics | None = None
-    """Of the rows that may have changed, where an index finds them."""
+    """Statistics of the rows that may have changed, if an index finds them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """Facts about a table of the source and the one that it goes to, in the order in which they
-    are read."""
+    """Facts about a source table and its target table, in the order in which they are read."""
 
     columns: Fact[tuple[Column, ...]]
-    """The source's; with the trait `arrow` where the systems are unlike."""
+    """The source's columns; with the trait `arrow` if the systems are unlike."""
     selected: Fact[tuple[Column, ...]] | None = None
-    """The columns that are copied, before `--columns` chooses among them: without those that are
-    left out, and with those that the source computes. None: all of the source's."""
+    """The columns that are copied, before `--columns` chooses among them: without those left out,
+    and with those that the source computes. None for all of the source's."""
     table: Fact[TargetTable | None] = None
-    """None: there is no target."""
+    """None if there is no target."""
     heirs: Fact[tuple[TableRef, ...]] = ()
     """See `SourceCatalog.heirs`."""
     positions: Fact[Mapping[str, SequencePosition] | None] = None
-    """See `SourceCatalog.positions`; None where sequences stay as they are."""
+    """See `SourceCatalog.positions`; None if sequences are left alone."""
     is_same: Fact[bool] = False
-    """Source and target are the very same table."""
+    """Whether source and target are the very same table."""
     steps_left: Fact[tuple[tuple[str, Step], ...]] = ()
-    """What stopped runs have left undone on the target's table, each with the run's id."""
+    """The steps that stopped runs left undone on the target's table, each with the run's id."""
     night: Fact[NightFacts | None] = None
-    """None where the load moves no watermark."""
+    """None if the load moves no watermark."""
     drift: Fact[Drift | None] = None
-    """None where the columns of a table that is there have not parted from the source's."""
+    """None if the columns of an existing table have not diverged from the source's."""
     statistics: Fact[TableStatistics]
     heirs_columns: Fact[Mapping[TableRef, tuple[Column, ...]]] = field(default_factory=dict)
     finds_gone: bool = False
-    """The target can look for rows that the source has no more."""
+    """Whether the target can look for rows that the source no longer has."""
     builds_nights: bool = False
     """See `BuildsNights`."""

@@ -1,4 +1,4 @@
-"""Whether the target can tell which of its rows the source has no more."""
+"""Whether the target can tell which of its rows the source no longer has."""
 
 from __future__ import annotations
 
@@ -22,9 +22,12 @@ def check_gone(
     load: LoadPlan,
     known: Known,
 ) -> None:
-    """
+    """Check that the target can find rows that are gone.
+
     Parameters:
         deletes: see `CopySpec`.
+        mapping: the mapping of the columns.
+        load: the load plan, with the key.
 
     Raises:
         PlanningError: keys cannot be compared, or the target cannot select the run's rows.

@@ -1,4 +1,4 @@
-"""What an incremental load continues, from what is known of the nights before."""
+"""The night that an incremental load runs, derived from the earlier nights."""
 
 from __future__ import annotations
 
@@ -29,13 +29,14 @@ from penstock.spec.modes import MERGE
 from penstock.spec.parts import Loading, Route
 
 Continued = tuple[Night | None, str, tuple[str, ...]]
-"""The night, the condition for the rows that it reads, and why; no night where no watermark is
-moved."""
+"""The night, the condition for the rows that it reads, and why; no night if no watermark moves."""
 
 
 def may_move_watermark(route: Route, loading: Loading, target: TargetCapabilities) -> bool:
-    """Whether a load of all rows sets the watermark of its name where there is one, though it is
-    not asked to: the next night would find a table that it does not know, and read everything."""
+    """Whether a load of all rows sets an existing watermark of its name without being asked to.
+
+    Otherwise the next night would find a table that it does not know, and read everything.
+    """
     mode = loading.load_mode
     return (
         mode.starts_empty
@@ -54,10 +55,12 @@ def continued(
     found: NightFacts,
     moment: datetime,
 ) -> Continued:
-    """
+    """Return the night to run, with its condition and the reasons.
+
     Parameters:
-        pairs: the columns that are copied.
-        moment: now.
+        pairs: the copied columns.
+        found: the facts about nights.
+        moment: the current time.
 
     Raises:
         PlanningError: the target was changed, which the spec does not allow.
@@ -99,7 +102,7 @@ def continued(
 
 
 EVERY = "(1 = 1)"
-"""The condition of a night that reads some files, all rows of each."""
+"""The condition of a night that reads some files, and all rows of each."""
 
 
 def _by_file(

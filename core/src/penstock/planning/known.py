@@ -1,6 +1,6 @@
-"""The answers that planning has: looked up, never asked for."""
+"""The answers that planning has: looked up, never requested."""
 
-# Each method says what its answer is; the mapping that holds them cannot.
+# Each method declares the type of its answer; the mapping that holds them cannot.
 # mypy: disable-error-code="no-any-return"
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ class KeyBounds:
 
     statistics: KeyStatistics
     disorder: str = ""
-    """How the ranges that are cut there do not follow one another; see `orders.disorder`."""
+    """The reason why these bounds do not ascend, empty if they do; see `orders.disorder`."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeyWindows:
-    """Starts of windows of time, as narrow as needed."""
+    """The starts of windows of time, as narrow as needed."""
 
     starts: tuple[Bound, ...]
     origin: str
@@ -49,20 +49,20 @@ class ListedValues:
 
 @dataclass(frozen=True, slots=True)
 class MergedRows:
-    """How many rows a night reads."""
+    """The number of rows that a night reads."""
 
     rows: float
-    """All of them, if it reads all."""
+    """The number of all rows, if it reads all."""
     changed: int | None = None
-    """Those that may have changed; None where they need not be counted."""
+    """The number of rows that may have changed; None if they need not be counted."""
 
 
 class Known:
-    """Each method is a question; `Catalogs` has the same methods, and puts them.
+    """The known answers. Each method is a question; `Catalogs` has the same methods, and asks them.
 
     All raise:
         Wanted: the answer is not known yet.
-        PenstockError: what the catalogs have raised.
+        PenstockError: as the catalogs raised it.
     """
 
     def __init__(self, answers: Answers) -> None:
@@ -82,16 +82,24 @@ class Known:
     def fits(
         self, relation: Relation, mine: Sequence[Column], theirs: Sequence[Column]
     ) -> list[Fit]:
-        """How each of the source's columns goes into the target's column at its place."""
+        """Return how each source column fits the target column at its position.
+
+        Parameters:
+            relation: the source's table or query.
+            mine: the source's columns.
+            theirs: the target's columns, one for each of the source's.
+        """
         return self._look_up("fits", relation, tuple(mine), tuple(theirs))
 
     def check_compared(
         self, relation: Relation, table: TableRef | None, pairs: Sequence[ColumnPair]
     ) -> None:
-        """Whether checksums of columns can be computed.
+        """Check that checksums of columns can be computed.
 
         Parameters:
-            table: the target's; None where it is made.
+            relation: the source's table or query.
+            table: the target's table; None if the run creates it.
+            pairs: the columns.
         """
         self._look_up("check_compared", relation, table, tuple(pairs))
 
@@ -106,7 +114,7 @@ class Known:
         return self._look_up("plan_load", request)
 
     def is_still_missing(self, table: TableRef, mode: Mode) -> bool:
-        """Whether the mode still makes a table once its load is planned."""
+        """Whether the mode still creates a table after its load is planned."""
         return self._look_up("is_still_missing", table, mode)
 
     def check_condition(self, table: TableRef, where: str | None, extent: Extent) -> None:
@@ -128,12 +136,15 @@ class Known:
         size: float,
         limit: AtomicLimit,
     ) -> MergedRows:
-        """Count the rows that a night reads, as far as that decides whether they may be merged.
+        """Count the rows that a night reads, as far as needed to decide whether to merge them.
 
         Parameters:
-            selection: the condition for those that may have changed; empty: it reads all.
-            rows: of all; None where they are not known.
+            where: the condition of the copy.
+            selection: the condition for rows that may have changed; empty if the night reads all
+                rows.
+            rows: the number of all rows; None if unknown.
             size: bytes of all rows.
+            limit: the most that may be merged.
         """
         return self._look_up("merged_rows", relation, where, selection, rows, size, limit)
 
@@ -147,7 +158,9 @@ class Known:
         """See `BuildsNights`.
 
         Parameters:
-            if_empty: only where the target has no rows, else None.
+            request: the load as a merge.
+            merged: the plan of that load.
+            if_empty: whether to plan only if the target has no rows, and return None otherwise.
         """
         return self._look_up("plan_built", request, merged, if_empty=if_empty)
 
@@ -162,20 +175,25 @@ class Known:
         return self._look_up("key_facts", relation, key)
 
     def order(self, relation: Relation, key: Key, shared_with: TableRef | None) -> str:
-        """The collation by which all comparisons of a key are made; see `Key.collation`.
+        """Return the collation for all comparisons of a key; see `Key.collation`.
 
         Parameters:
-            shared_with: the target's table, where it decides by the same conditions what to delete.
+            relation: the source's table or query.
+            key: the key.
+            shared_with: the target's table, if it uses the same conditions to decide what to
+                delete.
         """
         return self._look_up("order", relation, key, shared_with)
 
     def bounds(
         self, relation: Relation, key: Key, where: str | None, count: int, *, by_rows: bool
     ) -> KeyBounds:
-        """
+        """Return the bounds of ranges.
+
         Parameters:
-            count: of ranges.
-            by_rows: read the key of every row; else statistics.
+            where: the condition of the copy.
+            count: the number of ranges.
+            by_rows: whether to read the key of every row instead of statistics.
         """
         return self._look_up("bounds", relation, key, where, count, by_rows=by_rows)
 
@@ -187,15 +205,25 @@ class Known:
         intervals: Sequence[str],
         count: int,
     ) -> KeyWindows:
-        """Windows of the first of some intervals, widest first, that gives enough of them."""
+        """Return the windows of the first interval, widest first, that gives enough of them.
+
+        Parameters:
+            relation: the source's table or query.
+            key: the key.
+            where: the condition of the copy.
+            intervals: the widths to try, widest first, such as ``1 day``.
+            count: the number of windows that are enough.
+        """
         return self._look_up("windows", relation, key, where, tuple(intervals), count)
 
     def values(
         self, relation: Relation, key: Key, where: str | None, query: str | None
     ) -> ListedValues:
-        """
+        """Return the distinct values of a key.
+
         Parameters:
-            query: lists the values instead of a scan.
+            where: the condition of the copy.
+            query: a query that lists the values, instead of a scan.
         """
         return self._look_up("values", relation, key, where, query)
 

@@ -1,4 +1,4 @@
-"""Keys that have a mask: their plain values must stay where they are, and rows be told apart."""
+"""Keys with a mask: their plain values must not leave the source, and rows must stay distinct."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from penstock.spec.parts import Route
 
 
 def without_masked_key(route: Route, statistics: TableStatistics) -> TableStatistics:
-    """Without a key to cut by whose values nobody asked to show."""
+    """Return the statistics without a default key whose values are masked."""
     key = statistics.default_key
     if key is None or not (route.mask_of(key) or route.excludes(key)):
         return statistics
@@ -25,9 +25,11 @@ def without_masked_key(route: Route, statistics: TableStatistics) -> TableStatis
 
 
 def check_bounds(route: Route, columns: Collection[str], partitions: Sequence[Partition]) -> None:
-    """
+    """Check that bounds show no plain values of a masked column.
+
     Parameters:
-        columns: names of the source's.
+        columns: the names of the source's columns.
+        partitions: the partitions with their bounds.
 
     Raises:
         PlanningError: bounds of partitions hold plain values of a masked column.
@@ -46,7 +48,7 @@ def check_bounds(route: Route, columns: Collection[str], partitions: Sequence[Pa
 
 
 def _shown(partition: Partition) -> tuple[Key, ...]:
-    """The keys of which a partition shows values."""
+    """Return the keys whose values a partition shows."""
     extent = partition.extent
     if isinstance(extent, Crossing):
         return extent.keys
@@ -57,7 +59,8 @@ def _shown(partition: Partition) -> tuple[Key, ...]:
 
 
 def check_key(route: Route, mapping: ColumnMapping, load: LoadPlan) -> None:
-    """
+    """Check that different rows keep different keys after masking.
+
     Raises:
         PlanningError: a mask gives different rows the same key of mode upsert.
     """

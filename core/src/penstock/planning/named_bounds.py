@@ -1,4 +1,4 @@
-"""Bounds of a key as a caller wrote them: the source parses them and puts them in order."""
+"""Bounds of a key as the caller wrote them: the source parses them and puts them in order."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from penstock.model.tables import Relation
 
 
 class Ranks(Protocol):
-    """Who parses bounds, and orders them: `SourceCatalog`, or `Known`."""
+    """A parser that orders bounds: `SourceCatalog`, or `Known`."""
 
     def ranked(
         self, relation: Relation, key: Key, texts: Sequence[str], *, ordered: bool
@@ -21,13 +21,20 @@ class Ranks(Protocol):
 
 
 Range = tuple[str | None, str | None]
-"""Lower bound, and upper bound, which is excluded; None for an open side."""
+"""The lower bound, and the excluded upper bound; None for an open side."""
 
 
 def read_ranges(
     source: Ranks, relation: Relation, key: Key, ranges: Sequence[Range]
 ) -> tuple[tuple[Bound | None, Bound | None], ...]:
-    """
+    """Return the bounds of ranges, parsed by the source.
+
+    Parameters:
+        source: the parser.
+        relation: the source's table or query.
+        key: the key.
+        ranges: the ranges, with bounds as texts.
+
     Raises:
         PlanningError: a bound is not a value of the key's type, a range ends before it begins, or
             two ranges overlap.
@@ -53,7 +60,7 @@ def _check_apart(
     ranges: Sequence[Range],
     found: Sequence[tuple[RankedBound | None, RankedBound | None]],
 ) -> None:
-    # An open side comes before or after all bounds.
+    # An open side sorts before or after all bounds.
     last = max((bound.rank for pair in found for bound in pair if bound), default=0) + 1
     placed = sorted(
         (lower.rank if lower else 0, upper.rank if upper else last, position)
@@ -70,7 +77,14 @@ def _check_apart(
 def read_values(
     source: Ranks, relation: Relation, key: Key, values: Sequence[str]
 ) -> tuple[Bound, ...]:
-    """
+    """Return values, parsed by the source.
+
+    Parameters:
+        source: the parser.
+        relation: the source's table or query.
+        key: the key.
+        values: the values as texts.
+
     Raises:
         PlanningError: a value is not of the key's type, or appears twice.
     """

@@ -1,4 +1,4 @@
-"""Partitions that the caller names: checked for the key's type, and for overlaps.
+"""Partitions that the caller defines: checked against the key's type, and for overlaps.
 
 They need not cover the table. An orchestrator whose own partitions are ranges of a key copies some
 of them today, and others tomorrow.
@@ -44,9 +44,12 @@ class ResolvedPartitions:
 
 
 def check_given_partitions(loading: Loading, key: str | None, given: Sequence[Partition]) -> None:
-    """
+    """Check partitions that the caller defines.
+
     Parameters:
-        key: that they are by.
+        loading: the options for loading.
+        key: the key of the partitions; None if none is named.
+        given: the partitions.
 
     Raises:
         UsageError: an id is malformed, or appears twice; an extent does not select by the key; the
@@ -96,7 +99,8 @@ def check_given_partitions(loading: Loading, key: str | None, given: Sequence[Pa
 
 
 def check_series(series: str) -> None:
-    """
+    """Check the name of a series.
+
     Raises:
         UsageError: the name is empty.
     """
@@ -112,11 +116,13 @@ def resolve_partitions(
     known: Known,
     columns: Collection[str],
 ) -> ResolvedPartitions:
-    """The partitions with bounds of the key's type, as the source writes them.
+    """Return the partitions with bounds of the key's type, in the source's notation.
 
     Parameters:
-        key_text: that they are by; crossings have keys of their own.
-        columns: the names of the source's.
+        mode: the mode of the copy.
+        key_text: the key of the partitions; crossings have keys of their own.
+        given: the partitions as the caller defines them.
+        columns: the names of the source's columns.
 
     Raises:
         PlanningError: a bound is not a value of the key's type, or partitions overlap.
@@ -127,7 +133,7 @@ def resolve_partitions(
     assert key_text is not None
     relation = route.relation
     written = Key(key_text, expression=key_text not in columns)
-    # Even if its type is not needed: an error in the expression shows now.
+    # Look the key up even if its type is not needed, to report an error in the expression now.
     _, key = together(
         lambda: known.key_type(relation, written),
         lambda: _compared_key(route, mode, given, written, known),
@@ -157,7 +163,7 @@ def resolve_partitions(
 def _compared_key(
     route: Route, mode: Mode, given: Sequence[Partition], key: Key, known: Known
 ) -> Key:
-    """The key with the collation that all comparisons use."""
+    """Return the key with the collation for all comparisons."""
     if all(isinstance(partition.extent, HashBucket) for partition in given):
         return key
     shared_with = route.target_ref if mode.deletes_by_partition else None
@@ -199,7 +205,7 @@ def _resolve_crossings(
     known: Known,
     columns: Collection[str],
 ) -> ResolvedPartitions:
-    """Each side by itself: two crossings are apart if they differ in either."""
+    """Resolve each side by itself: two crossings are disjoint if either side is."""
 
     def side(extents: Iterable[KeyRange | KeyValues]) -> tuple[dict[Extent, Extent], bool]:
         distinct = [*dict.fromkeys(extents)]

@@ -1,4 +1,4 @@
-"""From where on a night reads: the last one's horizon, or everything, with the reason. Pure."""
+"""Nights by row version: they read from the last horizon, or everything, with the reason. Pure."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from penstock.spec.parts import Loading, Nightly, Route
 
 @dataclass(frozen=True, slots=True)
 class TargetNow:
-    """What a night finds in the target."""
+    """The state of the target as a night finds it."""
 
     storage: str
-    """What the table is recognised by; empty: it is not there."""
+    """A value that identifies the table; empty if the table does not exist."""
     rows: int | None
-    """None: not counted."""
+    """The number of rows; None if not counted."""
 
 
 def watermark_name(route: Route, nightly: Nightly) -> str:
-    """Under which the target keeps how far the source was read."""
+    """Return the name under which the target stores the watermark."""
     return nightly.watermark or f"{route.source_name} to {route.target_ref}"
 
 
@@ -43,12 +43,16 @@ def plan_night(
     target: TargetNow,
     moment: datetime,
 ) -> Night:
-    """
+    """Plan a night by row versions.
+
     Parameters:
-        last: what the night before has left.
-        now: the horizon as of planning; the run's snapshot is taken then, or later.
-        furthest: how many transactions ids may be compared over.
-        moment: when it is planned.
+        pairs: the copied columns.
+        last: the watermark of the night before.
+        source: the source's row versions.
+        now: the horizon at planning; the run's snapshot is taken then or later.
+        furthest: the number of transactions across which ids are comparable.
+        target: the state of the target's table.
+        moment: the time of planning.
 
     Raises:
         PlanningError: the target was changed, which the spec does not allow.
@@ -73,10 +77,15 @@ def plan_night(
 
 
 def check_target(route: Route, loading: Loading, last: Watermark | None, target: TargetNow) -> str:
-    """How the target's table is not what the last night left; empty where it is.
+    """Return how the target's table differs from what the last night left; empty if it does not.
+
+    Parameters:
+        route, loading: the options of the copy.
+        last: the watermark of the last night.
+        target: the state of the target's table.
 
     Raises:
-        PlanningError: it is not, which the spec does not allow.
+        PlanningError: it differs, which the spec does not allow.
     """
     changed = _target_change(last, target)
     known = last and (last.horizon or last.cursor or last.files)
@@ -98,12 +107,14 @@ def plan_full_load(
     cursor: Cursor | None = None,
     files: SeenFiles | None = None,
 ) -> Night:
-    """What a load of all rows, in a mode that leaves no others, leaves to the night after it.
+    """Return the night that a load of all rows leaves, in a mode that keeps no other rows.
 
     Parameters:
-        last: what the night before has left.
-        cursor: how far it reads by a column; None: by row versions, or by files.
-        files: those that it reads; None: it does not read by files.
+        pairs: the copied columns.
+        last: the watermark of the night before.
+        source: the source's row versions; None if it has none.
+        cursor: how far the load reads by a column; None for row versions or files.
+        files: the files that it reads; None if it does not read by files.
     """
     return Night(
         watermark_name(route, loading.nightly),
@@ -117,10 +128,12 @@ def plan_full_load(
 
 
 def setting_watermark(load: LoadPlan, name: str, *, with_swap: bool) -> LoadPlan:
-    """The plan of a load that moves a watermark in the transaction in which it ends.
+    """Return the plan of a load whose last transaction also moves a watermark.
 
     Parameters:
-        with_swap: that may be the one that puts the table in its place.
+        load: the plan without it.
+        name: the watermark's name.
+        with_swap: whether that transaction may be the one that swaps the table into place.
     """
     if with_swap and any(step.id == SWAP_STEP for step in load.after):
         steps = [
@@ -137,7 +150,7 @@ def setting_watermark(load: LoadPlan, name: str, *, with_swap: bool) -> LoadPlan
 
 
 def explained_full_load(night: Night) -> tuple[str, ...]:
-    """What becomes of the watermark, for people."""
+    """Return what happens to the watermark, for people."""
     return (
         f"watermark {night.name}: set at the end, from this run's snapshot; the next run with "
         "--mode upsert --incremental xmin reads only what may have changed since",
@@ -145,10 +158,11 @@ def explained_full_load(night: Night) -> tuple[str, ...]:
 
 
 def explained(night: Night, new: Sequence[int]) -> tuple[str, ...]:
-    """What a night reads, and why, for people.
+    """Return what a night reads, and why, for people.
 
     Parameters:
-        new: the tables all of whose rows are read.
+        night: the night.
+        new: ids of the tables whose rows are all read.
     """
     new_ones = "is new, was attached again, or altered"
     if len(new) > 1:
@@ -165,7 +179,7 @@ def explained(night: Night, new: Sequence[int]) -> tuple[str, ...]:
 
 
 def new_leaves(source: SourceVersions, last: Watermark | None) -> tuple[int, ...]:
-    """The tables that were attached since the last night, whose rows may be of any age."""
+    """Return the ids of tables attached since the last night, whose rows may be of any age."""
     known = last.source.leaves if last and last.source else {}
     return tuple(
         int(leaf) for leaf, attached in source.leaves.items() if known.get(leaf) != attached
@@ -173,18 +187,18 @@ def new_leaves(source: SourceVersions, last: Watermark | None) -> tuple[int, ...
 
 
 def selected_text(route: Route, loading: Loading, pairs: tuple[ColumnPair, ...]) -> str:
-    """What a night selects, as a text to compare."""
+    """Return what a night selects, as a text to compare."""
     content = {
         "where": route.where,
         "pairs": to_json(sorted(pairs, key=lambda pair: pair.target)),
-        # Rows that come back while it is not kept would stay marked.
+        # If some nights did not set the mark, rows that come back would stay marked.
         "mark": loading.gone.column,
     }
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def _target_change(last: Watermark | None, target: TargetNow) -> str:
-    """How the target's table is not what the last night left; empty where it is."""
+    """Return how the target's table differs from what the last night left; empty if it does not."""
     if last is None:
         return ""
     if not target.storage:
@@ -200,7 +214,13 @@ def _target_change(last: Watermark | None, target: TargetNow) -> str:
 
 
 def why_due(nightly: Nightly, last: Watermark | None, moment: datetime) -> str:
-    """Why all rows are read though they need not be; empty where they are not."""
+    """Return why all rows are due to be read although they need not be; empty if they are not.
+
+    Parameters:
+        nightly: the options of the night.
+        last: the watermark of the last night.
+        moment: the time of planning.
+    """
     if nightly.full_every is None or last is None:
         return ""
     if last.full_at:
@@ -218,9 +238,11 @@ def _why_full(
     selects: str,
     changed: str,
 ) -> str:
-    """Empty where only what has changed is to be read.
+    """Return why all rows are read; empty if only changed rows are.
 
     Parameters:
+        source, now, furthest: see `plan_night`.
+        selects: what the night selects; see `selected_text`.
         changed: how the target's table was changed since the last night.
     """
     if last is None:
@@ -246,7 +268,14 @@ def _why_full(
 def why_not_the_same(
     last: Watermark, then: SourceVersions, source: SourceVersions, selects: str
 ) -> str:
-    """Why the source, or what is selected of it, is not what the last night has read."""
+    """Return why the source or the selection differs from what the last night read.
+
+    Parameters:
+        last: the watermark of the last night.
+        then: the source's row versions that it recorded.
+        source: the source's row versions now.
+        selects: what the night selects; see `selected_text`.
+    """
     if then.system != source.system:
         return "the source is another server"
     if then.database != source.database:

@@ -1,4 +1,4 @@
-"""Tells a query that a database does not understand from several statements in a row."""
+"""The error for a query of several statements, as opposed to one with a syntax error."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from penstock.errors import PlanningError, UsageError
 from penstock.model.tables import Query, Relation
 
-# Loosely, for any dialect of SQL: it is asked only about queries that a database has refused.
+# Loose, for any SQL dialect: it only looks at queries that a database has rejected.
 _NO_END = re.compile(
     r"""'(?:[^'\\]|\\.|'')*' | "[^"]*" | `[^`]*` | \[[^]]*\] | --[^\n]* | /\*.*?\*/
     | \$(?P<tag>\w*)\$.*?\$(?P=tag)\$""",
@@ -19,10 +19,10 @@ _NO_END = re.compile(
 
 @contextmanager
 def expecting_one_statement(relation: Relation) -> Iterator[None]:
-    """Around the description of a relation.
+    """Wrap the description of a relation.
 
     Raises:
-        UsageError: the source has refused a query that is several statements.
+        UsageError: the source rejected a query that consists of several statements.
     """
     try:
         yield

@@ -1,4 +1,4 @@
-"""The partitions of a plan: those that are given, or those that the strategy makes."""
+"""The partitions of a plan: those the caller defines, or those the strategy cuts."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from penstock.spec.strategies import HASH, NAMED, NTILE, RANGE, TIME, VALUES
 class PlannedPartitions:
     choice: Choice
     cut: Cut
-    """With remarks."""
+    """The cut, with remarks."""
     partitions: tuple[Partition, ...]
 
 
@@ -38,13 +38,17 @@ def plan_partitions(
     known: Known,
     few: TableStatistics | None = None,
 ) -> PlannedPartitions:
-    """
+    """Plan the partitions of a table.
+
     Parameters:
-        columns: the names of the source's.
-        few: of the rows that are read, where an index finds those; None: a scan finds them.
+        request: the request.
+        statistics: statistics of the table.
+        columns: the names of the source's columns.
+        known: the answers so far.
+        few: statistics of the rows that are read, if an index finds them; None if a scan does.
 
     Raises:
-        PlanningError: the table cannot be cut so.
+        PlanningError: the table cannot be cut as requested.
     """
     route, cutting, mode = request.route, request.cutting, request.loading.load_mode
     source = request.capabilities.source
@@ -67,7 +71,7 @@ def plan_partitions(
 
 
 def deletes_by_condition(mode: Mode, target: TargetCapabilities) -> bool:
-    """Whether the target decides by the partitions' conditions what to delete."""
+    """Whether the target uses the partitions' conditions to decide what to delete."""
     return mode.deletes_by_partition and target.replaces_by_condition
 
 
@@ -86,10 +90,10 @@ def _key(cutting: Cutting, choice: Choice, columns: set[str]) -> Key | None:
 def _in_disorder(
     cutting: Cutting, choice: Choice, streams: Streams, source: SourceCapabilities, found: str
 ) -> Choice:
-    """What needs no order, in place of a strategy whose bounds are in none.
+    """Return a choice that needs no order, in place of a strategy whose bounds are out of order.
 
     Raises:
-        PlanningError: somebody has asked for that strategy.
+        PlanningError: the user requested that strategy.
     """
     if cutting.cut_strategy.chooses and choice.how in (RANGE, NTILE) and HASH in source.strategies:
         why = f"hash: not {choice.how}, since {found}"
@@ -109,8 +113,9 @@ def _cut(
     key: Key | None,
     known: Known,
 ) -> tuple[Cut, str]:
-    """
-    Returns: the cut, and how it is in disorder; see `KeyBounds`.
+    """Cut the table by the chosen strategy.
+
+    Returns: the cut, and how it is out of order; see `KeyBounds`.
     """
     how, count = choice.how, choice.count
     if how.cuts_blocks:
@@ -125,7 +130,7 @@ def _cut(
         return cuts.cut_whole(), ""
     assert key is not None
     if how.hashes:
-        known.key_type(route.relation, key)  # an error in the expression is found now
+        known.key_type(route.relation, key)  # reports an error in the expression now
         return cuts.cut_hash(key, count), ""
     if how is VALUES:
         return _cut_values(route, cutting.values_query, key, known)
@@ -146,7 +151,7 @@ def _cut_values(route: Route, query: str | None, key: Key, known: Known) -> tupl
 def _cut_windows(
     route: Route, interval: str | None, key: Key, count: int, known: Known
 ) -> tuple[Cut, str]:
-    """Windows as wide as asked for, or as fits."""
+    """Cut windows of the requested interval, or of one that fits."""
     intervals = cuts.INTERVALS if interval is None else (interval,)
     found, (nullable, indexed) = together(
         lambda: known.windows(route.relation, key, route.where, intervals, count),

@@ -1,4 +1,4 @@
-"""The questions that planning still has, as plain data, and how several are asked together."""
+"""The questions of planning, as plain data, and how several are asked together."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ class Question:
     """A question to one of the catalogs, or to both."""
 
     name: str
-    """The method of `Known` that looks up its answer, and of `Catalogs` that finds it."""
+    """The method of `Known` that looks up the answer, and of `Catalogs` that finds it."""
     arguments: tuple[object, ...]
     named: tuple[tuple[str, object], ...] = ()
-    """Arguments by name."""
+    """Keyword arguments."""
 
     def __hash__(self) -> int:
-        # Arguments may hold mappings. A table has few questions of one name.
+        # Arguments may contain mappings. A table has few questions of one name.
         return hash(self.name)
 
 
 T = TypeVar("T")
 
 Answers = Mapping[Question, object]
-"""What the catalogs said, by question; a `PenstockError` where that is what they raised."""
+"""The catalogs' answers, by question; a `PenstockError` if they raised one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Questions:
-    """All that planning has to know before it can go on."""
+    """All questions that planning needs answered before it can continue."""
 
     questions: tuple[Question, ...]
 
 
 class Wanted(Exception):
-    """Planning cannot go on without an answer."""
+    """Planning cannot continue without an answer."""
 
     def __init__(self, questions: Sequence[Question]) -> None:
         super().__init__(questions)
@@ -46,11 +46,11 @@ class Wanted(Exception):
 
 
 class Outdated(Exception):
-    """What was read of a table does not hold any more."""
+    """A fact read about a table no longer holds."""
 
 
 class part(Generic[T]):  # noqa: N801 - used as `property` is
-    """A property that is worked out once, even where that only shows which answers are missing."""
+    """A property that is computed once, even if that only shows which answers are missing."""
 
     def __init__(self, work_out: Callable[[Any], T]) -> None:
         self._work_out = work_out
@@ -67,7 +67,7 @@ class part(Generic[T]):  # noqa: N801 - used as `property` is
         except Wanted as wanted:
             known[self._missing] = wanted.questions
             raise
-        # From now on the instance's own attribute is found first.
+        # From now on Python finds the instance's own attribute first.
         known[self._name] = found
         return found
 
@@ -86,8 +86,9 @@ def together(
 @overload
 def together(*parts: Callable[[], A]) -> tuple[A, ...]: ...
 def together(*parts: Callable[[], object]) -> tuple[object, ...]:
-    """The results of parts that do not need each other, in the order in which they would be worked
-    out one by one: the error of an earlier part is the one that counts.
+    """Return the results of independent parts, in the order of the arguments.
+
+    The error of an earlier part takes precedence, as if they were computed one by one.
 
     Raises:
         Wanted: some parts lack answers: their questions, up to the first part that fails.

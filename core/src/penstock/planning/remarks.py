@@ -14,7 +14,7 @@ from penstock.spec.parts import Route
 
 
 def made_there(route: Route, mode: Mode, table: TargetTable, load: LoadPlan) -> tuple[str, ...]:
-    """Named, since what is mistyped is not there either."""
+    """Return a remark on the table to be created; it names the table, to reveal a misspelling."""
     schemas = ", ".join(step.makes_schema for step in load.before if step.makes_schema)
     made = [f"schema {schemas}"] if schemas else []
     if not table.is_there and not mode.loads_new_table:
@@ -23,7 +23,7 @@ def made_there(route: Route, mode: Mode, table: TargetTable, load: LoadPlan) -> 
 
 
 def made_columns(made: Sequence[Column], formats: Sequence[str]) -> tuple[str, ...]:
-    """What columns a table gets; between like systems those that the source has."""
+    """Return a remark on the columns to be created; between like systems those of the source."""
     if not made or not are_shared(formats):
         return ()
     return (f"columns that are made: {', '.join(f'{item.name} {item.type}' for item in made)}",)
@@ -32,7 +32,13 @@ def made_columns(made: Sequence[Column], formats: Sequence[str]) -> tuple[str, .
 def lost_columns(
     route: Route, columns: Sequence[Column], heirs: Mapping[TableRef, Sequence[Column]]
 ) -> list[str]:
-    """A warning of each table whose rows come without some of its columns."""
+    """Return a warning for each table whose rows arrive without some of its columns.
+
+    Parameters:
+        route: the route of the copy.
+        columns: the source's columns.
+        heirs: the columns of each inheriting table.
+    """
     mine = {column.name for column in columns}
     warnings = []
     for heir, theirs in heirs.items():
@@ -49,10 +55,12 @@ def lost_columns(
 def computed_columns(
     route: Route, columns: Sequence[Column], mapping: ColumnMapping
 ) -> tuple[str, ...]:
-    """What is not copied as it is.
+    """Return remarks on columns that are not copied unchanged.
 
     Parameters:
-        columns: the source's.
+        route: the options that compute columns or leave some out.
+        columns: the source's columns.
+        mapping: the mapping of the columns.
     """
     copied = [pair.source for pair in mapping.pairs if pair.expression]
     masks = {name: route.mask_of(name) for name in copied if name not in route.expressions}

@@ -1,4 +1,4 @@
-"""What one plan is asked for."""
+"""The request for one plan."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ from penstock.spec.parts import Cutting, Loading, Route
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanRequest:
-    """
+    """The request for one plan.
+
     Parameters:
-        capabilities: of both ends.
-        given: partitions that the caller names; by default the strategy makes them.
+        capabilities: the capabilities of both ends.
+        given: partitions that the caller defines; empty if the strategy cuts them.
         series: see `PartitionPlan`.
-        siblings: the tables of the batch that it is copied in.
-        moment: when it is asked for.
+        siblings: the tables of its batch.
+        moment: the time of the request.
     """
 
     route: Route
@@ -48,9 +49,19 @@ class PlanRequest:
         series: str = "",
         siblings: Siblings | None = None,
     ) -> PlanRequest:
-        """
+        """Return the request for a copy.
+
+        Parameters:
+            spec: the copy.
+            streams: the numbers of streams.
+            run_id: the id of the run.
+            capabilities: the capabilities of both ends.
+            given: partitions that the caller defines; empty if the strategy cuts them.
+            series: see `PartitionPlan`.
+            siblings: the tables of its batch; None for a single copy.
+
         Raises:
-            UsageError: what is asked for is wrong, whatever the tables are.
+            UsageError: the request is invalid, whatever the tables are.
         """
         check_supported(spec, capabilities.source, capabilities.target)
         return cls(

@@ -1,4 +1,4 @@
-"""A night by files: those that were not there before, or all, with the reason. Pure."""
+"""Nights by files: they read new files, or all, with the reason. Pure."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ MISSING = "files are not compared with each other: a key may be in several of th
 
 
 def digest(file: SourceFile) -> str:
-    """Equal: the same file, with the same content."""
+    """Return a digest that is equal for the same file with the same content."""
     text = f"{file.path}\0{file.size}\0{file.version}"
     return hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]
 
 
 def seen(history: Sequence[Watermark]) -> frozenset[str]:
-    """The digests of all files that were read up to a night.
+    """Return the digests of all files that were read up to a night.
 
     Parameters:
-        history: of its watermark, the newest first.
+        history: the watermarks of its name, the newest first.
     """
     by_epoch: Mapping[int, Watermark] = {each.epoch: each for each in history}
     found: set[str] = set()
@@ -56,11 +56,15 @@ def plan_files_night(
     target: TargetNow,
     moment: datetime,
 ) -> Night:
-    """
+    """Plan a night by files.
+
     Parameters:
-        last: what the night before has left.
-        known: see `seen`.
-        moment: when it is planned.
+        pairs: the copied columns.
+        last: the watermark of the night before.
+        now: the files of the source.
+        known: the digests of files already read; see `seen`.
+        target: the state of the target's table.
+        moment: the time of planning.
 
     Raises:
         PlanningError: the target was changed, which the spec does not allow.
@@ -84,23 +88,30 @@ def plan_files_night(
 
 
 def files_of(now: FilesNow, known: frozenset[str], after: int) -> SeenFiles:
-    """What a night notes of the files that it reads.
+    """Return what a night records about the files that it reads.
 
     Parameters:
-        known: those that it does not read.
-        after: the epoch that it goes on from; 0: it reads all files.
+        now: the files of the source.
+        known: digests of the files that it does not read.
+        after: the epoch of the night that it continues; 0 if it reads all files.
     """
     return SeenFiles("".join(sorted(set(map(digest, now.files)) - known)), after, now.place)
 
 
 def new_files(now: FilesNow, known: frozenset[str]) -> tuple[SourceFile, ...]:
-    """Those that were not read; the smallest one, if all were: a plan has a partition."""
+    """Return the files not read yet; the smallest file if there are none, as a plan needs one."""
     new = tuple(file for file in now.files if digest(file) not in known)
     return new or tuple(sorted(now.files, key=lambda file: file.size)[:1])
 
 
 def explained_files(night: Night, now: FilesNow, *, merges: bool) -> tuple[str, ...]:
-    """What a night reads, and why, for people."""
+    """Return what a night reads, and why, for people.
+
+    Parameters:
+        night: the night.
+        now: the files of the source.
+        merges: whether the run is a night that merges, not a load that only sets the watermark.
+    """
     assert night.files is not None
     count = len(night.files.digests) // _DIGITS
     if not merges:
@@ -116,7 +127,7 @@ def explained_files(night: Night, now: FilesNow, *, merges: bool) -> tuple[str, 
 def _why_full(
     last: Watermark | None, now: FilesNow, known: frozenset[str], selects: str, changed: str
 ) -> str:
-    """Empty where only new files are to be read."""
+    """Return why all files are read; empty if only new ones are."""
     if last is None:
         return "this is the first night"
     if last.files is None:

@@ -50,15 +50,20 @@ from penstock.spec.strategies import FILES
 
 
 def step(request: PlanRequest, facts: Facts, answers: Answers) -> PartitionPlan | Questions:
-    """Plan a copy as far as the answers go. Asks nobody, and keeps nothing: the same arguments give
-    the same result.
+    """Plan a copy as far as the answers allow. It does no I/O and keeps no state: the same
+    arguments give the same result.
 
-    Returns: the plan, or all questions that have to be answered before it can go on; the third
-        time, at the latest, there are none.
+    Parameters:
+        request: the request.
+        facts: the facts about both ends.
+        answers: the answers so far; an empty mapping for the first call.
+
+    Returns: the plan, or all questions that must be answered before planning can continue; the
+        third call, at the latest, returns a plan.
 
     Raises:
-        PenstockError: the plan cannot be made; an error of the catalogs, where it counts.
-        Outdated: the facts do not hold any more.
+        PenstockError: no plan is possible, or an answer that matters is an error of the catalogs.
+        Outdated: the facts no longer hold.
     """
     try:
         return _Planning(request, facts, Known(answers)).plan()
@@ -67,7 +72,7 @@ def step(request: PlanRequest, facts: Facts, answers: Answers) -> PartitionPlan 
 
 
 def source_step(request: PlanRequest, facts: Facts, answers: Answers) -> PartitionPlan | Questions:
-    """The same without a target: how the source would be cut."""
+    """Plan the same without a target: how the source would be cut."""
     try:
         return _source_plan(request, facts, Known(answers))
     except Wanted as wanted:
@@ -75,8 +80,8 @@ def source_step(request: PlanRequest, facts: Facts, answers: Answers) -> Partiti
 
 
 class _Planning:
-    """The parts of a plan. Each is worked out from others, and from what is known; one that lacks
-    an answer raises `Wanted`."""
+    """The parts of a plan. Each is computed from others, and from known answers; one that lacks an
+    answer raises `Wanted`."""
 
     def __init__(self, request: PlanRequest, facts: Facts, known: Known) -> None:
         self._request = request
@@ -87,7 +92,7 @@ class _Planning:
         self._known = known
 
     def plan(self) -> PartitionPlan:
-        # What is wrong with an earlier one is said first.
+        # Errors of earlier parts are reported first.
         names = (
             "_mapping",
             "_both_sides",
@@ -114,7 +119,7 @@ class _Planning:
 
     @part
     def _table(self) -> TargetTable:
-        """As it will be, once its columns have followed the source's."""
+        """The target's table, once its columns have followed the source's."""
         table = fact(self._facts.table)
         assert table is not None
         drift = self._drift
@@ -127,11 +132,11 @@ class _Planning:
 
     @part
     def _changes(self) -> tuple[ColumnChange, ...]:
-        """What is changed of the target's columns."""
+        """The changes to the target's columns."""
         return made_changes(self._loading, self._drift)
 
     def _now(self, names: Iterable[str]) -> list[str]:
-        """What columns of the target are called before anything is changed; without new ones."""
+        """Return the names of target columns before any change; new columns are left out."""
         before = original_names(self._changes)
         return [now for name in names if (now := before(name)) is not None]
 
@@ -153,15 +158,17 @@ class _Planning:
         return self._mapped(every, drift.columns)
 
     def _written(self, drift: Drift) -> tuple[str, ...]:
-        """The source's columns, but for those that both sides compute."""
+        """Return the source's columns, except those that both sides compute."""
         computed = {each.name for each in drift.columns if each.generated}
         return tuple(
             each.name for each in self._selected if not (each.generated and each.name in computed)
         )
 
     def _drifted(self, drift: Drift, left: Sequence[ColumnChange]) -> PlanningError:
-        """The error of columns that may not follow the source's; or that of those which would not
-        fit even then."""
+        """Return the error for columns that may not follow the source's.
+
+        If columns would not fit even after all changes, return the error of that instead.
+        """
         table = fact(self._facts.table)
         assert table is not None
 
@@ -191,7 +198,8 @@ class _Planning:
 
     @part
     def _both_sides(self) -> None:
-        """
+        """Check both sides against each other.
+
         Raises:
             PlanningError: the target cannot be written, is the source, or cannot be compared.
         """
@@ -247,7 +255,7 @@ class _Planning:
 
     @part
     def _counted(self) -> Mapping[str, SequencePosition] | None:
-        """The positions of the sequences of columns whose values are copied as they are."""
+        """The sequence positions of columns whose values are copied unchanged."""
         found = fact(self._facts.positions)
         computed = {pair.source for pair in self._mapping.pairs if pair.expression}
         if found is None or not computed:
@@ -256,9 +264,10 @@ class _Planning:
 
     @part
     def _planned_load(self) -> LoadPlan:
-        """
+        """The load, as the target plans it.
+
         Raises:
-            Outdated: another run has made the table while this one was planned to.
+            Outdated: another run created the table while this plan was going to.
         """
         route, request = self._route, self._load_request
         is_made = not (self._table.is_there or self._mode.loads_new_table)
@@ -272,7 +281,7 @@ class _Planning:
 
     @part
     def _loaded(self) -> tuple[LoadPlan, tuple[str, ...]]:
-        """The load with what stopped runs have left undone, and what is to be said of that."""
+        """The load with the steps that stopped runs left undone, and remarks on them."""
         return with_steps_left(self._loading, self._planned_load, fact(self._facts.steps_left))
 
     @part
@@ -315,14 +324,14 @@ class _Planning:
         return night, selection, reasons
 
     def _explained(self, night: Night) -> tuple[str, ...]:
-        """What is to be said of a night that reads all rows."""
+        """Return remarks on a night that reads all rows."""
         if night.cursor is not None:
             return explained_cursor(night, self._loading, merges=True)
         return explained(night, ())
 
     @part
     def _within_limit(self) -> tuple[Continued, bool]:
-        """What is continued once rows are counted, and whether they may be merged."""
+        """The night, with its rows counted, and whether they may be merged."""
         night, selection, reasons = self._continued
         if night is None or not self._mode.merges_at_end:
             return self._continued, True
@@ -340,7 +349,7 @@ class _Planning:
 
     @part
     def _load(self) -> tuple[LoadPlan, Continued]:
-        """The load with what moves the watermark, if it moves one."""
+        """The load with any step that moves the watermark, and what the load continues."""
         (night, selection, reasons), may_merge = self._within_limit
         load, _ = self._loaded
         if night is None:
@@ -367,7 +376,7 @@ class _Planning:
 
     @property
     def _cut(self) -> tuple[PlanRequest, TableStatistics]:
-        """What is cut, and how: of a night by files, those that it reads."""
+        """The request and statistics for cutting; a night by files cuts the files that it reads."""
         request, statistics = self._request, self._statistics
         found = fact(self._facts.night)
         if found is None or found.files is None:
@@ -382,7 +391,7 @@ class _Planning:
 
     @property
     def _few(self) -> TableStatistics | None:
-        """Of the rows that a night reads by an index."""
+        """Statistics of the rows that a night reads by an index."""
         found = fact(self._facts.night)
         if found is None or found.selected is None:
             return None
@@ -504,5 +513,5 @@ def _selected_rows(statistics: TableStatistics) -> int | None:
 
 
 def _unknown_sizes(partitions: Sequence[Partition]) -> tuple[Partition, ...]:
-    """For a night: how many of their rows have changed shows when they are read."""
+    """Remove sizes, for a night: how many rows have changed shows only when they are read."""
     return tuple(replace(partition, rows=None, bytes=None) for partition in partitions)

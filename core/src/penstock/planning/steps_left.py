@@ -1,4 +1,4 @@
-"""What stopped runs have left undone on a table: indexes that they have dropped, for instance."""
+"""Steps that stopped runs left undone on a table: recreating dropped indexes, for instance."""
 
 from __future__ import annotations
 
@@ -10,28 +10,34 @@ from penstock.model.plans import OF_STOPPED, LoadPlan, Step, makes_foreign_key
 from penstock.model.tables import NotCopied
 from penstock.spec.parts import Loading
 
-# Fields of `CopySpec` for which a table is altered while it is loaded.
+# Fields of `CopySpec` that alter a table while it is loaded.
 _ALTERING = {"indexes", "unlogged"}
 
 
 Left = Sequence[tuple[str, Step]]
-"""What stopped runs have left undone on a table: each step with the id of the run."""
+"""The steps that stopped runs left undone on a table, each with the id of its run."""
 
 
 def takes_steps_left(loading: Loading, capabilities: TargetCapabilities) -> bool:
-    """Whether stopped runs may have left something undone that a load is to do or to say."""
+    """Whether stopped runs may have left steps that a load has to do or report."""
     return not loading.load_mode.recreates and bool(_ALTERING & capabilities.options.keys())
 
 
 def with_steps_left(
     loading: Loading, load: LoadPlan, left: Left
 ) -> tuple[LoadPlan, tuple[str, ...]]:
-    """The plan of a load that also does what stopped runs have left undone, where the run may alter
-    the table, or restores foreign keys anyway; else with warnings of it.
+    """Add the steps that stopped runs left undone, or warnings about them.
+
+    They are added if the run may alter the table, or restores foreign keys anyway.
+
+    Parameters:
+        loading: the options for loading.
+        load: the plan without these steps.
+        left: the steps left undone.
 
     Returns: the plan, and why it has more steps.
     """
-    # A table that takes its place is like the one that lacks them.
+    # A new table is created like the one it replaces, and lacks the same things.
     in_place = not loading.load_mode.loads_new_table
     mine = [
         (run_id, step)
@@ -42,7 +48,7 @@ def with_steps_left(
     warnings: dict[tuple[str, str], str] = {}
     for run_id, step in left:
         if (run_id, step) not in mine:
-            # The first of several steps that make one thing has the statement for it.
+            # If several steps create one thing, the first has the statement for it.
             warnings.setdefault(
                 (run_id, _what(step)),
                 f"run {run_id} was stopped, and has left undone: {_what(step)}; resume it, or "
@@ -75,7 +81,7 @@ def with_steps_left(
 
 
 def _what(step: Step) -> str:
-    """A step for people, with the foreign key that it restores."""
+    """Return a step for people, with the foreign key that it restores."""
     if step.instead is not None and makes_foreign_key(step):
         return f"restore foreign key {step.instead.name} of {step.instead.table}"
     return step.name

@@ -1,4 +1,4 @@
-"""How a table is best copied every night, from what its catalog says, and why. Pure."""
+"""Suggestions for copying a table every night, from its catalog, with reasons. Pure."""
 
 from __future__ import annotations
 
@@ -22,11 +22,12 @@ _CHANGED = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class KnownTable:
-    """
+    """The facts about a table.
+
     Parameters:
-        rows: estimated; None where nothing is known.
-        unversioned: why a night cannot tell which rows have changed; empty: it can.
-        error: why nothing is known of the table.
+        rows: estimated rows; None if unknown.
+        unversioned: why a night cannot detect changed rows; empty if it can.
+        error: why nothing is known about the table.
     """
 
     table: TableRef
@@ -38,12 +39,13 @@ class KnownTable:
 
 @dataclass(frozen=True, slots=True)
 class Suggestion:
-    """
+    """Options for a table, with reasons.
+
     Parameters:
-        options: as `CopySpec` has them.
+        options: by the names of `CopySpec`.
         why: the reason for them, for people.
-        facts: what is known of the table, for people.
-        instead: options that a person may choose, having looked at the table.
+        facts: the facts about the table, for people.
+        instead: options that the user may choose after looking at the table.
     """
 
     table: TableRef
@@ -56,9 +58,12 @@ class Suggestion:
 def suggestion(
     known: KnownTable, source: SourceCapabilities, target: TargetCapabilities | None
 ) -> Suggestion:
-    """
+    """Suggest how to copy a table every night.
+
     Parameters:
-        target: what the target can do; None where it is not known.
+        known: the facts about the table.
+        source: the capabilities of the source.
+        target: the capabilities of the target; None if unknown.
     """
     if known.error:
         return Suggestion(known.table, {"skip": True}, known.error)
@@ -95,7 +100,7 @@ def suggestion(
 
 
 def key_of(model: TableModel) -> KeyModel | None:
-    """The primary key, or else a unique key of columns that are never NULL."""
+    """Return the primary key, or else a unique key of columns that are never NULL."""
     nullable = {column.name for column in model.columns if column.nullable}
     for key in sorted(model.keys, key=lambda key: not key.primary):
         if key.primary or not nullable.intersection(key.columns):
@@ -104,7 +109,7 @@ def key_of(model: TableModel) -> KeyModel | None:
 
 
 def _cursor_of(model: TableModel) -> ColumnModel | None:
-    """The column that most likely says when a row has changed."""
+    """Return the column that most likely records when a row changed."""
     found = [
         column
         for column in model.columns
@@ -122,14 +127,14 @@ def _flaws(model: TableModel, column: ColumnModel) -> Sequence[str]:
 
 
 def _reload(source: SourceCapabilities, target: TargetCapabilities | None) -> dict[str, Any]:
-    """A mode that loads all rows anew."""
+    """Return options that reload all rows."""
     modes = (TRUNCATE,) if target is None else target.modes
     mode = TRUNCATE if TRUNCATE in modes else next(mode for mode in modes if mode.starts_empty)
     return {"mode": mode.name, **({} if source.shared_snapshots else {"snapshot": "none"})}
 
 
 def view_suggestion(view: NotCopied) -> Suggestion:
-    """A view, which is copied only if it is named."""
+    """Suggest how to copy a view, which is copied only if it is named."""
     table = TableRef.parse(view.name, view.kind)
     reason = f"among the {view.kind}, which are copied only where a section names them"
     return Suggestion(table, {}, reason, instead={"mode": TRUNCATE.name})

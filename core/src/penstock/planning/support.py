@@ -1,4 +1,4 @@
-"""Refuses what a copy asks for and one of its ends does not support, in one wording."""
+"""Rejection of options that one of the ends does not support, in one wording."""
 
 from __future__ import annotations
 
@@ -25,14 +25,15 @@ _FIELDS = {item.name: item for item in fields(CopySpec)}
 def check_supported(
     spec: CopySpec, source: SourceCapabilities | None, target: TargetCapabilities | None
 ) -> None:
-    """Find what an end cannot do, whatever the tables are.
+    """Check that both ends support the request, whatever the tables are.
 
     Parameters:
-        source, target: what each end can do; None where it is not known yet which system it is.
+        spec: the request.
+        source, target: the capabilities of each end; None if its system is not known yet.
 
     Raises:
-        UsageError: names the option, the system, and what that supports; or mode replace has no
-            key to delete by, or mode attach none to attach by.
+        UsageError: an end does not support an option, and the message says what it does support; or
+            mode replace has no key to delete by, or mode attach none to attach by.
     """
     if source is not None:
         _check_source(spec, source)
@@ -108,7 +109,7 @@ def _check_options(
 
 
 def _asked(spec: CopySpec, names: Iterable[str]) -> list[str]:
-    """The options that somebody has given."""
+    """Return the options that the user has set."""
     return [name for name in names if getattr(spec, name) and getattr(spec, name) != _default(name)]
 
 
@@ -117,7 +118,7 @@ def _default(name: str) -> Any:
 
 
 def _written(spec: CopySpec, name: str) -> str:
-    """An option as it was given; one that is off by default without its value."""
+    """Return an option as the user wrote it; one that is off by default without its value."""
     if isinstance(_default(name), str):
         return f"{flag_of(name)} {getattr(spec, name)}"
     return flag_of(name)
@@ -128,7 +129,7 @@ def _modes(modes: Iterable[Mode]) -> str:
 
 
 def listed(names: Iterable[str], last: str = "or") -> str:
-    """``a, b or c``; ``none of them`` where there is nothing."""
+    """Join names: ``a, b or c``; ``none of them`` if there are none."""
     *others, final = list(names) or ["none of them"]
     return f"{', '.join(others)} {last} {final}" if others else final
 

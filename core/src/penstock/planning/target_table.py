@@ -1,4 +1,4 @@
-"""The table that rows go into: which one is wanted, and what it must have."""
+"""The table that rows go into: the definition it needs, and the requirements for it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from penstock.spec.parts import Loading, Route
 
 @dataclass(frozen=True, slots=True)
 class WantedTable:
-    """A table to be made; see `TargetCatalog.defined_columns`."""
+    """A table to be created; see `TargetCatalog.defined_columns`."""
 
     definition: TableDefinition
     columns: Sequence[Column]
@@ -29,12 +29,14 @@ def wanted_table(
     columns: Sequence[Column],
     definition: TableDefinition,
 ) -> WantedTable:
-    """
+    """Return the table to create.
+
     Parameters:
-        columns, definition: the source's.
+        route, loading: the options of the copy.
+        columns, definition: of the source's table.
 
     Raises:
-        PlanningError: types of columns, or an order by some, are asked for that cannot be.
+        PlanningError: a requested column type, or order, is not possible.
     """
     copied = chosen_columns(route, columns)
     if route.columns is not None:
@@ -48,10 +50,10 @@ def wanted_table(
 
 
 def _never_null(loading: Loading, copied: Sequence[Column]) -> Sequence[Column]:
-    """With those that the table is ordered by as columns without NULL.
+    """Return the columns, with those that order the table as columns without NULL.
 
     Raises:
-        PlanningError: it is to be ordered by another one.
+        PlanningError: the table is to be ordered by a column that is not copied.
     """
     by = loading.order_by or ()
     for name in set(by).difference(column.name for column in copied):
@@ -61,10 +63,10 @@ def _never_null(loading: Loading, copied: Sequence[Column]) -> Sequence[Column]:
 
 
 def check_taken_as_is(route: Route, loading: Loading) -> None:
-    """Of a table that is there, and that the mode does not make.
+    """Check the options for an existing table that the mode does not create.
 
     Raises:
-        PlanningError: somebody has said what it is to be made like.
+        PlanningError: the user has specified how to create it.
     """
     if asked := "--types" if loading.types else "--order-by" if loading.order_by else "":
         raise PlanningError(
@@ -74,7 +76,7 @@ def check_taken_as_is(route: Route, loading: Loading) -> None:
 
 
 def must_be_missing(loading: Loading) -> bool:
-    """Whether a table is made alone, and none is dropped for it."""
+    """Whether a table is only created, and none is dropped for it."""
     return loading.schema_only and not MODES[loading.mode].recreates
 
 
@@ -86,10 +88,14 @@ def is_there(route: Route) -> PlanningError:
 
 
 def without_mark(route: Route, loading: Loading, columns: Sequence[Column]) -> Sequence[Column]:
-    """The columns that rows are loaded into: all but the one that says when a row was gone.
+    """Return the columns to load into: all except the one that marks when a row was gone.
+
+    Parameters:
+        route, loading: the options of the copy.
+        columns: the columns of the target's table.
 
     Raises:
-        PlanningError: there is no such column.
+        PlanningError: the table has no such column.
     """
     mark = loading.gone.column
     left = [column for column in columns if column.name != mark]

@@ -1,4 +1,4 @@
-"""What a database says of a condition that it does not understand, without Penstock's own text."""
+"""A database's errors about a condition, without the SQL that Penstock adds."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _NEAR = re.compile(r"""near (?P<quote>["'])(?P<text>.*)""", re.DOTALL)
 
 @contextmanager
 def of_where(where: str | None) -> Iterator[None]:
-    """Around the statements that have the condition in them.
+    """Wrap the statements that contain the condition.
 
     Raises:
-        PlanningError: as raised within; it says where in the condition the error is.
+        PlanningError: as raised within; the message says where in the condition the error is.
     """
     try:
         yield
@@ -33,7 +33,7 @@ def _in_their_text(message: str, where: str) -> str:
     quote, text = found["quote"], found["text"]
     before = message[: found.start()].removesuffix("at or ")
     rest = next((where[at:] for at in range(len(where)) if text.startswith(where[at:])), "")
-    if rest:  # from here to the end of the condition, and on into our own text
+    if rest:  # from here to the end of the condition, and on into Penstock's own text
         return f"{before}near {quote}{rest}{quote}, {_place(where, len(where) - len(rest))}"
     token = text.partition(quote)[0] or quote
     if where.count(token) == 1:

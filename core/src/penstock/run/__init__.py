@@ -1,1 +1,1 @@
-"""Runs: made, executed, resumed, held, reported."""
+"""Runs: creating, executing, resuming, holding and reporting them."""

@@ -73,13 +73,13 @@ class RunStatus:
     committed: tuple[CommitRecord, ...]
     running: tuple[RunningAttempt, ...]
     steps_done: frozenset[str] = frozenset()
-    """Ids of the steps after the last partition."""
+    """Ids of the completed steps after the last partition."""
     target_columns: tuple[Column, ...] = ()
-    """Of the table that the rows are in; empty if they were not asked for, or there is none."""
+    """Columns of the table that holds the rows; empty if not requested, or if there is no table."""
     night: NightStatus | None = None
-    """With `--incremental`."""
+    """The status of the night, with `--incremental`."""
     at_work: bool | None = None
-    """Whether a process executes the run at this moment; None: that cannot be told."""
+    """Whether a process is executing the run; None if that is unknown."""
 
     unrestored: tuple[NotCopied, ...] = ()
     """The foreign keys that the run has dropped, and restores when it is resumed."""
@@ -118,9 +118,9 @@ def plan(spec: CopySpec) -> PartitionPlan:
     """Plan a copy: a dry run that connects to both sides and changes nothing.
 
     Raises:
-        UsageError: the request is wrong.
-        MissingTarget: its table is not there; the error's `plan` says how the source would be cut.
-        PlanningError: the plan cannot be made, or the target cannot take it.
+        UsageError: the request is invalid.
+        MissingTarget: the table does not exist; the error's `plan` is the cut of the source.
+        PlanningError: no plan is possible, or the target cannot take it.
         TransientError: a server cannot be reached.
     """
     values.choose(spec.show_values)
@@ -159,7 +159,7 @@ def copy(spec: CopySpec) -> Generator[Event, None, None]:
     ends = connect(spec.source, spec.target)
     ends.check_table_names(spec)
     with (
-        # A run that has an id may be there, and have nothing to read.
+        # A run with an id may exist already, with nothing left to read.
         closing(ends.opening_source(ahead=not spec.run_id)) as opening,
         closing(ends.holding(ahead=not spec.run_id and spec.snapshot != "none")) as holding,
         closing(ends.open_target(spec.control_schema)) as target,
@@ -190,7 +190,8 @@ def copy(spec: CopySpec) -> Generator[Event, None, None]:
                         with meanwhile(lambda: look_ahead(target, made)):
                             look_ahead(source)
                             view.note_state(source)
-                            # What was asked before it is forgotten: others may have changed it.
+                            # Answers from before the snapshot are dropped: others may have changed
+                            # tables.
                             taken = view.take(source)
                             look_ahead(source, made)
                         run_plan = plan_table(asked, source, target, lambda _: view.enter(source))
@@ -204,7 +205,7 @@ def copy(spec: CopySpec) -> Generator[Event, None, None]:
                         state.begin(run_plan, is_new=True)
                         yield from _execute(state, ends, link, nursery, begun)
                     return
-            # Somebody else has just created the run: this is its second execution.
+            # Another process has just created the run: this is its second execution.
             run = load_run(target, run_id, spec.control_schema)
         else:
             spec = with_stored_schemas(spec, run.spec)
@@ -222,14 +223,15 @@ def create(
 ) -> RunStatus:
     """Plan a copy and store it as a run; copies nothing, and holds no snapshot.
 
-    An existing run with this id and the same options is returned as it is.
+    If a run with this id and the same options exists, returns it unchanged.
 
     Parameters:
-        given: partitions by `spec.key` that the caller names, which need not cover the table. A
+        spec: the copy.
+        given: partitions by `spec.key` that the caller defines; they need not cover the table. A
             `Bound` with an empty type has the key's own; the source parses its text.
-        series: names runs that belong together: a partition id is committed once by all of them,
-            and an attempt to load it again fails. `committed_in_series` returns what they have.
-        part: makes the plan of a sample out of the plan of all rows.
+        series: the name of a series of runs: all of them together commit a partition id once, and
+            another attempt to load it fails. `committed_in_series` returns what they committed.
+        part: returns the plan of a sample, given the plan of all rows.
 
     Raises:
         UsageError, PlanningError: before anything is changed.
@@ -253,7 +255,7 @@ def create(
             with closing(view.open()) as source:
                 with _each_asked_once(spec, source, target):
                     view.note_state(source)
-                    # From the source as it is now: a plan also covers every row of a later
+                    # Planned from the source as it is now: a plan also covers every row of a later
                     # snapshot.
                     asked = _plan_request(spec, run_id, ends, given, series or "")
                     run_plan = plan_table(asked, source, target)
@@ -262,7 +264,7 @@ def create(
             target.control.create()
             target.control.create_run(run_id, spec.stored(), run_plan, view.state, None)
             run = load_run(target, run_id, spec.control_schema)
-        # Checked even then: somebody else may have just created it.
+        # Checked even then: another process may have just created it.
         check_same_spec(with_stored_schemas(spec, run.spec), run)
         check_same_partitions(given, series or "", run)
         return _status(target, run)
@@ -285,17 +287,19 @@ def resume(
     """Copy what a run has not committed yet; yields events, the last of which is `Finished`.
 
     Parameters:
+        run_id: the id of the run.
         source, target: the connections, which are not stored with the run.
-        only: ids of partitions; by default all that are not committed.
-        await_snapshot: read with the snapshot that `hold` holds, and wait for it for so many
-            seconds, even if it is lost in mid-run; by default take one if there is none.
-        as_of_now: a person has asked for the rows as they are now: read them with a snapshot of
-            this execution's own, whatever happened to the run's, and ignore `on_snapshot_lost`.
-            A warning and the report say what was read later.
-        recopy: names a request to copy the partitions of `only` again even if they are committed.
-            Each is copied again once, however often the request is repeated.
-        finish: once all partitions are committed, compare both sides and do the steps after the
-            last partition; False leaves that to another `resume`.
+        only: ids of partitions; empty for all that are not committed.
+        control_schema: the schema of the control tables.
+        await_snapshot: seconds to wait for the snapshot that `hold` holds, even if it is lost
+            during the run; None to take a snapshot here if there is none.
+        as_of_now: whether the user has requested the rows as they are now: read them with a
+            snapshot of this execution's own, whatever happened to the run's, and ignore
+            `on_snapshot_lost`. A warning and the report say what was read later.
+        recopy: the name of a request to copy the partitions of `only` again even if they are
+            committed. Each is copied again once, however often the request is repeated.
+        finish: whether to compare both sides and do the steps after the last partition, once all
+            partitions are committed; False leaves that to another `resume`.
         overrides: options that say how to run (`degree`, `attempts`, `on_error`,
             `stall_timeout`, `grace`, `on_snapshot_lost`, `snapshot_warn_after`,
             `give_way_after`).
@@ -303,8 +307,8 @@ def resume(
     Raises:
         UsageError: no such run, partition or option; or the run's partitions cannot be copied
             again.
-        PlanningError: the source's or target's shape has changed since; says the difference.
-        SnapshotLost: the run's snapshot is gone and `on_snapshot_lost` does not allow another.
+        PlanningError: the shape of the source or target has changed since; the message says how.
+        SnapshotLost: the run's snapshot is gone, and `on_snapshot_lost` does not allow another.
         TransientError: no holder came in time for the awaited snapshot.
         PermanentError: rows of a partition to be copied again were changed since.
         RunFailed, RunFailedTransiently: after `Finished`.
@@ -351,15 +355,18 @@ def verify(
     """Compare every partition on both sides, and with its commit record.
 
     Parameters:
-        checksum: compare the values, not only how many rows there are.
-        show_rows: find some of the rows that differ; with `checksum`.
-        show_values: see `CopySpec`; by default as in the run.
+        run_id: the id of the run.
+        source, target: the connections, which are not stored with the run.
+        control_schema: the schema of the control tables.
+        checksum: whether to compare the values, in addition to the row counts.
+        show_rows: whether to find some of the rows that differ; needs `checksum`.
+        show_values: see `CopySpec`; None for the run's own choice.
 
     Raises:
         UsageError: no such run.
-        PlanningError: a side cannot be read in this way.
+        PlanningError: one side cannot be read for the comparison.
     """
-    from penstock.verification.checks import verify_run  # noqa: PLC0415 - most do not verify
+    from penstock.verification.checks import verify_run  # noqa: PLC0415 - rarely needed
 
     check_run_id(run_id)
     if show_rows and not checksum:
@@ -384,7 +391,12 @@ def verify(
 
 @apart
 def status(run_id: str, *, target: str, control_schema: str = "penstock") -> RunStatus:
-    """What a run has committed, what it is doing, and what is left.
+    """Return what a run has committed, what it is doing, and what is left.
+
+    Parameters:
+        run_id: the id of the run.
+        target: the connection to the target.
+        control_schema: the schema of the control tables.
 
     Raises:
         UsageError: no such run.
@@ -402,10 +414,13 @@ def statuses(
     control_schema: str = "penstock",
     columns: bool = False,
 ) -> list[RunStatus]:
-    """The status of each run that the target has, over one connection.
+    """Return the status of each run that the target has, over one connection.
 
     Parameters:
-        columns: also read the columns of the tables that the runs load.
+        run_ids: ids of runs; those that the target does not have are left out.
+        target: the connection to the target.
+        control_schema: the schema of the control tables.
+        columns: whether to also read the columns of the tables that the runs load.
     """
     url, backend, *_ = resolve(target, "--target")
     found = []
@@ -419,7 +434,7 @@ def statuses(
 
 
 def _target_columns(catalog: TargetCatalog, run: RunRow) -> tuple[Column, ...]:
-    """Of the table that a run builds beside the target's, while there is one."""
+    """Return the columns of the table that a run builds beside the target's, while it exists."""
     written = run.spec.get("target_table")
     tables = [run.plan.load.table]
     tables += [TableRef.parse(written, "--target-table")] if written else []
@@ -432,7 +447,13 @@ def _target_columns(catalog: TargetCatalog, run: RunRow) -> tuple[Column, ...]:
 def committed_in_series(
     series: str, *, target: str, control_schema: str = "penstock"
 ) -> Mapping[str, tuple[str, CommitRecord]]:
-    """What the runs of a series have committed: by partition id, the run and its commit record."""
+    """Return what the runs of a series have committed: by partition id, run and commit record.
+
+    Parameters:
+        series: the name of the series.
+        target: the connection to the target.
+        control_schema: the schema of the control tables.
+    """
     check_series(series)
     url, backend, *_ = resolve(target, "--target")
     with closing(backend.target(url, control_schema)) as catalog:
@@ -440,14 +461,14 @@ def committed_in_series(
 
 
 def control_ddl(target: str | None = None, control_schema: str = "penstock") -> str:
-    """Statements that create the control tables, for an administrator. Does not connect.
+    """Return the statements that create the control tables, for an administrator. Does not connect.
 
     Parameters:
-        target: the URL's scheme is enough; not needed if only one installed backend has such
+        target: the target's URL, or its scheme; None if only one installed backend has such
             statements.
 
     Raises:
-        UsageError: the target creates its control tables or documents by itself.
+        UsageError: the target creates its own control tables or documents.
     """
     if target is None:
         target = f"{ddl_scheme()}://"
@@ -476,7 +497,7 @@ def _plan_request(
 def _each_asked_once(
     spec: CopySpec, source: SourceCatalog, target: TargetCatalog
 ) -> Iterator[None]:
-    """While one table is planned, the catalogs keep what they are told."""
+    """Let the catalogs cache their answers while one table is planned."""
     with describing(source, [spec.relation]), describing(target, [spec.target_ref]):
         yield
 
@@ -484,7 +505,7 @@ def _each_asked_once(
 def _resolve_tables(
     spec: CopySpec, ends: Connections, target: TargetCatalog
 ) -> tuple[CopySpec, tuple[str, ...]]:
-    """See `Connections.with_schemas`; asks the source only if needed."""
+    """Resolve schemas as `Connections.with_schemas` does; asks the source only if needed."""
     if not lacks_schema(spec):
         return spec, ()
     with closing(ends.open_source()) as source:
@@ -535,7 +556,7 @@ def _continue_run(
     only = asked and [partition.id for partition in pending] if pending else None
     policy = _policy(spec, only, await_snapshot)
     view = SourceView(spec, run.run_id, ends.source_url, ends.source_backend, policy, run)
-    # It costs 0.3 s of CPU, which a task that finds its partition done can save.
+    # It costs 0.3 s of CPU, which a task whose partition is already done can save.
     nursery = ends.nursery() if pending else None
     try:
         if pending:
@@ -562,11 +583,12 @@ def _continue_run(
 def _policy(
     spec: CopySpec, asked: Sequence[str] | None, await_snapshot: float | None
 ) -> LossPolicy:
-    """
+    """Return the policy for a run whose snapshot is lost.
+
     Parameters:
-        asked: ids of the partitions that a person wants read as of now, empty for all that are
-            left; None if nobody does.
-        await_snapshot: seconds to wait for the snapshot's holder; None: hold it here.
+        asked: ids of the partitions that the user wants read as of now, empty for all that are
+            left; None for the run's own snapshot.
+        await_snapshot: seconds to wait for the snapshot's holder; None to hold it here.
     """
     if asked is not None and spec.snapshot != "none":
         return ReadAsOfNow(asked)

@@ -58,14 +58,14 @@ from penstock.workers.process import Nursery
 
 @apart_throughout
 def copy_all(batch: BatchSpec) -> Generator[Event, None, None]:
-    """Copy many tables; yields the events of every table's run, and last `BatchFinished`.
+    """Copy many tables; yields the events of every table's run, and `BatchFinished` last.
 
-    Each table is a run of its own, named by the batch's run id and eight letters for the table.
+    Each table has its own run, whose id is the batch's run id and eight letters for the table.
     The `run_id` of an existing batch continues that batch. Closing the iterator cancels the copy.
 
     Raises:
         UsageError: before anything is changed.
-        RunFailed, RunFailedTransiently: after `BatchFinished`: some tables are not done.
+        RunFailed, RunFailedTransiently: after `BatchFinished`, if some tables are not done.
     """
     values.choose(batch.show_values)
     ends = connect(batch.source, batch.target)
@@ -91,16 +91,17 @@ def copy_tables(
 ) -> Generator[Event, None, None]:
     """Copy tables between the same two databases; yields the events that `copy_all` yields.
 
-    Each is a run that its caller names, to be created or continued. Connections, control schema,
+    Each request names its run, which is created or continued. Connections, control schema,
     `max_rate` and `max_lag` are those of the first.
 
     Parameters:
-        run_id: of the batch, for its events and its report.
-        degree: streams at once, over all tables.
+        requests: the tables, each with the options of its copy.
+        run_id: the id of the batch, for its events and its report.
+        degree: the number of concurrent streams, over all tables.
 
     Raises:
         UsageError: before anything is changed.
-        RunFailed, RunFailedTransiently: after `BatchFinished`: some tables are not done.
+        RunFailed, RunFailedTransiently: after `BatchFinished`, if some tables are not done.
     """
     for request in requests:
         request.check_given()
@@ -113,7 +114,7 @@ def copy_tables(
 
 @dataclass(frozen=True, slots=True)
 class _Pool:
-    """What the tables of a batch share."""
+    """The resources that the tables of a batch share."""
 
     batch_id: str
     control_schema: str
@@ -151,15 +152,18 @@ def resume_all(
     control_schema: str = "penstock",
     **overrides: Any,
 ) -> Generator[Event, None, None]:
-    """Continue a batch by its id: all tables whose runs were planned; yields events as `copy_all`.
+    """Continue a batch: all tables whose runs were planned; yields events as `copy_all` does.
 
     Parameters:
-        overrides: options that say how to run, as of `resume`.
+        batch_id: the run id of the batch.
+        source, target: the connections, which are not stored with the runs.
+        control_schema: the schema of the control tables.
+        overrides: options that say how to run, as for `resume`.
 
     Raises:
         UsageError: no such batch, or an option that cannot change.
-        RunFailed, RunFailedTransiently: after `BatchFinished`: some tables are not done, or have no
-            run yet.
+        RunFailed, RunFailedTransiently: after `BatchFinished`, if some tables are not done, or have
+            no run yet.
     """
     ends = connect(source, target)
     requests = []
@@ -183,7 +187,7 @@ def resume_all(
 
 @dataclass(frozen=True, slots=True)
 class _New:
-    """A run that is to be created with this plan."""
+    """A run to be created with this plan."""
 
     run: RunState
     plan: PartitionPlan
@@ -215,7 +219,7 @@ class _Batch:
         self._not_copied: tuple[NotCopied, ...] = ()
         self._unplanned: Sequence[RunState] = ()
         self._share: HeldSnapshot | None = None
-        """Of the snapshot, for planning."""
+        """A share of the snapshot, for planning."""
         self._snapshot = SharedSnapshot(holding, self._read_with_snapshot)
         self._execution = Execution(
             self._runs,
@@ -276,7 +280,7 @@ class _Batch:
                 self._find_table(asked, stored.get(asked.run_id))
         errors = [run.error for run in self._runs]
         if errors and errors[0] and all(isinstance(error, UsageError) for error in errors):
-            # What was asked for suits none of them.
+            # The options suit none of the tables.
             raise errors[0]
 
     def _find_table(self, asked: TableRequest, stored: RunRow | None) -> None:
@@ -301,10 +305,11 @@ class _Batch:
             run.fail(error)
 
     def _check_table(self, run: RunState, stored: RunRow | None) -> None:
-        """
+        """Check the options of a table before the snapshot is taken.
+
         Raises:
-            UsageError: an end cannot do what is asked for.
-            PlanningError: there is no such table.
+            UsageError: one end does not support the options.
+            PlanningError: the table does not exist.
         """
         if stored is None:
             self._ends.check_supported(run.spec)
@@ -336,7 +341,7 @@ class _Batch:
         )
 
     def _read_with_snapshot(self) -> list[Relation]:
-        """What the snapshot is needed for from here on."""
+        """Return the relations that the snapshot is needed for from here on."""
         runs = [run for run in (*self._unplanned, *self._execution.window) if run.error is None]
         found = dict.fromkeys(run.spec.relation for run in runs if run.reads_snapshot)
         return list(found)
@@ -344,13 +349,13 @@ class _Batch:
     def _plan_window(self, window: Sequence[RunState]) -> Iterator[Event]:
         self._execution.stop_if_asked()
         with closing(self._source):
-            # Before the first table is planned: all are planned with this snapshot.
+            # Taken before the first table is planned, because all are planned with it.
             yield from self._see_snapshot(window)
             yield from self._plan_all([run for run in window if run.error is None])
         over = set(window)
         self._unplanned = [run for run in self._unplanned if run not in over]
         if self._unplanned:
-            # Each window's transaction holds the locks of its own tables alone.
+            # Each window's transaction holds the locks of only its own tables.
             self._source = self._ends.open_source()
         elif self._share is not None:
             self._share.close()
@@ -407,7 +412,7 @@ class _Batch:
                 if not first:
                     yield from self._leave_out_blocked(tables)
                     return
-                # Nothing depends on it yet: let them go first.
+                # Nothing depends on the snapshot yet: let the waiting sessions go first.
                 self._share.close()
                 self._share = None
                 if not left:
@@ -423,7 +428,7 @@ class _Batch:
             self._source.adopt(self._share.snapshot)
 
     def _leave_out_lost(self, tables: dict[RunState, Relation]) -> Iterator[Event]:
-        """The snapshot is gone with which the tables before these were read."""
+        """Fail these tables, because the snapshot that earlier tables were read with is gone."""
         for run in list(tables):
             if run.spec.loss_policy == "fail":
                 del tables[run]
@@ -434,7 +439,7 @@ class _Batch:
                 yield from self._execution.attempt(run, lambda error=error: _raising(error))  # type: ignore[misc]
 
     def _leave_out_blocked(self, tables: Mapping[RunState, Relation]) -> Iterator[Event]:
-        """A table that others wait for drops out alone."""
+        """Fail only the table that other sessions wait for."""
         free = []
         for run, relation in tables.items():
             try:
@@ -447,9 +452,11 @@ class _Batch:
     def _plan_together(
         self, runs: Sequence[RunState], taken: dict[str, Sequence[Event]]
     ) -> Mapping[RunState, PlannedTable]:
-        """
+        """Plan the tables of runs together.
+
         Parameters:
-            taken: receives what was said when a run's snapshot was taken.
+            runs: the runs to plan.
+            taken: receives the events of taking each run's snapshot.
         """
         views = {run.run_id: run.view for run in runs}
 
@@ -485,9 +492,11 @@ class _Batch:
     def _plan(
         self, run: RunState, stored: RunRow | None, planned: PlannedTable | None, new: list[_New]
     ) -> Iterator[Event]:
-        """
+        """Continue a stored run, or note a planned one for creation.
+
         Parameters:
-            planned: how planning has ended, of a run that is not stored.
+            stored: the run as the target has it; None if it is not stored.
+            planned: the outcome of planning a run that is not stored.
             new: receives the plan, if the run is to be created with it.
         """
         if stored is None:
@@ -500,7 +509,7 @@ class _Batch:
         yield from self._continue_run(run, stored)
 
     def _checked(self, run: RunState, planned: PlannedTable) -> PartitionPlan | RunRow:
-        """Returns the stored run if somebody else has created it."""
+        """Return the plan, or the stored run if another process has created it."""
         check = self._requests[run.run_id].check
         try:
             plan = planned.plan
@@ -517,10 +526,11 @@ class _Batch:
     def _create_all(
         self, planned: Sequence[_New], taken: Mapping[str, Sequence[Event]]
     ) -> Iterator[Event]:
-        """Store the runs; one that somebody else has created in between is continued.
+        """Store the runs; one that another process has created in between is continued.
 
         Parameters:
-            taken: what was said when each run's snapshot was taken.
+            planned: the runs, with their plans.
+            taken: the events of taking each run's snapshot.
         """
         if not planned:
             return
@@ -541,8 +551,10 @@ class _Batch:
                 )
 
     def _read_together(self, window: Sequence[RunState]) -> Iterator[Event]:
-        """Tables that are merged together are read as of one moment: those that an earlier
-        execution has read are read again with the others."""
+        """Read again the tables that an earlier execution has read, if tables are merged together.
+
+        Tables that are merged together are read as of one moment.
+        """
         runs = [run for run in window if run.error is None and run.spec.atomic == "batch"]
         if all(run.complete for run in runs):
             return
@@ -561,7 +573,7 @@ class _Batch:
         request.check_same(stored)
         continuation = Continuation(run.spec, stored, stored.plan.partitions, self._target.control)
         # Another execution may have created the run, or finished it, since its table was found:
-        # the run's plan and snapshot count, and not what was found here.
+        # the run's plan and snapshot count, not what was found here.
         run.was_done = stored.status == "done"
         run.complete = continuation.complete
         run.view.close()
@@ -574,7 +586,7 @@ class _Batch:
 
     @cached_property
     def _siblings(self) -> Siblings:
-        # Even those that cannot be copied: what is dropped for their sake is restored at the end.
+        # Tables that cannot be copied count, too: their dropped keys are restored at the end.
         return siblings_of([run.spec for run in self._runs])
 
     # Ending

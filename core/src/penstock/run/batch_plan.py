@@ -1,4 +1,4 @@
-"""`plan_all`: the plans of many tables, a window of them after the other."""
+"""`plan_all`: the plans of many tables, one window after another."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ from penstock.workers.degree import streams_of
 
 @dataclass(frozen=True, slots=True)
 class TablePlan:
-    """How a table of a batch would be copied, or why it cannot be."""
+    """The plan of a table of a batch, or the reason why it cannot be copied."""
 
     table: str
     target_table: str
     mode: str
     plan: PartitionPlan | None
     error: Mapping[str, Any] | None
-    """As in the event `Failed`."""
+    """The error, as in the event `Failed`; None if the table can be copied."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,19 +48,19 @@ class BatchPlan:
 
     tables: int
     failed: int
-    """How many of them cannot be copied."""
+    """The number of tables that cannot be copied."""
     seconds: float
     not_copied: tuple[NotCopied, ...]
-    """What the batch leaves out besides its tables: views, for instance."""
+    """Objects that the batch leaves out, other than tables: views, for instance."""
 
 
 @apart_throughout
 def plan_all(batch: BatchSpec) -> Generator[TablePlan | BatchPlan, None, None]:
     """Plan the tables of a batch: a dry run that changes nothing. Yields each table's plan as soon
-    as it is made, and keeps none; last `BatchPlan`.
+    as it is ready, and keeps none; `BatchPlan` comes last.
 
     Raises:
-        UsageError: the request is wrong.
+        UsageError: the request is invalid.
         TransientError: a server cannot be reached.
     """
     values.choose(batch.show_values)
@@ -87,7 +87,7 @@ def plan_all(batch: BatchSpec) -> Generator[TablePlan | BatchPlan, None, None]:
 
 @dataclass(frozen=True, slots=True)
 class _Planner:
-    """Plans the tables of a window together."""
+    """Planning of all tables of a window together."""
 
     ends: Connections
     source: SourceCatalog
@@ -108,7 +108,7 @@ class _Planner:
                 yield _table_plan(asked.spec, result)
 
     def _request(self, asked: TableRequest) -> PlanRequest | PenstockError:
-        """What is to be planned, or why it cannot be."""
+        """Return the request for planning a table, or why it cannot be planned."""
         if asked.error is not None:
             return asked.error
         spec = asked.spec

@@ -22,14 +22,15 @@ from penstock.spec.masks import meets
 from penstock.spec.table_sections import Matching
 
 Found = tuple[Sequence[TableRequest], tuple[NotCopied, ...]]
-"""The tables of a batch, and what it leaves out besides."""
+"""The tables of a batch, and the objects that it leaves out."""
 
 
 class BatchTables:
-    """Finds the tables of a batch.
+    """The search for the tables of a batch.
 
     Parameters:
-        source, target: where to look for them.
+        batch: the request.
+        source, target: the catalogs to search.
     """
 
     def __init__(
@@ -44,11 +45,11 @@ class BatchTables:
         """The tables that sections match."""
 
     def requests(self, batch_id: str) -> Found:
-        """One for every table, even for one that does not exist.
+        """Return a request for every table, even one that does not exist.
 
         Raises:
-            UsageError: a pattern matches nothing, or two tables go into one.
-            PlanningError: no table has a column that is masked, or left out.
+            UsageError: a pattern matches nothing, or two tables would be loaded into one.
+            PlanningError: no table has a column that is to be masked or left out.
         """
         batch = self._batch
         specs = batch.specs(self._match_patterns(), self._with_schemas, self._searched)
@@ -60,7 +61,7 @@ class BatchTables:
         tables = {spec.relation for spec in specs}
         checked = specs
         if batch.sections and (batch.tables or batch.exclude):
-            # A part of a file's tables: its masks are for all of them.
+            # Part of a file's tables: masks are checked against all of them.
             whole = replace(batch, tables=(), exclude=())
             checked = whole.specs(self._matched, self._with_schemas, self._searched)
         with describing(self._source, [spec.relation for spec in checked]):
@@ -77,8 +78,10 @@ class BatchTables:
         return TableRequest(spec=replace(spec, run_id=run_id_of(batch_id, spec)), error=error)
 
     def _check_columns(self, specs: Sequence[CopySpec]) -> None:
-        """A column that is masked in many tables need not be in each, but in one of them: what is
-        mistyped would be copied as it is."""
+        """Check that each masked column is in at least one table.
+
+        If a rule is misspelled, its column would be copied unmasked.
+        """
         rules: dict[tuple[str, str], bool] = {}
         for spec in specs:
             route = spec.route
@@ -89,7 +92,7 @@ class BatchTables:
             try:
                 names = [column.name for column in self._source.columns(route.relation)]
             except PlanningError:
-                return  # planning will report it, and nobody knows what that table has
+                return  # planning will report it, and that table's columns are unknown
             for flag, rule in asked:
                 found = any(meets(name, rule) for name in names)
                 rules[flag, rule] = found or rules.get((flag, rule), False)
@@ -98,7 +101,7 @@ class BatchTables:
                 raise PlanningError(f"{flag}: no table of the batch has a column {rule!r}")
 
     def _not_copied(self, specs: Sequence[CopySpec]) -> tuple[NotCopied, ...]:
-        """What the patterns match besides tables, if the target's tables are recreated."""
+        """Return objects that the patterns match other than tables, if tables are recreated."""
         if not any(spec.load_mode.recreates for spec in specs):
             return ()
         named = {spec.source_name for spec in specs}
@@ -112,10 +115,11 @@ class BatchTables:
     def _without_copied_heirs(
         self, spec: CopySpec, tables: Collection[Relation], missing: list[TableRef]
     ) -> CopySpec:
-        """The spec without the rows of inheriting tables, if the batch copies those by themselves.
+        """Return the spec without the rows of inheriting tables that the batch copies itself.
 
         Parameters:
-            tables: all of the batch.
+            spec: the copy of a table that others may inherit from.
+            tables: all tables of the batch.
             missing: receives the inheriting tables that are not copied, if others are.
         """
         if spec.table is None or spec.descendants is not None or lacks_schema(spec):
@@ -129,7 +133,8 @@ class BatchTables:
         return replace(spec, descendants="exclude")
 
     def _match_patterns(self) -> Sequence[TableRef]:
-        """
+        """Return the tables that the patterns match.
+
         Raises:
             UsageError: a pattern matches nothing, or every match is excluded.
         """
@@ -151,7 +156,7 @@ class BatchTables:
         return found
 
     def _match_sections(self) -> Sequence[TableRef]:
-        """The tables that sections match, as far as `tables` and `exclude` let them.
+        """Return the tables that sections match, as far as `tables` and `exclude` allow.
 
         Raises:
             UsageError: a section matches nothing.
@@ -161,7 +166,7 @@ class BatchTables:
         known = {
             text for table in everything for text in (f"{table.schema}.{table.name}", str(table))
         }
-        # A view, or a part of a table, is found by its name alone.
+        # A view, or a part of a table, is found only by its name.
         alone = [
             name
             for section in batch.sections
@@ -194,18 +199,18 @@ class BatchTables:
         return UsageError(f"{place} matches no table of the source{where}")
 
     def _searched(self, pattern: str) -> tuple[str, ...]:
-        """The pattern, with a schema."""
+        """Return the pattern, with a schema."""
         if pattern not in self._with_schema:
             self._with_schema[pattern] = with_searched((pattern,), self._source)
         return self._with_schema[pattern]
 
     def _patterns(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """What to copy and what to leave out, each with a schema."""
+        """Return what to copy and what to leave out, each with a schema."""
         batch = self._batch
         return with_searched(batch.tables, self._source), with_any_schema(batch.exclude)
 
     def _with_schemas(self, spec: CopySpec) -> CopySpec:
-        """Unchanged if there is no such table; planning will report that."""
+        """Return the spec with schemas; unchanged if the table is missing: planning reports it."""
         if lacks_schema(spec):
             with suppress(PlanningError):
                 found, _ = self._ends.with_schemas(spec, self._source, self._target)
@@ -222,9 +227,10 @@ def partial_inheritance(spec: CopySpec, missing: Sequence[TableRef]) -> Planning
 
 
 def check_many(ends: Connections) -> None:
-    """
+    """Check that both ends can have many tables.
+
     Raises:
-        UsageError: one of the ends is files, which are one table.
+        UsageError: one end consists of files, which are a single table.
     """
     for flag, backend in (("--source", ends.source_backend), ("--target", ends.target_backend)):
         if backend.located:
@@ -235,7 +241,7 @@ def check_many(ends: Connections) -> None:
 
 
 def siblings_of(specs: Sequence[CopySpec]) -> Siblings:
-    """The tables of a batch, as the plan of each sees them."""
+    """Return the tables of a batch, as the plan of each sees them."""
     return Siblings(
         {spec.table_ref: spec.target_ref for spec in specs if spec.table is not None},
         frozenset(spec.target_ref for spec in specs if spec.load_mode.recreates),

@@ -1,4 +1,4 @@
-"""Whether two runs executed at the same time would change each other's rows."""
+"""Whether two concurrent runs would change each other's rows."""
 
 from __future__ import annotations
 
@@ -17,6 +17,10 @@ def enter(
 ) -> None:
     """Register this process as executing the run.
 
+    Parameters:
+        route, loading, run_id, plan: of the run.
+        control: the target's control store.
+
     Raises:
         Overtaken: another night has ended since this one was planned.
         TargetBusy: another run is changing the same rows right now.
@@ -26,7 +30,8 @@ def enter(
 
 
 def check_not_overtaken(run_id: str, plan: PartitionPlan, control: ControlStore) -> None:
-    """
+    """Check that no other night has ended since this one was planned.
+
     Raises:
         Overtaken: another night has ended since this one was planned.
     """
@@ -38,18 +43,19 @@ def check_not_overtaken(run_id: str, plan: PartitionPlan, control: ControlStore)
 def collision_check(
     route: Route, loading: Loading, plan: PartitionPlan, control: ControlStore
 ) -> Callable[[Sequence[str]], None]:
-    """The check for `ControlStore.enter`: raises `TargetBusy` if another run under way on the table
+    """Return the check for `ControlStore.enter`: it raises `TargetBusy` if another run on the table
     would change the same rows.
 
     Parameters:
-        route, loading, plan: of the run about to be executed.
+        route, loading, plan: of the run to execute.
+        control: the target's control store.
     """
 
     def check(others: Sequence[str]) -> None:
         for other in others:
             run = control.load_run(other)
             if run is None:
-                # Its control tables are elsewhere: nothing is known of it but its presence.
+                # Its control tables are elsewhere: only its presence is known.
                 if loading.load_mode.starts_empty:
                     raise _busy(route, loading, other, "")
                 continue
@@ -68,8 +74,11 @@ def _busy(route: Route, loading: Loading, other: str, mode: str) -> TargetBusy:
 
 
 def _are_parts(mine: str | None, plan: PartitionPlan, other: RunRow) -> bool:
-    """Whether two runs that merge at their end load parts of a table: each has a stage of its own,
-    and their merges take turns. Those of one watermark follow one another."""
+    """Whether two runs that merge at their end load parts of a table.
+
+    Each then has its own stage, and their merges take turns. Runs of one watermark follow one
+    another.
+    """
     theirs = other.spec["where"]
     if mine is None or theirs is None or mine == theirs:
         return False
@@ -80,8 +89,8 @@ def _are_parts(mine: str | None, plan: PartitionPlan, other: RunRow) -> bool:
 def _collide(where: str | None, loading: Loading, plan: PartitionPlan, other: RunRow) -> bool:
     """Whether the runs are known to touch the same rows.
 
-    Conditions cannot be compared unless their texts are equal. Runs with different conditions may
-    run side by side, and their attempts check for each other's rows.
+    Conditions are comparable only if their texts are equal. Runs with different conditions may run
+    concurrently, and their attempts check for each other's rows.
     """
     mine, theirs, their_where = loading.load_mode, mode_of(other.spec), other.spec["where"]
     if mine.merges_at_end and theirs.merges_at_end:
@@ -92,5 +101,5 @@ def _collide(where: str | None, loading: Loading, plan: PartitionPlan, other: Ru
         return False
     if where is not None and their_where is not None and where != their_where:
         return False
-    # Partitions that callers name are independent; attempts at the same one take turns.
+    # Partitions that callers define are independent; attempts at the same one take turns.
     return not (plan.given and other.plan.given)

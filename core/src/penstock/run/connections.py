@@ -1,4 +1,4 @@
-"""Source and target of a copy: URLs resolved, backends found, secrets known."""
+"""Source and target of a copy: resolved URLs, their backends and secrets."""
 
 from __future__ import annotations
 
@@ -61,16 +61,17 @@ class Connections:
         )
 
     def check_table_names(self, spec: CopySpec) -> None:
-        """
+        """Check that tables are named only where they are needed.
+
         Raises:
-            UsageError: a table name is missing, or given where none is allowed.
+            UsageError: a table name is missing, or is specified where none is allowed.
         """
         spec.check_table_names(
             source=self.source_backend.located, target=self.target_backend.located
         )
 
     def check_supported(self, spec: CopySpec) -> None:
-        """See `support.check_supported`. Planning does so too; before that a snapshot is taken."""
+        """See `support.check_supported`. Planning checks too, but only after taking a snapshot."""
         check_supported(
             spec, self.source_backend.source_capabilities, self.target_backend.target_capabilities
         )
@@ -84,7 +85,7 @@ class Connections:
 
     @property
     def _inherited(self) -> Sequence[str]:
-        """Patterns of the variables that workers have, besides those that all have."""
+        """Patterns of the variables that workers get, in addition to those that all get."""
         return (*self.source_backend.environment, *self.target_backend.environment)
 
     def with_schemas(
@@ -97,27 +98,27 @@ class Connections:
         return self.source_backend.source(self.source_url)
 
     def opening_source(self, *, ahead: bool) -> Opening[SourceCatalog]:
-        """See `Opening`. A database within this process is not opened on two threads at once."""
+        """See `Opening`. A database within this process is never opened on two threads at once."""
         server = self.source_backend.place(self.source_url).port is not None
         return Opening(self.open_source, ahead=ahead and server)
 
     def holding(self, *, ahead: bool) -> Holding:
-        """Takes snapshots of the source, see `Holding`."""
+        """Return a holder that takes snapshots of the source; see `Holding`."""
         return Holding(self.source_backend, self.source_url, ahead=ahead)
 
     def open_target(self, control_schema: str) -> TargetCatalog:
         return self.target_backend.target(self.target_url, control_schema)
 
     def nursery(self) -> Nursery:
-        """Starts workers for these ends."""
+        """Return a nursery that starts workers for these ends."""
         return Nursery(*self._of_workers())
 
     def fork_early(self) -> None:
-        """Fork what `nursery` needs from this process, where that may be: see `early_fork`."""
+        """Fork what `nursery` needs from this process, if that is safe: see `early_fork`."""
         early_fork.fork_early(*self._of_workers())
 
     def _of_workers(self) -> tuple[Mapping[str, str], Sequence[str]]:
-        """The environment of workers, and the backends that they import."""
+        """Return the environment of workers, and the backends that they import."""
         environment = worker_environment(
             os.environ,
             self._inherited,
@@ -126,7 +127,7 @@ class Connections:
         return environment, (self.source_reference, self.target_reference)
 
     def pulses(self) -> dict[str, PulseEnd]:
-        """By side, the servers whose sessions can be looked at."""
+        """Return, by side, the servers whose sessions can be sampled."""
         known = self.capabilities
         ends = {
             "source": (self.source_backend, self.source_url, known.source.shows_waits),
@@ -141,12 +142,12 @@ class Connections:
         return found
 
     def lag_gauge(self) -> LagGauge:
-        """Open what shows how far the source lags.
+        """Open a gauge of the source's lag.
 
         Raises:
-            UsageError: the source has no such notion.
-            PlanningError: this user may not see it.
-            TransientError: it cannot be reached.
+            UsageError: the source has no concept of lag.
+            PlanningError: this user may not see the lag.
+            TransientError: the source cannot be reached.
         """
         source = self.capabilities.source
         if "max_lag" not in source.options:
@@ -157,7 +158,7 @@ class Connections:
         """See `WithScratch.scratch`.
 
         Raises:
-            UsageError: the target has no such place.
+            UsageError: the target has no place for scratch tables.
         """
         if not self.capabilities.target.scratch:
             raise UsageError(
@@ -167,7 +168,7 @@ class Connections:
         return cast("WithScratch", self.target_backend).scratch(self.target_url, like)
 
     def wait_kind(self, side: str, wait: str) -> str:
-        """Which kind of wait one of a server's is; see `penstock.backends.api.optional.pulse`."""
+        """Return the kind of a server's wait; see `penstock.backends.api.optional.pulse`."""
         backend = self.source_backend if side == "source" else self.target_backend
         return cast("WithPulse", backend).wait_kind(wait)
 
@@ -178,7 +179,14 @@ class Connections:
         patience: Patience | None = None,
         batch_id: str = "",
     ) -> ControlLink:
-        """A connection to the target's control store, which reconnects."""
+        """Return a link to the target's control store, which reconnects.
+
+        Parameters:
+            target: an open catalog.
+            control_schema: the schema of the control tables.
+            patience: how long to wait for sessions that block; None for the default.
+            batch_id: see `ControlStore.batch_id`.
+        """
         return ControlLink(
             target,
             lambda: self.open_target(control_schema),
@@ -188,10 +196,14 @@ class Connections:
 
 
 def resolve(reference: str, flag: str) -> tuple[str, Backend, str, tuple[str, ...]]:
-    """The resolved URL, its backend, the backend's ``module:attribute``, and the secrets in it.
+    """Return the resolved URL, its backend, the backend's ``module:attribute``, and its secrets.
+
+    Parameters:
+        reference: a URL, a path or ``env:NAME``.
+        flag: the option, for the message.
 
     Raises:
-        UsageError: the reference leads nowhere, or no backend has the URL's scheme.
+        UsageError: the reference cannot be resolved, or no backend has the URL's scheme.
     """
     written = resolve_reference(reference, os.environ, flag)
     backend, name = find_backend(written, flag)
@@ -200,10 +212,10 @@ def resolve(reference: str, flag: str) -> tuple[str, Backend, str, tuple[str, ..
 
 
 def place_of(reference: str) -> Place:
-    """Where a connection leads, without its secrets.
+    """Return where a connection leads, without its secrets.
 
     Raises:
-        UsageError: the reference leads nowhere, or no backend has the URL's scheme.
+        UsageError: the reference cannot be resolved, or no backend has the URL's scheme.
     """
     url = resolve_reference(reference, os.environ, "connection")
     backend, _ = find_backend(url, "connection")
@@ -214,7 +226,7 @@ def holds_secret(reference: str) -> bool:
     """Whether a connection contains a secret as written, apart from references to the environment.
 
     Raises:
-        UsageError: a malformed URL, or no backend has its scheme.
+        UsageError: the URL is malformed, or no backend has its scheme.
     """
     if reference.startswith("env:"):
         return False
@@ -224,13 +236,13 @@ def holds_secret(reference: str) -> bool:
 
 
 def with_parameters(reference: str, parameters: Mapping[str, str | None]) -> str:
-    """The URL of a connection with parameters added; existing ones stay as they are.
+    """Return the URL of a connection with parameters added; existing ones stay unchanged.
 
     Parameters:
-        parameters: by name; None: not known.
+        parameters: values by name; None if unknown.
 
     Raises:
-        UsageError: the reference leads nowhere.
+        UsageError: the reference cannot be resolved.
     """
     url = resolve_reference(reference, os.environ, "connection")
     there = dict(parse_qsl(url.partition("?")[2], keep_blank_values=True))
@@ -244,12 +256,12 @@ def with_parameters(reference: str, parameters: Mapping[str, str | None]) -> str
 
 @apart
 def check_request(spec: CopySpec) -> None:
-    """Refuse what an end does not support, without connecting. Connections in environment variables
-    are not looked up.
+    """Check that both ends support the request, without connecting. Connections in environment
+    variables are not resolved.
 
     Raises:
-        UsageError: names the option, the system, and what that supports; mode replace has no key
-            to delete by; or no backend has the URL's scheme.
+        UsageError: an end does not support an option, and the message says what it does support;
+            mode replace has no key to delete by; or no backend has the URL's scheme.
     """
     source, target = (_written_backend(reference) for reference in (spec.source, spec.target))
     check_supported(
@@ -267,9 +279,10 @@ def _written_backend(reference: str) -> Backend | None:
 
 
 def connect(source: str, target: str) -> Connections:
-    """
+    """Resolve both ends of a copy.
+
     Raises:
-        UsageError: see `resolve`.
+        UsageError: as `resolve` raises it.
     """
     source_url, source_backend, source_name, source_secrets = resolve(source, "--source")
     target_url, target_backend, target_name, target_secrets = resolve(target, "--target")

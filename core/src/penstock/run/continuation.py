@@ -1,4 +1,4 @@
-"""Continuing an existing run: what is left of it, and a view of the source to read that with."""
+"""The continuation of an existing run: the rest of it, and a view of the source to read that."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ from penstock.spec.copy_spec import CopySpec
 
 
 class Continuation:
-    """
+    """The rest of an existing run.
+
     Parameters:
-        partitions: the requested ones.
-        request: names a request to copy them again; None: copy nothing again.
+        partitions: the requested partitions.
+        request: the name of a request to copy them again; None to copy nothing again.
     """
 
     def __init__(
@@ -42,7 +43,7 @@ class Continuation:
         self.pending = [p for p in partitions if p.id not in committed or p.id in wanted]
         """The partitions to copy."""
         self.complete = len(committed) == len(run.plan.partitions) and not wanted
-        """Nothing is left of the whole run."""
+        """Whether nothing is left of the whole run."""
 
     def find_view(
         self, view: SourceView, ends: Connections, target: TargetCatalog
@@ -51,13 +52,13 @@ class Continuation:
 
         Raises:
             TargetBusy: another run is changing the same rows right now.
-            PlanningError: the source's or the target's shape has changed.
+            PlanningError: the shape of the source or target has changed.
             SnapshotLost: the run allows no other view.
         """
         route, loading, recopying = self._route, self._loading, self._recopying
         run, control = self._run, target.control
         enter(route, loading, run.run_id, run.plan, control)
-        # Partitions to copy again are committed, but need a view all the same.
+        # Partitions to copy again are committed, but still need a view.
         guard = nullcontext() if recopying.wanted else unless_complete(run, control)
         with guard, closing(ends.open_source()) as source:
             check_same_shape(route, loading, run, source, target, ends.capabilities.formats)

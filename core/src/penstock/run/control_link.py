@@ -1,4 +1,4 @@
-"""The connection to the target's control store: reconnects when the target restarts."""
+"""The connection to the target's control store: it reconnects when the target restarts."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ RECONNECT_SECONDS = 60.0
 
 
 class ControlLink:
-    """Calls the control store, and reconnects for a while when the connection is lost.
+    """A link to the control store that tries to reconnect for a while if the connection is lost.
 
     Parameters:
-        target: an open catalog; its opener closes it.
+        target: an open catalog; the code that opened it closes it.
         connect: opens another one.
-        patience: how long to wait for sessions that are in the way.
+        patience: how long to wait for sessions that block.
         batch_id: see `ControlStore.batch_id`.
     """
 
@@ -70,10 +70,11 @@ class ControlLink:
         return self._reconnected or self._target
 
     def call(self, call: Callable[[ControlStore], T]) -> T:
-        """
+        """Call the control store, reconnecting if needed.
+
         Raises:
             TransientError: the server stays unreachable.
-            NoHolder, StallError, Superseded, TargetBusy: at once.
+            NoHolder, StallError, Superseded, TargetBusy: immediately.
         """
         try:
             return call(self.catalog.control)
@@ -98,14 +99,14 @@ class ControlLink:
         raise AssertionError("unreachable")
 
     def _may_pass(self, error: BaseException) -> bool:
-        # A thread that was left behind must not appear as one that executes the run.
+        # An abandoned thread must not register as one that executes the run.
         return is_of_the_connection(error) and not self._closed
 
     def enter(self, run_id: str, table: TableRef, check: Callable[[Sequence[str]], None]) -> None:
         """Register this process as executing the run, and again after each reconnect.
 
         Raises:
-            TargetBusy: what `check` raises.
+            TargetBusy: as `check` raises it.
         """
         self.call(lambda control: control.enter(run_id, table, check))
         self._entered[run_id] = table
@@ -115,19 +116,22 @@ class ControlLink:
         tables: Mapping[str, TableRef],
         check: Callable[[str, Sequence[str]], None],
     ) -> Mapping[str, PenstockError]:
-        """`enter` for many runs. Returns by run what is in the way."""
+        """Call `enter` for many runs. Return what blocks a run, by run."""
         failed = self.call(lambda control: control.enter_all(tables, check))
         self._entered |= {run: table for run, table in tables.items() if run not in failed}
         return failed
 
     def leave_all(self, run_ids: Sequence[str]) -> None:
-        """Say that this process needs nothing more of these runs."""
+        """Record that this process needs nothing more from these runs."""
         left = {run: self._entered.pop(run) for run in run_ids if run in self._entered}
         with contextlib.suppress(PenstockError):
             self.catalog.control.leave_all(left)
 
     def is_committed(self, run_id: str, partition_id: str) -> bool:
-        """Ask once; if the server does not answer, the next attempt itself asks again."""
+        """Whether the target has the partition's commit record; False if it does not answer.
+
+        It is asked only once: the next attempt asks again.
+        """
         try:
             records = self.catalog.control.committed(run_id)
         except TransientError:
@@ -136,7 +140,7 @@ class ControlLink:
         return any(record.partition_id == partition_id for record in records)
 
     def cancel(self) -> None:
-        """Cancel what still runs on the connection, and continue with a new one."""
+        """Cancel any statement on the connection, and continue with a new connection."""
         self.catalog.close()
         self.drop()
 
@@ -156,11 +160,11 @@ class ControlLink:
 
 
 def _allow(run_id: str, others: Sequence[str]) -> None:
-    """A run that was registered before may continue; attempts notice what others did meanwhile."""
+    """Let a run continue that was registered before; attempts notice what others did since."""
 
 
 def is_of_the_connection(error: BaseException) -> bool:
-    """Whether another connection may help."""
+    """Whether a new connection may help."""
     return isinstance(error, TransientError) and not isinstance(
         error, NoHolder | StallError | Superseded | TargetBusy
     )

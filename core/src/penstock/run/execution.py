@@ -1,4 +1,4 @@
-"""One execution, of a run or of a batch of runs: prepare, copy, replace what is lost, finish."""
+"""One execution of a run or a batch of runs: prepare, copy, replace what is lost, finish."""
 
 from __future__ import annotations
 
@@ -42,24 +42,24 @@ from penstock.workers.throttle import LagBrake
 
 # Seconds. A cancellation does not wait for a server that does not answer.
 BRIEFLY = 2.0
-# How long to look whether another execution has started a run over, after its attempts have ended.
+# Seconds before each check whether another execution restarted a run whose attempts have ended.
 SUPERSEDED_AFTER = (0.0, 0.5, 1.5)
 
 
 class Execution:
-    """Copies the partitions of its runs that are not committed.
+    """An execution of runs: it copies the partitions that are not committed.
 
     A single run ends with its error. In a batch, an error is kept with its run, and the others
     continue.
 
     Parameters:
-        runs: may be filled until `run` begins.
+        runs: the runs; more may be added until `run` starts.
         nursery: starts the workers; None if every partition is committed.
-        ends: where the servers are.
-        streams: how many at once.
+        ends: the connections.
+        streams: the numbers of streams.
         max_rate, max_lag: as in `CopySpec`.
-        batch: whether the runs are those of a batch, even of a single one.
-        stop_all: stop as soon as one of the runs has failed.
+        batch: whether the runs belong to a batch, even if it has only one.
+        stop_all: whether to stop as soon as one of the runs has failed.
     """
 
     def __init__(
@@ -77,15 +77,15 @@ class Execution:
     ) -> None:
         self._runs = runs
         self._window: Sequence[RunState] | None = None
-        """The runs that are executed now; None: none yet."""
+        """The runs that are being executed; None before the first window."""
         self._linking: list[RunState] = []
-        """Runs of earlier windows, whose tables are linked to others at the end."""
+        """Runs of earlier windows whose tables are linked to others at the end."""
         self._cut_off: list[RunState] = []
         """Runs that were reported before their end."""
         self._ends = ends
         self._streams = streams
         self._used = streams.usual
-        """How many streams there really were: no more than partitions."""
+        """The actual number of streams: no more than partitions."""
         self._max_rate = max_rate
         self._max_lag = max_lag
         self._brake: LagBrake | None = None
@@ -97,19 +97,18 @@ class Execution:
         self._stop_all = stop_all
         self._counts = WholeCounts(())
         self._records_known = False
-        """Whether what is committed was read just now."""
+        """Whether the commit records have just been read."""
 
     def run(
         self, plan: Callable[[Sequence[RunState]], Iterable[Event]]
     ) -> Generator[Event, None, None]:
-        """Execute the runs, one window of them after the other; the last event of each is
-        `Finished`.
+        """Execute the runs, one window after another; the last event of each run is `Finished`.
 
         Parameters:
             plan: plans the runs of a window.
 
         Raises:
-            PenstockError: what ended the whole execution, rather than one of a batch's runs.
+            PenstockError: the error that ended the whole execution, not just one run of a batch.
         """
         prepared = False
         try:
@@ -129,7 +128,7 @@ class Execution:
             yield from self._conclude(self._window)
         except BaseException as found:
             error = self._explained(found)
-            # Whatever ended this, the target should know, if it can be reached.
+            # However this ended, the target should know, if it can be reached.
             if isinstance(error, PenstockError) and (prepared or self._batch):
                 yield from self._end_early(error)
             cancelled = is_cancellation(error)
@@ -142,7 +141,7 @@ class Execution:
             self._stack.close()
 
     def _explained(self, error: BaseException) -> BaseException:
-        """What has caused the error that ends a single run."""
+        """Return the cause of the error that ends a single run."""
         runs = self.working() if isinstance(error, PenstockError) and not self._batch else ()
         for run in runs:
             assert isinstance(error, PenstockError)
@@ -151,16 +150,16 @@ class Execution:
 
     @property
     def window(self) -> Sequence[RunState]:
-        """The runs that are executed now."""
+        """The runs that are being executed."""
         return self._window or ()
 
     def working(self) -> list[RunState]:
-        """The runs that nothing has ended: of the window, once there is one."""
+        """Return the runs that have not ended: those of the window, once there is one."""
         runs = self._runs if self._window is None else self._window
         return [run for run in runs if run.error is None]
 
     def _leave_window(self) -> Iterator[Event]:
-        """Let go of the runs that have ended; those whose tables are linked to others wait."""
+        """Release the runs that have ended, unless their tables are linked to others later."""
         self._counts.close()
         begun = [run for run in self.window if run.has_begun]
         linking = [run for run in begun if self._batch and run.planned_links()]
@@ -190,7 +189,7 @@ class Execution:
         failed: Mapping[str, PenstockError],
         said: Callable[[RunState], Event] | None = None,
     ) -> Iterator[Event]:
-        """Keep the errors of a batch's runs with those; a single run ends with its error."""
+        """Keep each error with its run in a batch; end a single run with its error."""
         for run in self.working():
             if error := failed.get(run.run_id):
                 if not self._batch:
@@ -200,19 +199,20 @@ class Execution:
                     yield said(run)
 
     def stop_if_asked(self) -> None:
-        """
+        """Stop if the failure of a run stops the others.
+
         Raises:
-            PenstockError: why a run has failed, if that stops the others.
+            PenstockError: the reason why the run failed.
         """
         for run in self._runs if self._stop_all else ():
             if run.error is not None:
                 raise run.error
 
     def _look_at_lag(self) -> None:
-        """Before anything is changed: whether it can be seen, and how it is.
+        """Check, before anything is changed, that the source's lag is visible, and read it.
 
         Raises:
-            PlanningError: the source has no such notion, or this user may not see it.
+            PlanningError: the source has no concept of lag, or this user may not see it.
         """
         if self._max_lag is None or self._nursery is None:
             return
@@ -223,7 +223,7 @@ class Execution:
     # Partitions
 
     def _steer(self, senses: Senses, partitions: int) -> Steering | None:
-        """What the streams may do; None where that does not change while they run."""
+        """Return what limits the streams; None if nothing changes while they run."""
         automatic = self._streams.automatic
         if not automatic and self._max_rate is None and self._brake is None:
             return None
@@ -235,7 +235,8 @@ class Execution:
         return self._steering
 
     def _workers_from(self, works: Sequence[Work]) -> Nursery:
-        """
+        """Return the workers for what is left.
+
         Raises:
             TransientError: nothing was left when the execution began, and nothing was lost since.
         """
@@ -291,9 +292,9 @@ class Execution:
 
     @staticmethod
     def _superseded(runs: Sequence[RunState], supervisor: Supervisor) -> list[RunState]:
-        """The runs that somebody else has started over, which is why attempts have failed."""
+        """Return the runs that another process has restarted, which is why attempts have failed."""
         transient = any(failure.error["transient"] for failure in supervisor.failures.values())
-        # Whoever starts a run over ends its attempts first, so it may show a moment later.
+        # Restarting a run ends its attempts first, so the restart may show a moment later.
         for pause in SUPERSEDED_AFTER if transient else ():
             time.sleep(pause)
             if found := [run for run in runs if run.is_superseded()]:
@@ -301,7 +302,7 @@ class Execution:
         return []
 
     def _works(self) -> list[Work]:
-        """What is left: of one run in the plan's order, of a batch the largest first."""
+        """Return what is left: of one run in the plan's order, of a batch the largest first."""
         if not self._records_known:
             load_records(self.working(), self._link)
         self._records_known = False
@@ -309,14 +310,14 @@ class Execution:
         return _largest_first(works) if self._batch else [work for _, work in works]
 
     def _watch(self) -> Iterable[Event]:
-        # All that hold a snapshot hold the same one.
+        # All runs that hold a snapshot hold the same one.
         for run in self.working():
             if run.view.holds:
                 return run.view.watch()
         return ()
 
     def _fail_stopped(self, supervisor: Supervisor) -> None:
-        """Give the runs that another one's failure stopped an error to report."""
+        """Record an error for each run that was stopped because another run failed."""
         failed = {run_id for run_id, _ in supervisor.failures}
         if self._stop_all and failed:
             for run in self.working():
@@ -325,7 +326,7 @@ class Execution:
 
     def _replace_views(self, error: SnapshotLost) -> Iterator[Event]:
         """Let the policy of each incomplete run decide how it continues without the snapshot."""
-        # Whoever held it may have let go of it because another execution has committed the rest.
+        # The holder may have released it because another execution has committed the rest.
         load_records(self.working(), self._link)
         reading = [run for run in self.working() if run.reads_snapshot and run.works()]
         # A snapshot that an earlier execution's run adopted from another holder is lost alone.
@@ -335,10 +336,13 @@ class Execution:
     def _find_views(
         self, lost: Sequence[RunState], error: SnapshotLost, *, all_lost: bool
     ) -> Iterator[Event]:
-        """Tables that are merged together are read as of one moment: if one has another, all have.
+        """Find a view for each run. Tables that are merged together are read as of one moment: if
+        one gets another view, all do.
 
         Parameters:
-            lost: runs whose snapshot is gone; `all_lost`: there are no others.
+            lost: the runs whose snapshot is gone.
+            error: the error that reports the loss.
+            all_lost: whether all runs have lost their snapshot.
         """
         if any(run.spec.atomic == "batch" for run in lost):
             others = [run for run in self.working() if run.spec.atomic == "batch"]
@@ -353,9 +357,9 @@ class Execution:
             yield from self._events_of(run, run.replace_view)
 
     def _find_gone(self) -> Generator[Event, None, bool]:
-        """Have each run look for rows that its source has no more.
+        """Have each run look for rows that its source no longer has.
 
-        Returns: whether some have another view of the source now, and are to read or look again.
+        Returns: whether some runs have another view of the source now, and must read or look again.
         """
         errors = yield from find_gone(self.working(), self._link)
         lost: dict[RunState, SnapshotLost] = {}
@@ -373,11 +377,11 @@ class Execution:
         return bool(lost)
 
     def _emptied_runs(self) -> list[RunState]:
-        """The runs whose tables a crash of the target has emptied."""
+        """Return the runs whose tables a crash of the target has emptied."""
         return [run for run in self.working() if not run.is_intact()]
 
     def _single_run(self) -> list[RunState]:
-        """The run, if it is the only one: then the loss is its own."""
+        """Return the run if it is the only one: then the loss is its own."""
         return [] if self._batch else self.working()
 
     def _load_again(self, error: LoadLost, lost: Sequence[RunState]) -> Iterator[Event]:
@@ -404,7 +408,7 @@ class Execution:
         for run in self.working():
             yield from self._events_of(run, lambda run=run: run.verify(self._counts))  # type: ignore[misc]
         if not any(run.has_begun and run.plan.load.volatile for run in self.working()):
-            # Indexes may take hours, and nothing is read any more.
+            # Indexes may take hours, and nothing more is read.
             for run in self.working():
                 run.view.close()
         due = self._steps_due()
@@ -426,7 +430,7 @@ class Execution:
             yield from self._finish()
 
     def _steps_due(self) -> dict[str, list[Step]]:
-        """By run, the steps that are due, with what they need from the source."""
+        """Return the steps that are due, by run, with what they need from the source."""
         due: dict[str, list[Step]] = {}
         with contextlib.ExitStack() as stack:
 
@@ -444,7 +448,7 @@ class Execution:
         return due
 
     def _link_tables(self) -> Iterator[Event]:
-        """Link tables to each other, once every table is done that can be."""
+        """Link tables to each other, once every table that can be done is done."""
         if not self.working():
             return
         load_records(self.working(), self._link)
@@ -475,7 +479,7 @@ class Execution:
             }
 
     def _merge_together(self, runs: Sequence[RunState]) -> Generator[Event, None, bool]:
-        """Merge the rows of all tables in one transaction; False where none is merged."""
+        """Merge the rows of all tables in one transaction; return False if none is merged."""
         failed = [run for run in self._runs if run.error is not None or not run.all_committed]
         error: PenstockError | None = None
         if failed:
@@ -505,7 +509,7 @@ class Execution:
         return error is None
 
     def _merged(self, runs: Sequence[RunState]) -> Iterator[Event]:
-        """What came of merging; what nights have left that were overtaken goes."""
+        """Report the result of merging, and drop the stages of nights that were overtaken."""
         if not runs:
             return
         load_records(runs, self._link)
@@ -515,20 +519,22 @@ class Execution:
         except Interrupted:
             raise
         except PenstockError:
-            pass  # what stays is dropped by the night after the next
+            pass  # the night after the next drops what stays
         for run in runs:
-            # What a load of all rows has left is in its steps.
+            # A load of all rows sets its watermark in a step.
             if run.spec.load_mode.merges_at_end:
                 yield run.merged(marks.get(run))
 
     def _do_steps(
         self, steps: Mapping[str, Sequence[Step]], *, one_by_one: bool = False
     ) -> Generator[Event, None, Mapping[str, PenstockError]]:
-        """
-        Parameters:
-            one_by_one: tables of several runs are locked by each.
+        """Do steps of runs.
 
-        Returns: the error that ended a run, by run.
+        Parameters:
+            steps: the steps to do, by run.
+            one_by_one: whether each step locks the tables of several runs.
+
+        Returns: the errors that ended runs, by run.
         """
         joined = {
             run.run_id: sorted(steps[run.run_id], key=lambda step: step.rank)
@@ -536,7 +542,7 @@ class Execution:
             if self._batch and run.is_small and run.run_id in steps
         }
         total = sum(run.plan.bytes or 0 for run in self.working() if run.run_id in joined)
-        # What takes next to no time needs no connections of its own.
+        # Steps that take almost no time need no connections of their own.
         alone = one_by_one or total <= SMALL
         together = StepsTogether(
             {
@@ -567,7 +573,7 @@ class Execution:
         return self._streams.usual if self._batch else self._used
 
     def _conclude(self, runs: Sequence[RunState]) -> Iterator[Event]:
-        """Store how runs stand, and report it."""
+        """Store the status of the runs, and report it."""
         load_records(runs, self._link)
         asked = [run.run_id for run in runs if run.awaits_last_look]
         changed = self._link.call(lambda control: control.check_targets(asked)) if asked else {}
@@ -580,16 +586,17 @@ class Execution:
             yield run.end(status, self._reported_degree)
 
     def _open_runs(self) -> list[RunState]:
-        """Those that were begun, and not reported."""
+        """Return the runs that have begun and are not reported yet."""
         begun = dict.fromkeys(run for run in (*self._linking, *self.window) if run.has_begun)
         return [run for run in begun if run.ended is None]
 
     def _end_early(self, error: PenstockError) -> Iterator[Event]:
-        """Report how the runs stand that have not ended."""
+        """Report the status of the runs that have not ended."""
         status = "interrupted"
         if not isinstance(error, Interrupted):
             status = "failed"
-            # It is why the runs are not done, or why one of them failed and stopped the others.
+            # The reason why the runs are not done, or why one of them failed and stopped the
+            # others.
             theirs = any(run.error is error for run in self._runs)
             for run in [run for run in self._runs if run.error is None and run.ended is None]:
                 if not self._is_untouched(run):
@@ -599,9 +606,9 @@ class Execution:
             yield run.end("done" if self._is_untouched(run) else status, self._reported_degree)
 
     def _note_end(self, *, cancelled: bool) -> None:
-        """Store how the runs have ended."""
+        """Store the status with which the runs ended."""
         if cancelled:
-            # A statement may still run on that connection, and hold the run's row.
+            # A statement may still run on that connection, and hold a lock on the run's row.
             self._link.cancel()
         status = "interrupted" if cancelled else "failed"
         ended = {
@@ -611,7 +618,7 @@ class Execution:
         set_statuses(ended, self._link)
 
     def _is_untouched(self, run: RunState) -> bool:
-        """Whether the batch found it done and left it alone."""
+        """Whether the batch found the run done and left it alone."""
         return self._batch and run.is_untouched
 
     def _events_of(self, run: RunState, call: Callable[[], Iterable[Event]]) -> Iterator[Event]:
@@ -646,7 +653,7 @@ def _stopped() -> RunFailedTransiently:
 
 
 def _largest_first(works: Iterable[tuple[RunState, Work]]) -> list[Work]:
-    """Large partitions of large tables first, so that streams end together."""
+    """Put large partitions of large tables first, so that streams end together."""
 
     def weight(item: tuple[RunState, Work]) -> tuple[int, int]:
         run, work = item
@@ -656,7 +663,7 @@ def _largest_first(works: Iterable[tuple[RunState, Work]]) -> list[Work]:
 
 
 def briefly(call: Callable[[], None]) -> None:
-    """Try something for a moment, on a thread that may be abandoned."""
+    """Try a call for a moment, on a thread that may be abandoned."""
 
     def attempt() -> None:
         with contextlib.suppress(PenstockError):

@@ -1,4 +1,4 @@
-"""The steps after the last partition: indexes, constraints, the swap; some run side by side."""
+"""The steps after the last partition: indexes, constraints, the swap; some run concurrently."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from penstock.events import Event, StepChanged
 from penstock.model.plans import Step
 from penstock.workers.backoff import backoff
 
-# How long to retry a step that locks others out: readers come and go.
+# Seconds for which a step that blocks others is retried: readers come and go.
 URGENT_SECONDS = 300.0
 LISTEN = 0.5
 
@@ -28,13 +28,13 @@ class _Task:
 
 
 class FinalSteps:
-    """Does the steps of one run or of many; those of a run in the order of their ranks.
+    """The steps of one run or of many; those of a run are done in the order of their ranks.
 
     Parameters:
-        steps: by run, the steps that are not done yet.
+        steps: the steps that are not done yet, by run.
         open_catalog: opens a connection to the target, one for each thread.
-        degree: how many steps at once.
-        attempts: for each step, if errors are transient.
+        degree: the number of concurrent steps.
+        attempts: the number of attempts for each step, if errors are transient.
     """
 
     def __init__(
@@ -64,14 +64,14 @@ class FinalSteps:
         self._working = len(self._threads)
         self._retiring = threading.Lock()
         self.failures: dict[str, PenstockError] = {}
-        """By run: the error of the first step that failed for good."""
+        """By run: the error of the first step that failed permanently."""
         self.skipped: dict[str, list[tuple[Step, PenstockError]]] = {}
         """By run: failed steps that the run can do without."""
 
     def run(self) -> Iterator[Event]:
         """Yield events until every step is done or a run's step has failed.
 
-        Closing the iterator cancels what runs.
+        Closing the iterator cancels running steps.
         """
         under_way = {run_id: self._next_rank(run_id) for run_id in self._left}
         for thread in self._threads:
@@ -96,7 +96,7 @@ class FinalSteps:
             self._end()
 
     def _next_rank(self, run_id: str) -> int:
-        """Hand out the run's steps of the lowest remaining rank. Returns how many."""
+        """Hand out the run's steps of the lowest remaining rank. Return how many there are."""
         left = self._left[run_id]
         if not left:
             return 0
@@ -111,7 +111,7 @@ class FinalSteps:
         for _ in self._threads:
             self._ready.put(None)
         for catalog in list(self._catalogs):
-            catalog.close()  # cancels what it does
+            catalog.close()  # cancels its statement
         for thread in self._threads:
             thread.join(2.0)
 
@@ -149,7 +149,7 @@ class FinalSteps:
         self._forget(catalog)
 
     def _retire(self) -> bool:
-        """Leave the work to other threads; False if this one is the last."""
+        """Leave the work to other threads; return False if this one is the last."""
         with self._retiring:
             if self._working == 1:
                 return False

@@ -1,5 +1,5 @@
-"""Rows that sources have no more, and tables that came while they were read: before what was read
-is merged, for many runs."""
+"""Checks before many runs merge what they read: for rows that their sources no longer have, and for
+tables added while they were read."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ if TYPE_CHECKING:
 
 
 class TablesChanged(TransientError):
-    """The source has got other tables while it was read."""
+    """The tables of the source have changed while it was read."""
 
 
 def find_gone(
     runs: Sequence[RunState], link: ControlLink
 ) -> Generator[Event, None, dict[RunState, PenstockError]]:
-    """Look for rows that the sources have no more, while their snapshot is held.
+    """Look for rows that the sources no longer have, while their snapshot is held.
 
-    Returns: by run, why it cannot merge: `SnapshotLost`, nobody holds the snapshot any more;
-        `PermanentError`, more rows would go than are allowed to; `TransientError`, the source has
-        got other tables while it was read.
+    Returns: by run, why it cannot merge: `SnapshotLost`, no session holds the snapshot any more;
+        `PermanentError`, more rows would be deleted than allowed; `TransientError`, the source got
+        other tables while it was read.
     """
     merging = [
         run
@@ -67,10 +67,10 @@ def find_gone(
 
 
 class _Gone:
-    """Connections that the runs share, and what was found.
+    """The connections that the runs share, and the findings.
 
     Parameters:
-        runs: whose rows are looked for.
+        runs: the runs for whose rows to look.
     """
 
     def __init__(self, link: ControlLink, runs: Sequence[RunState]) -> None:
@@ -82,17 +82,18 @@ class _Gone:
         self.errors: dict[RunState, PenstockError] = {}
 
     def close(self) -> None:
-        """What comes next connects anew."""
+        """Close the connections; later calls connect anew."""
         self._source = self._target = None
         self._open.close()
 
     def find(
         self, finding: dict[RunState, Step], checked: Sequence[RunState]
     ) -> Generator[Event, None, dict[RunState, PenstockError]]:
-        """
+        """Look for rows that are gone, and for new tables.
+
         Parameters:
-            finding: runs whose rows are looked for, each with its step.
-            checked: others, whose source's tables are looked at.
+            finding: the runs for whose rows to look, each with its step.
+            checked: other runs, of which only the source's tables are checked.
         """
         found: dict[RunState, Gone] = {}
         began: dict[RunState, float] = {}
@@ -140,7 +141,7 @@ class _Gone:
         try:
             return find_gone(run.spec, stored, self._source, target, exact=run.is_of_one_moment)
         except PermanentError:
-            self._check_tables([run])  # they explain it, where they have changed
+            self._check_tables([run])  # changed tables explain the error
             if run in self.errors:
                 raise self.errors[run] from None
             raise
@@ -153,9 +154,9 @@ class _Gone:
         return self._target
 
     def _check_tables(self, runs: Sequence[RunState]) -> None:
-        """A table that is attached while a night reads is seen by whatever reads after that, and
-        its rows may be of any age. So this comes after all of them have read, and sees what is
-        there at this moment."""
+        """Check for new tables. A table attached while a night reads is visible to later reads, and
+        its rows may be of any age. So this runs after all reads, and checks the tables that exist
+        now."""
         nights = [run for run in runs if run.plan.night and run.plan.night.source]
         if not nights:
             return
@@ -174,7 +175,7 @@ class _Gone:
 
 
 class _Noting:
-    """Keeps the error of a run with that run; the next one has connections of its own."""
+    """A context that keeps the error of a run with that run; the next run gets new connections."""
 
     def __init__(self, work: _Gone, run: RunState) -> None:
         self._work, self._run = work, run
@@ -191,9 +192,10 @@ class _Noting:
 
 
 def _check_tables(run: RunState, source: SourceCatalog) -> None:
-    """
+    """Check that the source has no new table.
+
     Raises:
-        TransientError: the source has got a table.
+        TransientError: the source has a new table.
     """
     night, relation = run.plan.night, run.spec.relation
     assert night is not None and isinstance(relation, TableRef), "checked with the options"

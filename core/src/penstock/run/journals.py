@@ -1,5 +1,5 @@
-"""Keeps the journals of an execution: gathered from its events, written now and then and at its
-end, so that another process can report the run."""
+"""The journals of an execution: gathered from its events, and written now and then and at its end,
+so that another process can report the run."""
 
 from __future__ import annotations
 
@@ -43,20 +43,25 @@ from penstock.run.control_link import ControlLink
 from penstock.run.execution import briefly
 from penstock.run.phases import Phases
 
-# Seconds after which a journal is written first, and between two times at most. Before that it is
-# a quarter of the time that went by: what is killed leaves most of it.
+# Seconds before a journal is first written, and the longest time between two writes. Until then the
+# interval is a quarter of the time so far: a killed execution leaves most of its journal.
 FIRST, MOST = 2.0, 30.0
 WaitKind = Callable[[str, str], str]
-"""Of a side and a wait of its server, which kind it is; see `backends.api.optional.pulse`."""
+"""Returns the kind of a wait, from a side and its server's word; see
+`backends.api.optional.pulse`."""
 
 
 def journaled(
     events: Generator[Event, None, None], link: ControlLink, kind_of: WaitKind
 ) -> Iterator[Event]:
-    """The events of an execution, of which journals are kept meanwhile: of each run, and of the
-    batch if it is one.
+    """Yield the events of an execution, and keep journals of its runs and of its batch.
 
     A journal that cannot be written within a moment is left out, and nothing else changes.
+
+    Parameters:
+        events: the events of the execution.
+        link: the link to the control store, which stores the journals.
+        kind_of: returns the kind of a wait.
     """
     journals = _Journals(link, kind_of)
     try:
@@ -71,7 +76,7 @@ def journaled(
 
 
 class _Journals:
-    """Those of all runs of an execution, and of their batch."""
+    """The journals of all runs of an execution, and of their batch."""
 
     def __init__(self, link: ControlLink, kind_of: WaitKind) -> None:
         self._link = link
@@ -79,7 +84,7 @@ class _Journals:
         self._id = f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{token_hex(3)}"
         self._keepers: dict[str, Keeper] = {}
         self._ended: dict[str, Journal] = {}
-        """Journals of a batch's runs that have ended, until they are written."""
+        """Journals of runs of a batch that have ended, until they are written."""
         self._batch = ""
         self._begun = time.monotonic()
         self._due = self._begun + FIRST
@@ -90,9 +95,9 @@ class _Journals:
             keeper = Keeper(self._id, event.degree, self._kind_of)
             self._keepers.setdefault(event.run_id, keeper)
         if isinstance(event, BatchStarted):
-            # Its tables were looked for before.
+            # The search for its tables came before.
             self._keepers[event.run_id].phases = Phases(self._begun)
-            # Soon: without it nobody finds the tables' runs by the batch's id.
+            # Soon: without it, the tables' runs cannot be found by the batch's id.
             self._batch, self._due = event.run_id, 0.0
         if isinstance(event, DegreeChanged) and event.cause == CONNECTIONS:
             self._due = math.inf  # no connection is left for it: only at the end
@@ -106,7 +111,7 @@ class _Journals:
             self._write_meanwhile()
 
     def _write_meanwhile(self) -> None:
-        """On a thread with a connection of its own: the control store may keep others waiting."""
+        """Write on a separate thread with its own connection: the control store may be slow."""
         at = time.monotonic()
         self._due = at + min(MOST, max(FIRST, (at - self._begun) / 4))
         if self._writing is not None and self._writing.is_alive():
@@ -128,18 +133,19 @@ class _Journals:
                 self._ended.pop(run_id)
 
     def _write(self, journals: dict[str, Journal]) -> bool:
-        """Returns whether they are written."""
-        # On a connection of its own: this thread may be left behind while it waits for the server,
-        # and nobody else may use, or close, what it waits on.
+        """Write journals, and return whether that succeeded."""
+        # On a separate connection: this thread may be abandoned while it waits for the server,
+        # and no other thread may use or close the connection it waits on.
         with suppress(PenstockError), closing(self._link.reconnect()) as target:
             target.control.put_journals(journals)
             return True
         return False
 
     def end(self, status: str) -> None:
-        """
+        """Write the last journals.
+
         Parameters:
-            status: of the runs of which none was reported.
+            status: the status of runs that have not been reported.
         """
         journals = {
             run_id: keeper.journal(keeper.status or status)
@@ -152,9 +158,9 @@ class _Journals:
 
     def _write_last(self, journals: dict[str, Journal], *, is_done: bool) -> None:
         if self._writing is not None:
-            self._writing.join()  # else it could come later than the last one
+            self._writing.join()  # otherwise it could be written after the last one
         control = self._link.catalog.control
-        if is_done and control.may_be_left:  # nobody needs the execution's own connection any more
+        if is_done and control.may_be_left:  # the execution's own connection is no longer needed
             with suppress(PenstockError):
                 control.put_journals(journals)
                 return
@@ -162,11 +168,11 @@ class _Journals:
 
 
 class Keeper:
-    """Gathers one journal.
+    """The collection of one journal.
 
     Parameters:
-        degree: streams that were asked for.
-        clock: in seconds, as `time.monotonic`.
+        degree: the requested number of streams.
+        clock: returns seconds, as `time.monotonic` does.
     """
 
     def __init__(
@@ -177,13 +183,13 @@ class Keeper:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.status = ""
-        """What was reported; empty before."""
+        """The reported status; empty before."""
         self.changed = False
-        """Whether there is more to say than the last journal did."""
+        """Whether there is more to write than in the last journal."""
         self._runs: dict[str, str] = {}
-        """Of a batch: what each run copies."""
+        """For a batch: a description of what each run copies."""
         self.phases: Phases | None = None
-        """Of a batch."""
+        """For a batch: the time by phase."""
         self._id = execution_id
         self._degree = self._highest = degree
         self._kind_of = kind_of
@@ -192,14 +198,14 @@ class Keeper:
         self._started_at = now()
         self._series = Series()
         self._open: dict[tuple[str, str, int], tuple[float, Moved | None]] = {}
-        """Attempts at work: when they were last heard of, and what they said."""
+        """Attempts at work: the time and content of their last event."""
         self._opened: dict[tuple[str, str, int], float] = {}
         self._partitions: set[tuple[str, str]] = set()
         self._heard = 0.0
         self._first: float | None = None
         self._last = 0.0
         self._left: dict[int, float] = {}
-        """By a number of streams, when so many were last at work."""
+        """By number of streams: the last time at which that many were at work."""
         self._attempts = 0
         self._failed = 0
         self._lost = 0.0
@@ -249,7 +255,7 @@ class Keeper:
                 self.status = event.status
 
     def _allow(self, at: float) -> None:
-        """Note how many streams there could have been since the last event."""
+        """Note how many streams were possible since the last event."""
         if self._open and at > self._heard:
             allowed = max(len(self._open), min(self._degree, len(self._partitions)))
             self._series.spread(self._heard, at, Point(allowed=allowed * (at - self._heard)))
@@ -326,8 +332,10 @@ class Keeper:
             self._steps[event.step] = self._steps.get(event.step, 0.0) + event.seconds
 
     def _tail(self, ended: float) -> tuple[float, float]:
-        """Of the end of the copying: seconds in which fewer streams were at work than allowed, and
-        the sum of those in which they were not."""
+        """Return the seconds of the tail, and the summed seconds of its idle streams.
+
+        In the tail, fewer streams are at work than allowed.
+        """
         allowed = min(self._degree, len(self._partitions))
         begun = self._first or 0.0
         left = [ended - self._left.get(n, begun) for n in range(len(self._open) + 1, allowed + 1)]

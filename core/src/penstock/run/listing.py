@@ -1,4 +1,4 @@
-"""`runs`: the runs that a target knows, the newest first, and which of them belong to a batch."""
+"""`runs`: the runs in a target's control tables, the newest first, each with its batch."""
 
 from __future__ import annotations
 
@@ -30,25 +30,25 @@ class RunEntry:
 
     run_id: str
     batch: str
-    """The batch that it is a table of; empty: of none."""
+    """The batch to which it belongs; empty if it belongs to none."""
     source: str
-    """What is read, and `target` what is written, for people."""
+    """A description of what is read; `target` describes what is written."""
     target: str
     mode: str
     status: str
-    """As the target has it; ``killed``: it is ``running`` there, and no process is at work."""
+    """The status in the target; ``killed`` if it is ``running`` there but has no live process."""
     at_work: bool | None
-    """Whether a process executes it at this moment; None: that cannot be told."""
+    """Whether a process is executing it; None if that is unknown."""
     partitions: int
     committed: int
     rows: int
     created_at: str
     finished_at: str | None
     seconds: float | None
-    """From its creation to the end of the last execution, or until now while it is running; None
-    where it was killed."""
+    """Seconds from its creation to the end of the last execution, or until now if it is running;
+    None if it was killed."""
     data_only: bool = False
-    """It fills a table that was there, whose foreign keys it drops and restores."""
+    """Whether it fills an existing table, whose foreign keys it drops and restores."""
 
 
 @apart
@@ -62,18 +62,20 @@ def runs(
     batch: str | None = None,
     limit: int | None = None,
 ) -> tuple[RunEntry, ...]:
-    """The runs that a target knows, the newest first.
+    """Return the runs in a target's control tables, the newest first.
 
     Parameters:
-        table: a pattern for the name of the source's or the target's table, as in `fnmatch`; one
-            without a dot matches names in any schema.
-        status: those of one of these only; see `RunEntry.status`.
-        since: those that were created after a moment, or within a duration such as ``2d``.
-        batch: those of a batch only.
-        limit: how many at most.
+        target: the connection.
+        control_schema: the schema of the control tables.
+        table: a pattern for the name of the source's or the target's table, as in `fnmatch`; a
+            pattern without a dot matches names in any schema.
+        status: return only runs with one of these; see `RunEntry.status`.
+        since: return only runs created after a moment, or within a duration such as ``2d``.
+        batch: return only runs of this batch.
+        limit: the maximum number of runs; None for no limit.
 
     Raises:
-        UsageError: what is asked for is malformed.
+        UsageError: an argument is malformed.
         TransientError: the server cannot be reached.
     """
     if unknown := [name for name in status if name not in STATUSES]:
@@ -110,7 +112,12 @@ def runs(
 def batch_runs(
     batch_id: str, *, target: str, control_schema: str = "penstock"
 ) -> tuple[RunEntry, ...]:
-    """The runs of a batch's tables, in the order of their ids; none where there is no such batch.
+    """Return the runs of a batch's tables, ordered by id; empty if there is no such batch.
+
+    Parameters:
+        batch_id: the run id of the batch.
+        target: the connection to the target.
+        control_schema: the schema of the control tables.
 
     Raises:
         UsageError: the id is malformed.
@@ -121,11 +128,15 @@ def batch_runs(
 
 
 def unplanned(control: ControlStore, batch_id: str, planned: Collection[str]) -> int:
-    """How many tables of a batch have no run: it works at a window of them at a time, and has ended
-    before it came to these; or they could not be planned.
+    """Return how many tables of a batch have no run.
+
+    They could not be planned, or the batch, which works on one window of tables at a time,
+    ended before it reached them.
 
     Parameters:
-        planned: ids of the runs that there are.
+        control: the target's control store.
+        batch_id: the run id of the batch.
+        planned: ids of the existing runs.
     """
     tables = {run_id for journal in control.journals(batch_id) for run_id in journal.runs}
     return len(tables.difference(planned))
@@ -141,7 +152,7 @@ def batch_unplanned(
 
 
 def without_run(batch_id: str, count: int) -> str:
-    """A sentence on the tables of a batch that have no run."""
+    """Return a sentence on the tables of a batch that have no run."""
     tables = "1 more table has" if count == 1 else f"{count:,} more tables have"
     return (
         f"{tables} no run yet: batch {batch_id} ended, or failed, before planning that; repeat its "
@@ -150,14 +161,20 @@ def without_run(batch_id: str, count: int) -> str:
 
 
 def is_at_work(control: ControlStore, head: RunHead, spec: CopySpec) -> bool | None:
-    """Whether a process executes a run: asked only where the target has it as running."""
+    """Whether a process is executing a run: checked only if the target has it as running.
+
+    Parameters:
+        control: the target's control store.
+        head: the run as listed.
+        spec: the options of the run.
+    """
     if head.status != RUNNING:
         return False
     return control.is_at_work(head.run_id, spec.target_ref)
 
 
 def shown_status(status: str, at_work: bool | None) -> str:
-    """A run's status for people: whoever was killed has left it as ``running``."""
+    """Return a run's status for people: a killed execution has left it as ``running``."""
     return KILLED if status == RUNNING and at_work is False else status
 
 

@@ -1,4 +1,4 @@
-"""Sessions are opened side by side: over a network each takes as long as some queries."""
+"""Sessions opened concurrently: over a network, opening each takes as long as several queries."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from penstock.backends.api.backend import Backend
 from penstock.backends.api.source import HeldSnapshot, SnapshotSession, WithSnapshotSession
 from penstock.model.tables import Relation
 
-# Seconds that whoever still connects may take to leave.
+# Seconds that a thread which is still connecting may take to finish.
 LEAVE_SECONDS = 2.0
 
 
@@ -25,11 +25,11 @@ T = TypeVar("T", bound=_Closable)
 
 
 class Opening(Generic[T]):
-    """Opens a session on a thread of its own. What it fails with shows when it is asked for, so
-    an error of the target always comes first.
+    """A session opened on a separate thread. An error shows only when the session is taken, so an
+    error of the target always comes first.
 
     Parameters:
-        ahead: begin now; else when it is asked for.
+        ahead: whether to open it now; otherwise it is opened when it is taken.
     """
 
     def __init__(self, open_it: Callable[[], T], *, ahead: bool) -> None:
@@ -58,10 +58,10 @@ class Opening(Generic[T]):
         opened.close()
 
     def take(self) -> T:
-        """The session, which is the caller's from now on.
+        """Wait for the session, and transfer it to the caller.
 
         Raises:
-            PenstockError: it could not be opened.
+            PenstockError: the session could not be opened.
         """
         if self._thread is None:
             return self._open_it()
@@ -73,7 +73,7 @@ class Opening(Generic[T]):
         return opened
 
     def close(self) -> None:
-        """Close what nobody has taken."""
+        """Close the session if it was not taken."""
         if self._thread is not None and self._error is None:
             with self._lock:
                 self._wanted = False
@@ -85,23 +85,23 @@ class Opening(Generic[T]):
 
 @contextmanager
 def meanwhile(call: Callable[[], None]) -> Iterator[None]:
-    """Make a call, which raises nothing, on a thread of its own while the block is carried out."""
+    """Run a call that raises nothing on a separate thread, for the duration of the block."""
     thread = threading.Thread(target=copy_context().run, args=(call,), daemon=True)
     thread.start()
     try:
         yield
     except BaseException:
-        # Its server may not answer any more: closing the session ends the call.
+        # Its server may have stopped answering: closing the session ends the call.
         thread.join(LEAVE_SECONDS)
         raise
     thread.join()
 
 
 class Holding:
-    """Takes snapshots of a source. The session of the first one is opened ahead, where it can be.
+    """Snapshots of a source. The session for the first is opened ahead of time if possible.
 
     Parameters:
-        ahead: begin to open it now.
+        ahead: whether to start opening it now.
     """
 
     def __init__(self, backend: Backend, url: str, *, ahead: bool) -> None:
@@ -112,11 +112,12 @@ class Holding:
             self._opening = Opening(lambda: backend.snapshot_session(url), ahead=True)
 
     def hold(self, relations: Sequence[Relation]) -> tuple[HeldSnapshot, float]:
-        """
-        Returns: a snapshot, and when it was taken by the monotonic clock.
+        """Take a snapshot.
+
+        Returns: the snapshot, and the time at which it was taken, by the monotonic clock.
 
         Raises:
-            PenstockError: see `Backend.hold_snapshot`.
+            PenstockError: as `Backend.hold_snapshot` raises it.
         """
         opening, self._opening = self._opening, None
         if opening is None:
@@ -126,6 +127,6 @@ class Holding:
         return held, time.monotonic()
 
     def close(self) -> None:
-        """Close what was opened for no snapshot."""
+        """Close a session that was opened but not used for a snapshot."""
         if self._opening is not None:
             self._opening.close()

@@ -1,5 +1,4 @@
-"""Where the time of a batch goes: planning, preparing, copying, finishing, one window after the
-other."""
+"""The time of a batch by phase: planning, preparing, copying, finishing, window by window."""
 
 from __future__ import annotations
 
@@ -27,11 +26,11 @@ from penstock.model.journal import COPYING, FINISHING, PHASES, PLANNING, PREPARI
 
 
 class Phases:
-    """Adds the time before each event to what the event is an end of.
+    """The time of a batch by phase: the time before each event counts as the phase it ends.
 
     Parameters:
-        begun: when the first phase began, by the clock.
-        clock: seconds, monotonic.
+        begun: the start of the first phase, by the clock.
+        clock: returns seconds, monotonic.
     """
 
     def __init__(self, begun: float, clock: Callable[[], float] = time.monotonic) -> None:
@@ -44,7 +43,7 @@ class Phases:
 
     @property
     def seconds(self) -> dict[str, float]:
-        """By phase, up to now."""
+        """The seconds by phase, up to now."""
         so_far = {**self._seconds}
         so_far[self._phase] += self._clock() - self._last
         return {phase: round(seconds, 3) for phase, seconds in so_far.items()}
@@ -69,7 +68,7 @@ class Phases:
             case BatchStarted() | Planned() | SnapshotChanged(state="taken"):
                 return PLANNING
             case Warned(error=error) if error is not None and self._phase == FINISHING:
-                return PLANNING  # a table of the next window that cannot be planned
+                return PLANNING  # a table of the next window cannot be planned
             case Prepared():
                 return PREPARING
             case StepChanged() | Verified() | PartitionsChecked() | Finished() | BatchFinished():

@@ -1,5 +1,5 @@
-"""Before the first partition: runs are registered as executed, and their tables made ready, many
-at a time."""
+"""Preparation before the first partition: many runs at a time are registered as executing, and
+their tables made ready."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def _prepare_again(run: RunState, link: ControlLink) -> bool | PenstockError:
-    """By itself, with another connection if need be."""
+    """Prepare one run by itself, with another connection if needed."""
     try:
         return link.call(lambda control: control.prepare(run.run_id, run.plan.load))
     except Interrupted:
@@ -31,8 +31,8 @@ def prepare(
 ) -> Generator[Event, None, dict[str, PenstockError]]:
     """Do the steps before the first partition, unless they are done.
 
-    Returns: by run, why it cannot go on: `TargetBusy`, another run is changing the same rows right
-        now; `TargetChanged`, the table is not the one that was prepared; or what a step has met.
+    Returns: by run, why it cannot continue: `TargetBusy`, another run is changing the same rows
+        right now; `TargetChanged`, the table is not the one that was prepared; or a step's error.
     """
     known = {run.run_id: run for run in runs}
     load_records([run for run in runs if not run.is_new], link)
@@ -68,7 +68,7 @@ def prepare(
     if to_check:
         failed |= link.call(lambda control: control.check_targets(to_check))
     going_on = [run for run in ready if run.run_id not in failed]
-    # Of a run that was just created nobody has committed anything.
+    # A run that was just created has no commit records.
     load_records([run for run in going_on if not run.is_new], link)
     # A run that is done stays done, even if this execution is killed.
     steps = steps_due([run for run in going_on if run.all_committed], link)

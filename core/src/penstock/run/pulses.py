@@ -1,4 +1,4 @@
-"""Looks at the servers while streams run: what their sessions wait for, and how far they lag."""
+"""Samples of the servers while streams run: what their sessions wait for, and their lag."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from penstock.backends.api.optional.pulse import Pulse
 from penstock.errors import PenstockError
 from penstock.events import Event, Sampled, Warned
 
-# Seconds. A copy that ends before the first look costs no connection.
+# Seconds. A copy that ends before the first sample costs no connection.
 EVERY = 1.0
-# After an error: the server restarts, for instance.
+# Seconds to wait after an error: the server may be restarting.
 AGAIN = 10.0
-# How long a look under way may take at the end. Still connecting when the process ends, it could
-# crash in a library that is being cleaned up.
+# Seconds that a sample may take to finish at the end. If it were still connecting when the process
+# ends, it could crash in a library that is being cleaned up.
 LEAVE_SECONDS = 1.0
 
 
@@ -34,19 +34,19 @@ C = TypeVar("C", bound=_Closable)
 
 @dataclass(frozen=True, slots=True)
 class PulseEnd:
-    """A server whose sessions can be looked at; see `backends.api.optional.pulse.WithPulse`."""
+    """A server whose sessions can be sampled; see `backends.api.optional.pulse.WithPulse`."""
 
     open: Callable[[], Pulse]
     wait_kind: Callable[[str], str]
 
 
 class Pulses:
-    """What is known of the servers, from threads of its own.
+    """The state of the servers, sampled by separate threads.
 
     Parameters:
-        ends: by side, the servers whose sessions can be looked at.
-        run_ids: of the runs whose sessions count.
-        lag_gauge: opens what shows how far the source lags; None: nobody wants to know.
+        ends: the servers whose sessions can be sampled, by side.
+        run_ids: ids of the runs whose sessions count.
+        lag_gauge: opens a gauge of the source's lag; None if it is not needed.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class Pulses:
         return [*self._samplers.values(), *([self._lag] if self._lag else [])]
 
     def events(self) -> Iterator[Event]:
-        """What was found since the last call; does not wait."""
+        """Yield what was found since the last call, without waiting."""
         for look in self._looks:
             yield from look.events()
 
@@ -86,7 +86,7 @@ class Pulses:
         return found
 
     def stop(self) -> None:
-        """Let go of the connections for samples: a server has none left for the streams."""
+        """Close the connections for samples: a server has none left for the streams."""
         for sampler in self._samplers.values():
             sampler.over.set()
 
@@ -99,7 +99,7 @@ class Pulses:
 
 
 class _Look(threading.Thread, ABC, Generic[C]):
-    """Looks at one server, on a thread of its own: it may be slow to answer, or not there."""
+    """A thread that samples one server, which may be slow to answer, or unreachable."""
 
     def __init__(self, opened: Callable[[], C], run_id: str, what: str) -> None:
         super().__init__(daemon=True, name=f"penstock: {what}")
@@ -115,9 +115,10 @@ class _Look(threading.Thread, ABC, Generic[C]):
 
     @abstractmethod
     def look(self, connection: C) -> None:
-        """
+        """Take a sample.
+
         Raises:
-            PenstockError: see `Pulse`, `LagGauge`.
+            PenstockError: as `Pulse` or `LagGauge` raises it.
         """
 
     def run(self) -> None:
@@ -152,7 +153,7 @@ class _Sampler(_Look[Pulse]):
         self._fresh = threading.Event()
 
     def is_fresh(self) -> bool:
-        """Whether there was a look since the last call."""
+        """Whether a sample was taken since the last call."""
         fresh = self._fresh.is_set()
         self._fresh.clear()
         return fresh

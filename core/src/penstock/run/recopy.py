@@ -1,4 +1,4 @@
-"""Which partitions of a run an execution copies again, and when their commit records go."""
+"""The partitions of a run that an execution copies again, and when their records are deleted."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from penstock.spec.modes import Mode
 
 
 class Recopying:
-    """
+    """A request to copy partitions again.
+
     Parameters:
-        partitions: the requested ones.
+        partitions: the requested partitions.
         committed: ids of all committed partitions.
-        request: names the request; None: copy nothing again.
-        patience: seconds for a session that is in the way and makes no progress.
+        request: the name of the request; None to copy nothing again.
+        patience: seconds to wait for a session that blocks and makes no progress.
     """
 
     def __init__(
@@ -41,10 +42,10 @@ class Recopying:
         if self.wanted:
             control.check_recopy(run.run_id)
         self.kept = set(committed)
-        """Ids of the committed partitions, as far as is known."""
+        """Ids of the committed partitions, as far as known."""
 
     def forget_all(self) -> None:
-        """Forget what to copy again if nothing else is committed: then the run may read anew."""
+        """Drop the request if nothing else is committed: then the run may read anew."""
         if self.wanted and self.wanted == self.kept:
             self.forget()
             self.kept = set()
@@ -52,7 +53,7 @@ class Recopying:
     def forget(self) -> None:
         """Delete the commit records of what to copy again, unless this request already did.
 
-        Not before the run has a view: rows are deleted only if they can be copied again.
+        Only call this once the run has a view: rows are deleted only if they can be copied again.
         """
         if self._unseen:
             # Otherwise the partition's next attempt replaces the rows, in its own transaction.

@@ -1,4 +1,4 @@
-"""Repairs: ranges of a run's rows that differ are copied again, by a run of their own.
+"""Repairs: a separate run copies again the ranges of a run's rows that differ.
 
 The target's key cuts both sides into ranges. Each range is compared by a checksum, and those that
 differ are replaced: a run in mode `replace` deletes and loads each in one transaction.
@@ -35,42 +35,42 @@ from penstock.workers.degree import streams_of
 
 ROWS_PER_RANGE = 50_000
 MOST_RANGES = 1_000
-"""Larger tables have larger ranges."""
+"""The maximum number of ranges; larger tables have larger ranges."""
 _KEPT = (
     *("table", "query", "target_table", "descendants", "where", "map"),
     *("columns", "exclude_columns", "set", "mask"),
     *("snapshot", "accept_moving_rows", "control_schema", "show_values"),
 )
-"""Options of the run that a repair of it has, too."""
+"""Options of a run that its repair shares."""
 
 
 @dataclass(frozen=True, slots=True)
 class DifferingRange:
     partition: Partition
     source: int
-    """Rows that the source has in this range."""
+    """Rows of the source in this range."""
     target: int
 
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """What is to be copied again, so that both sides have the same rows."""
+    """The ranges to copy again so that both sides have the same rows."""
 
     run_id: str
-    """Of the run that copies it."""
+    """The id of the run that copies it."""
     of: str
-    """The run that is repaired."""
+    """The id of the run that is repaired."""
     spec: CopySpec
     ranges: tuple[DifferingRange, ...]
     compared: int
-    """How many ranges there are."""
+    """The number of ranges."""
     rows: int
-    """Of the target, in all ranges."""
+    """Rows of the target, in all ranges."""
     notes: tuple[str, ...] = ()
 
     @property
     def surplus(self) -> int:
-        """At least so many rows are in the target and not in the source."""
+        """The minimum number of rows that the target has and the source does not."""
         return sum(max(0, each.target - each.source) for each in self.ranges)
 
 
@@ -88,16 +88,19 @@ def plan_repair(
     """Compare a run's rows range by range, and plan to copy those that differ. Changes nothing.
 
     Parameters:
+        run_id: the id of the run to repair.
         source, target: the connections, which are not stored with the run.
-        max_deletes: how many rows that only the target has may go: see `CopySpec`; by default 30%
-            of them, or 1,000, where the run's mode leaves no rows from elsewhere, and none else.
-        rows_per_range: about how many rows a range has.
-        note: told after each range how many of how many were compared.
+        control_schema: the schema of the control tables.
+        max_deletes: the maximum number of rows to delete because only the target has them, as in
+            `CopySpec`. None allows 30% of them, or 1,000, if the run's mode leaves no rows from
+            elsewhere, and no rows otherwise.
+        rows_per_range: the approximate number of rows in a range.
+        note: called after each range with the number compared and the number of all ranges.
 
     Raises:
-        UsageError: no such run, or one that is not complete.
+        UsageError: there is no such run, or it is not complete.
         PlanningError: the rows cannot be cut by a key, or the target cannot replace ranges of it.
-        PermanentError: more rows of the target would go than allowed.
+        PermanentError: more rows of the target would be deleted than allowed.
     """
     check_run_id(run_id)
     ends = connect(source, target)
@@ -141,7 +144,7 @@ def repair_run(repair: Repair) -> Generator[Event, None, None]:
     Each range is replaced in one transaction, and all are compared at the end.
 
     Raises:
-        PlanningError: the source or the target was altered since it was planned.
+        PlanningError: the source or the target was altered since the repair was planned.
         RunFailed, RunFailedTransiently: after `Finished`.
     """
     spec = repair.spec
@@ -163,7 +166,8 @@ def repair_run(repair: Repair) -> Generator[Event, None, None]:
 def _check_complete(
     spec: CopySpec, run: RunRow, source: SourceCatalog, target: TargetCatalog
 ) -> None:
-    """
+    """Check that a run is complete.
+
     Raises:
         UsageError: rows of the run are still to be copied, or it marks rows instead of deleting
             them.
@@ -186,7 +190,8 @@ def _check_complete(
 
 
 def _repair_spec(stored: CopySpec, run: RunRow, target: TargetCatalog) -> CopySpec:
-    """
+    """Return the spec of the run that repairs another.
+
     Raises:
         UsageError: the target's table has no key to cut it by.
     """
@@ -212,7 +217,8 @@ def _repair_spec(stored: CopySpec, run: RunRow, target: TargetCatalog) -> CopySp
 
 
 def _cut(asked: PlanRequest, source: SourceCatalog, target: TargetCatalog) -> PartitionPlan:
-    """
+    """Plan ranges of the rows by a key.
+
     Raises:
         PlanningError: the rows cannot be cut by a key, or the target cannot replace ranges of it.
     """
@@ -228,7 +234,7 @@ def _cut(asked: PlanRequest, source: SourceCatalog, target: TargetCatalog) -> Pa
 
 
 def _range_key(plan: PartitionPlan) -> str | None:
-    """What a plan cuts by, if that is a column."""
+    """Return the column by which a plan cuts; None if it cuts by anything else."""
     for partition in plan.partitions:
         extent = partition.extent
         if isinstance(extent, KeyRange) and not extent.key.expression:
@@ -241,8 +247,9 @@ def _differing(
     partitions: Sequence[Partition],
     note: Callable[[int, int], object],
 ) -> tuple[list[DifferingRange], int]:
-    """
-    Returns: the ranges that differ, and the target's rows in all of them.
+    """Compare the ranges on both sides.
+
+    Returns: the ranges that differ, and the target's rows in all ranges.
     """
     spec, found, rows = comparison.spec, [], 0
     for number, partition in enumerate(partitions, start=1):
@@ -260,9 +267,10 @@ def _differing(
 
 
 def _check_surplus(repair: Repair, repaired: CopySpec, max_deletes: str | None) -> None:
-    """
+    """Check that the repair deletes no more rows than allowed.
+
     Raises:
-        PermanentError: more rows of the target would go than allowed.
+        PermanentError: more rows of the target would be deleted than allowed.
     """
     alone = repaired.load_mode.owns_selection or repaired.gone.how == HARD
     text = max_deletes or (MOST_DELETED if alone else "0%")

@@ -1,4 +1,4 @@
-"""What an execution of a run did, gathered from its events."""
+"""The results of an execution of a run, gathered from its events."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ class Report:
         self._run_id = run_id
         self._begun = time.monotonic()
         self.error: PenstockError | None = None
-        """What ended the run, other than a failed partition."""
+        """The error that ended the run, unless a failed partition did."""
         self.failures: tuple[PartitionFailure, ...] = ()
         """Why partitions are not committed."""
         self.skipped: list[NotCopied] = []
-        """What failed steps should have made, if the run can do without it."""
+        """Objects that failed steps should have created, if the run can do without them."""
         self._opened: dict[tuple[str, int], tuple[float, str]] = {}
         self._timings: list[PartitionTiming] = []
         self._attempts = 0
@@ -46,7 +46,7 @@ class Report:
         self._busy = 0.0
 
     def begin(self) -> None:
-        """Planning is over: the reported time starts now."""
+        """Start the reported time: planning is over."""
         self._begun = time.monotonic()
 
     def release(self) -> None:
@@ -83,12 +83,12 @@ class Report:
                 )
 
     def skip_step(self, step: Step) -> bool:
-        """Note what a step could not make; False if that was noted before."""
+        """Note what a step could not create; return False if that was noted before."""
         item = step.instead
         assert item is not None
         what = (item.kind, item.name, item.table)
         if what in ((other.kind, other.name, other.table) for other in self.skipped):
-            return False  # what could not be made cannot be checked either
+            return False  # what could not be created cannot be checked either
         self.skipped.append(item)
         return True
 
@@ -103,10 +103,16 @@ class Report:
         records: Sequence[CommitRecord],
         not_copied: tuple[NotCopied, ...],
     ) -> Finished:
-        """
+        """Return the event that ends the execution.
+
         Parameters:
-            snapshots: the ones this execution knows of.
-            records: of all committed partitions.
+            status: as in `Finished`.
+            partitions: the number of partitions in the plan.
+            committed: the number of committed partitions.
+            degree: the number of streams.
+            snapshots: the snapshots that this execution knows of.
+            records: the commit records of all committed partitions.
+            not_copied: what the run leaves out, apart from rows.
         """
         moments = {record.read_at for record in records if record.read_at}
         moments.update(snapshot.taken_at for snapshot in snapshots)
@@ -140,16 +146,17 @@ class Report:
         )
 
     def stored_failures(self) -> list[dict[str, Any]]:
-        """What failed, as stored in the target."""
+        """Return the failures, in the form stored in the target."""
         failures: list[dict[str, Any]] = to_json(self.failures)
         if self.error is not None:
             failures.append({"label": "the run", "error": self.error.as_json()})
         return failures
 
     def raise_failure(self) -> None:
-        """
+        """Raise the error that sums up the failures.
+
         Raises:
-            RunFailed, RunFailedTransiently: with a summary in one line.
+            RunFailed, RunFailedTransiently: always, with a summary in one line.
         """
         if self.error is not None:
             raise self.error

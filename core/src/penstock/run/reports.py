@@ -1,4 +1,4 @@
-"""`report`: where the time of a run went, by what its target keeps of it."""
+"""`report`: how a run spent its time, from the records in its target."""
 
 from __future__ import annotations
 
@@ -23,10 +23,12 @@ if TYPE_CHECKING:
 
 @apart
 def report(run_id: str, *, target: str, control_schema: str = "penstock") -> RunReport:
-    """Where the time of a run went, what the servers waited for, and what may help.
+    """Report how a run spent its time, what the servers waited for, and what may help.
 
     Parameters:
-        run_id: of a run, also of one that is under way, or of a batch.
+        run_id: the id of a run, finished or not, or of a batch.
+        target: the connection to the target.
+        control_schema: the schema of the control tables.
 
     Raises:
         UsageError: no such run.
@@ -49,7 +51,7 @@ def report(run_id: str, *, target: str, control_schema: str = "penstock") -> Run
 
 
 def _has_indexes(catalog: WithIndexes, table: TableRef) -> bool:
-    """Also where the target does not tell: what may help is named."""
+    """Whether the target's table has indexes; true also if that is unknown, to suggest a remedy."""
     try:
         return catalog.has_indexes(table)
     except PenstockError:

@@ -1,4 +1,4 @@
-"""Whether an existing run may continue: the same request, tables of the same shape."""
+"""Whether an existing run may continue: it needs the same request, and tables of equal shape."""
 
 from __future__ import annotations
 
@@ -21,7 +21,13 @@ from penstock.spec.parts import Loading, Route
 
 
 def load_run(target: TargetCatalog, run_id: str, control_schema: str) -> RunRow:
-    """
+    """Return a run from the target's control tables.
+
+    Parameters:
+        target: the target's catalog.
+        run_id: the id of the run.
+        control_schema: the schema of the control tables, for the message.
+
     Raises:
         UsageError: no such run.
     """
@@ -46,10 +52,14 @@ def stored_spec(
     caller: str,
     overrides: Mapping[str, Any],
 ) -> CopySpec:
-    """The spec of a run, with connections and with new options on how to run.
+    """Return the spec of a run, with connections and with new options on how to run.
 
     Parameters:
-        caller: the function called, for errors.
+        run: the stored run.
+        source, target: the connections.
+        control_schema: the schema of the control tables.
+        caller: the name of the called function, for errors.
+        overrides: the new options.
 
     Raises:
         UsageError: an option is unknown, or changes what to copy.
@@ -66,7 +76,7 @@ def stored_spec(
 
 
 def check_same_spec(spec: CopySpec, run: RunRow) -> None:
-    """Check that the run was made from the same request.
+    """Check that the run was created from the same request.
 
     Raises:
         SpecMismatch: the run has other options.
@@ -80,7 +90,13 @@ def check_same_spec(spec: CopySpec, run: RunRow) -> None:
 
 
 def check_same_partitions(given: Sequence[Partition], series: str, run: RunRow) -> None:
-    """
+    """Check that the run was created with the same partitions.
+
+    Parameters:
+        given: the requested partitions.
+        series: the requested series; empty for none.
+        run: the stored run.
+
     Raises:
         SpecMismatch: the run has other partitions than the given ones, or another series.
     """
@@ -112,8 +128,14 @@ def check_same_shape(
 ) -> None:
     """Check that the columns are those that the plan was made for.
 
+    Parameters:
+        route, loading: the options of the copy.
+        run: the stored run.
+        source, target: the catalogs.
+        formats: the stream formats that both sides support.
+
     Raises:
-        PlanningError: the source or the target has changed; lists the differences.
+        PlanningError: the source or the target has changed; the message lists the differences.
     """
     raw = source.columns(route.relation)
     if are_shared(formats):
@@ -157,7 +179,7 @@ def check_same_shape(
 
 
 def committed_partitions(run: RunRow, control: ControlStore) -> set[str]:
-    """Ids of the partitions that are committed, and not lost since in a crash of the target."""
+    """Return the ids of committed partitions that no later crash of the target has lost."""
     committed = {record.partition_id for record in control.committed(run.run_id)}
     if committed and run.plan.load.volatile and not control.intact(run.run_id):
         return set()
@@ -168,7 +190,7 @@ def committed_partitions(run: RunRow, control: ControlStore) -> set[str]:
 def unless_complete(run: RunRow, control: ControlStore) -> Iterator[None]:
     """Ignore errors in preparing the rest of a run if it turns out that nothing is left.
 
-    Another execution may meanwhile commit the last partition, release the snapshot, and swap
+    Another execution may commit the last partition at the same time, release the snapshot, and swap
     the table that is examined here.
 
     Raises:

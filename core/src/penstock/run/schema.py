@@ -1,4 +1,4 @@
-"""`schema`: the statements that make tables in a target, without making them."""
+"""`schema`: the statements that create tables in a target, without executing them."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ _DROP = "DROP TABLE IF EXISTS "
 
 @dataclass(frozen=True, slots=True)
 class TableSchema:
-    """How a table would be made."""
+    """The statements that create a table."""
 
     table: str
     target_table: str
     statements: tuple[str, ...]
-    """Each a script that is one transaction, if the target undoes statements that make tables."""
+    """Scripts; each is one transaction, if the target can roll back CREATE TABLE."""
     links: tuple[str, ...]
-    """The same, for when all tables are made: foreign keys."""
+    """Scripts to run once all tables exist: foreign keys."""
     warnings: tuple[str, ...]
     not_copied: tuple[NotCopied, ...]
     error: str = ""
-    """Why it cannot be made."""
+    """Why the table cannot be created; empty if it can."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,16 +37,16 @@ class SchemaEnd:
     tables: int
     failed: int
     not_copied: tuple[NotCopied, ...]
-    """What is no table: views, for instance."""
+    """Objects other than tables: views, for instance."""
 
 
 def schema(batch: BatchSpec) -> Generator[TableSchema | SchemaEnd, None, None]:
-    """The statements that make the tables of a batch, as mode recreate would. Changes nothing.
+    """Yield the statements that create each table of a batch, and `SchemaEnd` last.
 
-    Yields each table, and last `SchemaEnd`.
+    The statements are those of mode recreate; nothing is changed.
 
     Raises:
-        UsageError: the request is wrong.
+        UsageError: the request is invalid.
         TransientError: a server cannot be reached.
     """
     ends = connect(batch.source, batch.target)
@@ -86,7 +86,7 @@ def _scripts(steps: Sequence[Step], *, wrapped: bool) -> Iterator[str]:
 
 
 def _without_drop(statement: str) -> str:
-    """A script without the statement that drops a table of the name, after settings."""
+    """Return a script without the statement that drops a table of the name, after settings."""
     first, _, rest = statement.partition(";\n")
     if first.startswith(_DROP):
         return rest

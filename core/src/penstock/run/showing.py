@@ -1,4 +1,4 @@
-"""Calls from outside, each with a choice of its own of whether values of rows are shown."""
+"""Calls from outside, each with its own choice of whether values of rows are shown."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ R = TypeVar("R")
 
 
 def apart(call: Callable[P, R]) -> Callable[P, R]:
-    """Have a function choose (`values.choose`) for itself alone, and raise no more than it says."""
+    """Wrap a function so that its choice (`values.choose`) ends with it and covers its errors."""
 
     def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
         with _for_the_caller():
@@ -33,7 +33,7 @@ def apart(call: Callable[P, R]) -> Callable[P, R]:
 def apart_throughout(
     call: Callable[P, Generator[R, None, None]],
 ) -> Callable[P, Generator[R, None, None]]:
-    """As `apart`, for a generator: also between what it yields, when others may choose."""
+    """Wrap a generator as `apart` does: also between its items, when others may choose."""
 
     @wraps(call)
     def called(*args: P.args, **kwargs: P.kwargs) -> Generator[R, None, None]:
@@ -57,8 +57,8 @@ def apart_throughout(
 
 @contextmanager
 def _for_the_caller() -> Iterator[None]:
-    """A traceback would show the driver's own error, and the values in it. Options are named as the
-    caller does."""
+    """Raise errors without the driver's own error, because a traceback would show the values in it.
+    Options are named in the caller's terms."""
     try:
         yield
     except PenstockError as error:

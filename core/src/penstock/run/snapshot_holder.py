@@ -23,10 +23,10 @@ from penstock.spec.copy_spec import CopySpec
 from penstock.spec.ids import check_run_id
 from penstock.verification.partitions import is_compared
 
-# How often to check the snapshot's session, and the target; in seconds.
+# Seconds between checks of the snapshot's session and of the target.
 LOOK_EVERY = 0.5
 LOOK_AT_TARGET_EVERY = 2.0
-# A server that is unreachable for longer ends the holder; another one may take over.
+# Seconds for which a server may be unreachable before the holder ends; another may take over.
 AWAY_SECONDS = 300.0
 
 
@@ -43,21 +43,23 @@ def hold(
     """Hold a run's snapshot for as long as the run needs it; yields its events.
 
     Takes a snapshot if the run has none. If the run's snapshot is gone, another one replaces it as
-    far as `on_snapshot_lost` allows; if somebody else holds it, it is only watched. Ends when every
-    partition is committed (and, if requested, both sides are compared), or after `release`; at
-    once if that was called before, unless `require_snapshot` was called since. Closing the iterator
-    releases the snapshot.
+    far as `on_snapshot_lost` allows; if another process holds it, it is only watched. Ends when
+    every partition is committed (and, if requested, both sides are compared), or after `release`;
+    at once if that was called before, unless `require_snapshot` was called since. Closing the
+    iterator releases the snapshot.
 
     Parameters:
+        run_id: the id of the run.
         source, target: the connections, which are not stored with the run.
+        control_schema: the schema of the control tables.
         stop: once set, the snapshot is dropped within about a second; the run still waits for it.
-        overrides: as in `resume`; `on_snapshot_lost`, `snapshot_warn_after` and `give_way_after`
-            matter.
+        overrides: as in `resume`; only `on_snapshot_lost`, `snapshot_warn_after` and
+            `give_way_after` matter.
 
     Raises:
         UsageError: no such run or option.
-        SnapshotLost: it is gone, and the run may not continue with another one; executions then
-            stop waiting for a holder.
+        SnapshotLost: the snapshot is gone, and the run may not continue with another one;
+            executions then stop waiting for a holder.
         PlanningError: the rows are not where the plan says.
         TransientError: a server stays unreachable.
     """
@@ -83,6 +85,11 @@ def hold(
 def release(run_id: str, *, target: str, control_schema: str = "penstock") -> None:
     """Mark a run's snapshot as no longer needed; its holder ends within seconds.
 
+    Parameters:
+        run_id: the id of the run.
+        target: the connection to the target.
+        control_schema: the schema of the control tables.
+
     Raises:
         UsageError: no such run.
     """
@@ -93,7 +100,12 @@ def release(run_id: str, *, target: str, control_schema: str = "penstock") -> No
 def require_snapshot(run_id: str, *, target: str, control_schema: str = "penstock") -> None:
     """Mark a run as needing a snapshot again after it was released; `hold` will hold one.
 
-    A holder must not call this by itself: one that starts late, or again, would outlive its run.
+    A holder must not call this by itself: one that starts late or again would outlive its run.
+
+    Parameters:
+        run_id: the id of the run.
+        target: the connection to the target.
+        control_schema: the schema of the control tables.
 
     Raises:
         UsageError: no such run.
@@ -119,7 +131,7 @@ def _note(
 def _needed(spec: CopySpec, outlook: Outlook, *, compared: bool) -> bool:
     if spec.snapshot == "none" or outlook.status == "done":
         return False
-    # Whoever compares what was copied with the source marks the snapshot as released.
+    # The execution that compares both sides marks the snapshot as released.
     return outlook.pending > 0 or (compared and not outlook.released)
 
 
@@ -148,7 +160,7 @@ class _Holder:
         self._looked = time.monotonic()
         self._away_since: float | None = None
         self._replaced = False
-        """Whether somebody else has given the run another snapshot."""
+        """Whether another process has given the run another snapshot."""
 
     def run(self) -> Iterator[Event]:
         try:
@@ -160,7 +172,7 @@ class _Holder:
         except _Stopped:
             return
         except PermanentError:
-            # Nobody should wait for a holder: there will be none.
+            # Executions must not wait for a holder: there will be none.
             with contextlib.suppress(TransientError):
                 self._release()
             raise
@@ -209,7 +221,7 @@ class _Holder:
         return load_run(self._link.catalog, self._run_id, self._spec.control_schema)
 
     def _watch(self) -> Iterator[Event]:
-        """Check on the snapshot, whoever holds it, and replace it if it is lost."""
+        """Watch the snapshot, even if another process holds it, and replace it if it is lost."""
         if self._replaced:
             yield from self._find()
             return
@@ -222,9 +234,10 @@ class _Holder:
             yield from self._find()
 
     def _check_other_holder(self) -> None:
-        """
+        """Check that another process holds the snapshot.
+
         Raises:
-            SnapshotLost: nobody holds it any more.
+            SnapshotLost: no process holds it any more.
         """
         assert self._view.snapshot is not None
         try:
@@ -237,7 +250,7 @@ class _Holder:
         return time.monotonic() - self._looked >= LOOK_AT_TARGET_EVERY
 
     def _is_needed(self) -> bool:
-        """Whether the run still needs the snapshot, as far as the target answers."""
+        """Whether the run still needs the snapshot; true if the target does not answer."""
         if not self._due():
             return True
         self._looked = time.monotonic()
@@ -254,7 +267,8 @@ class _Holder:
         return not outlook.released and _needed(self._spec, outlook, compared=self._compared)
 
     def _note_away(self, error: TransientError) -> None:
-        """
+        """Note that a server is unreachable.
+
         Raises:
             TransientError: a server has been unreachable for too long.
         """
@@ -264,7 +278,7 @@ class _Holder:
             raise error
 
     def _released(self) -> SnapshotChanged:
-        # In this order: nobody finds a lost snapshot and still waits for a holder.
+        # In this order, so that no execution finds a lost snapshot and still waits for a holder.
         self._release()
         self._view.close()
         return self._view.released_event()

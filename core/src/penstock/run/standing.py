@@ -1,4 +1,4 @@
-"""How runs stand in the target's control store: asked for all of them at once."""
+"""The status of runs in the target's control store: read for all runs at once."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 
 def load_standing(runs: Sequence[RunState], link: ControlLink) -> None:
-    """Whether the runs are done by now, and what they have committed. Nobody but its own execution
-    has had time to do anything with a run that was just created."""
+    """Read whether the runs are done by now, and what they have committed. For a run that was just
+    created there is nothing to read."""
     older = [run for run in runs if not run.is_new]
     ids = [run.run_id for run in older]
     stored = link.call(lambda control: control.load_runs(ids)) if ids else {}
@@ -26,7 +26,7 @@ def load_standing(runs: Sequence[RunState], link: ControlLink) -> None:
 
 
 def load_records(runs: Sequence[RunState], link: ControlLink) -> None:
-    """Read what the runs have committed."""
+    """Read the commit records of the runs."""
     ids = [run.run_id for run in runs]
     records = link.call(lambda control: control.committed_of(ids)) if ids else {}
     for run in runs:
@@ -34,7 +34,7 @@ def load_records(runs: Sequence[RunState], link: ControlLink) -> None:
 
 
 def marks_of(runs: Sequence[RunState], link: ControlLink) -> dict[RunState, Watermark]:
-    """The watermarks that runs have left."""
+    """Return the watermarks that runs have set."""
     nights = {run: run.plan.night.name for run in runs if run.plan.night is not None}
     names = list(dict.fromkeys(nights.values()))
     if not names:
@@ -53,20 +53,22 @@ def marks_of(runs: Sequence[RunState], link: ControlLink) -> dict[RunState, Wate
 
 
 def set_statuses(statuses: Mapping[RunState, str], link: ControlLink) -> None:
-    """Store the status of runs, with what has failed in each."""
+    """Store the status of runs, with the failures of each."""
     stored = {run.run_id: (status, run.stored_failures()) for run, status in statuses.items()}
     if stored:
         link.call(lambda control: control.set_statuses(stored))
 
 
 def steps_due(runs: Sequence[RunState], link: ControlLink) -> dict[str, list[Step]]:
-    """By run, the steps after the last partition that are due, as far as records are known."""
+    """Return the due steps after the last partition, by run, from the records read so far."""
     return _left(link, {run.run_id: run.planned_steps() for run in runs})
 
 
 def links_due(runs: Sequence[RunState], link: ControlLink) -> dict[str, list[Step]]:
-    """By run, the steps that link its table to others of its batch; of those runs whose other steps
-    are done, as far as records are known."""
+    """Return, by run, the due steps that link its table to others of its batch.
+
+    Only runs whose other steps are done, according to the records read so far, have any.
+    """
     links = {run.run_id: run.planned_links() for run in runs}
     steps = {run.run_id: run.planned_steps() for run in runs}
     left = _left(link, {run_id: [*steps[run_id], *links[run_id]] for run_id in links})

@@ -66,15 +66,16 @@ if TYPE_CHECKING:
     from penstock.verification.result import Verification
 
 MOST_SHOWN = 10
-# Bytes of a table whose indexes are built in less time than it takes to ask for each.
+# Bytes of a table whose indexes are built faster than separate requests for them are sent.
 SMALL = 8 * 1024 * 1024
 
 
 class RunState:
-    """
+    """The state of a run in this execution.
+
     Parameters:
         view: the run's view of the source.
-        finish: compare both sides and do the steps after the last partition.
+        finish: whether to compare both sides and do the steps after the last partition.
     """
 
     def __init__(
@@ -100,13 +101,13 @@ class RunState:
         self.was_done = False
         """Whether the run was done before this execution."""
         self.complete = False
-        """Every partition was committed before this execution: the source is not read."""
+        """Whether every partition was committed before this execution, so that nothing is read."""
         self.ended: Finished | None = None
         self.is_new = False
-        """Whether this execution has created it."""
+        """Whether this execution has created the run."""
         self._done: set[str] = set()
         self._watermark_stays = False
-        """Its rows are all there, and the watermark cannot tell which those are."""
+        """Whether all its rows are there, but the watermark cannot tell which those are."""
         self._gone = 0
         self._records: Sequence[CommitRecord] = ()
         self._is_prepared = False
@@ -122,8 +123,9 @@ class RunState:
         """Begin to execute a plan.
 
         Parameters:
-            partitions: the ones to copy unless they are committed; by default all.
-            is_new: this execution has created the run.
+            plan: the plan of the run.
+            partitions: the ones to copy unless they are committed; None for all.
+            is_new: whether this execution has created the run.
         """
         self._plan = plan
         self._partitions = plan.partitions if partitions is None else partitions
@@ -152,12 +154,12 @@ class RunState:
 
     @property
     def error(self) -> PenstockError | None:
-        """What ended the run, or why it could not be planned, other than a failed partition."""
+        """The error that ended the run or its planning, unless a failed partition did."""
         return self._report.error
 
     @property
     def is_small(self) -> bool:
-        """Whether its steps take so little time that they may be done together with others'."""
+        """Whether its steps are so short that they may be done together with those of others."""
         size = self.plan.bytes or 0
         if self.spec.load_mode.merges_at_end:
             # How much of the table has changed shows when it is read.
@@ -171,14 +173,15 @@ class RunState:
 
     @property
     def is_untouched(self) -> bool:
-        """Whether it was done before this execution, which did not start it over."""
+        """Whether it was done before this execution, which did not restart it."""
         return self.was_done and not self.view.started_over and self.error is None
 
     def planned(self, streams: Streams, seconds: float) -> Planned:
-        """What was planned, once `load_standing` has seen how the run stands.
+        """Return the event on the plan, once `load_standing` has read the run's status.
 
         Parameters:
-            seconds: how long planning took.
+            streams: the numbers of streams.
+            seconds: the duration of planning.
         """
         plan = self.plan
         return Planned(
@@ -202,7 +205,7 @@ class RunState:
         return Prepared(run_id=self.run_id, mode=self.spec.mode, already=already)
 
     def is_intact(self) -> bool:
-        """False if a crash of the target has emptied the table that is being loaded."""
+        """Whether no crash of the target has emptied the table that is being loaded."""
         return not self.plan.load.volatile or self._link.call(
             lambda control: control.intact(self.run_id)
         )
@@ -213,7 +216,7 @@ class RunState:
         yield self.prepared(already=False)
 
     def replace_view(self) -> Iterator[Event]:
-        """Find another view of the source, after the snapshot was lost in mid-run.
+        """Find another view of the source, after the snapshot was lost during the run.
 
         Raises:
             SnapshotLost, PlanningError: the run does not allow it.
@@ -230,8 +233,9 @@ class RunState:
         self.view.started_over = self.view.started_over or before
 
     def follow(self) -> Iterator[Event]:
-        """Continue with the generation that somebody else has begun: with its snapshot as far as
-        that is held, otherwise as for a run that is resumed.
+        """Continue with the generation that another process has begun.
+
+        Its snapshot is used if it is held; otherwise the run continues as if resumed.
 
         Raises:
             SnapshotLost, PlanningError: the run allows no view of the source.
@@ -259,12 +263,12 @@ class RunState:
             raise error
 
     def is_superseded(self) -> bool:
-        """Whether somebody else has begun a new generation, so that our attempts fail."""
+        """Whether another process has begun a new generation, so that our attempts fail."""
         outlook = self._link.call(lambda control: control.outlook(self.run_id))
         return outlook is not None and outlook.generation != self.view.generation
 
     def works(self) -> list[Work]:
-        """The partitions that are left, as far as its records are known."""
+        """Return the partitions that are left, according to the records read so far."""
         spec = self._worker_spec()
         return [
             Work(spec, partition, self.spec.attempts, self.spec.on_error == "stop")
@@ -289,7 +293,7 @@ class RunState:
             pairs=plan.pairs,
             format=plan.format,
             where=plan.where(spec.where),
-            # Whatever is built beside the target starts empty, and is only added to.
+            # A table built beside the target starts empty, and is only added to.
             mode=SWAP.name if spec.load_mode.builds_beside else spec.mode,
             conflict_columns=plan.load.conflict_columns,
             volatile=plan.load.volatile,
@@ -305,7 +309,7 @@ class RunState:
         )
 
     def add(self, event: Event) -> None:
-        """Take note of an event of this run."""
+        """Note an event of this run."""
         self._report.add(event)
         if isinstance(event, Committed):
             self._done.add(event.partition_id)
@@ -316,12 +320,15 @@ class RunState:
         )
 
     def fail(self, error: PenstockError) -> None:
-        """Note what ended the run, other than a failed partition."""
+        """Note the error that ended the run, unless a failed partition did."""
         self._report.error = self.explained(error)
 
     def explained(self, error: PenstockError) -> PenstockError:
-        """What has caused an error: a night that another one has overtaken has no stage any more,
-        whatever notices that first."""
+        """Return the cause of an error.
+
+        A night that another one has overtaken no longer has a stage, whatever code notices
+        that first.
+        """
         if error.transient or not self.has_begun or self.plan.night is None:
             return error
         try:
@@ -329,18 +336,19 @@ class RunState:
         except Overtaken as found:
             return found
         except PenstockError:
-            pass  # it is not known
+            pass  # the cause is unknown
         return error
 
     def verify(self, counts: WholeCounts) -> Iterator[Event]:
-        """Compare both sides if requested, and the partitions with all rows, before the steps after
-        the last partition.
+        """Compare both sides if requested, and the partitions with one count of all rows.
+
+        This comes before the steps after the last partition.
 
         A difference fails the run at its end. A run that was done before is not verified again:
         its source may have changed since.
 
         Parameters:
-            counts: of all rows, as far as they are counted.
+            counts: the counts of all rows taken so far.
         """
         complete = self._report.error is None and self.all_committed
         if not is_compared(self.spec, self.plan) or self.was_done or not complete:
@@ -349,7 +357,7 @@ class RunState:
             if is_checked(self.spec, self.plan):
                 yield from self._check_partitions(counts)
             return
-        from penstock.verification.checks import verify_run  # noqa: PLC0415 - most do not verify
+        from penstock.verification.checks import verify_run  # noqa: PLC0415 - rarely needed
 
         begun = time.monotonic()
         run = self._link.call(lambda control: control.load_run(self.run_id))
@@ -393,12 +401,15 @@ class RunState:
         )
 
     def note_gone(self, count: int) -> None:
-        """How many rows this execution has found to be gone from the source."""
+        """Record how many rows this execution found missing from the source."""
         self._gone = count
 
     def leave_watermark(self) -> Warned:
-        """For a load of all rows, whose source has got other tables while it was read: its rows
-        stay, and the watermark, which would say that they are all, is left as it is."""
+        """End a load of all rows whose source got other tables while it was read.
+
+        Its rows stay, and the watermark, which would claim that they are all, is left as it
+        is.
+        """
         assert self.plan.night is not None
         self._watermark_stays = True
         message = (
@@ -409,15 +420,15 @@ class RunState:
         return Warned(run_id=self.run_id, message=message)
 
     def release_if_read(self) -> None:
-        """Let go of the snapshot, where the source is not read again."""
+        """Release the snapshot, if the source is not read again."""
         if self.spec.verify == "none" and not is_checked(self.spec, self.plan):
             self._link.call(lambda control: control.release_snapshot(self.run_id))
 
     def merged(self, mark: Watermark | None) -> Merged:
-        """What came of merging the run's rows, as its records say.
+        """Return the event on merging the run's rows, according to its records.
 
         Parameters:
-            mark: the watermark that it has left.
+            mark: the watermark that the run has set.
         """
         night, records = self.plan.night, self._records
         event = Merged(
@@ -437,9 +448,12 @@ class RunState:
         return event
 
     def step_changed(self, step: Step, state: str, begun: float) -> StepChanged:
-        """
+        """Return the event on a step.
+
         Parameters:
-            begun: when it was, by the monotonic clock.
+            step: the step.
+            state: as in `StepChanged`.
+            begun: the time at which it began, by the monotonic clock.
         """
         return StepChanged(
             run_id=self.run_id,
@@ -451,8 +465,10 @@ class RunState:
 
     @property
     def awaits_count(self) -> bool:
-        """Whether its partitions will be compared with one count of all rows that can be taken now,
-        in the snapshot with which all of them are read."""
+        """Whether its partitions will be compared with one count of all rows that can be taken now.
+
+        The count is taken in the snapshot with which all partitions are read.
+        """
         return (
             self.finishes
             and self.spec.verify == "none"
@@ -463,7 +479,7 @@ class RunState:
         )
 
     def _check_partitions(self, counts: WholeCounts) -> Iterator[Event]:
-        """Compare the rows that are committed with one count of all rows."""
+        """Compare the committed rows with one count of all rows."""
         begun = time.monotonic()
         self._load_records()
         committed = sum(record.rows for record in self._records)
@@ -500,7 +516,7 @@ class RunState:
         )
 
     def _adopts(self, source: SourceCatalog, snapshot: Snapshot) -> bool:
-        """Read the source as of the run's newest snapshot, if somebody holds it still."""
+        """Adopt the run's newest snapshot for reading, and return whether it is still held."""
         try:
             source.adopt(snapshot)
         except SnapshotLost:
@@ -508,8 +524,7 @@ class RunState:
         return True
 
     def planned_steps(self) -> list[Step]:
-        """The steps after the last partition, once that is committed, whether they are done or
-        not."""
+        """Return the steps after the last partition, done or not; empty until all are committed."""
         if self._report.error is not None or not self.all_committed:
             return []
         if self._mismatch is not None and self.spec.load_mode.builds_beside:
@@ -522,7 +537,7 @@ class RunState:
         return list(steps)
 
     def planned_links(self) -> list[Step]:
-        """The steps that link the table to others of its batch, whether they are done or not."""
+        """Return the steps that link the table to others of its batch, done or not."""
         if self._report.error is not None or not self.all_committed:
             return []
         return list(self.plan.load.links)
@@ -539,7 +554,7 @@ class RunState:
 
     @property
     def not_copied(self) -> tuple[NotCopied, ...]:
-        """What the run leaves out besides rows, as far as is known."""
+        """Objects that the run leaves out, other than rows, as far as known."""
         if self._plan is None:
             return ()
         return (*self.plan.load.not_copied, *self._report.skipped, *self._unrestored)
@@ -547,10 +562,11 @@ class RunState:
     def with_positions(
         self, steps: list[Step], open_source: Callable[[], SourceCatalog]
     ) -> list[Step]:
-        """Steps with the positions of the source's sequences as they are now.
+        """Return steps with the current positions of the source's sequences.
 
         Parameters:
-            open_source: called once, if a step needs it; its opener closes it.
+            steps: the steps.
+            open_source: called once, if a step needs it; the code that opened it closes it.
         """
         if not any(step.sequence_of for step in steps):
             return steps
@@ -558,16 +574,16 @@ class RunState:
         return [replace(step, position=found.get(step.sequence_of)) for step in steps]
 
     def _leaves_work(self, due: Sequence[Step]) -> bool:
-        """Whether work after the last partition remains that this execution leaves to another."""
+        """Whether this execution leaves work after the last partition to another one."""
         compared = not is_compared(self.spec, self.plan) or self.was_done
         return not self.finishes and (not compared or bool(due))
 
     def judge(self, due: Sequence[Step], changed: PenstockError | None) -> str:
-        """The status that it ends with; notes why it has failed, if it has.
+        """Return the status with which the run ends, and note why it failed, if it did.
 
         Parameters:
-            due: steps after the last partition that are not done.
-            changed: what somebody did to the table while it was loaded.
+            due: the steps after the last partition that are not done.
+            changed: a change by others to the table while it was loaded; None if there was none.
         """
         error = self.error or self._mismatch or self._seen_change() or changed
         if error is not None:
@@ -580,7 +596,7 @@ class RunState:
         return "failed"
 
     def _seen_change(self) -> TargetChanged | None:
-        """What an attempt has met."""
+        """Return the change that an attempt has found."""
         for failure in self._report.failures:
             if failure.error["error"] == TargetChanged.__name__:
                 return TargetChanged(str(failure.error["message"]))
@@ -588,13 +604,12 @@ class RunState:
 
     @property
     def awaits_last_look(self) -> bool:
-        """Whether it is to be looked once more what became of the table: a finished run stays
-        done."""
+        """Whether to check once more for changes of the table: a finished run stays done."""
         known = self.error or self._mismatch or self._seen_change()
         return known is None and not self.was_done and self.all_committed
 
     def end(self, status: str, degree: int) -> Finished:
-        """How the run stands, as far as is known."""
+        """Return the event that ends the run, from what is known of its state."""
         if self.spec.data_only and self._is_prepared and status != "done":
             self._unrestored = self.plan.load.unrestored(())
         self.ended = self._report.finish(
@@ -612,15 +627,16 @@ class RunState:
         return self._report.stored_failures()
 
     def raise_failure(self) -> None:
-        """
+        """Raise the error that sums up the failures.
+
         Raises:
-            RunFailed, RunFailedTransiently: with a summary in one line.
+            RunFailed, RunFailedTransiently: always, with a summary in one line.
         """
         if self.ended is not None and self.ended.status == "failed":
             self._report.raise_failure()
 
     def take_records(self, records: Sequence[CommitRecord]) -> None:
-        """What it has committed, as the target has it."""
+        """Note the commit records of the run, as read from the target."""
         self._records = records
         self._done = {record.partition_id for record in records}
 
@@ -633,7 +649,7 @@ class RunState:
 
 
 def new_run_id() -> str:
-    """A unique name that sorts by time."""
+    """Return a unique name that sorts by time."""
     return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{secrets.token_hex(3)}"
 
 

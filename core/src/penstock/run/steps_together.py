@@ -1,4 +1,4 @@
-"""The steps after the last partition of many small tables: in transactions of many tables each."""
+"""The steps after the last partition for many small tables, in transactions of many tables."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from penstock.errors import PenstockError
 from penstock.events import Event, StepChanged
 from penstock.model.plans import Step
 
-# Tables of one transaction, at most: it locks all of them.
+# Maximum number of tables in one transaction, which locks all of them.
 MOST = 50
 LISTEN = 0.5
 LEAVE_SECONDS = 2.0
 
 Steps = Mapping[str, Sequence[Step]]
-"""By run."""
+"""Steps by run."""
 
 
 class StepsTogether:
-    """Does what can be done together; what cannot is left, and says why when it is done alone.
+    """The steps that can be done together; others are left, and report errors when done alone.
 
     Parameters:
         steps: by run, in the order of their ranks; none is urgent.
         open_catalog: opens a connection to the target, one for each thread.
-        degree: transactions at once. One, where runs lock each other's tables.
-        own: a catalog that does what is one transaction at a time: it costs no connection.
+        degree: the number of concurrent transactions; 1 if runs lock each other's tables.
+        own: an open catalog, used if there is one transaction at a time: it saves a connection.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class StepsTogether:
         self._ended = threading.Event()
 
     def run(self) -> Iterator[Event]:
-        """Yield events until every group was tried. Closing the iterator cancels what runs."""
+        """Yield events until every group was tried. Closing the iterator cancels running steps."""
         threads = [
             threading.Thread(target=copy_context().run, args=(self._work,), daemon=True)
             for _ in range(min(self._degree, self._groups.qsize()))
@@ -80,7 +80,7 @@ class StepsTogether:
             self._ended.set()
             if working:
                 for catalog in list(self._catalogs):
-                    catalog.close()  # cancels what it does
+                    catalog.close()  # cancels its statement
             for thread in threads:
                 thread.join(LEAVE_SECONDS)
 
@@ -112,6 +112,6 @@ class StepsTogether:
                     done = catalog.control.finish_all(group)
                     self._over.put((group, done, time.monotonic() - begun))
         except (queue.Empty, PenstockError):
-            return  # each step says by itself what is wrong
+            return  # each step reports its own error when it is done alone
         finally:
             self._over.put(None)

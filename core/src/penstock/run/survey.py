@@ -1,4 +1,4 @@
-"""`survey`: how each table of a source is best copied every night, and why."""
+"""`survey`: suggestions for copying each table of a source every night, with reasons."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ from penstock.spec.night_kinds import XMIN
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """
+    """A survey of a source.
+
     Parameters:
-        tables: the tables of a source.
-        views: what the patterns match besides, and may be copied by its name.
+        tables: the tables of the source.
+        views: what else the patterns match, and can be copied by name.
     """
 
     tables: tuple[Suggestion, ...]
@@ -38,14 +39,15 @@ def survey(
     tables: Sequence[str] = ("*",),
     exclude: Sequence[str] = (),
 ) -> Survey:
-    """Look at the tables of a source. Reads its catalog alone, and does not connect to the target.
+    """Survey the tables of a source. Reads only its catalog, and does not connect to the target.
 
     Parameters:
-        target: where they are to go, if that is known yet: what it can do decides, too.
-        tables, exclude: patterns, as of a `BatchSpec`.
+        source: the connection.
+        target: the target's connection, if known: its capabilities matter, too.
+        tables, exclude: patterns, as in a `BatchSpec`.
 
     Raises:
-        UsageError: an end leads nowhere or to files, or a pattern matches nothing.
+        UsageError: an end cannot be resolved, or consists of files, or a pattern matches nothing.
         TransientError: the source cannot be reached.
     """
     url, backend, _, _ = resolve(source, "--source")

@@ -1,4 +1,4 @@
-"""The runs of a batch, as the batch finds them or its caller names them."""
+"""The runs of a batch, as the batch finds them or its caller defines them."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ class TableRequest:
     """A table to copy in a batch.
 
     Parameters:
-        spec: with the run's id, by which an existing run is continued.
+        spec: the copy, with the run's id, by which an existing run is continued.
         given, series: see `create`.
         check: raises a PenstockError for a new plan that must not be executed.
         as_of_now: see `resume`.
-        error: why it cannot be copied.
+        error: why the table cannot be copied; None if it can.
     """
 
     spec: CopySpec
@@ -39,9 +39,10 @@ class TableRequest:
         return self.spec.run_id
 
     def check_given(self) -> None:
-        """
+        """Check the partitions that the caller defines.
+
         Raises:
-            UsageError: see `create`.
+            UsageError: as `create` raises it.
         """
         if self.given:
             check_given_partitions(self.spec.loading, self.spec.key, self.given)
@@ -49,7 +50,8 @@ class TableRequest:
             check_series(self.series)
 
     def check_same(self, run: RunRow) -> None:
-        """
+        """Check that a stored run has the same options and partitions.
+
         Raises:
             SpecMismatch: the stored run has other options or partitions.
         """

@@ -18,17 +18,18 @@ def batch_of_file(
     overrides: Mapping[str, Any] | None = None,
     environ: Mapping[str, str] | None = os.environ,
 ) -> BatchSpec:
-    """The batch that a file of many tables describes. Connects to nothing.
+    """Return the batch that a file of many tables describes. Connects to nothing.
 
     Parameters:
+        path: the file's path.
         overrides: options that override those for all tables, but not those of sections;
             `tables` are patterns that select among the tables of the file.
-        environ: where `${NAME}` is looked up; None: it stays as it is written, and no variable
-            need be set.
+        environ: the environment that fills in `${NAME}`; None leaves it as written, and no variable
+            needs to be set.
 
     Raises:
-        UsageError: the file cannot be read, an option is unknown, missing or wrong, sections
-            contradict each other, or a URL in the file has a secret in it.
+        UsageError: the file cannot be read, an option is unknown, missing or invalid, sections
+            contradict each other, or a URL in the file contains a secret.
     """
     given = dict(overrides or {})
     written = read_toml(path, None)
@@ -40,13 +41,15 @@ def batch_of_file(
 
 
 def _check_url(url: Any, place: str, *, varies: bool) -> None:
-    """
+    """Check a URL in the file.
+
     Parameters:
-        varies: variables are filled in.
+        url: the URL as written.
+        place: where it is written, for the message.
+        varies: whether variables are filled in.
 
     Raises:
-        UsageError: the URL has a secret that is written in the file, or variables where none are
-            filled in.
+        UsageError: the URL contains a secret, or variables where none are filled in.
     """
     if not isinstance(url, str):
         return

@@ -1,4 +1,4 @@
-"""Foreign keys that a load with `--data-only` has dropped, and restores when it is resumed."""
+"""Foreign keys that a load with `--data-only` dropped, and restores when resumed."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from penstock.run.connections import resolve
 
 
 def unrestored(control: ControlStore, runs: Sequence[RunRow]) -> dict[str, tuple[NotCopied, ...]]:
-    """Those that are missing at this moment, by the ids of runs, each with the statement that makes
-    it. None of a run that is executed."""
+    """Return the currently missing foreign keys by run id, each with the statement that creates it.
+    Runs that are being executed have none."""
     asked = [
         run
         for run in runs
@@ -41,7 +41,13 @@ def unrestored(control: ControlStore, runs: Sequence[RunRow]) -> dict[str, tuple
 def unrestored_of(
     run_ids: Sequence[str], *, target: str, control_schema: str = "penstock"
 ) -> tuple[NotCopied, ...]:
-    """Those of several runs."""
+    """Return the currently missing foreign keys of several runs.
+
+    Parameters:
+        run_ids: ids of runs.
+        target: the connection to the target.
+        control_schema: the schema of the control tables.
+    """
     url, backend, *_ = resolve(target, "--target")
     with closing(backend.target(url, control_schema)) as catalog:
         found = catalog.control.load_runs(run_ids)

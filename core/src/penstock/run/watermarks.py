@@ -1,4 +1,4 @@
-"""Watermarks, as people see and change them: how far sources were read, and by which nights."""
+"""Watermarks as the user sees and sets them: how far sources were read, and by which nights."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from penstock.run.state import new_run_id
 
 @apart
 def watermarks(*, target: str, control_schema: str = "penstock") -> tuple[Watermark, ...]:
-    """How far sources were read into a target, the latest of each name."""
+    """Return how far sources were read into a target: the latest watermark of each name."""
     with _control(target, control_schema) as control:
         return control.watermarks()
 
@@ -25,10 +25,15 @@ def watermarks(*, target: str, control_schema: str = "penstock") -> tuple[Waterm
 def watermark_history(
     name: str, *, target: str, control_schema: str = "penstock"
 ) -> tuple[Watermark, ...]:
-    """All nights of a name, the newest first.
+    """Return all watermarks of a name, the newest first.
+
+    Parameters:
+        name: the name of the watermark.
+        target: the connection to the target.
+        control_schema: the schema of the control tables.
 
     Raises:
-        UsageError: there is none of this name.
+        UsageError: no watermark has this name.
     """
     with _control(target, control_schema) as control:
         return _history(control, name)
@@ -36,10 +41,15 @@ def watermark_history(
 
 @apart
 def reset_watermark(name: str, *, target: str, control_schema: str = "penstock") -> Watermark:
-    """Have the next night read all rows. A night that is under way merges nothing.
+    """Make the next night read all rows. A night in progress then merges nothing.
+
+    Parameters:
+        name: the name of the watermark.
+        target: the connection to the target.
+        control_schema: the schema of the control tables.
 
     Raises:
-        UsageError: there is none of this name.
+        UsageError: no watermark has this name.
         TargetBusy: a night has ended at this very moment.
     """
     with _control(target, control_schema) as control:
@@ -51,14 +61,17 @@ def reset_watermark(name: str, *, target: str, control_schema: str = "penstock")
 def set_watermark(
     name: str, *, epoch: int, target: str, control_schema: str = "penstock"
 ) -> Watermark:
-    """Have the next night read what has changed since an earlier one. A night that is under way
+    """Make the next night read what has changed since an earlier one. A night in progress then
     merges nothing.
 
     Parameters:
-        epoch: of the earlier night; see `watermark_history`.
+        name: the name of the watermark.
+        epoch: the epoch of the earlier night; see `watermark_history`.
+        target: the connection.
+        control_schema: the schema of the control tables.
 
     Raises:
-        UsageError: there is none of this name, or no such epoch.
+        UsageError: no watermark has this name, or no night has this epoch.
         TargetBusy: a night has ended at this very moment.
     """
     with _control(target, control_schema) as control:
@@ -67,7 +80,7 @@ def set_watermark(
         if found is None:
             known = f"{history[-1].epoch} to {history[0].epoch}"
             raise UsageError(f"watermark {name!r}: expected an epoch from {known}; found {epoch}")
-        # The target is still to be as the last night has left it, whatever is read again.
+        # The target must still be as the last night left it, whatever is read again.
         left = next((each for each in history if each.target), found)
         mark = replace(
             found,

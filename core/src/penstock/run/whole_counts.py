@@ -18,15 +18,16 @@ from penstock.run.snapshot.source_view import SourceView
 if TYPE_CHECKING:
     from penstock.run.state import RunState
 
-# Seconds that a count under way may take to end.
+# Seconds that a count may take to finish at the end.
 LEAVE_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
 class _Count:
-    """
+    """The count of one run.
+
     Attributes:
-        found: None where nothing could be counted.
+        found: the number of rows; None if nothing could be counted.
     """
 
     run_id: str
@@ -36,9 +37,9 @@ class _Count:
 
 
 class WholeCounts:
-    """Counts on a thread of its own, one run after the other, over one connection to the source.
+    """Row counts, taken on a separate thread, one run after another, over one connection.
 
-    What cannot be counted now is counted after the last partition.
+    Runs that cannot be counted now are counted after the last partition.
     """
 
     def __init__(self, runs: Sequence[RunState]) -> None:
@@ -58,14 +59,14 @@ class WholeCounts:
             self._thread.start()
 
     def of(self, run_id: str, snapshot: Snapshot | None) -> int | None:
-        """A run's rows as of this snapshot, once they are counted; None if they are not."""
+        """Return the number of a run's rows as of this snapshot; None if they are not counted."""
         for count in self._counts:
             if count.run_id == run_id and count.snapshot == snapshot:
                 return count.found.result()
         return None
 
     def close(self) -> None:
-        """End a count that is under way."""
+        """End a count in progress."""
         with self._lock:
             self._over.set()
             if self._source is not None:
@@ -83,7 +84,7 @@ class WholeCounts:
                     count.found.set_result(None)
 
     def _count(self, count: _Count) -> int | None:
-        # Whatever is wrong shows again where nothing else goes on.
+        # Any error shows again later, when the rows are counted with nothing else going on.
         with contextlib.suppress(PenstockError):
             source = self._opened(count.view)
             if source is not None:
@@ -95,7 +96,7 @@ class WholeCounts:
         return None
 
     def _opened(self, view: SourceView) -> SourceCatalog | None:
-        """The source, unless nobody wants to know any more."""
+        """Return the open source, unless the count is no longer needed."""
         with self._lock:
             if self._over.is_set():
                 return None

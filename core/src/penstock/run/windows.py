@@ -1,5 +1,4 @@
-"""The tables of a batch, a window of them after the other: each takes locks on both servers, and
-memory here."""
+"""The tables of a batch, one window after another: each takes locks on servers and memory here."""
 
 from __future__ import annotations
 
@@ -15,7 +14,7 @@ WINDOW = 100
 def windows(tables: Sequence[T]) -> Iterator[Sequence[T]]:
     for first in range(0, len(tables), WINDOW):
         if first:
-            # What was known of the last window's tables refers to itself in circles. The command
-            # line collects those so seldom that they would pile up.
+            # The objects of the last window's tables form reference cycles. The command line runs
+            # the collector so seldom that they would pile up.
             gc.collect()
         yield tables[first : first + WINDOW]

@@ -1,1 +1,1 @@
-"""What a person asks for, and what a worker needs to know."""
+"""The user's request, and the specification that a worker receives."""

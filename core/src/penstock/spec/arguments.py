@@ -1,4 +1,4 @@
-"""Messages with options named as Python arguments, for orchestrators."""
+"""Messages that name options as Python arguments, for orchestrators."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _FLAG = re.compile(r"--([a-z]+(?:-[a-z]+)*)")
 _COMMAND = re.compile(r"(`[^`]*`)")
 
 
-# Of other functions, beside the fields of a `CopySpec`.
+# Arguments of other functions, in addition to the fields of a `CopySpec`.
 _OTHERS = (
     *("only", "recopy", "as_of_now", "await_snapshot"),
     *("checksum", "show_rows", "since", "status", "limit", "batch"),
@@ -25,7 +25,7 @@ _OTHERS = (
 
 
 def as_arguments(message: str) -> str:
-    """A message with Python arguments instead of command line flags.
+    """Return a message with Python arguments instead of command line flags.
 
     ``--on-snapshot-lost accept or restart`` becomes ``on_snapshot_lost="accept" or "restart"``, and
     ``--allow-ddl`` becomes ``allow_ddl=True``. Commands in backticks stay as they are.

@@ -1,4 +1,4 @@
-"""How much a night may merge in one transaction: the option `--atomic-limit`."""
+"""The option `--atomic-limit`: how much a night may merge in one transaction."""
 
 from __future__ import annotations
 
@@ -14,16 +14,17 @@ ABOVE_ATOMIC_LIMIT = (SWAP, FAIL)
 
 @dataclass(frozen=True, slots=True)
 class AtomicLimit:
-    """Rows, or bytes of the source; one of them is None."""
+    """A limit in rows, or in bytes of the source; one of the two is None."""
 
     rows: int | None = None
     bytes: int | None = None
 
     def is_below(self, rows: float, size: float) -> bool:
-        """Whether a night reads more.
+        """Whether a night reads more than the limit.
 
         Parameters:
-            size: bytes of its rows in the source.
+            rows: the rows it reads.
+            size: the bytes of its rows in the source.
         """
         if self.rows is not None:
             return rows > self.rows
@@ -31,10 +32,10 @@ class AtomicLimit:
 
 
 def parse_atomic_limit(text: str | None) -> AtomicLimit:
-    """A number is one of rows; with a unit it is a size.
+    """Parse a limit: a plain number counts rows, one with a unit is a size.
 
     Raises:
-        UsageError: it is neither.
+        UsageError: the text is neither.
     """
     if text is None:
         return AtomicLimit()

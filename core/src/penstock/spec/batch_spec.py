@@ -1,4 +1,4 @@
-"""What a person asks for in a batch: which tables, and how to copy each of them."""
+"""`BatchSpec`, the user's request for a batch: its tables, and how to copy each."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from penstock.spec.table_sections import (
 from penstock.spec.toml_file import Line
 
 TABLES_FILE = "penstock.toml"
-"""What a file of many tables is called, by default."""
+"""The default name of a file of many tables."""
 ON_TABLE_ERROR = ("continue", "stop")
 # A table's run id is the batch's, a hyphen and eight letters.
 MAX_BATCH_ID = MAX_RUN_ID - 9
 _OWN = ("tables", "exclude", "target_schema", "on_table_error")
-# What the whole batch shares: one pool of streams copies all tables.
+# Options of the whole batch: one pool of streams copies all tables.
 _OF_POOL = ("degree", "max_rate", "max_lag", "show_values")
 _COMMON = ("source", "target", "run_id", "control_schema", *_OF_POOL)
 _PER_TABLE = ("query", "target_table")
@@ -40,18 +40,18 @@ class BatchSpec:
     """Many tables between the same two databases.
 
     Parameters:
-        tables: patterns of ``SCHEMA.NAME``, as in `fnmatch`; without a dot they match names in the
-            source's search path.
-        exclude: patterns of tables to leave out; without a dot they match names in any schema.
-        entries: tables named one by one, each with options of its own.
-        sections: tables by names and patterns, with options of their own. With `tables`, those of
-            them that these match.
+        tables: patterns of ``SCHEMA.NAME``, as in `fnmatch`; a pattern without a dot matches names
+            in the source's search path.
+        exclude: patterns of tables to leave out; one without a dot matches names in any schema.
+        entries: tables listed one by one, each with its own options.
+        sections: tables by names and patterns, with their own options. If `tables` is set, sections
+            apply only to the tables that it matches.
         defaults: options for every table.
-        target_schema: where the tables go, instead of the schema they come from.
-        on_table_error: after a table has failed: continue with the others, or stop.
+        target_schema: the schema for the tables, instead of the one they come from.
+        on_table_error: whether to continue with the other tables after one has failed, or to stop.
 
     Raises:
-        UsageError: an option is wrong.
+        UsageError: an option is invalid.
     """
 
     source: str = field(repr=False)
@@ -70,7 +70,7 @@ class BatchSpec:
     max_lag: float | None = None
     show_values: str | None = None
     origin: str = "copy-all"
-    """Where the options come from, for error messages."""
+    """The origin of the options, for error messages."""
 
     def __post_init__(self) -> None:
         if not self.tables and not self.entries and not self.sections:
@@ -101,11 +101,13 @@ class BatchSpec:
         overrides: Mapping[str, Any] | None = None,
         line: Line = lambda section, key: None,
     ) -> BatchSpec:
-        """Read options as a TOML file or a command line gives them.
+        """Read options from a TOML file or a command line.
 
         Parameters:
-            overrides: options that override those of `raw` but for its sections.
-            line: finds the line of a section of the file.
+            raw: the options, by name.
+            origin: where they come from, for messages.
+            overrides: options that override those of `raw`, except in its sections.
+            line: returns the line of a section or key in the file.
 
         Raises:
             UsageError: an unknown or missing option, or a value of the wrong type.
@@ -145,13 +147,13 @@ class BatchSpec:
         )
 
     def named_tables(self, others: Sequence[str] = ()) -> list[CopySpec]:
-        """The specs of the tables that are named one by one, by entries and by sections.
+        """Return the specs of the tables named one by one, in entries and in sections.
 
         Parameters:
-            others: names of more tables, which sections match by patterns.
+            others: names of more tables, for the patterns of sections.
 
         Raises:
-            UsageError: an option is unknown, missing or wrong, or a table is named twice.
+            UsageError: an option is unknown, missing or invalid, or a table is named twice.
         """
         more = [TableRef.parse(name, "tables") for name in others]
         specs = self._named_specs([*self._named(), *more])
@@ -159,8 +161,10 @@ class BatchSpec:
         return specs
 
     def kinds_of_tables(self) -> list[Mapping[str, Any]]:
-        """Options that tables may have, as far as the batch says: those that it gives to all, and
-        those of its entries or sections."""
+        """Return the combinations of options that tables may have.
+
+        They are the batch's own, and those of its entries or sections.
+        """
         own = [section.options for section in self.sections]
         named = [{n.replace("-", "_"): v for n, v in entry.items()} for entry in self.entries]
         everywhere = [] if self.sections else [self.defaults]
@@ -201,7 +205,7 @@ class BatchSpec:
     def _section_specs(
         self, tables: Sequence[TableRef], searched: Callable[[str], Sequence[str]]
     ) -> list[CopySpec]:
-        """The specs of tables that sections match, but for those that are left out."""
+        """Return the specs of tables that sections match, except those left out."""
         sections = Matching(self.sections, searched)
         specs = []
         for table in dict.fromkeys(tables):
@@ -214,9 +218,10 @@ class BatchSpec:
         return specs
 
     def _layered_spec(self, options: Mapping[str, Any], place: str) -> CopySpec:
-        """
+        """Return the spec of a table from layered options.
+
         Raises:
-            UsageError: names the place.
+            UsageError: an option is invalid; the message names the place.
         """
         try:
             return self._spec(options, place, {})
@@ -231,14 +236,15 @@ class BatchSpec:
         with_schemas: Callable[[CopySpec], CopySpec],
         searched: Callable[[str], Sequence[str]] = lambda pattern: (pattern,),
     ) -> list[CopySpec]:
-        """A spec for every table: the named ones, and those that patterns have found.
+        """Return a spec for every table: the named ones, and those found by patterns.
 
         Parameters:
-            with_schemas: finds the schemas of tables that are named without one.
-            searched: a pattern with each schema of the search path, where it has none.
+            found: the tables that the patterns match.
+            with_schemas: adds the schemas of tables that are named without one.
+            searched: returns a pattern with each schema of the search path, if it has none.
 
         Raises:
-            UsageError: two tables would go into one.
+            UsageError: two tables would be loaded into the same one.
         """
         named = [with_schemas(spec) for spec in self._entry_specs()]
         if self.sections:
@@ -270,9 +276,12 @@ class BatchSpec:
     def _spec(
         self, entry: Mapping[str, Any], place: str, defaults: Mapping[str, Any] | None = None
     ) -> CopySpec:
-        """
+        """Return the spec of one entry.
+
         Parameters:
-            defaults: the batch's own by default.
+            entry: the options of the entry.
+            place: where it is written, for messages.
+            defaults: options that apply below the entry's; None for those of the batch.
         """
         below = self.defaults if defaults is None else defaults
         options = {**below, **{n.replace("-", "_"): v for n, v in entry.items()}}
@@ -290,18 +299,17 @@ def _is_any(table: TableRef, patterns: Sequence[str]) -> bool:
 
 
 def _sections(written: dict[str, Any], origin: str, line: Line) -> tuple[Section, ...]:
-    """Take the sections out of what is written."""
+    """Remove the sections from the options and return them."""
     if not isinstance(written.get("tables"), Mapping):
         return ()
     return read_sections(written.pop("tables"), origin, (*_COMMON, *_OWN), line)
 
 
 def _add_defaults(written: dict[str, Any], origin: str, line: Line) -> None:
-    """Move what `[defaults]` has to the options above the sections, which mean the same.
+    """Move the options of `[defaults]` to the top level, which means the same.
 
     Raises:
-        UsageError: an option that belongs to the whole batch or to one table, or one that is said
-            twice.
+        UsageError: an option belongs to the whole batch or to one table, or is set in both places.
     """
     defaults = written.pop("defaults", {})
     if not isinstance(defaults, Mapping):
@@ -329,12 +337,12 @@ def _patterns(value: Any, place: str) -> tuple[str, ...]:
 
 
 def run_id_of(batch_id: str, spec: CopySpec) -> str:
-    """The id of a table's run: the batch's and eight letters, the same in every execution."""
+    """Return the id of a table's run: the batch's and eight letters that never change."""
     named = f"{spec.source_name if spec.table else spec.query} {spec.target_ref}"
     return f"{batch_id}-{hashlib.sha256(named.encode()).hexdigest()[:8]}"
 
 
 def batch_of(run_id: str, spec: CopySpec) -> str:
-    """The id of the batch that a run is of; empty: it is of none."""
+    """Return the id of the batch that a run belongs to; empty if it belongs to none."""
     batch_id = run_id.rpartition("-")[0]
     return batch_id if batch_id and run_id_of(batch_id, spec) == run_id else ""

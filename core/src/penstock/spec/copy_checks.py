@@ -1,4 +1,4 @@
-"""Checks of a `CopySpec`: each option by itself, and with the others."""
+"""Checks of a `CopySpec`: of each option by itself, and of their combinations."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 
 
 def check_options(spec: CopySpec) -> None:
-    """Check each value, then how they go together.
+    """Check each value, then the combinations.
 
     Raises:
-        UsageError: an option is wrong, or options do not go together.
+        UsageError: an option is invalid, or options are incompatible.
     """
     _check_values(spec)
     _check_cutting(spec)
@@ -41,7 +41,7 @@ def check_options(spec: CopySpec) -> None:
 
 
 def _check_values(spec: CopySpec) -> None:
-    spec.relation  # noqa: B018 - raises where malformed
+    spec.relation  # noqa: B018 - raises if malformed
     spec.target_ref  # noqa: B018
     for item in fields(spec):
         if item.metadata["choices"] and getattr(spec, item.name) is not None:
@@ -52,7 +52,7 @@ def _check_values(spec: CopySpec) -> None:
         check_within(name, getattr(spec, name), 1, MOST_BYTES)
     if spec.degree != AUTO:
         check_within("degree", int(spec.degree), -MOST, MOST)
-    spec.column_types  # noqa: B018 - raises where malformed
+    spec.column_types  # noqa: B018 - raises if malformed
     check_within("attempts", spec.attempts, 1, MOST)
     for name in ("stall_timeout", "grace", "snapshot_warn_after"):
         check_duration(getattr(spec, name), flag_of(name))
@@ -189,7 +189,7 @@ def _check_loading(spec: CopySpec) -> None:
         raise UsageError("--incremental: expected rows to be copied; found --schema-only")
     if spec.incremental and spec.snapshot == "none" and not spec.cursor_columns:
         raise UsageError("--incremental: expected --snapshot shared, found none")
-    spec.most_deleted  # noqa: B018 - raises where malformed
+    spec.most_deleted  # noqa: B018 - raises if malformed
     spec.most_merged  # noqa: B018
     if spec.atomic_limit is not None and not (spec.incremental and mode.merges_at_end):
         raise UsageError("--atomic-limit goes with --mode upsert and --incremental")
@@ -255,7 +255,7 @@ def _cuts_files(spec: CopySpec) -> bool:
 
 
 def _check_cursor(spec: CopySpec) -> None:
-    """Of a load by column."""
+    """Check the options of a load by column."""
     columns = spec.cursor_columns
     if spec.night_by == FILES and (spec.key is not None or not _cuts_files(spec)):
         raise UsageError(

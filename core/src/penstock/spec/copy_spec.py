@@ -1,7 +1,7 @@
-"""What a person asks for: `CopySpec`.
+"""`CopySpec`, the user's request for a copy.
 
 A `CopySpec` names its connections by URL or by reference (``env:NAME``) and can be stored: its
-stored form carries no secret.
+stored form holds no secret.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ ON_TARGET_CHANGED = ("full", "fail")
 VERIFY = ("none", "counts", "checksums")
 CHECK_PARTITIONS = ("auto", "always", "never")
 UNNAMED = "target"
-"""What a target's table is called where its URL leads to the rows."""
+"""The name shown for a target's table if the target's URL leads to the rows."""
 COMPRESSIONS = ("zstd", "snappy", "gzip", "lz4", "none")
 
 
@@ -76,13 +76,16 @@ def option(
     metavar: str = "",
     choices: tuple[str, ...] = (),
 ) -> Any:
-    """A field of `CopySpec`: its default and its help.
+    """Define a field of `CopySpec`: its default and its help.
 
     Parameters:
+        default: the default value.
+        text: the help text.
         execution: the option says how to run, not what to copy; it may change on resume.
-        planned: it has been decided by when a run is planned, so it cannot change on resume either.
-        of_mode: it goes with some modes; see `table_sections.layered`.
-        choices: the allowed values; empty: any of its type.
+        planned: the option takes effect during planning, so it cannot change on resume either.
+        of_mode: the option belongs to some modes; see `table_sections.layered`.
+        metavar: the name of the value in the help.
+        choices: the allowed values; empty for any value of the type.
     """
     metadata = {
         "help": text,
@@ -96,7 +99,7 @@ def option(
 
 
 def resumed_options() -> list[str]:
-    """The names of the options that may change when a run is resumed."""
+    """Return the names of the options that may change when a run is resumed."""
     return [item.name for item in fields(CopySpec) if item.metadata.get("resumed")]
 
 
@@ -105,7 +108,7 @@ class CopySpec:
     """One copy of one table.
 
     Raises:
-        UsageError: an option is wrong, or options do not go together.
+        UsageError: an option is invalid, or options are incompatible.
     """
 
     source: str = field(
@@ -541,7 +544,7 @@ class CopySpec:
         for item in fields(self):
             value = getattr(self, item.name)
             kind = str(item.type).partition(" | ")[0]
-            # Accepts what a file or a command line gives: a list, a text with a unit.
+            # Accept values as a file or a command line gives them: a list, a text with a unit.
             if value is None and item.default is None:
                 continue
             if not isinstance(value, PYTHON_TYPES.get(kind, ())):
@@ -551,30 +554,30 @@ class CopySpec:
         check_options(self)
 
     def check_table_names(self, *, source: bool | None, target: bool | None) -> None:
-        """Check that tables are named at the ends that need a name, and at no other.
+        """Check that tables are named at the ends that need a name, and only there.
 
         Parameters:
-            source, target: whether that end's URL leads to the rows themselves, so that no table
-                is named there; None: not known yet.
+            source, target: whether that end's URL leads to the rows themselves, so that it takes no
+                table name; None if not known yet.
 
         Raises:
-            UsageError: a table name is missing, or given where none is allowed.
+            UsageError: a table name is missing, or is specified where none is allowed.
         """
         check_table_names(self, source=source, target=target)
 
     def check_replaceable(self) -> None:
-        """For a target that deletes rows by the partitions' condition.
+        """Check the options for a target that deletes rows by the partitions' condition.
 
         Raises:
-            UsageError: mode replace has no key to delete by.
+            UsageError: mode replace lacks a key to delete by.
         """
         check_replaceable(self)
 
     def check_attachable(self) -> None:
-        """For a target that has child tables.
+        """Check the options for a target that has child tables.
 
         Raises:
-            UsageError: in mode attach, the partitions have no bounds of a key.
+            UsageError: in mode attach, the partitions lack bounds of a key.
         """
         check_attachable(self)
 
@@ -596,20 +599,19 @@ class CopySpec:
 
     @property
     def rows_may_move(self) -> bool:
-        """Whether a row that is updated while it is copied may move to another block unnoticed."""
+        """Whether a row updated during the copy may move to another block unnoticed."""
         return self.snapshot == "none" and not self.accept_moving_rows
 
     @property
     def load_mode(self) -> Mode:
-        """What `mode` names, and how it commits."""
+        """The mode that `mode` names, with its flags."""
         if self.schema_only:
             return MODES["recreate"]
         return mode_of({"mode": self.mode, "atomic": self.atomic, "incremental": self.incremental})
 
     @property
     def night_by(self) -> str:
-        """How `incremental` tells what has changed: see `penstock.spec.night_kinds`; empty: not at
-        all."""
+        """The kind of night in `incremental`, see `penstock.spec.night_kinds`; empty if unset."""
         if not self.incremental:
             return ""
         return self.incremental if self.incremental in (XMIN, FILES) else COLUMN
@@ -624,38 +626,38 @@ class CopySpec:
 
     @property
     def loss_policy(self) -> str:
-        """What `on_snapshot_lost` says. By default a copy of which nothing is seen before its end
+        """The value of `on_snapshot_lost`. By default, a copy that becomes visible only at its end
         starts over by itself."""
         return self.on_snapshot_lost or ("restart" if self.load_mode.merges_at_end else "fail")
 
     @property
     def gone(self) -> Deletes:
-        """What `deletes` says."""
+        """The parsed value of `deletes`."""
         return parse_deletes(self.deletes)
 
     @property
     def drift(self) -> OnDrift:
-        """What `on_drift` says."""
+        """The parsed value of `on_drift`."""
         return parse_on_drift(self.on_drift)
 
     @property
     def most_deleted(self) -> MostDeleted:
-        """What `max_deletes` says."""
+        """The parsed value of `max_deletes`."""
         return parse_most_deleted(self.max_deletes)
 
     @property
     def most_merged(self) -> AtomicLimit:
-        """What `atomic_limit` says."""
+        """The parsed value of `atomic_limit`."""
         return parse_atomic_limit(self.atomic_limit)
 
     @property
     def cut_strategy(self) -> Strategy:
-        """What `strategy` names."""
+        """The strategy that `strategy` names."""
         return STRATEGIES[self.strategy]
 
     @property
     def relation(self) -> Relation:
-        """What the rows are read from."""
+        """The table, query or location from which rows are read."""
         if self.table is not None and self.query is not None:
             raise UsageError("--table, --query: expected one of them, found both")
         if self.query is not None:
@@ -671,24 +673,24 @@ class CopySpec:
 
     @property
     def target_ref(self) -> TableRef:
-        """The target's table; without a schema if none is named: the URL leads to the rows."""
+        """The target's table; without a schema if the URL leads to the rows and none is named."""
         if self.target_table is not None:
             return TableRef.parse(self.target_table, "--target-table")
         return TableRef("", UNNAMED) if self.table is None else self.table_ref
 
     @property
     def expressions(self) -> dict[str, str]:
-        """What `set` says, by column."""
+        """The expressions of `set`, by column."""
         return parse_expressions(self.set)
 
     @property
     def masks(self) -> dict[str, Mask]:
-        """What `mask` says, by column or pattern."""
+        """The masks of `mask`, by column or pattern."""
         return parse_masks(self.mask)
 
     @property
     def column_types(self) -> dict[str, str]:
-        """What `types` says, by column."""
+        """The types of `types`, by column."""
         pairs = [written.partition("=") for written in self.types or ()]
         for name, separator, kind in pairs:
             if not (name.strip() and separator and kind.strip()):
@@ -698,7 +700,7 @@ class CopySpec:
 
     @property
     def writing(self) -> dict[str, Any]:
-        """How to write files, and what a table is made like: the options that are set."""
+        """The options that are set for writing files and for creating the table."""
         found = {
             "order_by": list(self.order_by) if self.order_by else None,
             "partition_by": list(self.partition_by) if self.partition_by else None,
@@ -714,21 +716,21 @@ class CopySpec:
 
     @property
     def source_name(self) -> str:
-        """What is read, for people."""
+        """A description of what is read, for people."""
         relation = self.relation
         return redact(self.source) if isinstance(relation, Located) else str(relation)
 
     @property
     def target_name(self) -> str:
-        """What is written, for people. If the target's URL leads to the rows themselves, the table
-        is only the source's name for them, so this shows both."""
+        """A description of what is written, for people. If the target's URL leads to the rows
+        themselves, the table is only the source's name for them, so this shows both."""
         if self.target_table is not None:
             return str(self.target_ref)
         place = redact(self.target)
         return place if self.table is None else f"{self.table_ref} in {place}"
 
     def stored(self) -> dict[str, Any]:
-        """The spec as the control tables keep it, without secrets."""
+        """Return the spec as the control tables store it, without secrets."""
         raw: dict[str, Any] = to_json(self)
         raw["source"], raw["target"] = redact(self.source), redact(self.target)
         raw["types"] = raw["types"] or None
@@ -738,7 +740,7 @@ class CopySpec:
         return raw
 
     def differences(self, stored: Mapping[str, Any]) -> list[str]:
-        """How this spec's choice of what to copy differs from a stored one's, a line per option."""
+        """Return how this spec selects differently from a stored one, one line per option."""
         mine = self.stored()
         return [
             f"{flag_of(item.name)}: the run has {stored.get(item.name)!r}, "
@@ -750,14 +752,19 @@ class CopySpec:
 
     @classmethod
     def from_stored(cls, stored: Mapping[str, Any], source: str, target: str) -> CopySpec:
-        """The inverse of `stored`, with connections added."""
+        """Return the spec of a stored form, the inverse of `stored`, with connections added.
+
+        Parameters:
+            stored: the stored form.
+            source, target: the connections, as URLs or references.
+        """
         known = {item.name for item in fields(cls)}
         raw = {name: value for name, value in stored.items() if name in known}
         return cls(**{**raw, "source": source, "target": target})
 
     @classmethod
     def from_mapping(cls, raw: Mapping[str, Any], origin: str) -> CopySpec:
-        """Read options as a TOML file or a command line gives them.
+        """Read options from a TOML file or a command line.
 
         Names may be written with ``-`` or ``_``; sizes and durations may carry a unit.
 
@@ -772,7 +779,7 @@ class CopySpec:
 
 
 def read_options(raw: Mapping[str, Any], origin: str) -> dict[str, Any]:
-    """Options of `CopySpec`, by name and with values of their types.
+    """Return the options of `CopySpec`, by name and with values of their types.
 
     Raises:
         UsageError: an unknown option, or a value of the wrong type.

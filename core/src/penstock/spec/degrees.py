@@ -1,4 +1,4 @@
-"""How many streams at once: a number, or `auto`."""
+"""The number of concurrent streams: a number, or `auto`."""
 
 from __future__ import annotations
 
@@ -8,28 +8,29 @@ from typing import Any
 from penstock.errors import UsageError
 
 AUTO = "auto"
-"""As many as pay, found out while the copy runs."""
+"""The degree that finds the best number of streams while the copy runs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Streams:
-    """What a degree means on one machine."""
+    """The numbers of streams that a degree means on one machine."""
 
     usual: int
-    """At once; automatically: to begin with, within a second."""
+    """Concurrent streams; with `auto`, the number reached within the first second."""
     most: int
-    """Never more; the same unless the number is found automatically."""
+    """The maximum; equal to `usual` unless the degree is `auto`."""
     automatic: bool = False
 
     def limited(self, most: int) -> Streams:
-        """No more than this."""
+        """Return the same, limited to `most` streams."""
         return Streams(min(self.usual, most), min(self.most, most), self.automatic)
 
 
 def parse_degree(value: Any, flag: str) -> int | str:
-    """
+    """Parse a degree.
+
     Raises:
-        UsageError: neither a whole number nor `auto`.
+        UsageError: the value is neither a whole number nor `auto`.
     """
     text = str(value).strip()
     if text.lower() == AUTO:

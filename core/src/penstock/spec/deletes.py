@@ -1,4 +1,4 @@
-"""What a repeated load does with rows that the source has no more."""
+"""The options for rows that the source no longer has, in a repeated load."""
 
 from __future__ import annotations
 
@@ -14,35 +14,36 @@ MOST_DELETED = "30%,1000"
 
 @dataclass(frozen=True, slots=True)
 class Deletes:
-    """The option `--deletes`."""
+    """The parsed option `--deletes`."""
 
     how: str
     column: str = ""
-    """With soft deletes: holds when a row was found to be gone, and NULL while it is there."""
+    """With soft deletes: the column for the time when a row was found gone; NULL until then."""
 
     @property
     def found(self) -> bool:
-        """Whether rows that are gone are looked for."""
+        """Whether to look for rows that are gone."""
         return self.how != IGNORE
 
 
 @dataclass(frozen=True, slots=True)
 class MostDeleted:
-    """The option `--max-deletes`."""
+    """The parsed option `--max-deletes`."""
 
     share: float
-    """Of the target's rows, 0 to 1."""
+    """A share of the target's rows, 0 to 1."""
     floor: int
-    """So many may go in any case."""
+    """The number of rows that may be deleted in any case."""
 
     def allows(self, gone: int, rows: int) -> bool:
         return gone <= max(self.floor, self.share * rows)
 
 
 def parse_deletes(text: str) -> Deletes:
-    """
+    """Parse the option `--deletes`.
+
     Raises:
-        UsageError: it is not `ignore`, `hard`, `soft` or `soft:COLUMN`.
+        UsageError: the text is not `ignore`, `hard`, `soft` or `soft:COLUMN`.
     """
     how, colon, column = text.partition(":")
     if how not in (IGNORE, HARD, SOFT) or (colon and (how != SOFT or not column)):
@@ -51,9 +52,10 @@ def parse_deletes(text: str) -> Deletes:
 
 
 def parse_most_deleted(text: str) -> MostDeleted:
-    """
+    """Parse the option `--max-deletes`.
+
     Raises:
-        UsageError: it is no percentage, with or without a number of rows.
+        UsageError: the text is not a percentage, with or without a number of rows.
     """
     found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*%\s*(?:,\s*([\d_]+)\s*)?", text)
     if found is None or float(found[1]) > 100:

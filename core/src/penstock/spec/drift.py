@@ -1,4 +1,4 @@
-"""What becomes of columns that have changed in the source: the option `--on-drift`."""
+"""The option `--on-drift`: what to do about columns that have changed in the source."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ FAIL, IGNORE = "fail", "ignore"
 @dataclass(frozen=True, slots=True)
 class OnDrift:
     ignores: bool
-    """Copy the columns that both sides have."""
+    """Whether to copy only the columns that both sides have."""
     makes: frozenset[str]
-    """The kinds of changes that are made in the target; see `ColumnChange`."""
+    """The kinds of changes to make in the target; see `ColumnChange`."""
 
 
 def parse_on_drift(text: str) -> OnDrift:
-    """
+    """Parse the option `--on-drift`.
+
     Raises:
-        UsageError: it is not `fail`, `ignore`, or some of `add`, `widen` and `rename`.
+        UsageError: the text is not `fail`, `ignore`, or some of `add`, `widen` and `rename`.
     """
     words = [word.strip() for word in text.split(",")]
     if words in ([FAIL], [IGNORE]):

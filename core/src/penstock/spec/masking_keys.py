@@ -1,5 +1,5 @@
-"""Keys of masks: read from the environment, known by a proof, and handed to sessions in a form in
-which they compute an HMAC (RFC 2104) with a plain SHA-256."""
+"""Keys of masks: read from the environment, identified by a proof, and passed to sessions in a form
+from which they compute an HMAC (RFC 2104) with a plain SHA-256."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ _INNER, _OUTER = 0x36, 0x5C
 
 
 def read_key(variable: str, environ: Mapping[str, str] = os.environ) -> MaskingKey:
-    """
+    """Read a key from an environment variable, and return a reference to it.
+
     Raises:
         UsageError: the variable is not set.
     """
@@ -27,12 +28,13 @@ def read_key(variable: str, environ: Mapping[str, str] = os.environ) -> MaskingK
 def session_values(
     pairs: Iterable[ColumnPair], environ: Mapping[str, str] = os.environ
 ) -> dict[str, str]:
-    """What a session has to hold before it computes the expressions, by `inner` and `outer`: each
-    is a block of bytes in hexadecimal digits. Secret.
+    """Return the values that a session needs before it computes the expressions. Secret.
+
+    They are named by `inner` and `outer`; each is a block of bytes in hexadecimal digits.
 
     Raises:
         UsageError: a variable is not set.
-        PlanningError: its key is another one than the run was planned with.
+        PlanningError: a variable holds a different key from the one the run was planned with.
     """
     found: dict[str, str] = {}
     for planned in {pair.key for pair in pairs if pair.key is not None}:
@@ -49,12 +51,12 @@ def session_values(
 
 
 def inner(key: MaskingKey) -> str:
-    """The name of what is put before a value that is hashed."""
+    """Return the name of the block that is put before a value, to be hashed with it."""
     return f"mask_{key.proof}_inner"
 
 
 def outer(key: MaskingKey) -> str:
-    """The name of what is put before that hash, which is then hashed."""
+    """Return the name of the block that is put before that hash, to be hashed with it."""
     return f"mask_{key.proof}_outer"
 
 

@@ -1,4 +1,4 @@
-"""What is read instead of a column as it is: masks, expressions, and columns that are left out."""
+"""Columns that are not copied as they are: masked, computed, or left out."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from penstock.errors import UsageError
 HASH, HMAC, NULL, LAST4, YEAR = "hash", "hmac", "null", "last4", "year"
 KINDS = (HASH, f"{HMAC}:env:NAME", NULL, LAST4, YEAR)
 DIGESTS = (HASH, HMAC)
-"""Masks that give different values for different values."""
+"""Masks that yield different values for different values."""
 
 _KEY = re.compile(rf"{HMAC}:env:([A-Za-z_][A-Za-z0-9_]*)")
 
@@ -21,7 +21,7 @@ _KEY = re.compile(rf"{HMAC}:env:([A-Za-z_][A-Za-z0-9_]*)")
 class Mask:
     kind: str
     variable: str = ""
-    """The environment variable with the key of an HMAC."""
+    """The environment variable that holds the key of an HMAC."""
 
     def __str__(self) -> str:
         return f"{self.kind}:env:{self.variable}" if self.variable else self.kind
@@ -32,20 +32,20 @@ def is_pattern(name: str) -> bool:
 
 
 def meets(name: str, rule: str) -> bool:
-    """Whether a column's name is what a rule says, or fits its pattern."""
+    """Whether a column's name equals a rule's name, or matches its pattern."""
     return name == rule or (is_pattern(rule) and fnmatchcase(name, rule))
 
 
 def mentions(text: str, names: Iterable[str]) -> bool:
-    """Whether SQL may speak of one of some columns; in doubt it does."""
+    """Whether SQL may mention one of the columns; true in doubt."""
     return any(re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text, re.IGNORECASE) for name in names)
 
 
 def split_rules(value: object, flag: str) -> tuple[str, ...]:
-    """``a=f(x, ','), b=2`` at the commas outside of quotes and brackets; or a table, or a list.
+    """Split ``a=f(x, ','), b=2`` at the commas outside quotes and brackets; or a table, or a list.
 
     Raises:
-        UsageError: it is none of them.
+        UsageError: the value is none of these.
     """
     if isinstance(value, Mapping):
         return tuple(f"{name}={text}" for name, text in value.items())
@@ -74,27 +74,29 @@ def _parts(text: str) -> Iterable[str]:
 
 
 def parse_expressions(rules: Sequence[str] | None) -> dict[str, str]:
-    """
-    Returns: an expression of the source's, by column.
+    """Parse the rules of `set`.
+
+    Returns: expressions of the source, by column.
 
     Raises:
-        UsageError: a rule has another form, or a column has two.
+        UsageError: a rule is malformed, or a column has two.
     """
     return _by_column(rules, "--set", "COLUMN=EXPRESSION")
 
 
 def parse_masks(rules: Sequence[str] | None) -> dict[str, Mask]:
-    """
-    Returns: by column, or pattern.
+    """Parse the rules of `mask`.
+
+    Returns: masks, by column or pattern.
 
     Raises:
-        UsageError: a rule has another form, or a column has two.
+        UsageError: a rule is malformed, or a column has two.
     """
     found = {}
     for column, text in _by_column(rules, "--mask", f"COLUMN={'|'.join(KINDS)}").items():
         key = _KEY.fullmatch(text)
         if key is None and text not in (HASH, NULL, LAST4, YEAR):
-            # It may be a key that somebody has written.
+            # Not shown: the user may have written a key here.
             what = f" and {HMAC}:, but no name of a variable" if text.startswith(HMAC) else ""
             raise UsageError(
                 f"--mask {column}: expected one of {', '.join(KINDS)}; found something else{what}"

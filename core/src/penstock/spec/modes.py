@@ -1,4 +1,4 @@
-"""How a copy treats the rows that the target has."""
+"""Modes: how a copy treats the rows that the target has."""
 
 from __future__ import annotations
 
@@ -9,74 +9,81 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Mode:
-    """One way to load a target. Each flag is something that this mode does; no two modes that are
-    in `MODES` do the same, and append does nothing of it."""
+    """One way to load a target. Each flag is something that the mode does; no two modes in `MODES`
+    have the same flags, and append has none."""
 
     name: str
-    """As people write it, and as it is stored and shown."""
+    """Its name on the command line, in stored specs and in output."""
     help: str
     truncates: bool = False
     """Empties the table before the first partition, and keeps it."""
     recreates: bool = False
-    """Drops the table before the first partition, and makes it like the source."""
+    """Drops the table before the first partition, and creates it like the source's."""
     builds_beside: bool = False
-    """Loads another table, which takes the place of the target's at the end."""
+    """Loads another table, which replaces the target's at the end."""
     deletes_by_partition: bool = False
-    """Deletes what each partition selects, in the transaction that loads it."""
+    """Deletes the rows that each partition selects, in the transaction that loads it."""
     merges_by_key: bool = False
-    """Finds the rows of a partition by a unique key: updates those, and inserts the others."""
+    """Finds a partition's rows by a unique key: updates existing ones, and inserts the others."""
     attaches: bool = False
     """Loads each partition into a table of its own, which becomes a child of the target's in the
-    transaction that loads it."""
+    same transaction."""
     merges_at_end: bool = False
-    """Gathers the rows in a stage beside the target, which one transaction merges into it at the
-    end."""
+    """Collects the rows in a stage beside the target; one transaction merges them at the end."""
 
     def __str__(self) -> str:
         return self.name
 
     @property
     def empties_before(self) -> bool:
-        """Takes the target's rows away before the first partition."""
+        """Removes the target's rows before the first partition."""
         return self.truncates or self.recreates
 
     @property
     def starts_empty(self) -> bool:
-        """Loads a table that has no other rows: what was loaded can be taken back by emptying it,
-        and no other run may load the target meanwhile."""
+        """Loads a table that has no other rows.
+
+        Emptying it undoes the load, and no other run may load the target at the same time.
+        """
         return self.empties_before or self.builds_beside
 
     @property
     def loads_new_table(self) -> bool:
-        """Loads a table that the run has made, so that its owner need not allow changes to it."""
+        """Loads a table that the run has created, so its owner need not allow changes to it."""
         return self.recreates or self.builds_beside
 
     @property
     def reloads_partitions(self) -> bool:
-        """A partition may be loaded again: its rows take the place of those that are there."""
+        """May load a partition again: its rows replace the existing ones."""
         return self.deletes_by_partition or self.loads_apart
 
     @property
     def loads_apart(self) -> bool:
-        """A partition's rows are loaded elsewhere first, and brought into the target's table by the
-        end of the transaction."""
+        """Loads a partition's rows elsewhere before they enter the target's table.
+
+        They are there by the end of the transaction.
+        """
         return self.merges_by_key or self.attaches
 
     @property
     def only_adds(self) -> bool:
-        """Does nothing but insert: a copy that is done again doubles the rows."""
+        """Only inserts: repeating a copy doubles its rows."""
         return not (self.starts_empty or self.reloads_partitions)
 
     @property
     def owns_selection(self) -> bool:
-        """In the end the rows that the run's condition selects are those of the run alone, whatever
-        was there: it can start over, and be verified as a whole."""
+        """In the end, the run's condition selects only rows of the run.
+
+        Whatever the table held before, the run can start over, and be verified as a whole.
+        """
         return self.starts_empty or self.deletes_by_partition
 
     @property
     def inserts_in_place(self) -> bool:
-        """Inserts into the target's table without looking for rows that are there: where another
-        run replaces some meanwhile, there would be two of them."""
+        """Inserts into the target's table without looking for existing rows.
+
+        If another run replaced some at the same time, they would be there twice.
+        """
         return not (self.reloads_partitions or self.builds_beside)
 
 
@@ -103,7 +110,7 @@ ATTACH = Mode(
 MODES: Mapping[str, Mode] = {
     mode.name: mode for mode in (APPEND, TRUNCATE, REPLACE, UPSERT, RECREATE, SWAP, ATTACH)
 }
-"""By name, in the order in which people read of them."""
+"""By name, in the order in which help and documentation list them."""
 
 
 MERGE = Mode(
@@ -126,7 +133,7 @@ REPLACE_AT_END = Mode(
 
 
 def mode_of(spec: Mapping[str, Any]) -> Mode:
-    """The mode of a stored spec."""
+    """Return the mode of a stored spec."""
     mode = MODES[spec["mode"]]
     if mode is UPSERT and (spec.get("atomic") or spec.get("incremental")):
         return MERGE
@@ -134,5 +141,5 @@ def mode_of(spec: Mapping[str, Any]) -> Mode:
 
 
 def mode_names(which: Callable[[Mode], bool]) -> tuple[str, ...]:
-    """The names of the modes that something holds of."""
+    """Return the names of the modes for which a condition holds."""
     return tuple(mode.name for mode in MODES.values() if which(mode))

@@ -1,4 +1,4 @@
-"""How a night tells which rows may have changed, and how far back it looks."""
+"""The kinds of nights, by how they detect changed rows, and how far back they look."""
 
 from __future__ import annotations
 
@@ -9,36 +9,40 @@ from penstock.errors import PlanningError, UsageError
 from penstock.spec.units import parse_duration
 
 XMIN = "xmin"
-"""By row versions."""
+"""Detection by row versions."""
 COLUMN = "column"
-"""By a column that grows with each change."""
+"""Detection by a column that grows with each change."""
 
 FILES = "files"
-"""By files that were not there before."""
+"""Detection by files that are new."""
 
 TIMES = ("date", "timestamp", "timestamptz", "timestamp_ns")
-"""Tags of the types of times; others that a night is read by are numbers."""
+"""Tags of the time types; the other types that a night can read by are numbers."""
 
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 FLAG = "--lookback"
 
 
 def check_lookback(text: str) -> None:
-    """
+    """Check that a lookback is a number or a duration.
+
     Raises:
-        UsageError: it is neither a number nor a duration.
+        UsageError: the lookback is neither.
     """
     if not _NUMBER.fullmatch(text.strip()):
         parse_duration(text, FLAG)
 
 
 def check_unit(text: str, tag: str, column: str) -> None:
-    """
+    """Check that a lookback suits a column's type.
+
     Parameters:
-        tag: of the column's type; see `Bound`.
+        text: the lookback.
+        tag: the tag of the column's type; see `Bound`.
+        column: the column's name, for the message.
 
     Raises:
-        PlanningError: the lookback is no length of such values.
+        PlanningError: the lookback is not a length of such values.
     """
     if tag in TIMES:
         seconds_back(text, column)
@@ -47,10 +51,10 @@ def check_unit(text: str, tag: str, column: str) -> None:
 
 
 def seconds_back(text: str, column: str) -> float:
-    """For a column of times.
+    """Return the lookback for a column of times, in seconds.
 
     Raises:
-        PlanningError: it is a number without a unit.
+        PlanningError: the lookback is a number without a unit.
     """
     if _NUMBER.fullmatch(text.strip()) and Decimal(text.strip()):
         raise PlanningError(
@@ -61,10 +65,10 @@ def seconds_back(text: str, column: str) -> float:
 
 
 def number_back(text: str, column: str) -> Decimal:
-    """For a column of numbers.
+    """Return the lookback for a column of numbers.
 
     Raises:
-        PlanningError: it has a unit.
+        PlanningError: the lookback has a unit.
     """
     try:
         return Decimal(text.strip())
@@ -75,7 +79,7 @@ def number_back(text: str, column: str) -> Decimal:
 
 
 def required_lookback(columns: str) -> UsageError:
-    """The error of a load by column that says nothing of how far back to look."""
+    """Return the error for a load by column without a lookback."""
     return UsageError(
         f"--incremental {columns}: expected {FLAG}: a row whose transaction began before a run and "
         "committed after it has an earlier value than the run's greatest, and would never arrive. "

@@ -14,7 +14,7 @@ from penstock.spec.units import parse_duration, parse_size
 LISTS = ("columns", "exclude_columns", "conflict_columns", "order_by", "partition_by")
 
 RULES = ("set", "mask")
-"""Lists whose items are COLUMN=... each."""
+"""Options that are lists of COLUMN=... items."""
 
 MOST = 2**31 - 1
 
@@ -43,10 +43,12 @@ def flag_of(name: str) -> str:
 
 
 def coerce(name: str, kind: str, value: Any) -> Any:
-    """The value of an option as its type, from what a file or a command line gives.
+    """Convert an option's value from a file or a command line to the option's type.
 
     Parameters:
-        kind: the type of the field, as its annotation says.
+        name: the option's name.
+        kind: the type of the field, as its annotation is written.
+        value: the value to convert.
 
     Raises:
         UsageError: the value is not of that type.
@@ -80,17 +82,17 @@ def coerce(name: str, kind: str, value: Any) -> Any:
         except ValueError:
             raise UsageError(f"{flag}: expected a whole number, found {value!r}") from None
     if not isinstance(value, str):
-        # It may contain a secret.
+        # The value may contain a secret.
         found = type(value).__name__ if name in ("source", "target") else repr(value)
         raise UsageError(f"{flag}: expected a string, found {found}")
     return value
 
 
 def split_names(text: str, flag: str) -> tuple[str, ...]:
-    """``a, "b, c", "d""e"`` at the commas outside of quotes.
+    """Split ``a, "b, c", "d""e"`` at the commas outside quotes.
 
     Raises:
-        UsageError: a quote has no end.
+        UsageError: a quote is not closed.
     """
     if _NAMES.fullmatch(text) is None:
         raise UsageError(
@@ -102,12 +104,12 @@ def split_names(text: str, flag: str) -> tuple[str, ...]:
 
 
 def _split_types(value: Any) -> tuple[str, ...]:
-    """``a=numeric(12,2), b=text`` at the commas outside of parentheses; or a table or list."""
+    """Split ``a=numeric(12,2), b=text`` at the commas outside parentheses; or a table or list."""
     if isinstance(value, Mapping):
         value = [f"{name}={kind}" for name, kind in value.items()]
     if isinstance(value, str):
         value = re.split(r",(?![^(]*\))", value)
-    # A batch's options are read before those of its tables.
+    # Options of a batch are read before those of its tables.
     if not isinstance(value, list | tuple) or not all(isinstance(part, str) for part in value):
         raise UsageError(f"--types: expected NAME=TYPE, comma separated; found {value!r}")
     return tuple(part.strip() for part in value)

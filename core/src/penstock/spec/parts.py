@@ -1,6 +1,6 @@
-"""The parts of a `CopySpec`, each for those who need no more of it.
+"""The parts of a `CopySpec`, each for code that needs only that part.
 
-A part's fields are named as those of `CopySpec`, or as what that makes of them.
+A part's fields are named after those of `CopySpec`, or after the properties that parse them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Part = TypeVar("Part")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """From where rows come, which of them, and where they go."""
+    """The source of the rows, the selection from them, and their target."""
 
     relation: Relation
     source_name: str
@@ -40,7 +40,7 @@ class Route:
         return any(meets(column, rule) for rule in self.exclude_columns or ())
 
     def mask_of(self, column: str) -> Mask | None:
-        """The mask of a column: the one of its name, else the first one whose pattern it fits."""
+        """Return a column's mask: the one for its name, else the first whose pattern matches."""
         if column in self.masks:
             return self.masks[column]
         return next((mask for rule, mask in self.masks.items() if meets(column, rule)), None)
@@ -48,7 +48,7 @@ class Route:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cutting:
-    """How it is cut into partitions."""
+    """The options for cutting the rows into partitions."""
 
     source_name: str
     strategy: str
@@ -64,7 +64,7 @@ class Cutting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Nightly:
-    """What a load that repeats continues."""
+    """The options of a load that repeats."""
 
     incremental: str | None
     night_by: str
@@ -83,7 +83,7 @@ class Nightly:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loading:
-    """How it is loaded."""
+    """The options for loading the rows."""
 
     mode: str
     load_mode: Mode
@@ -111,6 +111,6 @@ class Loading:
 
 
 def part_of(kind: type[Part], spec: object) -> Part:
-    """A part, by the names of its fields."""
+    """Return a part, filled by the names of its fields."""
     names = (item.name for item in fields(kind))  # type: ignore[arg-type]
     return kind(**{name: getattr(spec, name) for name in names})

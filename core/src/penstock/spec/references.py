@@ -1,4 +1,4 @@
-"""Connections by URL, path or reference, and how to show them without secrets."""
+"""Connections by URL, path or reference, and their display without secrets."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from urllib.parse import parse_qsl, quote, urlsplit
 
 from penstock.errors import UsageError
 
-# Two slashes do not begin a path, but a URL that lost its scheme.
+# Two slashes do not start a path; they start a URL that lost its scheme.
 _PATH = re.compile(r"\.{0,2}/(?!/)")
 
 
-# A comma before another path or URL separates those of a list.
+# A comma followed by another path or URL separates the items of a list.
 _NEXT_PATH = re.compile(r",(?=\.{0,2}/(?!/)|[A-Za-z][A-Za-z0-9+.-]*://)")
 
 
@@ -30,7 +30,7 @@ _SECRET_NAME = re.compile(r"pass|secret|token|credential|key|auth", re.IGNORECAS
 
 
 def redact(url: str) -> str:
-    """A URL fit to be shown: without its password, and without parameters that look secret.
+    """Return a URL that is safe to show: without its password and without secret parameters.
 
     References (``env:NAME``) and paths are shown as they are.
     """
@@ -45,7 +45,7 @@ def redact(url: str) -> str:
     except ValueError:
         return f"{scheme}://***"
     if any("@" in part for part in (parts.path, parts.query, parts.fragment)):
-        # A password with an unescaped / ? or # ended the host part early: any part of the rest
+        # A password with an unescaped /, ? or # ended the host part early: any part of the rest
         # may be secret.
         return f"{scheme}://***"
     host = parts.netloc.rpartition("@")[2]
@@ -61,14 +61,19 @@ def redact(url: str) -> str:
 
 
 def _path_url(path: str) -> str:
-    """A path as a `file://` URL; a URL stays as it is."""
+    """Return a path as a `file://` URL; return a URL unchanged."""
     if not _PATH.match(path):
         return path
     return "file://" + quote(os.path.abspath(path) + "/" * path.endswith("/"), "/*?[]=&")
 
 
 def resolve_reference(reference: str, environ: Mapping[str, str], flag: str) -> str:
-    """The URL that a reference stands for.
+    """Return the URL that a reference stands for.
+
+    Parameters:
+        reference: a URL, a path or ``env:NAME``.
+        environ: the environment.
+        flag: the option, for the message.
 
     Raises:
         UsageError: ``env:NAME`` names a variable that is not set, or the URL has no scheme.

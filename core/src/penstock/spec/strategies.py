@@ -1,4 +1,4 @@
-"""How a table is cut into partitions."""
+"""Strategies: how a table is cut into partitions."""
 
 from __future__ import annotations
 
@@ -13,43 +13,42 @@ class Strategy:
     """One way to cut a table."""
 
     name: str
-    """As people write it, and as it is stored."""
+    """Its name on the command line and in stored specs."""
     chooses: bool = False
     """Stands for one of the others, which planning chooses."""
     takes_key: bool = False
     """Cuts by a key."""
     requires_key: bool = False
-    """The key must be named; otherwise the primary key's first column is used."""
+    """Needs a named key; other strategies use the first column of the primary key by default."""
     counts: bool = False
-    """Aims for a number of partitions that the table's size gives, if nobody gives it."""
+    """Aims for a number of partitions, which follows from the table's size unless specified."""
     takes_interval: bool = False
     takes_values_query: bool = False
     needs_statistics: bool = False
-    """Takes its bounds from statistics or a sample, so there must be one of them."""
+    """Takes its bounds from statistics or a sample, so one of them must exist."""
     hashes: bool = False
-    """Cuts by the hash of a key, whose text must be the same on both sides if the target deletes
-    by it."""
+    """Cuts by the hash of a key; to delete by it, its text must be the same on both sides."""
     cuts_blocks: bool = False
-    """By where rows lie in the source's storage: a row that is updated may move to another
+    """Cuts by the place of rows in the source's storage: an updated row may move to another
     partition, so without a shared snapshot it may be lost or copied twice."""
     cuts_children: bool = False
-    """By the tables that the source's table consists of."""
+    """Cuts by the child tables of the source's table."""
     cuts_files: bool = False
-    """By the files that the source's table consists of."""
+    """Cuts by the files of the source's table."""
     leaves_whole: bool = False
-    """Makes one partition of all rows."""
+    """Uses one partition for all rows."""
 
     def __str__(self) -> str:
         return self.name
 
     @property
     def cuts_storage(self) -> bool:
-        """Goes by how a table is stored, which a query does not have."""
+        """Cuts by how a table is stored, so it cannot cut a query."""
         return self.cuts_blocks or self.cuts_children
 
     @property
     def cuts_evenly(self) -> bool:
-        """Cuts by a key into parts that are to hold about equally many rows."""
+        """Cuts by a key into parts with about equal numbers of rows."""
         return self.takes_key and not (self.takes_interval or self.takes_values_query)
 
 
@@ -64,14 +63,14 @@ CHILDREN = Strategy("children", cuts_children=True)
 FILES = Strategy("files", counts=True, cuts_files=True)
 WHOLE = Strategy("whole", leaves_whole=True)
 NAMED = Strategy(GIVEN, takes_key=True)
-"""For partitions that the caller names; nobody selects it by name."""
+"""The strategy of partitions that the caller defines; it cannot be selected by name."""
 
 ALIASES: Mapping[str, Strategy] = {"ctid": BLOCKS}
-"""Names of single systems for a strategy, which are taken everywhere, too."""
+"""Names that one system uses for a strategy, accepted for all systems."""
 
 STRATEGIES: Mapping[str, Strategy] = {
     name: strategy
     for strategy in (AUTO, BLOCKS, RANGE, NTILE, HASH, VALUES, TIME, CHILDREN, FILES, WHOLE)
     for name in (strategy.name, *(alias for alias, of in ALIASES.items() if of is strategy))
 }
-"""By every name that is taken."""
+"""By every accepted name."""

@@ -1,8 +1,8 @@
-"""Sections of a file of many tables: ``[tables."public.log_*"]``, each with options of its own.
+"""Sections of a file of many tables: ``[tables."public.log_*"]``, each with its own options.
 
-The most exact section that matches a table and has an option decides it: a section that names the
-table before one with a pattern, and of patterns the one with the most characters besides wildcards.
-`[defaults]` hold where no section says anything.
+The most exact matching section that sets an option decides it: a section with the table's name
+comes before one with a pattern, and among patterns the one with the most characters other than
+wildcards comes first. `[defaults]` apply where no section sets an option.
 """
 
 from __future__ import annotations
@@ -28,12 +28,13 @@ _BY_COLUMN = (*RULES, "types")
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """
+    """A section: a table or a pattern, and the options of what it matches.
+
     Parameters:
-        pattern: of ``SCHEMA.NAME``; of a query, the name of the target's table.
+        pattern: a pattern of ``SCHEMA.NAME``; for a query, the name of the target's table.
         options: by the names of `CopySpec`, with values of their types.
-        skip: whether the tables are left out; None: it does not say.
-        place: where it is written, for people.
+        skip: whether the tables are left out; None if the section does not say.
+        place: where the section is written, for people.
     """
 
     pattern: str
@@ -47,25 +48,25 @@ class Section:
 
     @property
     def is_name(self) -> bool:
-        """Whether it names one table."""
+        """Whether the section names one table."""
         return not _WILDCARD.search(self.pattern)
 
     @property
     def is_table(self) -> bool:
-        """Whether it names one table of the source."""
+        """Whether the section names one table of the source."""
         return self.is_name and not self.is_query
 
     @property
     def exactness(self) -> tuple[bool, int]:
-        """The larger, the more exact."""
+        """The rank of the section: a larger value is more exact."""
         return self.is_name, 0 if self.is_name else len(_WILDCARD.sub("", self.pattern))
 
 
 class Matching:
-    """Finds the sections that match a table; those that name tables without looking at each.
+    """A lookup of the sections that match a table, fast for sections that name one table.
 
     Parameters:
-        searched: a pattern with each schema of the search path, where it has none.
+        searched: returns a pattern with each schema of the search path, if it has none.
     """
 
     def __init__(
@@ -96,13 +97,16 @@ class Matching:
 def read_sections(
     raw: Mapping[str, Any], origin: str, forbidden: Iterable[str], line: Line
 ) -> tuple[Section, ...]:
-    """
+    """Read the sections of a file.
+
     Parameters:
-        raw: sections as they are written, by pattern.
+        raw: the sections as written, by pattern.
+        origin: the file, for messages.
         forbidden: options that belong to the whole batch.
+        line: returns the line of a section or key.
 
     Raises:
-        UsageError: names the file, the section and the key.
+        UsageError: a section or an option is invalid; the message names file, section and key.
     """
     of_batch = frozenset(forbidden)
     sections = []
@@ -149,10 +153,15 @@ def read_sections(
 
 
 def read_option(key: str, value: Any, place: str) -> dict[str, Any]:
-    """An option by the name that `CopySpec` has for it, with its value checked by itself.
+    """Return an option under its name in `CopySpec`, with its value checked by itself.
+
+    Parameters:
+        key: the option's name, as written.
+        value: its value, as written.
+        place: where it is written, for messages.
 
     Raises:
-        UsageError: names the place and the key.
+        UsageError: the option is invalid; the message names the place and the key.
     """
     found = read_options({key: value}, place)
     ((name, read),) = found.items()
@@ -165,8 +174,8 @@ def read_option(key: str, value: Any, place: str) -> dict[str, Any]:
 
 
 def layered(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """Options, and what overrides them. Another mode leaves the options behind that go with one;
-    rules for columns are overridden column by column, so that a mask stays where another is added.
+    """Return options with overrides applied. Another mode drops the options that belong to a mode;
+    rules for columns are overridden column by column, so that adding a mask keeps the others.
     """
     mode = above.get("mode")
     if mode is not None and mode != below.get("mode", _FIELDS["mode"].default):
@@ -187,11 +196,12 @@ def _joined(below: Sequence[str], above: Sequence[str]) -> tuple[str, ...]:
 def options_of(
     table: str, matching: Sequence[Section], defaults: Mapping[str, Any]
 ) -> tuple[dict[str, Any], bool]:
-    """The options of a table, and whether it is left out.
+    """Return the options of a table, and whether it is left out.
 
     Parameters:
-        table: its name, for people.
+        table: its name, for messages.
         matching: the sections that match it.
+        defaults: options that apply below all sections.
 
     Raises:
         UsageError: two sections of the same exactness contradict each other.
@@ -205,7 +215,7 @@ def options_of(
     ]
     options, skip = dict(defaults), False
     for number, level in enumerate(levels):
-        # What is overridden anyway may be contradictory.
+        # Contradictions do not matter where a more exact section overrides them.
         above = {name for later in levels[number + 1 :] for each in later for name in _said(each)}
         own: dict[str, Any] = {}
         for section in level:

@@ -1,4 +1,4 @@
-"""Whether messages name options as the command line writes them, or as arguments in Python."""
+"""The terms of messages: options as on the command line, or as arguments in Python."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _flags: list[bool] = []
 
 @contextmanager
 def flags() -> Iterator[None]:
-    """Meanwhile somebody at a command line reads the messages: ``--mode``, and not ``mode``."""
+    """Name options as flags in messages, for users of a command line: ``--mode``, not ``mode``."""
     _flags.append(True)
     try:
         yield
@@ -21,10 +21,11 @@ def flags() -> Iterator[None]:
 
 
 def in_callers_terms(error: PenstockError, subject: str | None = None) -> None:
-    """Have an error that leaves Penstock name options as its caller does.
+    """Make an error that leaves Penstock name options as its caller does.
 
     Parameters:
-        subject: what the options are of, where a caller may have many.
+        error: the error, changed in place.
+        subject: the table or asset, for callers with many of them.
     """
     if _flags:
         return

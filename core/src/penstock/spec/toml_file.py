@@ -1,4 +1,4 @@
-"""Options in a TOML file: read, with the environment filled in, and found again by their lines."""
+"""Options in a TOML file: reading, filling in environment variables, and finding their lines."""
 
 from __future__ import annotations
 
@@ -20,16 +20,17 @@ _VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def read_toml(path: str, environ: Mapping[str, str] | None) -> dict[str, Any]:
-    """Options from a TOML file: keys with ``-`` or ``_``; ``${NAME}`` from the environment.
+    """Read options from a TOML file: keys with ``-`` or ``_``; ``${NAME}`` from the environment.
 
     Parameters:
-        environ: None: variables stay as they are written.
+        path: the file's path.
+        environ: the environment; None leaves variables as written.
 
     Raises:
         UsageError: the file is missing or malformed, a key occurs in both spellings, or a
             variable is not set.
     """
-    import tomllib  # noqa: PLC0415 - seldom
+    import tomllib  # noqa: PLC0415 - rarely needed
 
     try:
         with open(path, "rb") as file:
@@ -81,14 +82,14 @@ def _interpolate(value: Any, environ: Mapping[str, str], place: str) -> Any:
 
 
 Line = Callable[[tuple[str, ...], str | None], int | None]
-"""Finds the line of a section, by the parts of its name, or of a key in it."""
+"""Returns the line of a section, by the parts of its name, or of a key in it."""
 
 
 def lines_of(path: str) -> Line:
-    """The lines of a file, from 1, which is read again when the first is asked for.
+    """Return a lookup of lines in a file, counted from 1; the first lookup reads the file again.
 
-    Returns: a function of a section's name (empty: above the sections) and a key (None: the
-        section's head); None for what is written in some other way, such as inline.
+    Returns: a function of a section's name (empty for the top level) and a key (None for the
+        section's header); it returns None for what is written in another way, such as inline.
     """
 
     @cache
@@ -110,8 +111,8 @@ def lines_of(path: str) -> Line:
 
 
 def _path_of(line: str) -> tuple[str, ...] | None:
-    """The names on a line that is a section's head, or begins with a key."""
-    import tomllib  # noqa: PLC0415 - for errors alone
+    """Return the names on a line that is a section's header, or that begins with a key."""
+    import tomllib  # noqa: PLC0415 - only for errors
 
     text = line if line.lstrip().startswith("[") else f"{line.partition('=')[0]}= 0"
     try:

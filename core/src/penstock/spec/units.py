@@ -1,4 +1,4 @@
-"""Sizes and durations as people write them."""
+"""Sizes and durations in the notation that users write."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from penstock.errors import UsageError
 
-# Servers and the operating system count a timeout's milliseconds in 32 bits.
+# Servers and the operating system keep the milliseconds of a timeout in 32 bits.
 LONGEST = 24 * 86400.0
 
 
@@ -26,7 +26,7 @@ _DURATION_UNITS = {
 
 
 def parse_size(value: Any, flag: str) -> int:
-    """Bytes from a number, ``64MB`` (powers of 1000, as in all output) or ``1.5 GiB`` (1024)."""
+    """Parse a size in bytes: a number, ``64MB`` (powers of 1000, as in output) or ``1.5 GiB``."""
     written = r"\s*(\d+(?:\.\d+)?)\s*(?:([KMGT]?)(I?)B?)\s*"
     found = re.fullmatch(written, str(value), re.IGNORECASE)
     if found is None or (found[3] and not found[2]):
@@ -40,7 +40,7 @@ def parse_size(value: Any, flag: str) -> int:
 
 
 def parse_duration(value: Any, flag: str) -> float:
-    """Seconds from ``90s``, ``10m``, ``1h`` or a number."""
+    """Parse a duration in seconds: ``90s``, ``10m``, ``1h`` or a number."""
     found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-z]*)\s*", str(value), re.IGNORECASE)
     if found is None or found[2].lower() not in _DURATION_UNITS:
         raise UsageError(f"{flag}: expected a duration such as 90s, 10m or 1h, found {value!r}")
@@ -48,7 +48,7 @@ def parse_duration(value: Any, flag: str) -> float:
 
 
 def lasting(seconds: float) -> str:
-    """Return a duration as one would write it: in the largest unit that it is a whole number of."""
+    """Return a duration as text, in the largest unit that divides it evenly."""
     for unit, length in (("d", 86_400), ("h", 3_600), ("m", 60)):
         if seconds and seconds % length == 0:
             return f"{seconds / length:g}{unit}"
@@ -56,13 +56,16 @@ def lasting(seconds: float) -> str:
 
 
 def check_duration(seconds: float, flag: str, longest: float = LONGEST) -> None:
-    """
+    """Check that a duration is not negative, and not too long.
+
     Parameters:
-        longest: by default, what timers can count.
+        seconds: the duration.
+        flag: the option, for the message.
+        longest: the limit in seconds; the default is the longest that timers support.
 
     Raises:
-        UsageError: it is negative, or longer than that.
+        UsageError: the duration is negative, or longer than `longest`.
     """
-    if not 0 <= seconds <= longest:  # refuses NaN too
+    if not 0 <= seconds <= longest:  # rejects NaN too
         expected = "at least 0" if seconds < 0 else f"at most {longest / 86400:g}d"
         raise UsageError(f"{flag}: expected {expected}, found {seconds} s")

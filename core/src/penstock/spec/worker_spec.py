@@ -1,6 +1,7 @@
-"""What a worker needs to know: `WorkerSpec`.
+"""The specification that a worker receives: `WorkerSpec`.
 
-It is resolved, carries secrets, travels over a pipe and is never stored, logged or shown.
+It has its references resolved, carries secrets, travels over a pipe and is never stored, logged or
+shown.
 """
 
 from __future__ import annotations
@@ -18,27 +19,27 @@ from penstock.spec.modes import MODES, Mode
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long to wait for other sessions that are in the way in the target."""
+    """The time limits for other sessions that block the load in the target."""
 
     grace: float = 10.0
-    """Seconds for an older session of the same run that makes no progress, before ending it."""
+    """Seconds without progress after which an older session of the same run is ended."""
     stall_timeout: float = 600.0
-    """Seconds for any other session that makes no progress; 0: for ever."""
+    """Seconds without progress for which to wait for any other session; 0 for no limit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerSpec:
-    """All a worker needs to know. Carries secrets: never stored, never shown."""
+    """Everything that a worker needs. Carries secrets: never stored, never shown."""
 
     json_form = JsonForm(exact=True)
 
     run_id: str
     generation: int
-    """The run's generation; attempts of another one are refused."""
+    """The run's generation; the target rejects attempts of another one."""
     source: str = field(repr=False)
     target: str = field(repr=False)
     source_backend: str
-    """``module:attribute``; saves the worker looking it up."""
+    """``module:attribute``; saves the worker a lookup."""
     target_backend: str
     relation: Relation
     target_table: TableRef
@@ -60,17 +61,17 @@ class WorkerSpec:
     writing: Mapping[str, Any]
     """See `CopySpec`."""
     read_at: str = ""
-    """When the snapshot was taken, for the commit records."""
+    """The time when the snapshot was taken, for the commit records."""
     keeps_figures: bool = False
     """See `ControlStore`."""
     show_values: str = "never"
     """See `CopySpec`."""
     session_values: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """What a session of the source has to hold; see `masking_keys`. Secret."""
+    """Values that a session of the source needs; see `masking_keys`. Secret."""
 
     @property
     def load_mode(self) -> Mode:
-        """What `mode` names."""
+        """The mode that `mode` names."""
         return MODES[self.mode]
 
     def to_line(self) -> str:
@@ -82,14 +83,16 @@ class WorkerSpec:
 
 
 QUIT = json.dumps({"quit": True})
-"""Tells a worker that there is nothing more to do."""
+"""The line that tells a worker to end."""
 
 
 def request_line(partition: Partition, attempt: int, spec: WorkerSpec | None = None) -> str:
-    """Tells a worker to copy a partition.
+    """Return the line that tells a worker to copy a partition.
 
     Parameters:
-        spec: of another run than before, between the same source and target.
+        partition: the partition to copy.
+        attempt: the number of the attempt.
+        spec: the spec of another run, between the same source and target; None for the same run.
     """
     raw: dict[str, Any] = {"partition": to_json(partition), "attempt": attempt}
     if spec is not None:
@@ -98,9 +101,9 @@ def request_line(partition: Partition, attempt: int, spec: WorkerSpec | None = N
 
 
 def rate_line(rate: float | None) -> str:
-    """Tells a worker how fast to move from now on.
+    """Return the line that tells a worker how fast to move from now on.
 
     Parameters:
-        rate: bytes a second; None: as fast as it goes.
+        rate: bytes a second; None for no limit.
     """
     return json.dumps({"rate": rate})

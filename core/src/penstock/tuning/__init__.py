@@ -1,1 +1,1 @@
-"""Measurements of a copy over a sample: which degree, and which options, make it fast."""
+"""Measurements of a copy of a sample: the degree and the options that make it fast."""

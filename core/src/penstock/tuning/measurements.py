@@ -1,4 +1,4 @@
-"""What is measured of each setting, and what follows. Pure."""
+"""Measurements of each setting, and the conclusions from them. Pure."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from penstock.figures.run_report import TimeSpent, WaitShare
 from penstock.model.codec import JsonForm, to_json
 from penstock.tuning.settings import Setting
 
-# Seconds. Servers are looked at about once in each, and buffers hold much of what is written.
+# Seconds. Servers are sampled about once a second, and buffers hold much of what is written.
 SHORT = 5.0
-# Below, a copy is mostly its begin and its end, and no chart of it shows anything.
+# Below this, a copy is mostly startup and shutdown, and a chart of it shows nothing.
 TOO_SHORT = 2.0
 
 
@@ -22,18 +22,18 @@ class Measured:
 
     setting: Setting
     seconds: float
-    """From the first partition's begin to the end of the last step after the load."""
+    """Seconds from the start of the first partition to the end of the last step after the load."""
     steps: float
-    """Of these, seconds of the steps after the load, such as indexes."""
+    """The part of `seconds` spent in the steps after the load, such as indexes."""
     cpu: float
-    """Seconds of CPU (user and system) of all of Penstock's processes."""
+    """Seconds of CPU (user and system) of all Penstock processes."""
     rows: int
     bytes: int
-    """As they went to the target."""
+    """Bytes sent to the target."""
     spent: TimeSpent
-    """Of all streams together."""
+    """The time of all streams together."""
     waits: Mapping[str, tuple[WaitShare, ...]]
-    """By side, what the sessions waited for."""
+    """By side, the waits of the sessions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +47,12 @@ class Figures:
 
     @property
     def seconds(self) -> float:
-        """The median."""
+        """The median of the copies, in seconds."""
         return median(each.seconds for each in self.copies)
 
     @property
     def cpu(self) -> float:
-        """The median."""
+        """The median of the copies, in seconds of CPU."""
         return median(each.cpu for each in self.copies)
 
     @property
@@ -65,12 +65,12 @@ class Figures:
 
     @property
     def typical(self) -> Measured:
-        """The copy whose time is nearest to the median."""
+        """The copy whose time is nearest the median."""
         return min(self.copies, key=lambda each: abs(each.seconds - self.seconds))
 
     @property
     def shows_sessions(self) -> bool:
-        """Whether servers were looked at often enough to say what their sessions did."""
+        """Whether the servers were sampled often enough to say what their sessions did."""
         return self.typical.seconds >= SHORT
 
     @property
@@ -83,7 +83,7 @@ class Figures:
 
 
 def gathered(copies: Sequence[Measured]) -> tuple[Figures, ...]:
-    """By setting, in the order in which each was tried first."""
+    """Group the copies by setting, in the order in which each setting was first tried."""
     order = dict.fromkeys(each.setting for each in copies)
     return tuple(
         Figures(setting, tuple(each for each in copies if each.setting == setting))
@@ -99,30 +99,30 @@ class Recommendation:
 
 @dataclass(frozen=True, slots=True)
 class Tuning:
-    """What `tune` has found out."""
+    """The findings of `tune`."""
 
     source: str
-    """What is read, for people."""
+    """A description of the source table, for people."""
     table: str | None
     query: str | None
     target: str
-    """What is written, for people."""
+    """A description of the target table, for people."""
     target_table: str
     at: str
-    """When it ended."""
+    """The time at which it ended."""
     mode: str
     allow_ddl: bool
-    """Whether the copy may alter the table, as it was asked for."""
+    """The copy's own option: whether it may alter the table."""
     partitions: int
-    """In the sample."""
+    """The number of partitions in the sample."""
     of_partitions: int
     sampled_bytes: int
-    """Bytes of the source, by its own estimate."""
+    """Bytes in the source, by its own estimate."""
     of_bytes: int | None
     figures: tuple[Figures, ...]
     recommendation: Recommendation
     remarks: tuple[str, ...]
-    """What to bear in mind."""
+    """Caveats, for people."""
 
     def as_json(self) -> dict[str, object]:
         written: dict[str, object] = to_json(self)

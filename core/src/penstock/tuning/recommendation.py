@@ -1,4 +1,4 @@
-"""Which setting to take: the smallest that is about as fast as the fastest. Pure."""
+"""The recommended setting: the smallest one that is about as fast as the fastest. Pure."""
 
 from __future__ import annotations
 
@@ -8,30 +8,33 @@ from statistics import median
 from penstock.tuning.measurements import Figures, Recommendation
 
 TOLERANCE = 0.05
-"""Share of the fastest's time that does not count."""
-# Seconds that starting and ending a copy may take more or less, by chance.
+"""The difference from the fastest time that is ignored, as a share of that time."""
+# Seconds by which starting and ending a copy may vary by chance.
 CHANCE = 0.3
-# Beyond that measurements say little, and must not make everything equal.
+# With more noise, measurements say little, and must not make all settings equal.
 MOST_NOISE = 0.25
 
 
 def recommend(found: Sequence[Figures]) -> Recommendation:
-    """
+    """Return the recommended setting, with the reasons.
+
     Parameters:
-        found: at least one.
+        found: the measurements by setting; at least one.
     """
     fastest = min(found, key=lambda each: each.seconds)
     noise = noise_of(found)
     tolerance = max(TOLERANCE, noise, CHANCE / max(fastest.seconds, 0.001))
     near = [each for each in found if each.seconds <= fastest.seconds * (1 + tolerance)]
-    # Fewer options first: each is a price to pay, in case of a crash or while the copy runs.
+    # Prefer fewer options: each has a price, in a crash or while the copy runs.
     best = min(near, key=lambda each: (len(each.setting.options), each.setting.degree))
     return Recommendation(best.setting, _reason(found, fastest, best, noise))
 
 
 def noise_of(found: Sequence[Figures]) -> float:
-    """How far times of one setting are from their median, as a share of it; 0 where each was
-    tried once."""
+    """Return how far the times of one setting are from their median, as a share of it.
+
+    The result is 0 if each setting was tried once.
+    """
     shares = [
         (each.most - each.least) / 2 / each.seconds
         for each in found

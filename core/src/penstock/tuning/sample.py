@@ -1,4 +1,4 @@
-"""Which partitions of a plan are a sample of its table. Pure."""
+"""The partitions of a plan that serve as a sample of its table. Pure."""
 
 from __future__ import annotations
 
@@ -8,27 +8,29 @@ from penstock.model.plans import Partition, PartitionPlan
 from penstock.planning.choice import SMALLEST_PARTITION_BYTES
 
 SAMPLE = 10**9
-"""Bytes of the source, unless somebody asks for others."""
+"""The default size of a sample, in bytes of the source."""
 PER_STREAM = 4
-"""Partitions in a sample for each stream, so that all streams have something to do to the end."""
+"""Partitions in a sample for each stream, so that every stream stays busy to the end."""
 LEAST_PER_STREAM = 2
 
 
 def bytes_per_partition(sample: int, most: int) -> int:
-    """How finely to cut the table.
+    """Return the partition size with which to cut the table, in bytes.
 
     Parameters:
-        sample: bytes.
-        most: streams.
+        sample: the size of the sample, in bytes.
+        most: the highest number of streams tried.
     """
     return max(SMALLEST_PARTITION_BYTES, sample // (PER_STREAM * most))
 
 
 def choose_sample(plan: PartitionPlan, wanted: int, most: int) -> tuple[Partition, ...]:
-    """Partitions of about so many bytes together, evenly over the extent of the table.
+    """Choose partitions of about `wanted` bytes in all, spread evenly over the table's extent.
 
     Parameters:
-        most: streams that share them: there are enough for each, whatever they hold.
+        wanted: the size of the sample, in bytes.
+        most: the number of streams that share the sample; each gets enough partitions, even if
+            `wanted` is exceeded.
     """
     partitions = plan.partitions
     total = plan.bytes or 0
@@ -37,7 +39,7 @@ def choose_sample(plan: PartitionPlan, wanted: int, most: int) -> tuple[Partitio
 
 
 def evenly(partitions: Sequence[Partition], count: int) -> tuple[Partition, ...]:
-    """So many of them, or all: from the middle of as many equal parts."""
+    """Return `count` partitions, or all: the middle one of each of `count` equal parts."""
     whole = len(partitions)
     if count >= whole:
         return tuple(partitions)
@@ -45,7 +47,7 @@ def evenly(partitions: Sequence[Partition], count: int) -> tuple[Partition, ...]
 
 
 def sampled_bytes(partitions: Sequence[Partition], plan: PartitionPlan) -> int:
-    """What they hold in the source, by its own estimate; 0 if that is not known."""
+    """Return the bytes of the partitions in the source, by its own estimate; 0 if unknown."""
     if all(partition.bytes is not None for partition in partitions):
         return sum(partition.bytes or 0 for partition in partitions)
     return (plan.bytes or 0) * len(partitions) // len(plan.partitions)

@@ -1,4 +1,4 @@
-"""What is tried: degrees, each with some options, in turns. Pure."""
+"""The settings that `tune` tries: degrees, each with some options, and their order. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from penstock.spec.copy_spec import CopySpec
 
 DEGREES = (1, 2, 4, 8)
 MOST = 64
-"""Streams: beyond, sessions only wait for each other."""
+"""The maximum number of streams: with more, sessions only wait for each other."""
 UNLOGGED, DEFERRED = "unlogged", "deferred"
 OPTIONS = (UNLOGGED, DEFERRED)
 
@@ -21,11 +21,11 @@ OPTIONS = (UNLOGGED, DEFERRED)
 class Setting:
     degree: int
     options: tuple[str, ...] = ()
-    """Of `OPTIONS`, besides those that the copy has anyway."""
+    """The options from `OPTIONS` that are tried, in addition to those of the copy itself."""
 
     @property
     def variant(self) -> str:
-        """Its options, for people."""
+        """The setting's options, for people."""
         return ", ".join(self.options) or "as asked"
 
     def __str__(self) -> str:
@@ -33,7 +33,7 @@ class Setting:
 
     @property
     def load(self) -> Mapping[str, Any]:
-        """The options as fields of a `CopySpec`."""
+        """The options, as fields of a `CopySpec`."""
         found: dict[str, Any] = {}
         if UNLOGGED in self.options:
             found["unlogged"] = True
@@ -42,16 +42,16 @@ class Setting:
         return found
 
     def of(self, spec: CopySpec) -> CopySpec:
-        """The copy with this setting, of a table that may be altered."""
+        """Return the copy with this setting; it may alter its table, a scratch table."""
         allowed: dict[str, Any] = {"allow_ddl": True} if self.options else {}
         return replace(spec, degree=self.degree, **self.load, **allowed)
 
 
 def settings(degrees: Sequence[int], options: Collection[str]) -> tuple[Setting, ...]:
-    """Each degree without the options, with each one, and with all that go together.
+    """Return each degree without options, with each option, and with all that go together.
 
     Raises:
-        UsageError: a degree or an option is none, or there twice.
+        UsageError: a degree or an option is invalid, or given twice.
     """
     for degree in degrees:
         if not 1 <= degree <= MOST:
@@ -75,10 +75,10 @@ def settings(degrees: Sequence[int], options: Collection[str]) -> tuple[Setting,
 
 
 def turns(chosen: Sequence[Setting], repeat: int) -> tuple[Setting, ...]:
-    """In which order they are tried: there and back, so that what drifts hits each alike.
+    """Return the settings in the order of trial: forwards, then backwards, to cancel out drift.
 
     Raises:
-        UsageError: they are to be tried less than once.
+        UsageError: `repeat` is less than 1.
     """
     if not 1 <= repeat <= 100:
         raise UsageError(f"--repeat: expected a number from 1 to 100, found {repeat}")

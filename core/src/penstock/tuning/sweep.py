@@ -1,4 +1,4 @@
-"""`tune`: copies of a sample into a scratch table, with one setting after the other."""
+"""`tune`: copies of a sample into a scratch table, one setting after another."""
 
 from __future__ import annotations
 
@@ -40,19 +40,19 @@ _CUTTING = ("key", "values_query", "interval", *_SIZES)
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """What is to be measured."""
+    """The measurements to take."""
 
     spec: CopySpec
-    """With the schemas of its tables."""
+    """The copy, with the schemas of its tables."""
     plan: PartitionPlan
-    """Of the whole table."""
+    """The plan of the whole table."""
     sample: tuple[Partition, ...]
     settings: tuple[Setting, ...]
     turns: tuple[Setting, ...]
 
     @property
     def warm_up(self) -> Setting:
-        """Copied first, and not counted: what it reads is in the source's caches then."""
+        """The setting copied first and not counted: it fills the source's caches."""
         return max(self.settings, key=lambda each: (not each.options, each.degree))
 
     @property
@@ -75,23 +75,23 @@ class Sweep:
 
 @dataclass(frozen=True, slots=True)
 class SweepBegun:
-    """A copy of the sample begins."""
+    """The start of a copy of the sample."""
 
     number: int
-    """From 0, which is not counted."""
+    """The number of the copy, from 0; copy 0 is not counted."""
     of: int
     setting: Setting
 
 
 @dataclass(frozen=True, slots=True)
 class SweepNote:
-    """What a person should know now."""
+    """A note for the user."""
 
     text: str
 
 
 Told = SweepNote | Sweep | SweepBegun | Measured | Tuning
-"""What `tune` yields."""
+"""The items that `tune` yields."""
 
 
 def plan_sweep(
@@ -102,10 +102,17 @@ def plan_sweep(
     sample: int = SAMPLE,
     repeat: int = 1,
 ) -> Sweep:
-    """What `tune` would copy; changes nothing.
+    """Return what `tune` would copy; changes nothing.
+
+    Parameters:
+        spec: the copy to measure.
+        degrees: numbers of streams.
+        options: the options to try: ``unlogged``, ``deferred``.
+        sample: bytes of the source.
+        repeat: how often to try each setting.
 
     Raises:
-        As `tune` does, before anything is changed.
+        UsageError, PlanningError: as `tune` raises them.
     """
     ends, sweep = _planned(spec, degrees, options, sample, repeat)
     ends.open_scratch(_like(sweep.spec)).close()
@@ -121,21 +128,22 @@ def tune(
     sample: int = SAMPLE,
     repeat: int = 1,
 ) -> Generator[Told, None, None]:
-    """Measure copies of a sample into a scratch table; yields what happens, `Tuning` last.
+    """Measure copies of a sample into a scratch table; yield each step, and `Tuning` last.
 
-    Neither the target's table nor the control tables there are touched. Whatever ends it, the
-    scratch table is dropped, and with it the records of its runs; after ``kill -9`` the next one
-    does that. Closing the iterator cancels it.
+    Neither the target's table nor its control tables are touched. However it ends, the scratch
+    table and the records of its runs are dropped; after ``kill -9`` the next `tune` drops them.
+    Closing the iterator cancels the measurement.
 
     Parameters:
+        spec: the copy to measure.
         degrees: numbers of streams.
-        options: ``unlogged``, ``deferred``: tried too, each alone and together.
+        options: the options to try, each alone and together: ``unlogged``, ``deferred``.
         sample: bytes of the source.
-        repeat: how often each setting is tried.
+        repeat: how often to try each setting.
 
     Raises:
         UsageError, PlanningError: before anything is changed.
-        PermanentError, TransientError: a copy has failed.
+        PermanentError, TransientError: a copy failed.
     """
     values.choose(spec.show_values)
     ends, sweep = _planned(spec, degrees, options, sample, repeat)
@@ -193,7 +201,7 @@ def _planned(
     ends.check_table_names(spec)
     for setting in chosen:
         ends.check_supported(setting.of(spec))
-    # Refused before anything is looked at: it may take a while.
+    # Reject a bad target before reading the source, which may take a while.
     ends.open_scratch(None).close()
     with closing(ends.open_source()) as source, closing(ends.open_target("penstock")) as target:
         spec, _ = ends.with_schemas(spec, source, target)
@@ -209,7 +217,7 @@ def _planned(
 
 
 def _cut(spec: CopySpec, sample: int, most: int) -> PartitionPlan:
-    """The plan of the whole table, cut finely enough for a sample, unless somebody says how."""
+    """Plan the whole table, cut finely enough for a sample unless the user says how to cut."""
     if spec.interval is not None or any(getattr(spec, name) is not None for name in _SIZES):
         return plan(spec)
     found = plan(replace(spec, bytes_per_partition=bytes_per_partition(sample, most)))
@@ -241,12 +249,12 @@ def _measure(sweep: Sweep, scratch: Scratch, setting: Setting, run_id: str) -> M
     """Copy the sample once.
 
     Raises:
-        PermanentError, TransientError: it cannot be copied.
+        PermanentError, TransientError: the sample cannot be copied.
     """
     spec = sweep.spec
     if not spec.load_mode.recreates:
         scratch.make_table()
-    # Cut once, not for each copy: the same partitions, whatever happens to the table meanwhile.
+    # Cut once rather than for each copy: the partitions stay the same even if the table changes.
     uncut: dict[str, Any] = dict.fromkeys(_CUTTING)
     target = scratch.target or spec.target
     asked = replace(
@@ -297,9 +305,11 @@ def _measure(sweep: Sweep, scratch: Scratch, setting: Setting, run_id: str) -> M
 
 
 def _finish(copied: Generator[Event, None, None], setting: Setting) -> None:
-    """
+    """Run a copy to its end.
+
     Raises:
-        PermanentError, TransientError: it has failed; nobody can look at the run, so that says why.
+        PermanentError, TransientError: the copy failed; the run is dropped, so the message has
+            the cause.
     """
     why = ""
     try:
@@ -312,14 +322,16 @@ def _finish(copied: Generator[Event, None, None], setting: Setting) -> None:
 
 
 def _cpu() -> float:
-    """Seconds of CPU so far of this process, and of its children that have ended: the nursery,
-    with the workers that it has seen end."""
+    """Return the seconds of CPU used so far by this process and its ended children.
+
+    The children are the nursery, and the workers that it has reaped.
+    """
     found = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     return sum(used.ru_utime + used.ru_stime for used in found)
 
 
 def _drop(scratch: Scratch) -> str:
-    """Returns what to do where it cannot be dropped now; empty if it is gone."""
+    """Drop the scratch table; return what the user has to do if that fails, or an empty text."""
     try:
         scratch.drop()
     except PenstockError as error:

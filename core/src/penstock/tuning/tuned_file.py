@@ -1,4 +1,4 @@
-"""What `tune` recommends, as a file that `copy --tuned` takes."""
+"""The recommendation of `tune`, as a file that `copy --tuned` reads."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _TUNED = ("degree", "unlogged", "indexes", "allow_ddl")
 
 
 def written(tuning: Tuning) -> str:
-    """The file's text, TOML."""
+    """Return the file's text, TOML."""
     best = tuning.recommendation
     values: dict[str, Any] = {
         name: value for name in _OF_TABLE if (value := getattr(tuning, name)) is not None
@@ -35,19 +35,20 @@ def written(tuning: Tuning) -> str:
 def _toml(value: Any) -> str:
     if isinstance(value, str):
         value = value.replace("${", "$${")
-    # But for one character, a string of JSON is one of TOML.
+    # Apart from one character, a JSON string is a TOML string.
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def tuned_options(raw: Mapping[str, Any], path: str, asked: Mapping[str, Any]) -> dict[str, Any]:
-    """The options that a file recommends.
+    """Return the options that a file recommends.
 
     Parameters:
-        raw: what the file says, by name.
-        asked: options of the copy, from elsewhere.
+        raw: the content of the file, by name.
+        path: the file's path, for messages.
+        asked: options of the copy from elsewhere.
 
     Raises:
-        UsageError: it is none of `tune`'s files, or one for another table.
+        UsageError: the file is not from `tune`, or is for another table.
     """
     unknown = [repr(name) for name in raw if name not in (*_OF_TABLE, *_TUNED)]
     missing = [f"no {name}" for name in ("target_table", "degree") if name not in raw]
@@ -77,7 +78,7 @@ def _of_table(name: str, asked: Mapping[str, Any]) -> str | None:
 
 
 def _is_same(name: str, mine: str | None, theirs: str | None) -> bool:
-    """Whether both name the same; a table without a schema is the one that a search path finds."""
+    """Whether both name the same table; one without a schema is found by the search path."""
     if mine is None or theirs is None or name == "query":
         return mine == theirs
     first, second = (TableRef.parse(text, f"--{name}") for text in (mine, theirs))

@@ -1,1 +1,1 @@
-"""Whether the target holds what the source has."""
+"""Verification that the target holds the rows of the source."""

@@ -1,4 +1,4 @@
-"""Checks that a run's partitions are in the target: as many rows, and the same ones."""
+"""Checks that the target holds a run's partitions: as many rows, and the same ones."""
 
 from __future__ import annotations
 
@@ -34,14 +34,17 @@ def verify_run(
     """Compare every partition on both sides, and with its commit record.
 
     Parameters:
+        spec: the options of the run.
+        run: the stored run.
+        source, target: the catalogs.
         checksums: compare values, not only row counts.
         show_rows: list some of the rows that differ.
-        at_the_end: verifying at the end of an execution: if its rows were read as of several past
-            moments, and the source has changed since, that is a warning; commit records and target
-            must agree.
+        at_the_end: whether this is the end of an execution. If its rows were read as of several
+            moments, and the source has changed since, differences from the source are warnings;
+            commit records and target must still agree.
 
     Raises:
-        PlanningError: a side cannot be read in this way.
+        PlanningError: one side cannot be read for the comparison.
     """
     comparison = Comparison(spec, run, source, target, checksums=checksums)
     return _Checks(comparison, show_rows=show_rows, at_the_end=at_the_end).verification()
@@ -60,7 +63,7 @@ class _Checks:
         if self._comparison.is_merged:
             return self._merged_verification()
         apart = self._read_apart()
-        # First these: if the run's snapshot is still held, all others are read with it.
+        # These come first: if the run's snapshot is still held, all other reads use it.
         source = SourceSums(self._comparison)
         now = source.parts(apart)
         adopted = self._adopt()
@@ -90,8 +93,10 @@ class _Checks:
         )
 
     def _merged_verification(self) -> Verification:
-        """All rows of both sides: which of the target's this run has written is not known, nor does
-        it matter."""
+        """Compare all rows of both sides.
+
+        Which rows of the target this run wrote is unknown, and does not matter.
+        """
         self._adopt()
         comparison = self._comparison
         relation, where = comparison.spec.relation, comparison.spec.where
@@ -131,7 +136,7 @@ class _Checks:
             )
 
     def _read_apart(self) -> frozenset[str]:
-        """Partitions that were not read with the run's own snapshot."""
+        """Return the partitions that were not read with the run's own snapshot."""
         if self._comparison.spec.snapshot != "shared" or len(self._comparison.run.snapshots) != 1:
             return frozenset()
         moment = self._comparison.run.snapshots[0].taken_at
@@ -142,7 +147,7 @@ class _Checks:
         )
 
     def _adopt(self) -> bool:
-        """Read the source as the run did, if somebody still holds its snapshot."""
+        """Adopt the run's snapshot for reading, and return whether a session still holds it."""
         if self._comparison.spec.snapshot == "shared" and len(self._comparison.run.snapshots) == 1:
             with suppress(SnapshotLost):
                 self._comparison.source.adopt(self._comparison.run.snapshots[0])

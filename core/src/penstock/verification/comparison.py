@@ -1,4 +1,4 @@
-"""What is compared: the run, how both sides are read, and what is known of them so far."""
+"""The inputs of a comparison: the run, how to read both sides, and the findings so far."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from penstock.spec.copy_spec import CopySpec
 from penstock.spec.deletes import HARD
 from penstock.verification.result import RowDifference
 
-# Extents that select rows by where the source stores them.
+# Extents that select rows by their place in the source's storage.
 STORAGE = BlockRange | Children | ChildBlocks | Files
 _ARGUMENTS = re.compile(r"\([\d,\s-]*\)")
 
@@ -30,17 +30,18 @@ class Sums:
     """Row counts and digests of one side."""
 
     parts: Mapping[str, Checksum] = field(default_factory=dict)
-    """By partition; empty if partitions cannot be told apart."""
+    """By partition; empty if the partitions' rows cannot be told apart."""
     total: Checksum | None = None
-    """None if the run's rows cannot be told from others."""
+    """The sum over the run's rows; None if they cannot be told from others."""
     records: Sequence[CommitRecord] = ()
-    """The records by which the parts were told apart, unless by their conditions."""
+    """The commit records that tell the parts apart; empty if the partitions' conditions do."""
     missing: Sequence[RowDifference] | None = None
-    """Rows of the source that are missing, if each was looked up."""
+    """Source rows missing from this side; None if rows were not looked up one by one."""
 
 
 class Comparison:
-    """
+    """A comparison of a run's rows on both sides.
+
     Parameters:
         checksums: compare values, not only row counts.
     """
@@ -59,20 +60,20 @@ class Comparison:
         self.source = source
         self.target = target
         self.checksums = checksums
-        # Between partitions named by the caller there may be other rows.
+        # Between partitions that the caller defines there may be other rows.
         self.given_partitions = run.plan.given
         self.owns_rows = spec.load_mode.owns_selection and not self.given_partitions
         self.records: Mapping[str, CommitRecord] = {
             record.partition_id: record for record in target.control.committed(run.run_id)
         }
         self.outdated: frozenset[str] = frozenset()
-        """Partitions read as of a past moment: the source may hold other rows for them by now."""
+        """Partitions read as of a past moment: their rows in the source may have changed since."""
         self.changed: dict[str, str] = {}
-        """The outdated partitions whose source rows have changed, and how."""
+        """The outdated partitions whose source rows have changed, and how they changed."""
         self.table = self._loaded_table()
         self.selection = spec.where if self.is_merged else run.plan.where(spec.where)
-        """Selects in the source the rows that are compared."""
-        # In mode replace, rows outside the run's condition are not the run's.
+        """The condition that selects the compared rows in the source."""
+        # In mode replace, rows outside the run's condition do not belong to the run.
         owns = spec.load_mode.deletes_by_partition or (self.is_merged and spec.gone.how == HARD)
         self.where = spec.where if owns else None
         self.notes: list[str] = []
@@ -86,7 +87,7 @@ class Comparison:
 
     @property
     def is_merged(self) -> bool:
-        """The run's rows are among others of the target's table by now, as one night's of many."""
+        """Whether the run's rows are merged with others in the target's table, as a night's are."""
         mode = self.spec.load_mode
         return mode.merges_at_end and self.table != self.run.plan.load.table
 
@@ -97,7 +98,7 @@ class Comparison:
         return self.run.plan.load.table
 
     def _canonical(self) -> tuple[ColumnPair, ...]:
-        """The pairs whose values two unlike systems can both write in the same form."""
+        """The pairs whose values two unlike systems can both write in one canonical form."""
         pairs = self.run.plan.pairs
         left = [pair.target for pair in pairs if not pair.canonical]
         if left:
@@ -124,17 +125,17 @@ class Comparison:
         return sum(record.rows for record in self.records.values())
 
     def same_keys(self) -> bool:
-        """Whether the partitions' conditions select the same rows on the target."""
+        """Whether the partitions' conditions select the same rows in the target."""
         theirs = {column.name: column.type for column in self.target.columns(self.table)}
         if any(pair.expression for pair in self.run.plan.pairs):
-            return False  # they are conditions on what the source has
+            return False  # conditions on the source's storage
         if any(theirs.get(column.name) != column.type for column in self.run.plan.columns):
             return False
         return self.evaluates_conditions()
 
     def evaluates_conditions(self) -> bool:
         """Whether the target can evaluate the partitions' conditions. A run that deletes by them
-        was planned only where they select the same rows there."""
+        was planned only if they select the same rows there."""
         partitions = self.run.plan.partitions
         if any(isinstance(p.extent, STORAGE | Whole) for p in partitions):
             return False

@@ -1,9 +1,9 @@
-"""Rows of the target that the source has no more.
+"""Rows of the target that the source no longer has.
 
 Once a night is merged, the target has every key that the source has. So if both have as many rows,
-none is gone. Else the keys of both sides are put into buckets by their digests: where a bucket has
-one key more in the target, the difference of the sums is its digest; of others the keys are
-compared one by one. The source is read with the snapshot that the night's rows were read with.
+none is gone. Otherwise the keys of both sides are put into buckets by their digests. If a bucket
+has one more key in the target, the difference of the sums is that key's digest; in other differing
+buckets the keys are compared one by one. The source is read with the night's snapshot.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from penstock.model.extents import Whole
 from penstock.model.tables import ColumnPair
 from penstock.spec.copy_spec import CopySpec
 
-# Keys of a range; how many of them, and what share of all keys, are worth looking at alone.
+# Keys in a range; the number and the share of keys up to which ranges are searched alone.
 RANGE_KEYS = 1024
 MOST_SPANS, MOST_SHARE = 200, 0.25
-# Keys of a bucket, and how many buckets there are: 2 to the power of these.
+# Keys in a bucket, and the limits of the number of buckets, as powers of 2.
 BUCKET_KEYS = 64
 FEWEST_BITS, MOST_BITS = 4, 18
 _NONE = Bucket(0, 0)
@@ -40,30 +40,34 @@ _NONE = Bucket(0, 0)
 
 @dataclass(frozen=True, slots=True)
 class Gone:
-    """What was found."""
+    """The rows found to be gone."""
 
     digests: Sequence[int]
-    """Of the keys of the rows that are gone."""
+    """The digests of the keys of the rows that are gone."""
     check: Callable[[int], None]
-    """Raises `PermanentError` where another number of rows has these digests than are gone, or more
-    than are allowed to go."""
+    """Raises `PermanentError` if the number of rows with these digests differs from the number of
+    rows gone, or exceeds the number that may be deleted."""
     within: KeyRanges | None = None
-    """Where they are; None: anywhere."""
+    """The ranges that hold the gone rows; None if they may be anywhere."""
 
 
 def find_gone(
     spec: CopySpec, run: RunRow, source: SourceCatalog, target: TargetCatalog, *, exact: bool
 ) -> Gone:
-    """
+    """Find the rows of the target that the source no longer has.
+
     Parameters:
-        source: reads with the night's snapshot.
-        exact: all rows of the night were read with it.
+        spec: the options of the run.
+        run: the stored run.
+        source: a catalog that reads with the night's snapshot.
+        target: the target's catalog.
+        exact: whether all rows of the night were read with that snapshot.
 
     Raises:
-        PermanentError: too many rows would go, or the target lacks some.
+        PermanentError: too many rows would be deleted, or the target lacks rows.
     """
     assert isinstance(target, FindsGone), "its capabilities say so"
-    # The target has all keys of the source: it was not read by what may miss some.
+    # A night whose cursor may miss rows leaves the target without some keys of the source.
     exact = exact and not (run.plan.night and run.plan.night.missing)
     with ThreadPoolExecutor(1) as beside:
         counting = beside.submit(source.checksum, spec.relation, spec.where, Whole(), ())
@@ -102,8 +106,8 @@ def _key(run: RunRow) -> list[ColumnPair]:
 def _ranges(
     spec: CopySpec, run: RunRow, source: GroupsKeys, target: CountsRanges, rows: int
 ) -> tuple[KeyRanges | None, int]:
-    """The ranges in which keys are gone, and how many keys the target has in them. After the merge
-    it has all keys of the source, so none is gone where both have as many."""
+    """Return the ranges in which keys are gone, and the number of the target's keys in them. After
+    the merge the target has all keys of the source, so a range with equal counts has none gone."""
     count = max(1, rows // RANGE_KEYS)
     found = source.key_ranges(spec.relation, spec.where, _key(run), count)
     there = target.ranges_after(run, found[0]) if found else None
@@ -119,9 +123,10 @@ def _ranges(
 
 
 def _check_share(spec: CopySpec, mine: int, theirs: int) -> None:
-    """
+    """Check that no more rows are deleted than allowed.
+
     Raises:
-        PermanentError: more rows would be deleted than are allowed to.
+        PermanentError: more rows would be deleted than are allowed.
     """
     gone, most = theirs - mine, spec.most_deleted
     if most.allows(gone, theirs) and (mine or gone == 0 or most.share == 1):
@@ -144,11 +149,12 @@ def _gone_keys(
     *,
     exact: bool,
 ) -> list[int]:
-    """The digests of the keys.
+    """Return the digests of the keys that are gone.
 
     Parameters:
-        rows: how many keys the target has there.
-        exact: it has all keys of the source.
+        rows: the number of keys that the target has in the ranges.
+        within: the ranges to search; None for the whole table.
+        exact: whether the target has all keys of the source.
     """
     key = _key(run)
     if not isinstance(source, GroupsKeys):
@@ -171,8 +177,10 @@ def _gone_keys(
 def _differing(
     here: dict[int, Bucket], there: dict[int, Bucket], *, exact: bool
 ) -> tuple[list[int], list[int]]:
-    """Digests of keys that are alone in being gone from their bucket, and buckets of which others
-    are."""
+    """Return the digests of single keys that are gone from a bucket, and other differing buckets.
+
+    Keys of the other buckets must be compared one by one.
+    """
     single: list[int] = []
     several: list[int] = []
     for number, theirs in there.items():
@@ -185,7 +193,7 @@ def _differing(
 
 
 def _not_in(mine: Iterator[KeyDigest], theirs: Iterator[KeyDigest]) -> Iterator[int]:
-    """The digests of those of the target that the source has not; both are sorted."""
+    """Return the target's digests that the source does not have; both inputs are sorted."""
     here = next(mine, None)
     for each in theirs:
         while here is not None and here < each:
@@ -193,4 +201,4 @@ def _not_in(mine: Iterator[KeyDigest], theirs: Iterator[KeyDigest]) -> Iterator[
         if here != each:
             yield int(each[1])
     for _ in mine:
-        pass  # a session reads one stream at a time: this one is read to its end
+        pass  # a session reads one stream at a time, so read this one to its end

@@ -1,8 +1,8 @@
-"""Whether a run's partitions hold each row exactly once: their rows against one count of all.
+"""A check that a run's partitions hold each row exactly once: their rows against one count of all.
 
-Partitions by a key are conditions, and a database may order, list and compare values in different
-ways. So the plan is not believed: the partitions together have as many rows as one statement counts
-without them.
+Partitions by a key are conditions, and databases may order, list and compare values in different
+ways. So the plan is not trusted: the partitions together must have as many rows as one statement
+counts without them.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from penstock.model.plans import PartitionPlan
 from penstock.spec.copy_spec import CopySpec
 from penstock.spec.parts import Route
 
-# Tags of the types whose values every database orders, lists and compares in the same way.
+# Tags of the types whose values every database orders, lists and compares alike.
 _EXACT = frozenset(
     ("bool", "int2", "int4", "int8", "numeric", "date", "timestamp", "timestamptz", "uuid")
 )
 
 
 def is_checked(spec: CopySpec, plan: PartitionPlan) -> bool:
-    """Whether a run compares its partitions with one count of all rows, as its option says.
+    """Whether a run compares its partitions with one count of all rows, according to its option.
 
-    Partitions that the caller names need not hold all rows, nor do those of files that are new.
+    Partitions defined by the caller need not hold all rows, nor do those of new files.
     """
     some_files = plan.night is not None and plan.night.files is not None and plan.selection != ""
     if plan.given or some_files or spec.check_partitions == "never":
@@ -41,8 +41,10 @@ def is_compared(spec: CopySpec, plan: PartitionPlan) -> bool:
 
 
 def may_overlap(plan: PartitionPlan) -> bool:
-    """Whether the partitions may hold some rows twice, or not at all, as far as can be told without
-    reading any: those that compare a key."""
+    """Whether the partitions may miss rows or hold some twice, judged without reading any.
+
+    This is so for partitions that compare a key.
+    """
     return not plan.given and any(
         _is_doubtful(partition.extent)
         or isinstance(partition.extent, KeyRange | KeyValues | KeyOther)
@@ -65,15 +67,14 @@ def _is_doubtful(extent: Extent) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """What was found of a run's partitions."""
+    """The row counts of a run's partitions and of the whole."""
 
     rows: int
-    """Of all partitions together, as they are committed, or as the source has them now."""
+    """Rows of all partitions together, as committed or as the source has them now."""
     counted: int
-    """By one statement without partitions."""
+    """Rows counted by one statement without partitions."""
     doubt: str = ""
-    """Why the two differ though the partitions may be right; empty where nothing else explains
-    it."""
+    """Why the counts may differ though the partitions are right; empty if nothing explains it."""
 
     @property
     def ok(self) -> bool:
@@ -81,7 +82,7 @@ class Proof:
 
     @property
     def wrong(self) -> bool:
-        """Whether the partitions hold rows twice, or miss some."""
+        """Whether the partitions hold rows twice or miss some."""
         return not self.ok and not self.doubt
 
 
@@ -94,15 +95,18 @@ def prove(
     same_moment: bool,
     counted: int | None = None,
 ) -> Proof:
-    """Compare a run's rows with one count.
+    """Compare a run's rows with one count of all.
 
-    A difference counts only if nobody has written to the source between the two, and if the
-    condition holds for the same rows all the time.
+    A difference counts only if the source was not written to between the two reads, and if the
+    condition holds for the same rows throughout.
 
     Parameters:
+        source: the source's catalog.
+        route: the route of the run.
+        plan: the plan of the run.
         committed: rows of all partitions, by their commit records.
-        same_moment: all of them were read as of the moment that the source is read as of.
-        counted: one count at the same moment, if there is one already.
+        same_moment: whether all partitions were read as of the moment of `source`.
+        counted: a count at that moment, if one exists already.
     """
 
     def count(extent: Extent) -> int:
@@ -121,10 +125,11 @@ def prove(
 
 
 def prove_now(plan: PartitionPlan, first: int, count: Callable[[Extent], int]) -> Proof:
-    """Compare the rows that the partitions select by now with one count.
+    """Compare the rows that the partitions select now with one count of all.
 
     Parameters:
-        first: that count, as it was before.
+        first: the count made before.
+        count: counts the rows of an extent.
     """
     rows = sum(count(partition.extent) for partition in plan.partitions)
     again = count(Whole())
@@ -134,7 +139,7 @@ def prove_now(plan: PartitionPlan, first: int, count: Callable[[Extent], int]) -
 
 
 def difference(route: Route, plan: PartitionPlan, proof: Proof) -> str:
-    """What is wrong with the partitions, and what to do, for people."""
+    """Say what is wrong with the partitions and what to do."""
     keys = dict.fromkeys(
         partition.extent.key.text
         for partition in plan.partitions
@@ -154,7 +159,7 @@ def difference(route: Route, plan: PartitionPlan, proof: Proof) -> str:
 
 
 def unsure(proof: Proof) -> str:
-    """Why the partitions could not be proved, for people."""
+    """Say why the partitions could not be checked."""
     return (
         f"the partitions have {proof.rows:,} rows together, and one count of them all found "
         f"{proof.counted:,}: whether each row is in one partition is not known, since {proof.doubt}"
@@ -162,7 +167,7 @@ def unsure(proof: Proof) -> str:
 
 
 def remedy(plan: PartitionPlan) -> str:
-    """What to do about wrong partitions, for people."""
+    """Say what to do about wrong partitions."""
     hashed = any(isinstance(partition.extent, HashBucket) for partition in plan.partitions)
     other = "another --key" if hashed else "--strategy hash, which compares no values"
     return f"remove what was loaded, and start a new run with {other}"

@@ -23,7 +23,7 @@ class Check:
     """The comparison of one partition, or of the whole run."""
 
     partition_id: str | None
-    """None: the whole run."""
+    """None for the whole run."""
     label: str
     committed: int | None
     """Rows by the commit record; None if there is none."""
@@ -49,8 +49,7 @@ class Verification:
     method: str = "counts"
     """``counts`` or ``checksums``."""
     warnings: tuple[str, ...] = ()
-    """Notes on rows that were read as of another moment than the rest, and on columns whose values
-    were not compared."""
+    """Notes on rows read as of another moment than the rest, and on columns not compared."""
 
     @property
     def wrong(self) -> tuple[Check, ...]:
@@ -60,7 +59,7 @@ class Verification:
 
     @property
     def differences(self) -> tuple[PartitionDifference, ...]:
-        """What is wrong, as events carry it."""
+        """The differences, as events carry them."""
         return tuple(
             PartitionDifference(
                 partition_id=check.partition_id,
@@ -75,7 +74,7 @@ class Verification:
 
     @property
     def compared(self) -> tuple[PartitionComparison, ...]:
-        """What was found on both sides, as events carry it."""
+        """The counts of both sides, as events carry them."""
         return tuple(
             PartitionComparison(
                 partition_id=check.partition_id,

@@ -1,4 +1,4 @@
-"""Rows that differ: found in two streams of keys and digests, and listed by partition."""
+"""The search for rows that differ, in two streams of keys and digests; listed by partition."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from penstock.verification.comparison import Comparison, Sums
 from penstock.verification.result import DIFFERENT, EXTRA, MISSING, Check, RowDifference
 
 MOST_ROWS = 20
-"""Differing rows listed for each partition."""
+"""The maximum number of differing rows listed for a partition."""
 BATCH = 1000
 IN_MEMORY = 1 << 20
-"""Bytes of keys that are set aside without a file."""
+"""Bytes of keys that are buffered before a file is used."""
 
 Rows = Iterator[tuple[str, str]]
 
 
 class RowSearch:
-    """Finds rows that differ, by the keys that identify them."""
+    """A search for rows that differ, by the keys that identify them."""
 
     def __init__(self, comparison: Comparison) -> None:
         self._comparison = comparison
@@ -38,7 +38,7 @@ class RowSearch:
         return MOST_ROWS * len(self._comparison.run.plan.partitions)
 
     def missing(self, extents: Sequence[Extent]) -> list[RowDifference]:
-        """Rows of the source that are not in the target, or differ there."""
+        """Return the source rows that the target lacks or has with other values."""
         differing = chain.from_iterable(
             compare_rows(self._mine(extent), self._theirs(extent)) for extent in extents
         )
@@ -77,7 +77,7 @@ class RowSearch:
 
     @cached_property
     def _unique(self) -> tuple[str, ...]:
-        """The columns that identify rows; empty if there are none."""
+        """The columns that identify a row; empty if there are none."""
         key = self._comparison.run.plan.load.conflict_columns or self._comparison.target.unique_key(
             self._comparison.table
         )
@@ -124,7 +124,7 @@ class RowSearch:
 
         if not (self._comparison.owns_rows or self._unique):
             return _first(candidates(), MOST_ROWS)
-        # A row from elsewhere may have replaced one that the run loaded.
+        # Another writer's row may have replaced one that the run loaded.
         rows: list[RowDifference] = []
         for keys in _batches(lambda: (row.key for row in candidates())):
             rows += compare_rows(self._mine(partition.extent, keys), self._theirs(Whole(), keys))
@@ -135,7 +135,7 @@ class RowSearch:
     def _rows_of_others(
         self, records: Sequence[CommitRecord], listed: set[str]
     ) -> list[RowDifference]:
-        """Rows that the run has not loaded, if there should be none."""
+        """Return rows that the run did not load, if the table should have none."""
         rows: list[RowDifference] = []
         for keys in _batches(lambda: (key for key, _ in self._theirs(Whole(), other_than=records))):
             found = compare_rows(self._mine(Whole(), keys), self._theirs(Whole(), keys))
@@ -145,7 +145,7 @@ class RowSearch:
         return rows[:MOST_ROWS]
 
     def locate(self, checks: list[Check], rows: Sequence[RowDifference]) -> list[Check]:
-        """Assign rows to their partitions, and mark those as wrong."""
+        """Assign rows to their partitions, and mark the checks of those as wrong."""
         left = {row.key: row for row in rows}
         located = []
         for check in checks:
@@ -172,15 +172,15 @@ class RowSearch:
 
 
 def _first(found: Generator[RowDifference], most: int) -> list[RowDifference]:
-    """No stream stays open: a session reads one at a time."""
+    """Return the first rows and close the stream, since a session reads one at a time."""
     with closing(found):
         return list(islice(found, most))
 
 
 def _batches(read: Callable[[], Generator[str]]) -> Iterator[list[str]]:
-    """Keys, while no stream of them is open: a session reads one at a time.
+    """Yield batches of keys, with no stream of them open: a session reads one at a time.
 
-    Those after the first batch are read anew, if they are asked for, and set aside.
+    Keys after the first batch are read anew, if requested, and buffered.
     """
     with closing(read()) as keys:
         batch = list(islice(keys, BATCH))
@@ -196,9 +196,9 @@ def _batches(read: Callable[[], Generator[str]]) -> Iterator[list[str]]:
 
 
 def compare_rows(mine: Rows, theirs: Rows) -> Generator[RowDifference]:
-    """The keys whose rows differ between two sorted streams of keys and digests.
+    """Yield the keys whose rows differ between two sorted streams of keys and digests.
 
-    Holds the digests of one key at a time.
+    The digests of only one key are held at a time.
     """
     left, right = _by_key(mine), _by_key(theirs)
     here, there = next(left, None), next(right, None)
@@ -217,7 +217,7 @@ def compare_rows(mine: Rows, theirs: Rows) -> Generator[RowDifference]:
 
 
 def _what(here: Counter[str], there: Counter[str]) -> str:
-    """How the rows of a key differ; several rows may share a key if nothing is unique."""
+    """Say how the rows of a key differ; several rows may share a key if nothing is unique."""
     missing, extra = here - there, there - here
     if missing and extra:
         return DIFFERENT

@@ -1,4 +1,4 @@
-"""Row counts and checksums of each side: by partition, and of the whole run."""
+"""Row counts and checksums of each side: by partition, and for the whole run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from penstock.verification.rows import RowSearch
 
 
 class SourceSums:
-    """Reads the source."""
+    """Sums of the source."""
 
     def __init__(self, comparison: Comparison) -> None:
         self._comparison = comparison
@@ -33,9 +33,11 @@ class SourceSums:
         }
 
     def sums(self, read: Mapping[str, Checksum], *, adopted: bool) -> Sums:
-        """
+        """Return the sums of the source.
+
         Parameters:
             read: checksums read before, by partition.
+            adopted: whether the source is read with the run's own snapshot.
         """
         spec, plan = self._comparison.spec, self._comparison.run.plan
         by_storage = any(isinstance(p.extent, STORAGE) for p in plan.partitions)
@@ -57,10 +59,11 @@ class SourceSums:
         return Sums(parts, _total(parts.values()))
 
     def proof(self, mine: Sums, *, at_once: bool) -> Proof | None:
-        """Whether the partitions hold each row once; None where nothing is to be proved.
+        """Check that the partitions hold each row once; None if there is nothing to check.
 
         Parameters:
-            at_once: all partitions were read as of the moment that the source is read as of.
+            mine: the sums of the source.
+            at_once: whether all partitions were read as of the moment of the source.
         """
         spec, plan = self._comparison.spec, self._comparison.run.plan
         if mine.total is None or not mine.parts or not may_overlap(plan):
@@ -70,7 +73,7 @@ class SourceSums:
 
 
 class TargetSums:
-    """Reads the target."""
+    """Sums of the target."""
 
     def __init__(self, comparison: Comparison, rows: RowSearch) -> None:
         self._comparison = comparison
@@ -114,8 +117,10 @@ class TargetSums:
         return Sums(total=total)
 
     def _sums_of_own_keys(self) -> Sums:
-        """By the partitions' conditions, if they select no more rows than the run has loaded; else
-        those partitions whose rows cannot all be there."""
+        """Sum by the partitions' conditions, if they select no more rows than the run loaded.
+
+        Otherwise return the partitions whose rows cannot all be there.
+        """
         lacking: dict[str, Checksum] = {}
         if self._comparison.same_keys():
             found = self._sums_by_condition()
@@ -146,8 +151,8 @@ class TargetSums:
         return Sums(parts, _total(parts.values()))
 
     def merged_sums(self, mine: Sums) -> Sums:
-        """Of a table that nights are merged into. Where rows that are gone are deleted from it, it
-        holds no others."""
+        """Sum a table that nights are merged into. If rows that are gone are deleted from it, it
+        holds no rows but the source's."""
         comparison = self._comparison
         if comparison.spec.gone.how != HARD and not comparison.spec.load_mode.deletes_by_partition:
             return self._upserted_sums(mine)
@@ -158,7 +163,7 @@ class TargetSums:
         )
 
     def _upserted_sums(self, mine: Sums) -> Sums:
-        """There may be rows from elsewhere: if so, every row of the source is looked up."""
+        """Sum an upserted table. If it may hold rows from elsewhere, look up every source row."""
         extents: Sequence[Extent] = [Whole()]
         if self._comparison.given_partitions:
             if not self._comparison.same_keys():

@@ -1,1 +1,1 @@
-"""The part of planning that talks to the catalogs: it reads facts, and puts questions."""
+"""The part of planning that talks to the catalogs: it reads facts and answers questions."""

@@ -26,11 +26,11 @@ from penstock.spec.parts import Route
 
 
 class Catalogs:
-    """Puts questions. Where one answer decides what is asked next, and no plan depends on what lies
-    between, that is one question here.
+    """Both catalogs, which answer questions. If one answer decides what is asked next, and no plan
+    depends on the steps in between, they are one question here.
 
     Parameters:
-        target: None where its table is missing, so that nothing is asked of it.
+        target: None if its table is missing; no question then goes to it.
     """
 
     def __init__(self, source: SourceCatalog, target: TargetCatalog | None) -> None:
@@ -38,9 +38,10 @@ class Catalogs:
         self._to = target
 
     def answer(self, question: Question) -> object:
-        """
+        """Return the answer to a question.
+
         Raises:
-            PenstockError: what the catalogs raise.
+            PenstockError: as the catalogs raise it.
         """
         return getattr(self, question.name)(*question.arguments, **dict(question.named))
 
@@ -72,7 +73,7 @@ class Catalogs:
     def check_compared(
         self, relation: Relation, table: TableRef | None, pairs: Sequence[ColumnPair]
     ) -> None:
-        # Over no rows: checksums that cannot be computed are found before anything is copied.
+        # Over no rows: checksums that cannot be computed are reported before anything is copied.
         self._source.checksum(relation, "1 = 0", Whole(), pairs)
         if table is not None:
             self._target.checksum(table, "1 = 0", Whole(), pairs)
@@ -200,13 +201,16 @@ def match_columns(
     target: TargetCatalog,
     formats: Sequence[str],
 ) -> ColumnMapping:
-    """Pair the columns, with what both catalogs know.
+    """Pair the columns, using what both catalogs know of them.
 
     Parameters:
-        mine: with the trait `arrow` where the formats are shared.
+        route: the route of the rows.
+        mine: the source's columns, with the trait `arrow` if they travel in a shared format.
+        theirs: the target's columns.
+        formats: the formats that both support, best first for the source.
 
     Raises:
-        PlanningError: see `map_columns`.
+        PlanningError: as `map_columns` raises it.
     """
     relation, catalogs = route.relation, Catalogs(source, target)
     return map_columns(

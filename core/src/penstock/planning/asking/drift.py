@@ -1,4 +1,4 @@
-"""Reads how the columns of a target's table have parted from the source's."""
+"""Drift, read from both sides: the differences between the target's and the source's columns."""
 
 from __future__ import annotations
 
@@ -28,14 +28,16 @@ def read_drift(
     night: NightFacts | None,
     define: Callable[[], TableDefinition],
 ) -> Drift | None:
-    """
+    """Return how the columns differ; None if they are not compared, or do not differ.
+
     Parameters:
-        columns: the source's, as they are copied.
-        define: how the source's table is made, with these columns.
-        table: the target's; what is made has not parted.
+        columns: the source's columns that are copied.
+        table: the target's table; one that the run creates cannot have diverged.
+        night: the facts about the last night; None if the load moves no watermark.
+        define: returns the definition of the source's table with these columns.
 
     Raises:
-        PlanningError: what would be changed cannot be said.
+        PlanningError: a change cannot be described.
     """
     if table is None or not table.is_there:
         return None
@@ -86,18 +88,20 @@ def read_drift(
 
 
 def _is_same(night: NightFacts | None) -> bool:
-    """Whether the source's table may be the one that the last night has read: the identity of a
-    column names its table, but no server."""
+    """Whether the source's table may be the one that the last night read.
+
+    The identity of a column names its table, but no server.
+    """
     if night is None or night.last is None:
         return False
     then, now = night.last.source, night.versions
     if then is None or now is None:
-        return then is now  # both are read by a column
+        return then is now  # both nights read by a column
     return (then.system, then.database) == (now.system, now.database)
 
 
 def _why_not(request: PlanRequest, target: TargetCatalog) -> str:
-    """Why no column can be altered; empty where it can."""
+    """Return why no column can be altered; empty if columns can be."""
     system = request.capabilities.target.system
     if not isinstance(target, AltersColumns):
         return f"Penstock does not alter tables of {system}"
@@ -107,7 +111,7 @@ def _why_not(request: PlanRequest, target: TargetCatalog) -> str:
 
 
 def _refused(found: Parted, columns: Sequence[Column], why: str) -> list[ColumnChange]:
-    """Of types nothing is said: whether they fit is looked at as in every load."""
+    """Return the changes that cannot be made, except of types, which every load checks."""
     types = {each.name: each.type for each in columns}
     return [
         *(ColumnChange(RENAME, new, old, refused=why) for new, old in found.renamed.items()),
@@ -122,7 +126,7 @@ def _wanted(
     found: Parted,
     define: Callable[[], TableDefinition],
 ) -> dict[str, Column]:
-    """What the columns would be made as that are new, or may be too narrow."""
+    """Return the target's columns for source columns that are new or may not fit."""
     names = [*found.added, *found.compared]
     asked = [each for each in columns if each.name in names]
     if not asked:

@@ -1,4 +1,4 @@
-"""What a target has of the nights before: asked once for all tables of a window."""
+"""Watermarks of earlier nights in a target: read once for all tables of a window."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from penstock.planning.request import PlanRequest
 
 
 class NightsBefore:
-    """
+    """The watermarks of earlier nights, and the state of the target.
+
     Parameters:
-        requests: for the tables that are planned together.
+        requests: the requests of the tables that are planned together.
     """
 
     def __init__(self, target: TargetCatalog, requests: Sequence[PlanRequest]) -> None:
@@ -27,11 +28,14 @@ class NightsBefore:
         self._merged = [each for each in self._loads if each.loading.load_mode.merges_at_end]
 
     def last(self, request: PlanRequest) -> Watermark | None:
-        """What the last night of a table has left."""
+        """Return the watermark that the last night of a table left."""
         return self._last.get(_name(request))
 
     def target_now(self, request: PlanRequest) -> TargetNow:
-        """What that is compared with. Rows are counted where the last night has counted them."""
+        """Return the state of the target to compare with that watermark.
+
+        Rows are counted if the last night counted them.
+        """
         table = request.route.target_ref
         storage = self._storages.get(table, "")
         if not self._is_counted(request):
@@ -57,7 +61,7 @@ class NightsBefore:
         except Interrupted:
             raise
         except PenstockError:
-            return frozenset()  # a load that is not asked to set one does without
+            return frozenset()  # a load need not set a watermark unless requested
 
     @cached_property
     def _storages(self) -> Mapping[TableRef, str]:
@@ -72,7 +76,7 @@ class NightsBefore:
 
     @cached_property
     def _counts(self) -> Mapping[TableRef, int]:
-        """As far as all tables can be counted by one statement."""
+        """The row counts, if one statement can count all tables; otherwise empty."""
         tables = dict.fromkeys(
             each.route.target_ref for each in self._merged if self._is_counted(each)
         )
@@ -83,11 +87,11 @@ class NightsBefore:
         except Interrupted:
             raise
         except PenstockError:
-            return {}  # what is wrong with one is said where that one is counted
+            return {}  # an error with one table is reported when that table is counted
 
 
 def _repeats(request: PlanRequest) -> bool:
-    """Whether a load continues a night, or leaves something to one."""
+    """Whether a load continues a night, or leaves a watermark to one."""
     loading = request.loading
     return bool(loading.nightly.incremental) or loading.load_mode.starts_empty
 

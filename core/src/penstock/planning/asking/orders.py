@@ -1,8 +1,8 @@
-"""How the partitions compare a key, and the proof that their bounds ascend as it is compared.
+"""The order in which partitions compare a key, and the proof that their bounds ascend in it.
 
-Everything rests on one comparison: values that are listed apart, bounds that follow one another,
-rows that the source selects and rows that the target deletes must all mean the same by "equal" and
-"less". Else a row is in two partitions, or in none.
+Everything rests on one comparison: the listed values, the bounds of adjacent ranges, the rows that
+the source selects and the rows that the target deletes must all use the same "equal" and "less".
+Otherwise a row is in two partitions, or in none.
 """
 
 from __future__ import annotations
@@ -18,8 +18,16 @@ from penstock.model.tables import Relation, TableRef
 def shared_order(
     source: SourceCatalog, relation: Relation, key: Key, target: TargetCatalog, table: TableRef
 ) -> str:
-    """The collation by which all comparisons of a key are made, where the target decides by the
-    same conditions what to delete.
+    """Return the collation for all comparisons of a key that both sides must order alike.
+
+    They must if the target uses the same conditions to decide what to delete.
+
+    Parameters:
+        source: the source's catalog.
+        relation: the source's table or query.
+        key: the key.
+        target: the target's catalog.
+        table: the target's table.
 
     Raises:
         PlanningError: no order of the key is the same on both sides.
@@ -31,11 +39,15 @@ def shared_order(
 
 
 def disorder(source: SourceCatalog, relation: Relation, extents: Iterable[Extent]) -> str:
-    """Which bounds do not ascend, or which values are equal, as the source compares them; empty
-    where there are none such.
+    """Return which bounds do not ascend, or which values are equal, as the source compares them.
 
-    Ranges that follow one another, and the values that are listed, then have each row once,
-    whatever they are.
+    The result is empty if the order is sound: then adjacent ranges, and the listed values, have
+    each row exactly once, whatever the rows are.
+
+    Parameters:
+        source: the source's catalog.
+        relation: the source's table or query.
+        extents: the extents of the partitions.
     """
     for extent in (extents := list(extents)):
         if isinstance(extent, KeyOther):
@@ -56,7 +68,7 @@ def _equal(source: SourceCatalog, relation: Relation, others: KeyOther) -> str:
     values = others.values
     if len(values) < 2 or source.misplaced(relation, others.key, values) is None:
         return ""
-    # They may be listed in another order, which does no harm.
+    # The source may list them in another order, which does no harm.
     found = source.ranked(relation, others.key, [value.text for value in values], ordered=False)
     seen: dict[int, Bound] = {}
     for value, ranked in zip(values, found, strict=True):

@@ -1,4 +1,4 @@
-"""Reads the facts that planning starts from, for one table as for many."""
+"""Reading of the facts that planning starts from, for one table or for many."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ T = TypeVar("T")
 
 
 class TableReader:
-    """Reads about one table, until the first error: a transaction that it has aborted must not be
-    asked on.
+    """A reader of facts about one table. It stops at the first error, because a transaction that
+    the error has aborted must not be used again.
 
     Parameters:
-        steps_left, nights: about all tables that are planned together.
+        steps_left, nights: shared by all tables that are planned together.
     """
 
     def __init__(
@@ -88,8 +88,9 @@ class TableReader:
         return self._error
 
     def read_columns(self) -> TableDefinition | None:
-        """
-        Returns: how the source's table is defined, where the target's is made like it.
+        """Read the columns of both sides.
+
+        Returns: the definition of the source's table, if the target's is created from it.
         """
         self._columns = self._read(self._source_columns)
         self._selected = self._read(self._selected_columns)
@@ -97,7 +98,7 @@ class TableReader:
         return None if isinstance(self._definition, PenstockError) else self._definition
 
     def read(self) -> Facts:
-        """All facts, once the columns are read."""
+        """Read all facts; the columns must have been read."""
         route, loading = self._route, self._loading
         source, target = self._source, self._target
         table = self._read(self._target_table)
@@ -169,7 +170,7 @@ class TableReader:
         return self._source_definition(partitioning=loading.partitioning)
 
     def _source_definition(self, *, partitioning: bool = False) -> TableDefinition:
-        """With the columns that are copied."""
+        """Return the definition of the source's table with the columns that are copied."""
         found = self._source.definition(self._route.relation, partitioning=partitioning)
         return selected_definition(self._source, found, fact(self._columns), fact(self._selected))
 
@@ -234,7 +235,8 @@ class TableReader:
             return NightFacts(last=last, refused=error.message)
 
     def _versions(self, source: VersionedSource) -> NightFacts:
-        """
+        """Read the facts of a night by row versions.
+
         Raises:
             PlanningError: the source's rows have no versions.
         """
@@ -261,9 +263,10 @@ class TableReader:
         )
 
     def _by_file(self) -> NightFacts:
-        """
+        """Read the facts of a night by files.
+
         Raises:
-            PlanningError: the source is no files.
+            PlanningError: the source does not consist of files.
         """
         source, request = self._source, self._request
         if not isinstance(source, ReadsByFile):
@@ -279,9 +282,10 @@ class TableReader:
         )
 
     def _by_column(self, columns: Sequence[str]) -> NightFacts:
-        """
+        """Read the facts of a night by column.
+
         Raises:
-            PlanningError: the source has no such columns, or their values cannot be compared.
+            PlanningError: the source lacks a column, or its values cannot be compared.
         """
         source, request, nightly = self._source, self._request, self._loading.nightly
         relation, where = self._route.relation, self._route.where
@@ -328,7 +332,7 @@ class TableReader:
         )
 
     def _default_key(self) -> tuple[str, ...]:
-        """By which a row is named; empty: the source does not tell."""
+        """Return the columns that identify a row; empty if the source has none."""
         found = self._source.statistics(self._route.relation, self._route.where).default_key
         return () if found is None else (found,)
 
@@ -339,10 +343,10 @@ class TableReader:
         versions: SourceVersions,
         now: Horizon,
     ) -> Watermark | None:
-        """What was read as of a later moment than the source is read now."""
+        """Return the watermark of a later moment than the one at which the source is read now."""
         read = last
         if versions.standby and last is not None and last.horizon is None:
-            # It may lag behind what was read before the watermark was reset, too.
+            # The source may also lag behind what was read before the watermark was reset.
             history = self._target.control.watermark_history(last.name)
             read = next((each for each in history if each.horizon), None)
         if read is None or read.horizon is None or not is_behind(read, versions, now):
@@ -356,10 +360,10 @@ def _statistics(request: PlanRequest, source: SourceCatalog) -> TableStatistics:
 
 
 def read_source(request: PlanRequest, source: SourceCatalog) -> Facts:
-    """The facts without a target.
+    """Read the facts without a target.
 
     Raises:
-        PenstockError: they cannot be read.
+        PenstockError: the facts cannot be read.
     """
     columns = source.columns(request.route.relation)
     return Facts(

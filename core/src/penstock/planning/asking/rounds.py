@@ -1,4 +1,4 @@
-"""Plans tables together: their questions are put to the catalogs round by round."""
+"""Planning of many tables together: the catalogs answer their questions round by round."""
 
 from __future__ import annotations
 
@@ -25,16 +25,17 @@ from penstock.planning.step import source_step, step
 
 @dataclass(frozen=True, slots=True)
 class PlannedTable:
-    """How the planning of a table has ended."""
+    """The outcome of planning a table."""
 
     result: PartitionPlan | PenstockError
     seconds: float
 
     @property
     def plan(self) -> PartitionPlan:
-        """
+        """The plan.
+
         Raises:
-            PenstockError: there is none.
+            PenstockError: the table could not be planned.
         """
         if isinstance(self.result, PenstockError):
             raise self.result
@@ -49,12 +50,14 @@ def plan_tables(
     enter: Callable[[PlanRequest], object] = lambda request: None,
     between: Callable[[], object] = lambda: None,
 ) -> Iterator[PlannedTable]:
-    """Plan tables together, each as far as it gets. Changes nothing. Yields them in their order,
-    each as soon as those before it are planned, and keeps none.
+    """Plan tables together, each as far as possible. Changes nothing. Yields each table in order,
+    as soon as those before it are planned, and keeps none.
 
     Parameters:
-        enter: called whenever a table is about to be asked about; what it raises is the table's.
-        between: called when one was; what it raises ends all.
+        requests: the requests, in order.
+        source, target: the catalogs.
+        enter: called before questions about a table; an error from it counts as the table's.
+        between: called after them; an error from it ends planning.
     """
     steps_left, nights = StepsLeft(target, requests), NightsBefore(target, requests)
 
@@ -93,18 +96,18 @@ def plan_table(
     """Plan one table; see `plan_tables`.
 
     Raises:
-        PlanningError: the plan cannot be made, or the target cannot take it; says everything
-            that is in the way of the columns at once.
+        PlanningError: no plan is possible, or the target cannot take it; the message lists every
+            problem with the columns at once.
     """
     (planned,) = plan_tables([request], source, target, enter=enter)
     return planned.plan
 
 
 def plan_source(request: PlanRequest, source: SourceCatalog) -> PartitionPlan:
-    """How a source would be cut, whatever its target is.
+    """Plan how to cut a source, whatever the target.
 
     Raises:
-        PlanningError: it cannot be cut so.
+        PlanningError: the source cannot be cut as requested.
     """
     facts, catalogs = read_source(request, source), Catalogs(source, None)
     answers: dict[Question, object] = {}
@@ -116,8 +119,10 @@ def plan_source(request: PlanRequest, source: SourceCatalog) -> PartitionPlan:
 def _ask(
     questions: Iterable[Question], catalogs: Catalogs, answers: dict[Question, object]
 ) -> None:
-    """Put questions until one fails: planning would not come to those after it, and its transaction
-    may be aborted."""
+    """Ask questions until one fails.
+
+    Planning would not reach those after it, and its transaction may be aborted.
+    """
     for question in questions:
         try:
             answers[question] = catalogs.answer(question)
@@ -129,7 +134,7 @@ def _ask(
 
 
 class _Table:
-    """A table that is being planned."""
+    """A table in planning."""
 
     def __init__(
         self,
@@ -140,7 +145,7 @@ class _Table:
     ) -> None:
         self.request = request
         self.defined: TableDefinition | None = None
-        """What the target's table is made like."""
+        """The definition from which the target's table is created."""
         self.result: PartitionPlan | PenstockError | None = None
         self._seconds = 0.0
         self._new_reader = reader

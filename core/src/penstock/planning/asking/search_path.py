@@ -1,4 +1,4 @@
-"""Finds the schemas of tables and patterns that are written without one."""
+"""Schema lookup for tables and patterns that are specified without a schema."""
 
 from __future__ import annotations
 
@@ -23,10 +23,12 @@ def lacks_schema(spec: CopySpec) -> bool:
 def with_schemas(
     spec: CopySpec, source: Schemas, target: Schemas | None
 ) -> tuple[CopySpec, tuple[str, ...]]:
-    """The spec with a schema for each table, and a line on each schema that was looked up.
+    """Return the spec with a schema for each table, and a line about each schema looked up.
 
     Parameters:
-        target: None if its URL leads to the rows themselves.
+        spec: the copy.
+        source: the source's schemas.
+        target: the target's schemas; None if its URL leads to the rows themselves.
 
     Raises:
         PlanningError: the source's search path has no such table, or the target's has no schema.
@@ -44,7 +46,7 @@ def with_schemas(
         spec = replace(spec, table=str(found), target_table=spec.target_table or spec.table)
     written = spec.target_table
     if target is None or written is None or spec.target_ref.schema:
-        # The target's URL is the name.
+        # The target's URL takes the place of a name.
         return (replace(spec, target_table=None) if target is None else spec), tuple(lines)
     name = spec.target_ref.name
     there = target.find(name)
@@ -69,10 +71,10 @@ def with_schemas(
 
 
 def with_stored_schemas(spec: CopySpec, stored: Mapping[str, Any]) -> CopySpec:
-    """The spec with the schemas that its run was planned with.
+    """Return the spec with the schemas with which its run was planned.
 
     Parameters:
-        stored: the run's options.
+        stored: the stored options of the run.
     """
     changes = {}
     for option in ("table", "target_table"):
@@ -87,7 +89,7 @@ def with_stored_schemas(spec: CopySpec, stored: Mapping[str, Any]) -> CopySpec:
 
 
 def with_searched(patterns: Sequence[str], source: Schemas) -> tuple[str, ...]:
-    """Patterns of tables; one without a schema is repeated for each schema of the search path."""
+    """Repeat each pattern of tables without a schema for every schema of the search path."""
     found: list[str] = []
     for pattern in patterns:
         if "." in pattern:
@@ -98,7 +100,7 @@ def with_searched(patterns: Sequence[str], source: Schemas) -> tuple[str, ...]:
 
 
 def with_any_schema(patterns: Sequence[str]) -> tuple[str, ...]:
-    """Patterns of tables to leave out; one without a schema matches in any schema."""
+    """Return patterns of tables to leave out; one without a schema matches in any schema."""
     return tuple(pattern if "." in pattern else f"*.{pattern}" for pattern in patterns)
 
 

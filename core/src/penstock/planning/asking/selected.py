@@ -1,4 +1,4 @@
-"""The columns that a copy selects: some may be left out, and others computed."""
+"""The columns that a copy selects: some may be left out, others computed."""
 
 from __future__ import annotations
 
@@ -25,17 +25,21 @@ def read_selected(
     in_arrow: bool,
     one_of_many: bool,
 ) -> tuple[Column, ...]:
-    """
-    Parameters:
-        columns: the source's.
-        in_arrow: they have the trait `arrow`.
-        one_of_many: the options are for other tables, too, so a column need not be there.
+    """Return the columns that the copy reads.
 
-    Returns: a computed one has the traits `EXPRESSION`, `DISTINCT` and `KEY`.
+    Parameters:
+        route: the options that leave columns out or compute them.
+        source: the source's catalog.
+        columns: the source's columns.
+        in_arrow: whether they have the trait `arrow`.
+        one_of_many: whether the options also apply to other tables, so that a column may be
+            missing.
+
+    Returns: the columns; computed ones have the traits `EXPRESSION`, `DISTINCT` and `KEY`.
 
     Raises:
-        PlanningError: there is no such column, or it cannot be computed.
-        UsageError: the key of a mask is not there.
+        PlanningError: a column does not exist, or cannot be computed.
+        UsageError: the key of a mask is not set.
     """
     if not one_of_many:
         _check_known(route, columns)
@@ -110,10 +114,12 @@ def selected_definition(
     columns: Sequence[Column],
     selected: Sequence[Column],
 ) -> TableDefinition:
-    """How a table is made that has the selected columns.
+    """Return the definition of a table that has the selected columns.
 
     Parameters:
-        columns: the source's, which it is defined with.
+        definition: the definition of the source's table.
+        columns: the source's columns, which the definition has.
+        selected: the selected columns.
     """
     computed = any(EXPRESSION in column.traits for column in selected)
     if not computed and len(selected) == len(columns):

@@ -1,4 +1,4 @@
-"""The steps that stopped runs have left undone: asked for once for all tables of a window."""
+"""The steps that stopped runs left undone: read once for all tables of a window."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from penstock.planning.request import PlanRequest
 
 
 class StepsLeft:
-    """What stopped runs have left undone on the tables of many copies: the first that is wanted is
-    asked for with all others.
+    """Steps that stopped runs left undone on the tables of many copies: the first access reads
+    those of all tables.
 
     Parameters:
-        requests: of the copies.
+        requests: the requests of the copies.
     """
 
     def __init__(self, target: TargetCatalog, requests: Sequence[PlanRequest]) -> None:
@@ -26,7 +26,7 @@ class StepsLeft:
         ]
 
     def on(self, table: TableRef) -> tuple[tuple[str, Step], ...]:
-        """Each step with the id of the run that has left it."""
+        """Return each step with the id of the run that left it."""
         return self._found[table]
 
     @cached_property

@@ -1,1 +1,1 @@
-"""The snapshot that a run reads with: held, shared, awaited, replaced when it is lost."""
+"""The snapshot with which a run reads: held, shared, awaited, and replaced if it is lost."""

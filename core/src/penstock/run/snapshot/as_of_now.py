@@ -1,4 +1,4 @@
-"""A copy that a person has asked for reads the source as it is now."""
+"""Copies that read the source as it is now, because the user requested that."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _BLOCKS = BlockRange | ChildBlocks
 
 
 class ReadAsOfNow:
-    """Takes a snapshot of its own, whoever may hold the run's.
+    """A policy that takes a snapshot of its own, even if the run's is held.
 
-    The run's own snapshot stays valid for the other partitions. Each commit record says as of which
-    moment its rows were read.
+    The run's own snapshot stays valid for the other partitions. Each commit record has the moment
+    as of which its rows were read.
 
     An update may move a row to another block, and so to another partition if partitions are block
     ranges. If that may have happened, the run starts over.
@@ -56,7 +56,8 @@ class ReadAsOfNow:
     def replace_lost(
         self, view: SourceView, control: ControlStore, *, anything_committed: bool
     ) -> Iterator[Event]:
-        """
+        """See `LossPolicy.replace_lost`.
+
         Raises:
             PlanningError: the rows are not where the plan says.
             TargetBusy: others still read with a snapshot in which some rows are elsewhere.
@@ -68,7 +69,7 @@ class ReadAsOfNow:
     def view_for_comparison(
         self, view: SourceView, source: SourceCatalog, control: ControlStore
     ) -> Iterator[Event]:
-        """Both sides are compared as they are now."""
+        """Compare both sides as they are now."""
         return iter(())
 
     def _read_now(
@@ -83,7 +84,7 @@ class ReadAsOfNow:
         now = source.state(view.spec.relation)
         view.snapshots = view.stored
         event = view.renew("renewed", "as requested: the source as it is now")
-        # Only now are the tables safe from being rewritten.
+        # From here on the tables are safe from being rewritten.
         view.check_layout(
             source.state(view.spec.relation),
             anything_committed=anything_committed,
@@ -111,7 +112,7 @@ class ReadAsOfNow:
     ) -> bool:
         """Whether a row of the requested partitions may have moved out, or been read elsewhere.
 
-        What is not committed is read as of now or later, unless the run's snapshot is held.
+        Uncommitted partitions are read as of now or later, unless the run's snapshot is held.
         """
         rows = {record.partition_id: record.rows for record in control.committed(view.run_id)}
         left = {partition.id for partition in view.plan.partitions}.difference(rows)
@@ -141,7 +142,7 @@ class ReadAsOfNow:
 
 
 def _is_held(view: SourceView) -> bool:
-    """Whether somebody holds the run's own snapshot."""
+    """Whether a session holds the run's own snapshot."""
     if view.snapshot is None:
         return False
     with closing(view.open()) as source:
@@ -157,7 +158,7 @@ def _start_again(view: SourceView, control: ControlStore, now: SourceState) -> S
     assert view.snapshot is not None
     view.snapshots = view.snapshots[-1:]
     if view.spec.load_mode.only_adds:
-        # Only the rows that this run has added are removed.
+        # Only rows that this run has added are removed.
         committed = [record.partition_id for record in control.committed(view.run_id)]
         control.forget(
             view.run_id,

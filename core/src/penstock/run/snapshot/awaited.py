@@ -1,4 +1,4 @@
-"""Executions of a run whose snapshot somebody else holds: they wait for the holder."""
+"""Executions that wait for the holder of their run's snapshot, which is another process."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ LOOK_EVERY = 0.5
 
 
 class AwaitHolder:
-    """Waits for the run's holder if there is no snapshot, and takes none itself.
+    """A policy that waits for the run's holder if there is no snapshot, and takes none itself.
 
     The holder decides what losing a snapshot means: it may find that nothing was written to the
-    source. Once the run is marked as released no holder will come, and the execution finds a view
+    source. Once the run is marked as released, no holder will come, and the execution finds a view
     by itself, like any other.
 
     Parameters:
@@ -39,7 +39,8 @@ class AwaitHolder:
         *,
         anything_committed: bool,
     ) -> Iterator[Event]:
-        """
+        """See `LossPolicy.recover`.
+
         Raises:
             NoHolder: no holder came in time; otherwise as `LossPolicy.recover`.
         """
@@ -55,7 +56,8 @@ class AwaitHolder:
     def replace_lost(
         self, view: SourceView, control: ControlStore, *, anything_committed: bool
     ) -> Iterator[Event]:
-        """
+        """See `LossPolicy.replace_lost`.
+
         Raises:
             NoHolder: no holder came in time; otherwise as `LossPolicy.replace_lost`.
         """
@@ -72,7 +74,7 @@ class AwaitHolder:
     def view_for_comparison(
         self, view: SourceView, source: SourceCatalog, control: ControlStore
     ) -> Iterator[Event]:
-        """Wait for the snapshot in which to compare; if it is released, do without.
+        """Wait for the snapshot to compare with; if it is released, do without.
 
         Raises:
             NoHolder: no holder came in time.

@@ -12,20 +12,20 @@ from penstock.events import Event, Warned
 from penstock.model.snapshots import Snapshot
 
 CHECK_INTERVAL = 1.0
-# Seconds between two looks at who waits for the snapshot, and until that is worth a warning.
+# Seconds between two checks for sessions that wait for the snapshot, and before a warning.
 WAITING_INTERVAL = 1.0
 QUIET = 3.0
 
 
 class SnapshotHandle:
-    """Holds one snapshot at a time, or none.
+    """A holder of one snapshot at a time, or none.
 
     Parameters:
         hold: takes a snapshot, and returns it with its time by the monotonic clock.
-        warn_after: seconds after which to warn, again and again; 0: never.
-        burden: what holding a snapshot does to the source, for the warning.
-        give_way_after: seconds after which the run ends for the sake of somebody who waits for a
-            lock that the snapshot holds; None: never.
+        warn_after: seconds after which to warn, repeatedly; 0 for never.
+        burden: what holding a snapshot costs the source, for the warning.
+        give_way_after: seconds for which a session may wait for a lock that the snapshot holds,
+            before the run ends to let it proceed; None for no limit.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class SnapshotHandle:
         self._burden = burden
         self._give_way_after = give_way_after
         self._seen: dict[str, float] = {}
-        """Sessions that wait, and since when they have been seen to."""
+        """Sessions that wait, and since when they have been seen waiting."""
         self._told: set[str] = set()
         self._noted: deque[Event] = deque()
         self._looked = 0.0
@@ -48,7 +48,7 @@ class SnapshotHandle:
         self._warn_after = warn_after
         self._held: HeldSnapshot | None = None
         self.since = 0.0
-        """When it was taken, by the monotonic clock."""
+        """The time at which it was taken, by the monotonic clock."""
         self._checked = 0.0
         self._warned = 0
 
@@ -57,7 +57,7 @@ class SnapshotHandle:
         return self._held is not None
 
     def holds_alive(self) -> bool:
-        """Whether one is held, and not lost."""
+        """Whether a snapshot is held, and not lost."""
         return self._held is not None and self._held.alive()
 
     def take(self) -> Snapshot:
@@ -70,7 +70,7 @@ class SnapshotHandle:
 
         Raises:
             SnapshotLost: its session is gone.
-            Blocked: somebody has waited for it for longer than the run lets anybody wait.
+            Blocked: a session has waited for the snapshot's locks for longer than the run allows.
         """
         now = time.monotonic()
         if self._held is None or now - self._checked < CHECK_INTERVAL:
@@ -93,16 +93,19 @@ class SnapshotHandle:
             )
 
     def catalog(self) -> SourceCatalog | None:
-        """One that reads in the snapshot's own session; None where others wait for nobody."""
+        """Return a catalog that reads in the snapshot's own session; None if that is not needed.
+
+        It is needed if other sessions may wait for the snapshot's locks.
+        """
         if isinstance(self._held, LockingSnapshot):
             return self._held.catalog(self.note_waiting)
         return None
 
     def note_waiting(self, waiting: Sequence[Waiting]) -> None:
-        """Note who waits for the snapshot.
+        """Note the sessions that wait for the snapshot.
 
         Raises:
-            Blocked: they have waited for long enough.
+            Blocked: a session has waited for too long.
         """
         now = time.monotonic()
         self._seen = {each.id: self._seen.get(each.id, now - each.seconds) for each in waiting}
@@ -130,7 +133,7 @@ class SnapshotHandle:
                 )
 
     def noted(self) -> Iterator[Event]:
-        """Warnings that nobody has yielded yet."""
+        """Yield warnings that have not been yielded yet."""
         while self._noted:
             yield self._noted.popleft()
 

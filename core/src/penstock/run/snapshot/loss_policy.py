@@ -1,4 +1,4 @@
-"""What follows when a snapshot is lost: `on_snapshot_lost` decides."""
+"""The reaction to a lost snapshot: `on_snapshot_lost` decides."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from penstock.run.snapshot.source_view import SourceView
 
 
 class OptionPolicy:
-    """Replaces the snapshot if nothing is committed yet, or if the source shows that nothing was
-    written since; otherwise `on_snapshot_lost` decides."""
+    """A policy that replaces the snapshot if nothing is committed yet, or if the source shows no
+    writes since; otherwise `on_snapshot_lost` decides."""
 
     def recover(
         self,
@@ -48,7 +48,7 @@ class OptionPolicy:
         """Like `recover`.
 
         Raises:
-            Superseded: somebody else has just replaced the snapshot.
+            Superseded: another process has just replaced the snapshot.
         """
         now = source.state(view.spec.relation)
         if view.check_layout(now, anything_committed=anything_committed):
@@ -69,7 +69,7 @@ class OptionPolicy:
     def view_for_comparison(
         self, view: SourceView, source: SourceCatalog, control: ControlStore
     ) -> Iterator[Event]:
-        """Both sides are compared as they are now."""
+        """Compare both sides as they are now."""
         return iter(())
 
     def replace_lost(
@@ -108,7 +108,7 @@ class OptionPolicy:
                 event = view.renew("renewed", "nothing was committed with the lost one")
             else:
                 event = view.renew("taken", "all partitions are read as of this moment")
-            # Checked again: only now can the tables no longer be replaced by others.
+            # Checked again: from here on, the tables can no longer be replaced by others.
             view.check_layout(source.state(view.spec.relation), anything_committed=False)
         elif policy == "accept":
             event = view.renew(
@@ -116,7 +116,7 @@ class OptionPolicy:
                 "accepted: the rest is read as of a later moment than what is committed; rows "
                 "that changed in between may be missing or doubled",
             )
-            # Checked again: only now can the table no longer be rewritten.
+            # Checked again: from here on, the table can no longer be rewritten.
             view.check_layout(source.state(view.spec.relation), anything_committed=True)
         else:
             # Taken first: later writes do not matter, and earlier ones are counted.
@@ -145,9 +145,10 @@ class OptionPolicy:
         yield event
 
     def _check_unwritten(self, view: SourceView, now: SourceState) -> None:
-        """
+        """Check that the table was not written to.
+
         Raises:
-            SnapshotLost: the table was written to, or the source does not know.
+            SnapshotLost: the table was written to, or the source cannot tell.
         """
         was = view.state
         if now.layout != was.layout:
@@ -178,7 +179,14 @@ def retry_if_superseded(
     *,
     anything_committed: bool,
 ) -> Iterator[Event]:
-    """Try, and try again with what others have stored in the run, until nobody was faster."""
+    """Try, and retry with what other processes have stored in the run, until none was faster.
+
+    Parameters:
+        view: the run's view of the source.
+        control: the target's control store.
+        attempt: the call to try; it gets whether anything is committed.
+        anything_committed: whether anything is committed, for the first try.
+    """
     while True:
         try:
             yield from attempt(anything_committed)

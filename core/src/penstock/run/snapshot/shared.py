@@ -11,9 +11,10 @@ from penstock.run.opening import Holding
 
 
 class SharedSnapshot:
-    """
+    """One snapshot, shared by all runs of a batch.
+
     Parameters:
-        holding: takes it.
+        holding: takes the snapshot.
         relations: returns what will be read with it; called when it is taken.
     """
 
@@ -25,12 +26,12 @@ class SharedSnapshot:
         self._shares: set[_Share] = set()
 
     def share(self) -> tuple[HeldSnapshot, float]:
-        """A share of the snapshot, and when it was taken by the monotonic clock.
+        """Return a share of the snapshot, and the time it was taken by the monotonic clock.
 
         Once every share is closed, the snapshot is released; the next share takes a new one.
         """
         if self._held is not None and not self._held.alive():
-            self._shares.clear()  # what they share is gone
+            self._shares.clear()  # the snapshot they share is gone
             self.close()
         if self._held is None:
             self._held, self._since = self._holding.hold(self._relations())
@@ -65,7 +66,7 @@ class _Share:
 
 
 class _LockingShare(_Share):
-    """Of a snapshot that others wait for."""
+    """A share of a snapshot that other sessions wait for."""
 
     _held: LockingSnapshot
 

@@ -1,4 +1,4 @@
-"""A run's view of the source: the snapshot it reads with, and what is known of the source."""
+"""A run's view of the source: the snapshot it reads with, and the known facts of the source."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from penstock.model.snapshots import Snapshot, SourceState
 from penstock.run.snapshot.handle import SnapshotHandle
 from penstock.spec.copy_spec import CopySpec
 
-# How often a snapshot is taken, where somebody waits to change the table at that very moment.
+# How often to try to take a snapshot while another session waits to change the table.
 TAKES = 3
 
 
 class LossPolicy(Protocol):
-    """How an unfinished run, or one whose snapshot is lost, gets a view of the source."""
+    """A policy for finding a view of the source for an unfinished run or after a lost snapshot."""
 
     def recover(
         self,
@@ -36,6 +36,12 @@ class LossPolicy(Protocol):
     ) -> Iterator[Event]:
         """Find a view for the rest of an unfinished run.
 
+        Parameters:
+            view: the run's view of the source.
+            source: a catalog of the source.
+            control: the target's control store.
+            anything_committed: whether the run has committed partitions.
+
         Raises:
             SnapshotLost: the run allows no other view.
             PlanningError: the rows are not where the plan says.
@@ -44,7 +50,12 @@ class LossPolicy(Protocol):
     def replace_lost(
         self, view: SourceView, control: ControlStore, *, anything_committed: bool
     ) -> Iterator[Event]:
-        """Find another view after the snapshot was lost in mid-run.
+        """Find another view after the snapshot was lost during the run.
+
+        Parameters:
+            view: the view, whose snapshot is lost.
+            control: the target's control store.
+            anything_committed: whether the run has committed partitions.
 
         Raises:
             SnapshotLost: the run does not allow it.
@@ -54,16 +65,22 @@ class LossPolicy(Protocol):
     def view_for_comparison(
         self, view: SourceView, source: SourceCatalog, control: ControlStore
     ) -> Iterator[Event]:
-        """Find a view in which to compare both sides; without one, they are compared as of now."""
+        """Find a view for comparing both sides; without one, they are compared as of now.
+
+        Parameters:
+            view: the run's view of the source.
+            source: a catalog of the source.
+            control: the target's control store.
+        """
 
 
 class SourceView:
-    """Takes, watches and replaces the snapshot; its policy says when that is allowed.
+    """The snapshot of a run: taken, watched and replaced as its policy allows.
 
     Parameters:
-        run: as stored in the target, if the run existed before.
-        hold: takes a snapshot, and returns it with its time by the monotonic clock; by default the
-            run takes its own.
+        run: the run as stored in the target; None if it is new.
+        hold: takes a snapshot, and returns it with its time by the monotonic clock; None if the run
+            takes its own.
         pause: sleeps for the given number of seconds.
     """
 
@@ -97,15 +114,15 @@ class SourceView:
         self.generation = 1
         self._state: SourceState | None = None
         self.snapshots: tuple[Snapshot, ...] = ()
-        """The snapshots the run's rows were read with, and the one for the rest, newest last."""
+        """The snapshots for the rows read so far, and the one for the rest, newest last."""
         self.stored: tuple[Snapshot, ...] = ()
-        """The same, as stored in the target."""
+        """The snapshots as stored in the target."""
         if run is not None:
             self.use_plan(run.plan)
             self.reload(run)
 
     def reload(self, run: RunRow) -> None:
-        """Take over the run as the target has it now."""
+        """Adopt the run as the target has it now."""
         self.generation = run.generation
         self._state = run.source_state
         self.snapshots = self.stored = run.snapshots
@@ -120,12 +137,12 @@ class SourceView:
         return self._handle.holds
 
     def holds_alive(self) -> bool:
-        """Whether one is held, and not lost."""
+        """Whether a snapshot is held, and not lost."""
         return self._handle.holds_alive()
 
     @property
     def held_since(self) -> float:
-        """By the monotonic clock."""
+        """The time at which the snapshot was taken, by the monotonic clock."""
         return self._handle.since
 
     @property
@@ -140,33 +157,35 @@ class SourceView:
         return self._plan
 
     def open(self) -> SourceCatalog:
-        """Another connection to the source."""
+        """Open another connection to the source."""
         return self.backend.source(self._url)
 
     def open_to_compare(self, moments: Iterable[str]) -> SourceCatalog:
-        """What the source is compared with: in the snapshot's own session, where that sees the rows
-        and others would wait behind whoever waits for the snapshot.
+        """Open the source for a comparison.
+
+        It reads in the snapshot's own session if that sees the rows, and if another session
+        would queue behind those that wait for the snapshot.
 
         Parameters:
-            moments: as of which rows were read.
+            moments: the moments as of which rows were read.
         """
         ours = len(self.snapshots) == 1 and set(moments) <= {"", self.snapshots[0].taken_at}
         return (self._handle.catalog() if ours else None) or self.open()
 
     def noted(self) -> Iterator[Event]:
-        """Warnings that nobody has yielded yet."""
+        """Yield warnings that have not been yielded yet."""
         return self._handle.noted()
 
     def note_state(self, source: SourceCatalog) -> None:
         """Note the state of the source, before its snapshot is taken."""
-        source.columns(self.spec.relation)  # raises if there is no such table
+        source.columns(self.spec.relation)  # raises if the table does not exist
         # Read before the snapshot is taken: a write in between counts as a later one.
         self._state = source.state(self.spec.relation)
         if self.spec.cursor_columns and isinstance(source, ReadsByColumn):
             source.note_open()
 
     def take(self, source: SourceCatalog) -> Sequence[Event]:
-        """Take the run's first snapshot, and have planning read with it."""
+        """Take the run's first snapshot, and make planning read with it."""
         if self.spec.snapshot == "none":
             return ()
         for left in reversed(range(TAKES)):
@@ -179,7 +198,7 @@ class SourceView:
                     source.adopt(self.snapshot)
                 break
             except Blocked:
-                # Nothing depends on it yet: let them go first, and see what they have done.
+                # Nothing depends on it yet: let the others go first, and read what they changed.
                 self._handle.close()
                 self.snapshots = ()
                 if not left:
@@ -189,8 +208,7 @@ class SourceView:
         return (event,)
 
     def enter(self, source: SourceCatalog) -> None:
-        """Have planning read with the snapshot that was taken, whatever has ended its transaction
-        since."""
+        """Make planning read with the snapshot, even if planning's transaction has ended since."""
         if self.snapshot is not None:
             source.adopt(self.snapshot)
 
@@ -227,9 +245,14 @@ class SourceView:
     ) -> bool:
         """Whether block ranges no longer hold the same rows, so that the run starts over.
 
+        Parameters:
+            now: the current state of the source.
+            anything_committed: whether the run has committed partitions.
+            may_start_over: whether the run may start over.
+
         Raises:
-            PlanningError: they do not, and it may not start over; or the table now consists of
-                other tables than planned.
+            PlanningError: block ranges no longer hold the same rows, and the run may not start
+                over; or the table now consists of other tables than planned.
         """
         if self._by_tables and now.parts != self.state.parts:
             raise PlanningError(
@@ -252,16 +275,23 @@ class SourceView:
         return self.event(state, message)
 
     def read_as_before(self) -> None:
-        """The newest snapshot shows the same rows as the one before it: they are as of the moment
-        of that one."""
+        """Note that the newest snapshot shows the same rows as the one before it.
+
+        Its rows are as of the moment of that one.
+        """
         *before, newest = self.snapshots
         self.snapshots = (*before, replace(newest, taken_at=before[-1].taken_at))
 
     def store(self, control: ControlStore, now: SourceState, *, nothing_committed: bool) -> None:
         """Store the snapshots in the target.
 
+        Parameters:
+            control: the target's control store.
+            now: the state of the source when the newest snapshot was taken.
+            nothing_committed: see `ControlStore.set_view`.
+
         Raises:
-            Superseded: somebody else has replaced them since.
+            Superseded: another process has replaced them since.
         """
         self._state = now
         self.generation = control.set_view(
@@ -284,7 +314,7 @@ class SourceView:
         self.snapshots = self.stored = self.snapshots[-1:]
 
     def load_again(self, control: ControlStore, message: str) -> Warned:
-        """Start over with the same view, since the target lost rows, not the source."""
+        """Start over with the same view, because the target lost rows, not the source."""
         self.restart(control, self.state)
         return Warned(run_id=self.run_id, message=f"started over: {message}")
 
