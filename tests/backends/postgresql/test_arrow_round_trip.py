@@ -41,7 +41,7 @@ def matched(pair: Pair) -> ColumnMapping:
     """The columns of `t` on both sides, for record batches."""
     source, target = PostgresSource(pair.source.url), PostgresTarget(pair.target.url, "penstock")
     try:
-        mine = source.columns(T)
+        mine = source.in_arrow(T, source.columns(T))
         return match_columns(pair.spec().route, mine, target.columns(T), source, target, (ARROW,))
     finally:
         source.close()
