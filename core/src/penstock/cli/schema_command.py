@@ -1,4 +1,4 @@
-"""`schema`: the statements that make tables in the target."""
+"""`schema`: print the statements that create tables in the target."""
 
 # ruff: noqa: PLC0415 - the engine is imported by what needs it: --help is fast
 

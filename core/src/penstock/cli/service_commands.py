@@ -1,4 +1,4 @@
-"""`hold`, `release`, `control-ddl`: commands around a run, which copy no rows."""
+"""`hold`, `release`, `control-ddl`: commands that support a run and copy no rows."""
 
 # ruff: noqa: PLC0415 - the engine and rich are imported by what needs them: --help is fast
 

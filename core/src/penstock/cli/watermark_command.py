@@ -1,4 +1,4 @@
-"""`watermark`: how far sources were read by nights, and where the next one begins."""
+"""`watermark`: show how far nights have read their sources, and where the next one begins."""
 
 # ruff: noqa: PLC0415 - the engine and rich are imported by what needs them: --help is fast
 
