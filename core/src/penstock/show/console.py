@@ -223,7 +223,7 @@ def make_table(
     *,
     expand: bool = False,
 ) -> Table:
-    """Create a table without rules. Columns that do not fit are left out: half a number misleads."""
+    """Create a table without rules, and without columns that do not fit: half a number misleads."""
     shown = [position for position, item in enumerate(columns) if console.width >= item.from_width]
     return Table(
         [columns[position] for position in shown],

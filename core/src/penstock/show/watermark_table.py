@@ -61,7 +61,7 @@ def _night(mark: Watermark) -> list[RenderableType]:
 
 
 def _read_to(mark: Watermark) -> str:
-    """Return how far a watermark has read; with row versions, it has only the snapshot's horizon."""
+    """Return how far a watermark has read; with row versions, all it has is the horizon."""
     cursor = mark.cursor
     if mark.files is not None:
         return "its files"
