@@ -77,8 +77,7 @@ class LineageMixin:
         return None
 
     def _statuses(self, target: str, *, tell: bool) -> Iterable[tuple[CopyFacts, RunStatus | None]]:
-        """Return each copy with its run; None for a run that does not exist because planning
-        failed.
+        """Return each copy with its run; None if planning failed and there is no run.
 
         Parameters:
             tell: log why runs cannot be read. After a failure, the task has already said so.
