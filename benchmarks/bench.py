@@ -53,7 +53,7 @@ class Bench:
             connection.execute(statement)
 
     def load_tpch(self, schema: str, scale: float) -> int:
-        """Create lineitem, filled in a schema of the source and empty in the target, as unlogged tables.
+        """Fill lineitem in a schema of the source; create it empty and unlogged in the target.
 
         This happens once for each schema.
 

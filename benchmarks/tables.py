@@ -158,7 +158,7 @@ def _movers(bench: Bench, source: str, target: str) -> dict[str, Callable[[], fl
 
 
 def cloned(bench: Bench, command: Sequence[str]) -> float:
-    """Run pgcopydb's clone with two processes each for tables and indexes; return its CPU seconds."""
+    """Run pgcopydb's clone, two processes each for tables and indexes; return its CPU seconds."""
     # It runs pg_dump and pg_restore, which must be as new as the servers.
     path = os.environ["PATH"]
     os.environ["PATH"] = f"{bench.source.psql.parent}{os.pathsep}{path}"
