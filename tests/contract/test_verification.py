@@ -39,7 +39,7 @@ def test_rows_that_were_changed(inward: Pair) -> None:
 def test_more_rows_than_are_compared_at_once(
     name: str, open_database: Callable[[str], Database], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Some rows of a partition have changed, and some belong to none; each side reads one stream."""
+    """Some rows of a partition have changed, and some belong to none; a side reads one stream."""
     monkeypatch.setattr(rows, "BATCH", 5)
     monkeypatch.setattr(rows, "MOST_ROWS", 100)
     pair = Pair(open_database(name), open_database("postgresql"))
