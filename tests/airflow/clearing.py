@@ -79,7 +79,7 @@ class Cell:
     moment: str
     acts: tuple[str, ...]
     ends: str
-    """`GREEN`: the run succeeds with each row once. `RED`: it fails. `TAKEN`: it succeeds regardless."""
+    """`GREEN`: the run succeeds with each row once. `RED`: it fails. `TAKEN`: it succeeds anyway."""
     usual: bool
     """Whether the suite tries it by default."""
 

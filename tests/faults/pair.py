@@ -305,7 +305,7 @@ class Pair:
             raise AssertionError(f"{error}, found {found}") from None
 
     def check_done(self, *, recount: bool = True) -> None:
-        """Check that the run is done by its status, a recount and all values, and left nothing behind.
+        """Check status, a recount and all values of a run that is done, and that nothing is left.
 
         Parameters:
             recount: compare with the source as it is now.

@@ -13,7 +13,7 @@ OTHERS = [partition_id(n) for n in range(1, PARTITIONS + 1) if n != STRUCK]
 
 
 def fail_times(pair: Pair, times: int, sqlstate: str) -> None:
-    """Make the target reject one row a number of times; no rollback resets the sequence that counts."""
+    """Make the target reject one row a number of times; a rollback does not reset the count."""
     execute(
         pair.target,
         "CREATE SEQUENCE refused",
