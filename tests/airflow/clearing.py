@@ -79,7 +79,7 @@ class Cell:
     moment: str
     acts: tuple[str, ...]
     ends: str
-    """`GREEN`: the run succeeds with each row once. `RED`: it fails. `TAKEN`: it succeeds anyway."""
+    """`GREEN`: the run succeeds with each row once. `RED`: it fails. `TAKEN`: it succeeds."""
     usual: bool
     """Whether the suite tries it by default."""
 
