@@ -190,7 +190,7 @@ def install_native(uv: Path, venv: Path, env: dict[str, str]) -> None:
 
 
 def build_pure(uv: Path, env: dict[str, str], folder: Path) -> None:
-    """Build the wheels of the pure distributions, each from its sdist, as an installer may."""
+    """Build the wheels of the pure distributions, each from its sdist, as an installer would."""
     for package in PURE:
         run(uv, "build", "--quiet", "--out-dir", folder, package, env=env)
 

@@ -79,7 +79,7 @@ def the_copies(attributes: dict[str, Any]) -> list[CopySpec]:
 
 def refused(attributes: dict[str, Any]) -> str:
     """Return the error message for invalid attributes."""
-    with pytest.raises(Exception) as caught, loaded(attributes):  # noqa: PT011 - of several kinds
+    with pytest.raises(Exception) as caught, loaded(attributes):  # noqa: PT011 - several types
         pass
     error: BaseException | None = caught.value
     said = []

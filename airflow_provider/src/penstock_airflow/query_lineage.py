@@ -27,7 +27,7 @@ def read_query(query: str | None, source: Place) -> QueryColumns:
         return QueryColumns()
     files = QueryColumns((source.dataset(TableRef("", "")),)) if source.located else QueryColumns()
     try:
-        from openlineage.common.sql import parse  # noqa: PLC0415 - of the OpenLineage provider
+        from openlineage.common.sql import parse  # noqa: PLC0415 - part of the OpenLineage provider
     except ImportError:
         return files
     usual = source.database if source.schemas_are_databases else None

@@ -1,4 +1,4 @@
-"""Asset checks that compare source and target as of the copy's own snapshot."""
+"""Asset checks by counts or checksums, as of the copy's own snapshot."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ def _wait_for(process: subprocess.Popen[bytes], port: int) -> None:
 
 def connect_clickhouse(url: str) -> Any:
     """Return a client of ClickHouse's own library, whose default database is the URL's."""
-    import clickhouse_connect  # noqa: PLC0415 - slow to import, and seldom of use
+    import clickhouse_connect  # noqa: PLC0415 - slow, and rarely needed
 
     parts = urlsplit(url)
     return clickhouse_connect.get_client(

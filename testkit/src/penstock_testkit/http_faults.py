@@ -159,7 +159,7 @@ class _Handler(BaseHTTPRequestHandler):
         if self.command != "HEAD":
             self.wfile.write(body)
 
-    do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = _answer  # noqa: N815 - so it is called
+    do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = _answer  # noqa: N815 - the base class names them
 
     def log_message(self, format: str, *args: object) -> None:
         pass

@@ -34,7 +34,7 @@ def mssql_missing() -> str:
 def _docker_answers() -> bool:
     if not os.environ.get("DOCKER_HOST") and not ENGINE.exists():
         return False
-    import docker  # noqa: PLC0415 - slow to import, and seldom of use
+    import docker  # noqa: PLC0415 - slow, and rarely needed
 
     try:
         with closing(docker.from_env()) as engine:
@@ -91,7 +91,7 @@ def connect_mssql(url: str, database: str = "") -> Any:
     Parameters:
         database: replaces the URL's database.
     """
-    import mssql_python  # noqa: PLC0415 - where it is not used, it need not be there
+    import mssql_python  # noqa: PLC0415 - optional
 
     parts = urlsplit(url)
     options = dict(parse_qsl(parts.query))

@@ -360,7 +360,7 @@ def connect_mysql(url: str, **options: Any) -> Any:
     Parameters:
         options: PyMySQL's options, which override those of the URL.
     """
-    import pymysql  # noqa: PLC0415 - for those who have such a server only
+    import pymysql  # noqa: PLC0415 - only for such servers
 
     parts = urlsplit(url)
     given: dict[str, Any] = {

@@ -86,7 +86,7 @@ class S3Server:
     @property
     def client(self) -> S3Client:
         """Return a boto3 client for the server."""
-        import boto3  # noqa: PLC0415 - for those who start an S3 server only
+        import boto3  # noqa: PLC0415 - only for S3 servers
 
         if self._client is None:
             self._client = boto3.client(

@@ -82,7 +82,7 @@ def _wait_for(server: subprocess.Popen[bytes], port: int) -> None:
 
 def connect_snowflake(url: str) -> Any:
     """Return a connection of the driver in autocommit mode."""
-    import snowflake.connector  # noqa: PLC0415 - where it is not used, it need not be there
+    import snowflake.connector  # noqa: PLC0415 - optional
 
     parts = urlsplit(url)
     said: dict[str, Any] = dict(parse_qsl(parts.query))

@@ -31,7 +31,7 @@ def add_completion(commands: Commands) -> None:
 
 
 def _completion(arguments: argparse.Namespace) -> int:
-    import shtab  # noqa: PLC0415 - seldom
+    import shtab  # noqa: PLC0415 - rarely needed
 
     # The parser of all commands, which includes this one.
     from penstock.cli.main import make_parser  # noqa: PLC0415

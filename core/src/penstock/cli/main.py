@@ -37,7 +37,7 @@ class _Version(argparse.Action):
     """An action that looks up versions on demand, because that is slow."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
-        from penstock.cli.installed_parts import version_lines  # noqa: PLC0415 - seldom
+        from penstock.cli.installed_parts import version_lines  # noqa: PLC0415 - rarely needed
 
         print(*version_lines(), sep="\n")
         parser.exit()

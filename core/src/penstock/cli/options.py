@@ -249,7 +249,7 @@ def read_spec(arguments: argparse.Namespace, environ: Mapping[str, str] = os.env
         raise UsageError(f"{origin}: describes many tables: use penstock {many}")
     explicit = _explicit_options(arguments)
     if (tuned := getattr(arguments, "tuned", None)) is not None:
-        from penstock.tuning.tuned_file import tuned_options  # noqa: PLC0415 - seldom
+        from penstock.tuning.tuned_file import tuned_options  # noqa: PLC0415 - rarely needed
 
         raw = read_toml(tuned, environ)
         options.update(tuned_options(raw, tuned, {**options, **explicit}))
@@ -273,7 +273,7 @@ def read_batch(arguments: argparse.Namespace, environ: Mapping[str, str] = os.en
         arguments.file = TABLES_FILE
     if arguments.file is None:
         return BatchSpec.from_mapping(explicit, f"penstock {arguments.command}")
-    from penstock.run.tables_file import batch_of_file  # noqa: PLC0415 - it needs the backends
+    from penstock.run.tables_file import batch_of_file  # noqa: PLC0415 - it imports the backends
 
     return batch_of_file(arguments.file, explicit, environ)
 

@@ -21,7 +21,7 @@ class Parser(argparse.ArgumentParser):
 
     def format_help(self) -> str:
         if self.epilog and URLS in self.epilog:
-            from penstock.backends.api.registry import url_examples  # noqa: PLC0415 - for help alone
+            from penstock.backends.api.registry import url_examples  # noqa: PLC0415 - only help needs it
 
             self.epilog = self.epilog.replace(URLS, indent(url_examples(), "    "))
         return super().format_help()
@@ -34,7 +34,7 @@ class Parser(argparse.ArgumentParser):
         return found
 
     def refuse(self, unknown: Sequence[str]) -> NoReturn:
-        from difflib import get_close_matches  # noqa: PLC0415 - for errors alone
+        from difflib import get_close_matches  # noqa: PLC0415 - only errors need it
 
         message = f"unrecognized arguments: {' '.join(unknown)}"
         if any("/" in word for word in unknown):

@@ -1,6 +1,6 @@
 """`runs`, `status`, `report`, `resume`, `verify`: commands on existing runs."""
 
-# ruff: noqa: PLC0415 - the engine and rich are imported by what needs them: --help is fast
+# ruff: noqa: PLC0415 - import the engine and rich only on use, so that --help is fast
 
 from __future__ import annotations
 

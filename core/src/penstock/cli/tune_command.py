@@ -1,6 +1,6 @@
 """`tune`: measure which degree and which options copy a table fast."""
 
-# ruff: noqa: PLC0415 - the engine and rich are imported by what needs them: --help is fast
+# ruff: noqa: PLC0415 - import the engine and rich only on use, so that --help is fast
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from penstock.spec.units import parse_size
 if TYPE_CHECKING:
     from penstock.spec.copy_spec import CopySpec
 
-# Options that `--degrees` replaces, that only copies of a sample set, or that do not apply here.
+# Options that `--degrees` or tune itself sets, or that have no meaning for a sample.
 _NOT_HERE = ("degree", "run_id", "verify", "control_schema", "sequences")
 
 

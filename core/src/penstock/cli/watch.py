@@ -1,6 +1,6 @@
 """Show an execution on the command line while it runs, and report its end."""
 
-# ruff: noqa: PLC0415 - the engine and rich are imported by what needs them: --help is fast
+# ruff: noqa: PLC0415 - import the engine and rich only on use, so that --help is fast
 
 from __future__ import annotations
 

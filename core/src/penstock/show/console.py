@@ -4,7 +4,7 @@ On a terminal, rich draws them. Elsewhere, texts that fit are written unchanged,
 rich takes longer than writing the report of a small copy.
 """
 
-# ruff: noqa: PLC0415 - rich is imported by what draws
+# ruff: noqa: PLC0415 - rich is imported only to draw
 
 from __future__ import annotations
 
