@@ -35,8 +35,7 @@ class Target(ABC):
     shared = True
     """Whether others may read it during a night."""
     swaps = False
-    """Whether unique values may be swapped, because they are checked at the end of a transaction.
-    """
+    """Whether unique values may be swapped, since they are checked at the end of a transaction."""
     last: Sequence[tuple[bytes, Direction]] = ()
     """Statements of the last transaction, and the answers to them."""
 

@@ -112,8 +112,10 @@ def copy_table(
     # end of options
     **of_tasks: Any,
 ) -> TaskGroup:
-    """Create a task group that copies one table. Its tasks are prepare, plan, one mapped task per
-    partition, verify, and a teardown that fails unless every partition is committed.
+    """Create a task group that copies one table.
+
+    Its tasks are prepare, plan, one mapped task per partition, verify, and a teardown that fails
+    unless every partition is committed.
 
     With `snapshot="shared"`, another task keeps a snapshot of the source open until no task needs
     it. That is the default, except in mode `replace` with `where`, because a past range of dates

@@ -181,8 +181,9 @@ def _readers(task: Any) -> list[str]:
 
 
 class ReleaseSnapshotOperator(TargetOperator):
-    """Ends a run, whether its copies succeeded or failed. Releases its snapshot if there is one,
-    and fails unless every partition is committed.
+    """Ends a run, whether its copies succeeded or failed.
+
+    It releases the run's snapshot, if there is one, and fails unless every partition is committed.
 
     Make it a teardown: `.as_teardown()`. When a DAG run is marked as failed, Airflow skips all
     tasks but teardowns, and treats skipped tasks as successful. So this is the only task that can

@@ -15,8 +15,9 @@ from penstock_airflow.packing import pack
 
 
 class PlanCopyOperator(TargetOperator):
-    """Distributes the partitions of a run over mapped tasks. Returns the list over which to expand
-    `CopyPartitionOperator`.
+    """Distributes the partitions of a run over mapped tasks.
+
+    Returns the list over which to expand `CopyPartitionOperator`.
 
     An empty source gets no mapped tasks; `VerifyCopyOperator` then does the remaining work.
 

@@ -20,8 +20,9 @@ class CopiedTable:
 
 
 class PenstockTranslator:
-    """The default translation; override `get_asset_spec` to change names, groups or owners of
-    assets:
+    """The default translation of tables to assets.
+
+    Override `get_asset_spec` to change the names, groups or owners of assets:
 
     class Mine(PenstockTranslator):
         def get_asset_spec(self, table):

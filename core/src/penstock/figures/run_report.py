@@ -76,8 +76,7 @@ class ExecutionFigures:
     execution_id: str
     started_at: str
     status: str
-    """``running``: at work, or killed since its last sign of life; ``killed``: no longer at work.
-    """
+    """``running``: at work, or killed since its last sign of life; ``killed``: known to be dead."""
     heard_of: str
     seconds: float
     degree: int

@@ -30,7 +30,7 @@ from penstock_testkit.waiting import until
 Executor = Literal["LocalExecutor", "CeleryExecutor", "LocalExecutor,CeleryExecutor"]
 PYTHON = Path(sys.executable)
 WORKERS = ("worker-1", "worker-2")
-# Not the ports of other tests on this machine.
+# Log servers would take the ports of other tests, and nothing asks them for logs.
 NO_LOG_SERVER = "--skip-serve-logs"
 
 
