@@ -65,16 +65,14 @@ class CopyAllOperator(LineageMixin, PenstockOperator):
     """Copies many tables in one task, with one snapshot and one pool of streams.
 
     A retry continues: it copies what is not committed. So does clearing the task if a table is in
-    mode append, because a new batch would append its rows again; the rest is then read as it is
-    now.
+    mode append, whose rows a new batch would append again; the rest is then read as it is now.
 
     Returns the rows, bytes and seconds of the batch and of each table.
 
     Parameters:
         tables: patterns such as `public.*`, or mappings of arguments for tables with options of
             their own, such as `{"table": "public.orders", "mode": "upsert"}`. With `file`, patterns
-            that
-            select among the tables of the file; by default all.
+            that select among the tables of the file; by default all.
         file: the path of a file of many tables, `penstock.toml`, which is read when the DAG is
             parsed and when the task runs. Its source and target apply unless the call names others;
             other arguments override the file's options for all tables, but not those of its

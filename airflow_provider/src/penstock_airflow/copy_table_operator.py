@@ -47,7 +47,7 @@ class CopyTableOperator(LineageMixin, PenstockOperator):
     """Plans, copies and ends a run in one task, with several streams: suited to many small tables.
 
     A retry continues the run: it copies what is not committed. So does clearing the task in mode
-    append, because a new run would add the rows again; the rest is then read as it is now.
+    append, in which a new run would add the rows again; the rest is then read as it is now.
 
     Parameters:
         recopy: whether clearing this task begins a new run; by default it does, except in mode

@@ -118,7 +118,7 @@ def copy_table(
     unless every partition is committed.
 
     With `snapshot="shared"`, another task keeps a snapshot of the source open until no task needs
-    it. That is the default, except in mode `replace` with `where`, because a past range of dates
+    it. That is the default, except in mode `replace` with `where`, because a closed range of dates
     does not change while it is copied.
 
     If the arguments ask for a single partition (`strategy="whole"`, `partitions=1`), one task,

@@ -37,8 +37,8 @@ class PrepareCopyOperator(PenstockOperator):
     Parameters:
         recopy: whether clearing this task begins a new run. By default it does, except in mode
             append, which would double the rows. It never does unless all later tasks that work on
-                the run are cleared with it: the others would take no part in the new run, which
-                empties the table.
+            the run are cleared with it: the others would take no part in the new run, which empties
+            the table.
         table, mode, strategy ...: the options of a copy, as in `penstock.CopySpec`.
         kwargs: the arguments of every operator.
 

@@ -50,8 +50,8 @@ class Ranges(dg.StaticPartitionsDefinition):
 def ranges(count: int, version: str = FIRST) -> Ranges:
     """Create asset partitions that are ranges of `CopySpec.key`.
 
-    If the key can be NULL, the last one holds those rows. If the source has too few distinct
-    values for that many ranges, the last ones are empty.
+    If the key can be NULL, the last one holds those rows. If the source has too few distinct values
+    for that many ranges, the last ones are empty.
 
     Parameters:
         count: the number of ranges, 2 to 1,000.

@@ -149,8 +149,8 @@ def load(
     Parameters:
         conninfo: URL or connection string of the database.
         tables: their names.
-        scale: the scale factor; 1 is 6,001,215 rows of lineitem and 766 MB of CSV. Below 0.01
-            the key of partsupp has duplicates.
+        scale: the scale factor; 1 is 6,001,215 rows of lineitem and 766 MB of CSV. Below 0.01 the
+            key of partsupp has duplicates.
         schema: the tables' schema, created if missing.
         unlogged: create unlogged tables, which load faster and are empty after a crash.
         primary_keys: add the primary keys of the specification after the load.

@@ -175,7 +175,7 @@ _DOING = {
 
 
 def _bound(facts: RunFacts, side: str) -> tuple[str, str]:
-    """Return the side that a copy mostly waits for, and what its sessions mostly do.
+    """Return a sentence if a copy mostly waits for a side, and the kind of its sessions' waits.
 
     Each is empty if it does not stand out.
     """

@@ -41,9 +41,9 @@ class AirflowStack:
     removes everything. It takes about 2 GB of memory, and never outlives this process.
 
     Parameters:
-        executor: ``LocalExecutor``, whose tasks are the scheduler's children, or
-            ``CeleryExecutor`` with two workers and a redis server. With both, a task may name its
-            own; the first one is the default.
+        executor: ``LocalExecutor``, whose tasks are the scheduler's children, or ``CeleryExecutor``
+            with two workers and a redis server. With both, a task may name its own; the first one
+            is the default.
         parallelism: the maximum number of concurrent tasks.
         settings: Airflow's settings by ``section.name``, which override the defaults for tests.
         preload: modules that every component imports when it starts, so that its forks, such as the
