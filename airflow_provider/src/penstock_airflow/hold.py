@@ -36,7 +36,8 @@ class HoldSnapshotOperator(PenstockOperator):
     If the snapshot is lost permanently, this task does not fail: the copies that need it fail, and
     once they are cleared and succeed, the DAG run has no failed task.
 
-    Clearing this task makes it hold a snapshot again: the old one if another process still holds it, otherwise one of the source as it is now.
+    Clearing this task makes it hold a snapshot again: the old one if another process still holds
+    it, otherwise one of the source as it is now.
 
     Parameters:
         run_id: the output of `PrepareCopyOperator`.
