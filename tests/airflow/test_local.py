@@ -10,5 +10,5 @@ from .local_nights import *  # noqa: F403
 from .local_snapshots import *  # noqa: F403
 from .local_table import *  # noqa: F403
 
-# Every test may wait for all that began before it.
+# A test may have to wait until all earlier ones have ended.
 pytestmark = [pytest.mark.airflow_stack, pytest.mark.timeout(900)]

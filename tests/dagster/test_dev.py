@@ -22,7 +22,7 @@ FAILED = "004"
 NURSERY = "penstock.workers.fork_server"
 # Cases that run on the stack at the same time.
 AT_ONCE = 3
-# Every test may wait for all that began before it.
+# A test may have to wait until all earlier ones have ended.
 pytestmark = pytest.mark.timeout(900)
 
 

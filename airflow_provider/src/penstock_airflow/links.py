@@ -1,4 +1,4 @@
-"""Buttons in Airflow's UI: from a task of a copy to the run's report, and to its partitions.
+"""Links in Airflow's UI from a task of a copy to the run's report and to its partitions.
 
 Airflow 3 asks for a link in the task's process when the task has ended, and keeps it as an XCom;
 Airflow 2 asks in the web server, which knows only the serialized task. So a link depends on the

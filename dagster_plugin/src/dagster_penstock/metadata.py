@@ -125,7 +125,7 @@ def covered_metadata(
 
 
 def _night(night: NightStatus, left: Watermark) -> dict[str, Any]:
-    """Return a night's figures, which Dagster plots, and the moments from and to which it read."""
+    """Return a night's figures, which Dagster plots, and the range of time that it read."""
     return {
         "penstock/rows_read": left.read,
         "penstock/rows_deleted": left.deleted,
