@@ -1,1 +1,1 @@
-"""What a copy costs: see README.md."""
+"""Benchmarks of copies: see README.md."""

@@ -1,4 +1,4 @@
-"""ADBC's ingest of Parquet files into a table that is there: what its manual shows. One stream.
+"""ADBC's ingest of Parquet files into an existing table, as in its manual. One stream.
 
 Usage: adbc_in.py TARGET TABLE FILE...
 """

@@ -1,4 +1,4 @@
-"""ADBC's reader and pyarrow's Parquet writer: a file for each block range. One stream.
+"""ADBC's reader and pyarrow's Parquet writer, with one file for each block range. One stream.
 
 Usage: adbc_out.py SOURCE TABLE FOLDER LOWER:UPPER...   (blocks; an empty UPPER is open)
 """

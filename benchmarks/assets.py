@@ -1,4 +1,4 @@
-"""What Dagster adds to a copy: one run for all partitions, or a run for each."""
+"""Dagster's overhead on a copy: one run for all partitions, or one run for each."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def measure(bench: Bench, scale: float, repeat: int) -> Walls:
             ),
             "16 runs of one partition": lambda: _one_by_one(stack),
         }
-        _ended(stack.launch(ASSET, partitions=KEYS[0]))  # makes the plan, which is kept
+        _ended(stack.launch(ASSET, partitions=KEYS[0]))  # creates the plan, which is kept
         for turn in range(repeat):
             for way, copy in ways.items():
                 bench.reset(TABLE)

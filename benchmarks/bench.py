@@ -1,4 +1,4 @@
-"""Two servers and the tables that are copied between them."""
+"""Two servers, and the tables to copy between them."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from psycopg import sql
 
 from penstock_testkit import PostgresServer, tpch
 
-# Autovacuum would take its share of the CPU at moments of its own choice.
+# Autovacuum would use CPU at moments of its own choice.
 SETTINGS: dict[str, str | int | float | bool] = {"autovacuum": False, "max_wal_size": "4GB"}
 
 
 class WrongResult(RuntimeError):
-    """A copy that was measured did not bring every row: its figures mean nothing."""
+    """A measured copy missed some rows, so its figures mean nothing."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Bench:
 
     Parameters:
         loaded: rows of lineitem by schema.
-        blocks: plans already made, see `movers.blocks_of`.
+        blocks: cached plans, see `movers.blocks_of`.
     """
 
     source: PostgresServer
@@ -53,9 +53,9 @@ class Bench:
             connection.execute(statement)
 
     def load_tpch(self, schema: str, scale: float) -> int:
-        """Fill lineitem in a schema of the source, make it empty in the target's: unlogged.
+        """Fill lineitem in a schema of the source; create it empty and unlogged in the target.
 
-        Once for each schema.
+        This happens once for each schema.
 
         Returns: the number of rows.
         """
@@ -66,7 +66,7 @@ class Bench:
         return self.loaded[schema]
 
     def reset(self, table: str) -> None:
-        """Empty the target's table, and leave neither server with writing to catch up on."""
+        """Empty the target's table, and let both servers finish all pending writes."""
         name = sql.Identifier(*table.split("."))
         with psycopg.connect(self.target_url, autocommit=True) as connection:
             connection.execute(sql.SQL("TRUNCATE {}").format(name))
@@ -77,7 +77,7 @@ class Bench:
         """Count the target's rows.
 
         Raises:
-            WrongResult: they are not as many as they should be.
+            WrongResult: the number of rows is not the expected one.
         """
         name = sql.Identifier(*table.split("."))
         with psycopg.connect(self.target_url) as connection:
@@ -88,9 +88,10 @@ class Bench:
 
 @contextmanager
 def bytecode() -> Iterator[None]:
-    """Let the Python programs that are measured keep their bytecode, as installed ones do.
+    """Let the measured Python programs keep their bytecode, as installed ones do.
 
-    It goes to a temporary folder, whatever this process was told and whoever owns the packages.
+    It goes to a temporary folder, regardless of this process's settings and the owner of the
+    packages.
     """
     with tempfile.TemporaryDirectory(prefix="penstock-bench-") as folder:
         before = dict(os.environ)
@@ -105,7 +106,7 @@ def bytecode() -> Iterator[None]:
 
 @contextmanager
 def started() -> Iterator[Bench]:
-    """Both servers, for as long as the benchmark runs."""
+    """Start both servers, for as long as the benchmark runs."""
     with (
         bytecode(),
         PostgresServer(settings=SETTINGS) as source,

@@ -32,11 +32,11 @@ ROUTES = (
 )
 
 Figures = list[tuple[str, float, float]]
-"""By mover, the best wall and CPU seconds."""
+"""For each mover, the best wall and CPU seconds."""
 
 
 def routes(result: Mapping[str, Any], degree: int) -> Iterator[tuple[str, Figures]]:
-    """Each way that was measured."""
+    """Return each route that was measured."""
     for part, key, title in ROUTES:
         if part not in result:
             continue

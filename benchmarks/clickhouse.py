@@ -1,4 +1,4 @@
-"""PostgreSQL to ClickHouse, and batches in memory: Penstock beside clickhouse-connect's insert."""
+"""PostgreSQL to ClickHouse, and batches in memory: Penstock and clickhouse-connect's insert."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from penstock_testkit import (
 SCHEMA = "clickhouse"
 TABLE = f"{SCHEMA}.lineitem"
 ADBC, INSERT = "ADBC, clickhouse-connect", "insert_arrow"
-# As the readers of Penstock make them.
+# The size that Penstock's readers use.
 BATCH_ROWS = 16_384
 COLUMNS = """
     l_orderkey Int64, l_partkey Int64, l_suppkey Int64, l_linenumber Int32,

@@ -1,4 +1,5 @@
-"""ADBC's reader of PostgreSQL and clickhouse-connect's own insert, of as many rows as Penstock's.
+"""ADBC's reader of PostgreSQL and clickhouse-connect's insert, in batches as large as Penstock's.
+
 One stream.
 
 Usage: clickhouse_in.py SOURCE TABLE TARGET LOADED LOWER:UPPER...   (blocks; an empty UPPER is open)

@@ -1,4 +1,4 @@
-"""Ways to copy a table from PostgreSQL to ClickHouse. Each returns the CPU seconds it took."""
+"""Ways to copy a table from PostgreSQL to ClickHouse. Each returns its CPU seconds."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def penstock(bench: Bench, table: str, url: str, loaded: str, degree: int) -> fl
 
 
 def adbc(bench: Bench, table: str, url: str, loaded: str, degree: int) -> float:
-    """The same partitions, a process for each stream."""
+    """Copy the same partitions, with a process for each stream."""
     script = [sys.executable, str(clickhouse_in.__file__), bench.source_url, table, url, loaded]
     blocks = blocks_of(bench, table, degree)
     return streams(degree, lambda number: [[*script, *blocks[number::degree]]])

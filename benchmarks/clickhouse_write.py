@@ -1,6 +1,6 @@
-"""The same record batches, in memory, into ClickHouse: Penstock's stage, and insert_arrow.
+"""The same record batches in memory, written to ClickHouse by Penstock's stage and insert_arrow.
 
-Each returns the CPU seconds that it took in this process, and in no other.
+Each function returns the CPU seconds of this process alone.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from penstock.workers.stream import Meter, Waiter
 from penstock_testkit import connect_clickhouse
 
 Writer = Callable[[str, TableRef, Sequence[pa.RecordBatch]], float]
-# Days of a Date32, which a copy would ask the server for.
+# The range of Date32 in days, which a copy would ask the server for.
 ENDS = {LEAST: b"-719162", MOST: b"2932896"}
 WAIT_SECONDS = 300.0
 
 
 def penstock(url: str, table: TableRef, batches: Sequence[pa.RecordBatch]) -> float:
-    """With its casts and checks: into a stage, whose rows are counted, and from there moved."""
+    """Write as Penstock does, with casts and checks: into a stage, then from there to the table."""
     columns = [
         pa.field(each.name, each.type, False, ENDS if pa.types.is_date(each.type) else None)
         for each in batches[0].schema
@@ -54,7 +54,7 @@ def penstock(url: str, table: TableRef, batches: Sequence[pa.RecordBatch]) -> fl
 
 
 def insert_arrow(url: str, table: TableRef, batches: Sequence[pa.RecordBatch]) -> float:
-    """As many rows an insert as Penstock's."""
+    """Insert as many rows at a time as Penstock does."""
     with closing(connect_clickhouse(url)) as client, _cpu() as took:
         waiting: list[pa.RecordBatch] = []
         for batch in batches:

@@ -1,6 +1,6 @@
-"""connectorx into Arrow, pgpq's COPY out of it: a table of MySQL to PostgreSQL. One stream.
+"""A MySQL table to PostgreSQL, with connectorx into Arrow and pgpq to COPY. One stream.
 
-Usage: connectorx_out.py SOURCE TABLE TARGET TABLE CONDITION...   (of a partition each)
+Usage: connectorx_out.py SOURCE TABLE TARGET TABLE CONDITION...   (one for each partition)
 """
 
 import sys

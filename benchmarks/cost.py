@@ -1,4 +1,4 @@
-"""What commands and servers have used: wall time, CPU, memory."""
+"""The costs of commands and servers: wall time, CPU, memory."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from typing import Protocol
 import psutil
 
 TAIL = 2_000
-"""Bytes of a command's output that are shown when it fails."""
+"""Bytes of a command's output to show when it fails."""
 POLL = 0.005
-"""Seconds between two looks at the memory of workers."""
+"""Seconds between two samples of the workers' memory."""
 
 
 class CommandFailed(RuntimeError):
-    """A command that is being measured ended with an error; the message ends with its output."""
+    """A measured command failed; the message ends with its output."""
 
 
 class Server(Protocol):
-    """One process, or one with children."""
+    """A server of one process, or of one with children."""
 
     @property
     def pid(self) -> int: ...
@@ -33,7 +33,7 @@ class Server(Protocol):
 
 @dataclass(frozen=True)
 class Cost:
-    """Of one copy, in seconds."""
+    """The cost of one copy, in seconds."""
 
     wall: float
     mover: float
@@ -42,10 +42,10 @@ class Cost:
 
 
 def measure(source: Server | None, target: Server | None, work: Callable[[], float]) -> Cost:
-    """The cost of a piece of work.
+    """Return the cost of a piece of work.
 
     Parameters:
-        source, target: None where the server is not ours; then it counts as nothing.
+        source, target: the servers; None for an external one, which counts as zero.
         work: returns the CPU seconds of the processes that it started.
     """
     before = server_cpu(source), server_cpu(target)
@@ -57,7 +57,7 @@ def measure(source: Server | None, target: Server | None, work: Callable[[], flo
 
 
 def server_cpu(server: Server | None) -> float:
-    """CPU seconds of a server so far, with those of all sessions that have ended."""
+    """Return the CPU seconds of a server so far, including sessions that have ended."""
     if server is None:
         return 0.0
     parent = psutil.Process(server.pid)
@@ -69,21 +69,21 @@ def server_cpu(server: Server | None) -> float:
                 times = child.cpu_times()
                 total += times.user + times.system
         again = parent.cpu_times()
-        # One that was reaped between the two looks may have been missed, or counted twice.
+        # A process reaped between the two readings may have been missed, or counted twice.
         if (own.children_user, own.children_system) == (again.children_user, again.children_system):
             return total
 
 
 def run(commands: Sequence[Sequence[str]], watch: Callable[[int], None] | None = None) -> float:
-    """Run a pipeline of commands, each one's output being the next one's input.
+    """Run a pipeline of commands, each reading the output of the one before.
 
     Parameters:
-        watch: called again and again with the id of the last process, while it lives.
+        watch: called repeatedly with the id of the last process, while it is alive.
 
     Returns: the CPU seconds of all of them, and of the processes that they waited for.
 
     Raises:
-        CommandFailed: one of them ended with an error.
+        CommandFailed: a command failed.
     """
     with tempfile.TemporaryFile() as said:
         started: list[subprocess.Popen[bytes]] = []
@@ -99,7 +99,7 @@ def run(commands: Sequence[Sequence[str]], watch: Callable[[int], None] | None =
                 )
             )
             if before is not None:
-                # Ours would keep the first from noticing that the second has ended.
+                # Our copy of the pipe would keep the first from noticing that the second has ended.
                 before.close()
         watching = threading.Event()
         watcher = threading.Thread(target=_watch, args=(watch, started[-1].pid, watching))
@@ -107,7 +107,7 @@ def run(commands: Sequence[Sequence[str]], watch: Callable[[int], None] | None =
         total = 0.0
         codes = []
         for process in started:
-            # Not Popen.wait: it would discard what the process has used.
+            # Not Popen.wait, which would discard the process's resource usage.
             _, status, used = os.wait4(process.pid, 0)
             process.returncode = os.waitstatus_to_exitcode(status)
             codes.append(process.returncode)
@@ -141,8 +141,8 @@ class PeakMemory:
                         self.bytes = max(self.bytes, _high_water(child.pid))
 
     def _is_worker(self, process: psutil.Process) -> bool:
-        # Workers are forks of the nursery and keep its command line. A child that has not
-        # come to its own program yet has its parent's, and its parent's memory.
+        # Workers are forks of the nursery and keep its command line. A child that has not started
+        # its own program yet still has its parent's command line and memory.
         if not self._workers.get(process.pid):
             self._workers[process.pid] = "penstock.workers.fork_server" in process.cmdline()
         return self._workers[process.pid]

@@ -7,7 +7,7 @@ import sys
 import dlt
 from dlt.sources.sql_database import sql_table
 
-# It wants a password, even of servers that ask for none.
+# dlt requires a password, even for servers that need none.
 source, target, schema = (text.replace("postgres@", "postgres:none@") for text in sys.argv[1:])
 rows = sql_table(
     credentials=source.replace("postgresql://", "postgresql+psycopg2://"),

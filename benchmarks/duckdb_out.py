@@ -1,4 +1,4 @@
-"""DuckDB reads Parquet and writes CSV to its standard output.
+"""Parquet files read by DuckDB and written as CSV to its standard output.
 
 Usage: duckdb_out.py FILE...
 """

@@ -1,6 +1,6 @@
 """Ways to load Parquet files into a table, and to write a table to them.
 
-Each returns the CPU seconds it took.
+Each function returns its CPU seconds.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Unloader = Callable[[Bench, str, Path, int], float]
 
 
 def penstock_in(bench: Bench, table: str, files: Sequence[Path], degree: int) -> float:
-    """One partition for each file."""
+    """Load with one partition for each file."""
     return cost.run(
         [
             [
@@ -39,7 +39,7 @@ def adbc_ingest(bench: Bench, table: str, files: Sequence[Path], degree: int) ->
 
 
 def duckdb_csv(bench: Bench, table: str, files: Sequence[Path], degree: int) -> float:
-    """DuckDB's CSV through psql."""
+    """Load DuckDB's CSV through psql."""
     into = row_by_row.copy_in(table).as_string(None).replace("binary", "csv")
     psql = [str(bench.target.psql), "-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", bench.target_url]
     script = [sys.executable, str(duckdb_out.__file__)]
@@ -61,14 +61,14 @@ def penstock_out(bench: Bench, table: str, folder: Path, degree: int) -> float:
 
 
 def adbc_pyarrow(bench: Bench, table: str, folder: Path, degree: int) -> float:
-    """The same partitions, a file each."""
+    """Unload the same partitions, one file each."""
     script = [sys.executable, str(adbc_out.__file__), bench.source_url, table, str(folder)]
     blocks = blocks_of(bench, table, degree)
     return streams(degree, lambda number: [[*script, *blocks[number::degree]]])
 
 
 def streams(degree: int, commands: Callable[[int], Sequence[Sequence[str]]]) -> float:
-    """So many pipelines side by side."""
+    """Run several pipelines at the same time."""
     with ThreadPoolExecutor(degree) as pool:
         return sum(pool.map(lambda number: cost.run(commands(number)), range(degree)))
 

@@ -1,4 +1,4 @@
-"""Parquet to PostgreSQL and back: Penstock beside ADBC and DuckDB, and what a bucket costs."""
+"""Parquet to PostgreSQL and back: Penstock, ADBC and DuckDB, and the cost of a bucket."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from penstock_testkit import S3Gateway, S3Server, tpch
 
 SCHEMA = "files"
 TABLE = f"{SCHEMA}.lineitem"
-# ADBC's ingest takes no column of another type than the file's: the target has just those.
+# ADBC's ingest converts no types, so the target's columns have those of the files.
 LOADED = f"{SCHEMA}.loaded"
 MAKE_LOADED = """
     CREATE UNLOGGED TABLE files.loaded (
@@ -77,7 +77,7 @@ def _unload(bench: Bench, rows: int, name: str, degree: int) -> Cost:
 
 @contextmanager
 def _bucket() -> Iterator[S3Server]:
-    """A real gateway where Go is there, which costs much less than moto's server."""
+    """Yield a bucket, if possible of a real gateway, which costs much less than moto's server."""
     with S3Server() if S3Gateway.missing() else S3Gateway() as server:
         yield server
 
@@ -85,7 +85,7 @@ def _bucket() -> Iterator[S3Server]:
 def _from_bucket(
     bench: Bench, scale: float, degrees: Sequence[int], repeat: int
 ) -> tuple[str, dict[tuple[str, int], float]]:
-    """Seconds by kind of target and degree, the best of all turns."""
+    """Return seconds by kind of target and degree, the best of all turns."""
     walls: dict[tuple[str, int], float] = {}
     with tpch.parquet_files("orders", scale, ORDERS_PARTS) as files, _bucket() as s3:
         s3.create_bucket("lake")

@@ -1,4 +1,4 @@
-"""What Airflow adds to a copy: mapped tasks, fewer of them, one task."""
+"""Airflow's overhead on a copy: mapped tasks, fewer of them, one task."""
 
 from __future__ import annotations
 
@@ -62,6 +62,6 @@ def measure(bench: Bench, scale: float, repeat: int) -> Walls:
 
 
 def _seconds(raw: dict[str, Any]) -> float:
-    """From the start of a DAG run to its end, as Airflow has them."""
+    """Return the seconds from the start of a DAG run to its end, by Airflow's clock."""
     begun, ended = (datetime.fromisoformat(raw[name]) for name in ("start_date", "end_date"))
     return (ended - begun).total_seconds()

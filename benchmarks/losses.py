@@ -1,7 +1,7 @@
-"""Rows that repeated loads lose, keep stale or leave behind while others write to the source.
+"""Rows that repeated loads miss, keep stale or leave behind during writes to the source.
 
-All movers load the same nights of the same table, one after the other, each into a schema of its
-own. After the last writer has ended, each loads once more.
+All movers load the same nights of the same table, one after the other, each into its own schema.
+After the last writer has ended, each loads once more.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ from benchmarks.report import Limit, show_table, tell
 SEED = 29
 ROWS, NIGHTS, WRITERS = 20_000, 9, 4
 LONGEST = 1.5
-"""Seconds that a transaction takes at most."""
+"""The longest transaction, in seconds."""
 SLING, DLT = "sling-linux-amd64==1.4.11", "dlt[postgres,sql_database,parquet]==1.31.0"
 NEEDS = (SLING, DLT, "psycopg2-binary")
 Load = Callable[[], float]
-"""Returns the CPU seconds that it took."""
+"""A load; it returns its CPU seconds."""
 
 
 @dataclass
 class Lost:
-    """How a mover's table differs from the source at the end."""
+    """The differences between a mover's table and the source at the end."""
 
     missing: int = 0
-    """Rows of the source that are not there."""
+    """Rows of the source that the table lacks."""
     stale: int = 0
-    """Rows with other values."""
+    """Rows with outdated values."""
     left: int = 0
-    """Rows that the source has no more."""
+    """Rows that the source no longer has."""
     seconds: list[float] = field(default_factory=list)
     cpu: list[float] = field(default_factory=list)
 
@@ -80,7 +80,7 @@ class Losses:
 
 
 def measure_losses(bench: Bench) -> Losses:
-    """Load a table again and again while it is written to."""
+    """Load a table again and again while others write to it."""
     bench.on_source("DROP SCHEMA IF EXISTS losses CASCADE")
     bench.on_source("CREATE SCHEMA losses")
     bench.on_source(
@@ -147,7 +147,7 @@ def _movers(bench: Bench, folder: Path) -> dict[str, Load]:
 
 
 def peers_python(folder: Path) -> Path | None:
-    """A Python with the other movers, in an environment of their own; None without them."""
+    """Return a Python with the other movers in its environment; None if it is not configured."""
     uv = shutil.which("uv", path=str(Path(sys.executable).parent)) or shutil.which("uv")
     if uv is None:
         return None
@@ -166,7 +166,7 @@ def peers_python(folder: Path) -> Path | None:
 
 @contextmanager
 def _writers(url: str) -> Iterator[None]:
-    """Transactions that insert, update and delete, and take their time."""
+    """Run transactions that insert, update and delete, and take some time."""
     over = threading.Event()
 
     def write(number: int) -> None:
@@ -201,7 +201,7 @@ def _writers(url: str) -> Iterator[None]:
 
 
 def _compare(bench: Bench, name: str, lost: Lost) -> int:
-    """Note how the tables differ. Returns the source's rows."""
+    """Note the differences between the tables, and return the source's rows."""
     with psycopg.connect(bench.source_url) as source, psycopg.connect(bench.target_url) as target:
         mine: dict[int, str] = dict(source.execute("SELECT id, word FROM losses.items").fetchall())
         query = f"SELECT id, word FROM losses_{name}.items"

@@ -1,4 +1,4 @@
-"""Reads the options, measures, prints tables and limits."""
+"""The benchmark's program: read options, measure, print tables and limits."""
 
 from __future__ import annotations
 

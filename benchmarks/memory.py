@@ -1,4 +1,4 @@
-"""Peak memory of a worker: for a small table, a larger one, and one with huge values."""
+"""Peak memory of a worker for a small table, a larger one, and one with huge values."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ DEGREE = 2
 
 HUGE_BYTES = 50 * MB
 HUGE_ROWS = 6
-"""One value each. They compress well in the table, and are whole on the wire."""
+"""Rows with one value each, which compresses well in the table and is sent uncompressed."""
 
 MOST = 100 * MB
 HUGE_FACTOR = 4
-"""What a worker may take for a row with a huge value, in sizes of that row."""
+"""The limit of a worker's memory for a row with a huge value, in sizes of that row."""
 SAME = 0.1
-"""By how much the larger table may take more than the small one, as a part of it."""
+"""The share by which the larger table may need more memory than the small one."""
 
 
 def measure(bench: Bench, scale: float) -> Memory:
-    """Copy three tables and watch the workers."""
+    """Copy three tables and watch the memory of workers."""
     small = f"SF{scale / 10:g}"
     large = f"SF{scale:g}"
     peaks = {}

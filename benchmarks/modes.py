@@ -1,4 +1,4 @@
-"""What it takes to load a table that has a primary key and two indexes, in every mode."""
+"""The cost of loading a table with a primary key and two indexes, in every mode."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TABLE = f"{SCHEMA}.lineitem"
 DEGREE = 2
 BASE = "truncate, indexes kept"
 DDL = "--allow-ddl"
-# In the order in which each turn goes; upsert finds what the one before it has loaded.
+# In the order of each turn; upsert needs the rows of the mode before it.
 WAYS: Mapping[str, Sequence[str]] = {
     BASE: ["--mode", "truncate"],
     "truncate, indexes deferred": ["--mode", "truncate", "--indexes", "defer", DDL],
@@ -69,11 +69,11 @@ def measure(bench: Bench, scale: float, repeat: int) -> Walls:
 
 
 class Walls:
-    """Wall times by way, beside that of the first one.
+    """The wall times of each way, compared with those of the first.
 
     Parameters:
         walls: seconds, the best of all turns.
-        over: what they are compared with, for the column's head.
+        over: the name of the first way, for the column's head.
     """
 
     def __init__(self, title: str, rows: int, walls: dict[str, float], over: str) -> None:

@@ -1,4 +1,4 @@
-"""Three ways to copy a table in the same partitions. Each returns the CPU seconds it took."""
+"""Three ways to copy a table in the same partitions. Each returns its CPU seconds."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ Mover = Callable[[Bench, str, int], float]
 
 
 def penstock(bench: Bench, table: str, degree: int, *options: str) -> float:
-    """The command line as a user has it: planning and reporting included."""
+    """Copy with the command line as a user would, including planning and reporting."""
     return cost.run([penstock_command("copy", bench, table, degree, *options)])
 
 
 def psql_pipes(bench: Bench, table: str, degree: int) -> float:
-    """`psql | psql`, a pipe for each partition and `degree` of them at a time."""
+    """Copy with `psql | psql`, a pipe for each partition, `degree` of them at a time."""
     psql = [str(bench.source.psql), "-X", "-q", "-v", "ON_ERROR_STOP=1"]
     into = row_by_row.copy_in(table).as_string(None)
 
@@ -39,7 +39,7 @@ def psql_pipes(bench: Bench, table: str, degree: int) -> float:
 
 
 def psycopg_rows(bench: Bench, table: str, degree: int) -> float:
-    """psycopg's `for row in out: into.write(row)`, a process for each stream."""
+    """Copy with psycopg's `for row in out: into.write(row)`, a process for each stream."""
     blocks = blocks_of(bench, table, degree)
     script = [sys.executable, str(row_by_row.__file__), bench.source_url, bench.target_url, table]
 
@@ -66,7 +66,7 @@ def penstock_command(
 
 
 def blocks_of(bench: Bench, table: str, degree: int) -> list[str]:
-    """The partitions that Penstock would cut, as LOWER:UPPER; planned once for each degree."""
+    """Return Penstock's partitions as LOWER:UPPER; they are planned once for each degree."""
     key = table, degree
     if key not in bench.blocks:
         command = penstock_command("plan", bench, table, degree, "--strategy", "ctid", "--json")

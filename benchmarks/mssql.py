@@ -1,4 +1,4 @@
-"""SQL Server to PostgreSQL and back: Penstock beside mssql-pg-migrate, both tables at once."""
+"""SQL Server to PostgreSQL and back: Penstock and mssql-pg-migrate, both tables at once."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from benchmarks.turns import PENSTOCK, Costs, as_json, best, ratio, show, take_t
 from penstock_testkit import connect_mssql, new_mssql_database
 
 SERVER = "PENSTOCK_BENCH_MSSQL"
-"""The URL of a server where one may make databases."""
-# As in the database of Stack Overflow, which the peer publishes its figures for.
+"""The URL of a server, with a user who may create databases."""
+# As in the Stack Overflow database, for which mssql-pg-migrate publishes figures.
 _ROWS = {"votes": 2_000_000, "posts": 300_000}
 _SELECTED = {
     "votes": """
@@ -77,7 +77,10 @@ def run(bench: Bench, scale: float, degrees: Sequence[int], repeat: int) -> Mssq
 
 
 def _prepare(url: str) -> str:
-    """Returns: the server's version."""
+    """Create and fill the tables.
+
+    Returns: the server's version.
+    """
     with closing(connect_mssql(url)) as connection, connection.cursor() as cursor:
         cursor.execute("EXEC sp_updatestats")
         cursor.execute("SELECT @@VERSION")

@@ -1,6 +1,6 @@
-"""Ways to copy two tables from SQL Server to PostgreSQL, and back: they are made anew each time.
+"""Ways to copy two tables from SQL Server to PostgreSQL and back, creating them each time.
 
-Each returns the CPU seconds it took.
+Each function returns its CPU seconds.
 """
 
 from __future__ import annotations
@@ -20,18 +20,19 @@ from benchmarks.turns import PENSTOCK
 
 TABLES = ("votes", "posts")
 SCHEMA = "so"
-"""Of PostgreSQL."""
+"""The schema in PostgreSQL."""
 BACK = "dbo"
-"""Of SQL Server."""
+"""The schema in SQL Server."""
 MIGRATE = "PENSTOCK_BENCH_MSSQL_PG_MIGRATE"
-"""The program mssql-pg-migrate, as `go build ./cmd/migrate` makes it."""
+"""The program mssql-pg-migrate, built with `go build ./cmd/migrate`."""
 
 
 @dataclass(frozen=True)
 class Ends:
-    """
+    """The two ends of a copy.
+
     Parameters:
-        back: from PostgreSQL to SQL Server.
+        back: whether it goes from PostgreSQL to SQL Server.
     """
 
     source: str
@@ -51,7 +52,7 @@ def penstock(ends: Ends, degree: int) -> float:
 
 
 def migrate(ends: Ends, degree: int) -> float:
-    """With its own defaults but for the number of workers."""
+    """Copy with mssql-pg-migrate's own defaults, except for the number of workers."""
     with tempfile.TemporaryDirectory() as folder:
         source, target = (
             _end(url, schema)
@@ -63,7 +64,7 @@ def migrate(ends: Ends, degree: int) -> float:
         )
         config = Path(folder) / "config.yaml"
         said = {"workers": degree, "data_dir": folder, "include_tables": list(TABLES)}
-        # What is JSON is YAML.
+        # JSON is valid YAML.
         config.write_text(json.dumps({"source": source, "target": target, "migration": said}))
         config.chmod(0o600)
         return cost.run([[os.environ[MIGRATE], "run", "--config", str(config)]])

@@ -1,4 +1,4 @@
-"""MySQL or MariaDB to PostgreSQL and back: Penstock beside connectorx, and pipes of the clients."""
+"""MySQL or MariaDB to PostgreSQL and back: Penstock, connectorx, and pipes of the clients."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from penstock_testkit import MysqlServer, connect_mysql, tpch
 SCHEMA = "mysql"
 TABLE = f"{SCHEMA}.lineitem"
 PIPES, ARROW = "pipes", "connectorx, pgpq"
-# The tables fit into memory, the log holds a whole load.
+# The tables fit into memory, and the log holds a whole load.
 SETTINGS = {
     "innodb_buffer_pool_size": "2G",
     "loose_innodb_log_file_size": "2G",
@@ -40,7 +40,10 @@ def run(bench: Bench, scale: float, degrees: Sequence[int], repeat: int) -> Mysq
 
 
 def _make_tables(mysql: MysqlServer, scale: float) -> str:
-    """Returns: the server's version."""
+    """Create and fill the tables.
+
+    Returns: the server's version.
+    """
     with (
         tpch.csv_files(["lineitem"], scale) as files,
         closing(connect_mysql(mysql.url, local_infile=True)) as connection,

@@ -1,5 +1,7 @@
-"""MySQL or MariaDB to PostgreSQL: six tables like the Employees sample, with all keys and indexes,
-beside pgloader."""
+"""MySQL or MariaDB to PostgreSQL: six tables like the Employees sample, compared with pgloader.
+
+They are copied with all keys and indexes.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from penstock_testkit import MysqlServer, connect_mysql
 
 DATABASE = "employees"
 PEOPLE = 200_000
-# By table: its rows, by their number i, as a query over the numbers from 1.
+# By table: a query for its rows over the numbers i, from 1.
 ROWS = {
     "departments": (9, "SELECT concat('d', lpad(i, 3, '0')), concat('Department ', i)"),
     "employees": (
@@ -74,12 +76,12 @@ TABLES = """
     )
 """
 FOREIGN_KEYS = 6
-# Each primary key, the unique key, the names, and those that MySQL makes for foreign keys.
+# All primary keys, the unique key, the names, and the indexes that MySQL creates for foreign keys.
 INDEXES = 10
 
 
 def all_indexes(bench: Bench, repeat: int) -> MysqlTables:
-    """Copy them with the tables, their indexes and their foreign keys made anew."""
+    """Copy the tables with their indexes and foreign keys, creating them each time."""
     with MysqlServer(settings=SETTINGS) as mysql:
         _make(mysql)
         costs = in_turns(bench, mysql, DATABASE, repeat, _check)
@@ -106,7 +108,8 @@ def _make(mysql: MysqlServer) -> None:
 
 
 def _check(bench: Bench) -> None:
-    """
+    """Check the target.
+
     Raises:
         WrongResult: rows, indexes or foreign keys are missing.
     """

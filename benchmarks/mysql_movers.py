@@ -1,6 +1,6 @@
-"""Ways to copy a table from MySQL to PostgreSQL, and back.
+"""Ways to copy a table from MySQL to PostgreSQL and back.
 
-Each returns the CPU seconds it took.
+Each function returns its CPU seconds.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from benchmarks.movers import blocks_of
 from penstock_testkit import MysqlServer
 
 ROWS, LOADED = "lineitem", "loaded"
-"""Of MySQL: the table that is read, and the one that is written."""
+"""MySQL's tables: the one to read, and the one to write."""
 CONNECTORX = "PENSTOCK_BENCH_CONNECTORX"
-"""The Python that has connectorx, pgpq, pyarrow and psycopg, where ours has no connectorx."""
+"""A Python with connectorx, pgpq, pyarrow and psycopg, if ours has no connectorx."""
 
 Mover = Callable[[Bench, MysqlServer, str, int], float]
 
@@ -38,7 +38,7 @@ def penstock_out(bench: Bench, mysql: MysqlServer, table: str, degree: int) -> f
 
 
 def connectorx_pgpq(bench: Bench, mysql: MysqlServer, table: str, degree: int) -> float:
-    """The same partitions, a process for each stream."""
+    """Copy the same partitions, with a process for each stream."""
     script = [connectorx_python(), str(Path(__file__).with_name("connectorx_out.py"))]
     script += [mysql.url, ROWS, bench.target_url, table]
     ranges = _ranges(bench, mysql, table, degree)
@@ -46,7 +46,7 @@ def connectorx_pgpq(bench: Bench, mysql: MysqlServer, table: str, degree: int) -
 
 
 def pipes_out(bench: Bench, mysql: MysqlServer, table: str, degree: int) -> float:
-    """`mariadb | psql`, a pipe for each partition and `degree` of them at a time."""
+    """Copy with `mariadb | psql`, a pipe for each partition, `degree` of them at a time."""
     client = [*_client(mysql), "--quick", "--batch", "--skip-column-names", "-e"]
     schema, _, name = table.partition(".")
     into = f"COPY {schema}.{name} FROM STDIN (NULL 'NULL')"
@@ -66,7 +66,7 @@ def penstock_in(bench: Bench, mysql: MysqlServer, table: str, degree: int) -> fl
 
 
 def pipes_in(bench: Bench, mysql: MysqlServer, table: str, degree: int) -> float:
-    """`psql | mariadb`, a pipe for each partition and `degree` of them at a time."""
+    """Copy with `psql | mariadb`, a pipe for each partition, `degree` of them at a time."""
     client = [*_client(mysql), "--local-infile=1", "-e"]
     client.append(f"LOAD DATA LOCAL INFILE '/dev/stdin' INTO TABLE {LOADED}")
 
@@ -79,7 +79,7 @@ def pipes_in(bench: Bench, mysql: MysqlServer, table: str, degree: int) -> float
 
 
 def connectorx_python() -> str:
-    """The Python that has connectorx; empty where none is known."""
+    """Return the Python with connectorx; empty if there is none."""
     return os.environ.get(CONNECTORX) or (sys.executable if find_spec("connectorx") else "")
 
 
@@ -106,7 +106,7 @@ def _client(mysql: MysqlServer) -> list[str]:
 
 
 def _ranges(bench: Bench, mysql: MysqlServer, table: str, degree: int) -> list[str]:
-    """The partitions that Penstock would cut, as conditions; planned once for each degree."""
+    """Return Penstock's partitions as conditions; they are planned once for each degree."""
     key = mysql.url, degree
     if key not in bench.blocks:
         ends = ["--source", mysql.url, "--target", bench.target_url]

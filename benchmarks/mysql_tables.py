@@ -1,4 +1,4 @@
-"""MySQL or MariaDB to PostgreSQL: small tables and a large one, beside pgloader."""
+"""MySQL or MariaDB to PostgreSQL: small tables and a large one, compared with pgloader."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SELECTED = "i, i, md5(i), i / 100, now()"
 
 
 def many_tables(bench: Bench, repeat: int) -> MysqlTables:
-    """Copy them with the tables made anew: each with two keys."""
+    """Copy the tables, creating them each time with two keys each."""
     with MysqlServer(settings=SETTINGS) as mysql:
         _make(mysql)
         costs = in_turns(bench, mysql, DATABASE, repeat, _check)
@@ -46,10 +46,10 @@ def in_turns(
     repeat: int,
     check: Callable[[Bench], None],
 ) -> dict[str, list[Cost]]:
-    """Copy a database with each mover, with its tables made anew each time.
+    """Copy a database with each mover, creating its tables each time.
 
     Parameters:
-        check: raises `WrongResult` where something has not arrived.
+        check: raises `WrongResult` if something has not arrived.
     """
     costs: dict[str, list[Cost]] = {}
     movers = _movers(bench, mysql, database)
@@ -57,7 +57,7 @@ def in_turns(
         tell("without pgloader, which is not installed")
     names = list(movers)
     for turn in range(repeat):
-        # Whoever is first one time is last another time: what drifts is shared out.
+        # The first mover of one turn is the last of another, so that drift affects all equally.
         first = turn % len(names)
         for name in [*names[first:], *names[:first]]:
             _empty(bench, database)
@@ -115,7 +115,8 @@ def _empty(bench: Bench, schema: str) -> None:
 
 
 def _check(bench: Bench) -> None:
-    """
+    """Check the target.
+
     Raises:
         WrongResult: tables, rows or indexes are missing.
     """
@@ -133,11 +134,12 @@ def _check(bench: Bench) -> None:
 
 
 class MysqlTables:
-    """
+    """The costs of two movers.
+
     Parameters:
-        costs: of all turns, by mover.
-        what: is copied; `briefly` in a few words.
-        most: of Penstock's wall time by pgloader's.
+        costs: the costs of all turns, by mover.
+        what: describes the tables; `briefly` does so in a few words.
+        most: the limit for Penstock's wall time as a share of pgloader's.
     """
 
     def __init__(self, costs: dict[str, list[Cost]], what: str, briefly: str, most: float) -> None:

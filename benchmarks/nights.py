@@ -28,7 +28,7 @@ MOST_OF_ALL, MOST_MOVER = 0.3, 0.3
 
 
 def measure_nights(bench: Bench, scale: float, repeat: int) -> Nights:
-    """Copy lineitem with a primary key: all rows, and night by night."""
+    """Copy lineitem with a primary key: all rows first, then night by night."""
     tell(f"nights: loading lineitem at scale {scale:g}, with a primary key")
     rows = bench.load_tpch(SCHEMA, scale)
     bench.on_source("ALTER TABLE nights.lineitem ADD PRIMARY KEY (l_orderkey, l_linenumber)")
@@ -48,7 +48,7 @@ def measure_nights(bench: Bench, scale: float, repeat: int) -> Nights:
             tell(f"turn {turn + 1} of {repeat}, {way}: {cost.wall:.2f} s, mover {cost.mover:.2f} s")
 
         note(ALL, ["--mode", "truncate"])
-        # The first one reads all rows, since there is no watermark yet: not counted.
+        # The first night reads all rows, since there is no watermark yet, and is not counted.
         run([penstock_command("copy", bench, TABLE, DEGREE, *NIGHT)])
         note(NOTHING, NIGHT)
         _change(bench, turn)
@@ -72,9 +72,10 @@ def _change(bench: Bench, turn: int) -> None:
 
 
 def _check(bench: Bench) -> None:
-    """
+    """Compare both sides.
+
     Raises:
-        WrongResult: both sides do not hold the same rows.
+        WrongResult: they do not hold the same rows.
     """
     query = "SELECT count(*), sum(l_tax), sum(l_orderkey) FROM nights.lineitem"
     with psycopg.connect(bench.source_url) as source, psycopg.connect(bench.target_url) as target:

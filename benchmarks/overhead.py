@@ -1,4 +1,4 @@
-"""What a partition costs besides its rows."""
+"""The cost of a partition besides its rows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MOST_MS = 15.0
 
 def measure(bench: Bench, repeat: int) -> Overhead:
     """Copy a small table whole and in a thousand partitions, at each degree."""
-    # Somewhat more than a thousand blocks, so that each partition has one.
+    # A few more than a thousand blocks, so that each partition has at least one.
     tell("overhead: making a small table")
     bench.on_source(
         "CREATE TABLE small AS SELECT id, repeat(md5(id::text), 6) AS filler"
@@ -50,7 +50,7 @@ class Overhead:
         self._degrees = degrees
 
     def _each(self, degree: int) -> float:
-        """Milliseconds for each partition."""
+        """Return the milliseconds for each partition."""
         return (self._walls[degree, "parts"] - self._walls[degree, "whole"]) / PARTITIONS * 1000
 
     def show(self) -> None:

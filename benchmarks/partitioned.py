@@ -1,4 +1,4 @@
-"""What it takes to load a partitioned table in the modes that can, and to freeze its rows after."""
+"""The cost of loading a partitioned table, by mode, and of freezing its rows afterwards."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ KEYS: Sequence[LiteralString] = (
     "CREATE INDEX ON partitioned.years (l_shipdate)",
     "CREATE INDEX ON partitioned.years (l_partkey, l_suppkey)",
 )
-# Whether the target's table has its children before.
+# Whether the target's table has its children before the load.
 WAYS: Mapping[str, Mapping[str, tuple[bool, Sequence[str]]]] = {
     NO_INDEXES: {
         "append": (True, ["--mode", "append", *CUT]),
@@ -49,11 +49,11 @@ WAYS: Mapping[str, Mapping[str, tuple[bool, Sequence[str]]]] = {
 
 @dataclass(frozen=True)
 class Load:
-    """Of one way, in seconds."""
+    """The cost of one load, in seconds."""
 
     copy: Cost
     freeze: float
-    """CPU of the target for VACUUM (FREEZE) afterwards."""
+    """The target's CPU for VACUUM (FREEZE) afterwards."""
 
 
 def measure_all(bench: Bench, scale: float, repeat: int) -> Partitioned:
@@ -109,9 +109,10 @@ def _load(bench: Bench, rows: int, options: Sequence[str]) -> Load:
 
 
 class Partitioned:
-    """
+    """The costs of all loads.
+
     Parameters:
-        loads: of all turns, by the table's indexes and by way.
+        loads: the loads of all turns, by the table's indexes and by way.
     """
 
     def __init__(self, rows: int, repeat: int, loads: dict[str, dict[str, list[Load]]]) -> None:

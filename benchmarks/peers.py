@@ -1,4 +1,4 @@
-"""One large table with the tools that people use today, each as its manual has it."""
+"""One large table copied with common tools, each as in its manual."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from benchmarks.tables import cloned
 SCHEMA = "peers"
 TABLE = f"{SCHEMA}.lineitem"
 Load = Callable[[], float]
-"""Returns the CPU seconds that it took."""
+"""A load; it returns its CPU seconds."""
 
 
 class Peers:
-    """The measured costs, by mover. The best of all turns counts."""
+    """The costs by mover. The best of all turns counts."""
 
     def __init__(self, rows: int, costs: dict[str, list[Cost]]) -> None:
         self._rows = rows
@@ -62,7 +62,7 @@ class Peers:
 
 
 def run(bench: Bench, scale: float, repeat: int) -> Peers:
-    """Copy lineitem with every mover that is there, `repeat` times, into a schema that is empty."""
+    """Copy lineitem with every available mover, `repeat` times, into an empty schema."""
     tell(f"loading lineitem at scale {scale:g}")
     rows = bench.load_tpch(SCHEMA, scale)
     costs: dict[str, list[Cost]] = {}
@@ -108,7 +108,7 @@ def _movers(bench: Bench, folder: Path) -> dict[str, Load]:
         only = folder / "filters.ini"
         only.write_text(f"[include-only-table]\n{TABLE}\n", encoding="utf-8")
         command = ["--filters", str(only), "--source", source, "--target", target]
-        # A session of its own: where it fails, it ends all of its process group.
+        # In a session of its own, because on failure it ends its whole process group.
         movers["pgcopydb"] = partial(cloned, bench, ["setsid", "--wait", clone, "clone", *command])
     python = peers_python(folder)
     if python is None:

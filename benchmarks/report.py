@@ -24,17 +24,17 @@ class Limit:
 
 
 def tell(text: str) -> None:
-    """Say what happens now, away from the results."""
+    """Print the current step on stderr, apart from the results."""
     print(text, file=sys.stderr, flush=True)
 
 
 def show_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print a table in Markdown, so that it can go into README.md as it is."""
+    """Print a table in Markdown, which can go into README.md unchanged."""
     widths = [
         max(len(column), *(len(row[position]) for row in rows))
         for position, column in enumerate(columns)
     ]
-    # Names go to the left, figures to the right.
+    # Names are on the left, figures on the right.
     left = [any(row[position][:1].isalpha() for row in rows) for position in range(len(columns))]
 
     def line(cells: Sequence[str]) -> str:
@@ -69,7 +69,7 @@ def show_limits(limits: Sequence[Limit]) -> None:
 
 
 def machine() -> str:
-    """What this ran on."""
+    """Return a description of this machine."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     return (
         f"{available_cpus()} CPUs ({_processor()}), {memory:.0f} GiB, {platform.system()}, "

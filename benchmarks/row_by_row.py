@@ -1,4 +1,4 @@
-"""psycopg's copy objects, row by row: what a loop from the manual costs. One stream.
+"""psycopg's copy objects, row by row: a loop from the manual. One stream.
 
 Usage: row_by_row.py SOURCE TARGET TABLE LOWER:UPPER...   (blocks; an empty UPPER is open)
 """
@@ -28,7 +28,7 @@ def main() -> None:
 
 
 def copy_out(table: str, text: str) -> sql.Composed:
-    """COPY of a block range to the client."""
+    """Yield a COPY of a block range to the client."""
     lower, _, upper = text.partition(":")
     condition = sql.SQL("ctid >= {}::tid").format(sql.Literal(f"({lower},0)"))
     if upper:
@@ -39,7 +39,7 @@ def copy_out(table: str, text: str) -> sql.Composed:
 
 
 def copy_in(table: str) -> sql.Composed:
-    """COPY from the client."""
+    """Yield a COPY from the client."""
     return sql.SQL("COPY {} FROM STDIN (FORMAT binary)").format(sql.Identifier(*table.split(".")))
 
 

@@ -1,9 +1,9 @@
-"""`make bench`: starts the benchmark, from wherever it is called. See README.md."""
+"""`make bench`: start the benchmark from any directory. See README.md."""
 
 import runpy
 import sys
 from pathlib import Path
 
-# A script has its own folder on the path; its package is found from the folder above.
+# A script's path starts with its own folder, and its package is in the folder above.
 sys.path[0] = str(Path(__file__).resolve().parent.parent)
 runpy.run_module("benchmarks.main", run_name="__main__", alter_sys=True)

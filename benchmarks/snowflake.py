@@ -1,7 +1,7 @@
-"""PostgreSQL to Snowflake's stage and tables, beside Parquet files of this machine.
+"""PostgreSQL to Snowflake's stage and tables, compared with Parquet files on this machine.
 
 Snowflake is an emulator, fakesnow behind the testkit's front, whose COPY INTO is DuckDB's work on
-the same CPUs. So what counts is the mover's own part: until a partition's files are on the stage.
+the same CPUs. So the mover's own part counts, which ends when a partition's files are on the stage.
 """
 
 from __future__ import annotations
@@ -36,13 +36,12 @@ STAGE, FILES = "Snowflake", "Parquet"
 
 @dataclass(frozen=True)
 class Turn:
-    """Of one copy, in seconds.
+    """The figures of one copy, in seconds.
 
     Parameters:
-        streams: of all partitions, until their files are where they are to be.
-        loads: of all partitions, from the begin of COPY INTO to the commit.
-        beside: of the time in which some partition is loaded, the share in which another one is
-            on its way to the stage.
+        streams: the sum over all partitions, until their files are in place.
+        loads: the sum over all partitions, from the begin of COPY INTO to the commit.
+        beside: the share of the loading time in which another partition is on its way to the stage.
     """
 
     wall: float
@@ -58,7 +57,7 @@ class Account:
     log: Path
 
     def loads(self) -> list[tuple[float, float]]:
-        """Begin and end of each COPY INTO since it was asked last."""
+        """Return the begin and end of each COPY INTO since the last call."""
         text = self.log.read_text(encoding="ascii") if self.log.exists() else ""
         self.log.unlink(missing_ok=True)
         return [(float(line.split()[0]), float(line.split()[1])) for line in text.splitlines()]
@@ -112,9 +111,10 @@ def _to_files(bench: Bench, rows: int, degree: int) -> Turn:
 
 
 def _copied(bench: Bench, degree: int, options: Sequence[str], account: Account | None) -> Turn:
-    """
+    """Copy once, and return the figures.
+
     Parameters:
-        degree: 0: of the table of few rows, one partition after the other.
+        degree: the number of streams; 0 for the small table, one partition after the other.
     """
     bench.on_source("CHECKPOINT")
     cut = (
@@ -148,9 +148,9 @@ def _turn(
 
     opened, committed = times("opened"), times("committed")
     begun = [begin for begin, _ in loads]
-    # Each partition's own load need not be known: the sums are the same.
+    # Each partition's own load need not be known, because the sums are the same.
     loading = sum(committed) - sum(begun) if begun else 0.0
-    # How many are under way, and how many of them loaded, changes at these moments.
+    # The number of active partitions, and of loading ones, changes at these moments.
     moments = sorted({*opened, *committed, *begun})
     either = both = 0.0
     for since, until in pairwise(moments):
@@ -170,9 +170,11 @@ def _check(there: int, rows: int) -> None:
 
 
 class Snowflake:
-    """
+    """The figures of all copies.
+
     Parameters:
-        turns: by target and degree; of degree 0 are copies of few rows, in as many partitions.
+        turns: the copies by target and degree; degree 0 stands for the small table in as many
+            partitions.
     """
 
     def __init__(self, rows: int, turns: dict[tuple[str, int], list[Turn]]) -> None:
@@ -188,7 +190,7 @@ class Snowflake:
         return statistics.median(turn.beside for turn in self._turns[STAGE, degree])
 
     def _ratio(self, degree: int, what: str) -> float:
-        """Without what a copy and its partitions cost besides their rows."""
+        """Return the ratio without the fixed costs of a copy and its partitions."""
         mine, files = (
             self._best(name, degree, what) - self._best(name, 0, what) for name in (STAGE, FILES)
         )

@@ -1,4 +1,4 @@
-"""Wall time and CPU of a large table's copy: Penstock beside psql pipes and psycopg's rows."""
+"""Wall time and CPU of copying a large table: Penstock, psql pipes and psycopg's rows."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ def run(bench: Bench, scale: float, degrees: Sequence[int], repeat: int) -> Spee
     costs: dict[tuple[str, int], list[Cost]] = {}
     for turn in range(repeat):
         for degree in degrees:
-            # Whoever is first one time is last the next: what drifts is shared out.
+            # The first mover of one turn is the last of the next, so that drift affects all
+            # equally.
             names = list(MOVERS)[turn % 3 :] + list(MOVERS)[: turn % 3]
             for name in names:
                 bench.reset(table)
@@ -46,7 +47,7 @@ def run(bench: Bench, scale: float, degrees: Sequence[int], repeat: int) -> Spee
 
 
 class Speed:
-    """The measured costs. The best of all turns counts: what else runs only ever adds."""
+    """The measured costs. The best of all turns counts, since other load only adds time."""
 
     def __init__(self, rows: int, costs: dict[tuple[str, int], list[Cost]]) -> None:
         self.rows = rows
@@ -58,7 +59,7 @@ class Speed:
         return min(figures)
 
     def ratio(self, other: str, degree: int, what: str = "wall") -> float:
-        """Penstock's best over another mover's."""
+        """Return the ratio of Penstock's best to another mover's."""
         return self.best("penstock", degree, what) / self.best(other, degree, what)
 
     def show(self) -> None:
@@ -104,7 +105,7 @@ class Speed:
     def limits(self) -> list[Limit]:
         lowest, highest = self.degrees[0], self.degrees[-1]
         wall = self.best("penstock", highest, "wall")
-        # Whatever the mover does, the servers' own work is to be done.
+        # The servers' own work is the same for every mover.
         servers = sum(self.best("penstock", highest, side) for side in ("source", "target"))
         return [
             Limit(f"wall / psql pipes, degree {highest}", self.ratio(PIPES, highest), 0.95),

@@ -1,4 +1,4 @@
-"""What a copy costs besides its rows: a table of one row."""
+"""The fixed cost of a copy: a table of one row."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from benchmarks.report import Limit, show_table, tell
 
 TABLE = "public.one_row"
 MOST_CPU = 0.35
-# One copy takes a moment, and whatever else runs adds to it.
+# One copy is short, and any other load on the machine adds to it.
 COPIES_PER_TURN = 5
 
 
 def measure(bench: Bench, repeat: int) -> Starts:
-    """Copy one row with the command line and with a pipe; start a Python that imports psycopg."""
+    """Copy one row by command line and by pipe, and start a Python that imports psycopg."""
     bench.on_source("CREATE TABLE one_row AS SELECT 1 AS id, 'x' AS word")
     bench.on_target("CREATE UNLOGGED TABLE one_row (id integer, word text)")
     psql = [str(bench.source.psql), "-X", "-q", "-v", "ON_ERROR_STOP=1"]

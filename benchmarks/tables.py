@@ -1,4 +1,4 @@
-"""What many small tables cost, and what tables cost whose servers are far away."""
+"""The cost of many small tables, and of tables on distant servers."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Ways = dict[str, list[Cost]]
 
 
 def many_tables(bench: Bench, tables: int, repeat: int) -> Tables:
-    """Copy small tables with `--mode recreate`: each with a key, an index, some foreign keys."""
+    """Copy small tables with `--mode recreate`, each with a key, an index and some foreign keys."""
     _make(bench, tables)
     movers = _movers(bench, bench.source_url, bench.target_url)
     costs: Ways = {name: [] for name in movers}
@@ -49,7 +49,7 @@ def many_tables(bench: Bench, tables: int, repeat: int) -> Tables:
 
 
 def distant(bench: Bench, repeat: int) -> Distance:
-    """The same copies with both servers at hand, and a round trip of 20 ms away."""
+    """Make the same copies with both servers nearby, and at a round trip of 20 ms."""
     _make(bench, DISTANT_TABLES)
     with psycopg.connect(bench.source_url, autocommit=True) as source:
         source.execute("CREATE SCHEMA IF NOT EXISTS distant")
@@ -110,7 +110,7 @@ def _make(bench: Bench, tables: int) -> None:
 
 def _empty(bench: Bench) -> None:
     with psycopg.connect(bench.target_url, autocommit=True) as target:
-        # Tables by the hundred: a transaction that drops more takes more locks than there are.
+        # A hundred tables at a time: dropping more would need more locks than there are.
         found = target.execute(
             "SELECT format('%%I.%%I', schemaname, tablename) FROM pg_tables WHERE schemaname = %s",
             (SCHEMA,),
@@ -123,7 +123,8 @@ def _empty(bench: Bench) -> None:
 
 
 def _check(bench: Bench, tables: int) -> None:
-    """
+    """Check the target.
+
     Raises:
         WrongResult: tables, rows, indexes or foreign keys are missing.
     """
@@ -157,7 +158,7 @@ def _movers(bench: Bench, source: str, target: str) -> dict[str, Callable[[], fl
 
 
 def cloned(bench: Bench, command: Sequence[str]) -> float:
-    """Run pgcopydb's clone with two processes each for tables and indexes; its CPU seconds."""
+    """Run pgcopydb's clone, two processes each for tables and indexes; return its CPU seconds."""
     # It runs pg_dump and pg_restore, which must be as new as the servers.
     path = os.environ["PATH"]
     os.environ["PATH"] = f"{bench.source.psql.parent}{os.pathsep}{path}"
@@ -193,10 +194,11 @@ def _best(costs: Sequence[Cost]) -> Cost:
 
 
 class Tables:
-    """
+    """The costs of many tables.
+
     Parameters:
-        tables: how many.
-        costs: of all turns, by mover.
+        tables: the number of tables.
+        costs: the costs of all turns, by mover.
     """
 
     def __init__(self, tables: int, costs: Ways) -> None:
@@ -247,10 +249,11 @@ class Tables:
 
 
 class Distance:
-    """
+    """The costs at a distance.
+
     Parameters:
-        costs: by what is copied and how far away, and by mover.
-        trips: round trips to the source and to the target, by what is copied.
+        costs: by the copied tables and the distance, and by mover.
+        trips: round trips to the source and to the target, by the copied tables.
     """
 
     def __init__(

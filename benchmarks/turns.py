@@ -1,4 +1,4 @@
-"""Movers that take turns, at several degrees: the best of all turns counts."""
+"""Movers that take turns at several degrees; the best of all turns counts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from benchmarks.report import show_table, tell
 PENSTOCK = "penstock"
 
 Costs = dict[tuple[str, int], list[Cost]]
-"""By mover and degree."""
+"""Costs by mover and degree."""
 
 
 def take_turns(
@@ -25,7 +25,7 @@ def take_turns(
         move(name, degrees[-1])
     for turn in range(repeat):
         for degree in degrees:
-            # Whoever is first one time is last another time: what drifts is shared out.
+            # The first mover of one turn is the last of another, so that drift affects all equally.
             first = turn % len(names)
             for name in [*names[first:], *names[:first]]:
                 found = move(name, degree)
@@ -43,7 +43,7 @@ def best(costs: Costs, mover: str, degree: int, what: str) -> float:
 
 
 def ratio(costs: Costs, other: str, degree: int, what: str = "wall") -> float:
-    """Penstock's best over another mover's."""
+    """Return the ratio of Penstock's best to another mover's."""
     return best(costs, PENSTOCK, degree, what) / best(costs, other, degree, what)
 
 

@@ -1,4 +1,4 @@
-"""The acts, in order. Exits with 0 only if everything went as it should."""
+"""The acts, in order; the exit code is 0 only if everything went as expected."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ def summarise(stage: Stage, seconds: float) -> None:
 
 
 def _pages() -> list[tuple[str, str]]:
-    """The documents of this checkout to read next, with their titles."""
+    """Return the documents of this checkout to read next, with their titles."""
     root = Path(__file__).parent.parent
     found = []
     docs = root / "docs"

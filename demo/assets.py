@@ -21,13 +21,13 @@ ALL = {
     "dagster/asset_partition_range_start": KEYS[0],
     "dagster/asset_partition_range_end": KEYS[-1],
 }
-# What Dagster logs is not for this screen.
+# Keep Dagster's log off the screen.
 QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 
 
 @dataclass(frozen=True)
 class Partition:
-    """What Dagster knows of a partition of the asset."""
+    """The state of the asset's partition in Dagster."""
 
     key: str
     status: str
@@ -106,14 +106,14 @@ def _materialize(
 
 
 def _failure_text(failed: dg.ExecuteInProcessResult) -> str:
-    """What the failure of the step says."""
+    """Return the text of the step's failure."""
     (event,) = failed.filter_events(lambda event: event.is_step_failure)
     data = event.step_failure_data.user_failure_data
     return (data.description if data else None) or "nothing"
 
 
 def _partitions(instance: dg.DagsterInstance) -> list[Partition]:
-    """What Dagster shows of them."""
+    """Return the partitions as Dagster shows them."""
     definition = orders.partitions_def
     assert definition is not None
     statuses = instance.get_status_by_partition(orders.key, KEYS, definition) or {}

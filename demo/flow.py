@@ -1,4 +1,4 @@
-"""The act in Airflow: a DAG whose mapped tasks are partitions."""
+"""The act in Airflow: a DAG with a mapped task for each partition."""
 
 from __future__ import annotations
 

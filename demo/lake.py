@@ -1,4 +1,4 @@
-"""The act with a bucket: a table becomes Parquet files, and files become a DuckDB table."""
+"""The act with a bucket: a table becomes Parquet files, and the files a DuckDB table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What both servers say about the rows, asked without Penstock."""
+"""Figures about the rows from both servers, computed without Penstock."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import psycopg
 
-# A sum does not depend on the order of the rows, and a row that is doubled or missing changes it.
+# A sum does not depend on the order of rows, and changes if a row is missing or doubled.
 CHECKSUM = "SELECT count(*), sum(hashtextextended(t::text, 0)::numeric) FROM {table} AS t"
 RECORDS = """\
 SELECT partition_id, attempt, rows, bytes, committed_at::text
@@ -26,10 +26,10 @@ class Record:
 def checksums(
     source: str, target: str, table: str, target_table: str | None = None
 ) -> tuple[tuple[int, int], tuple[int, int]]:
-    """Rows and checksum of a table on both sides, computed at once.
+    """Return rows and checksum of a table on both sides, computed at the same time.
 
     Parameters:
-        target_table: what it is called in the target, if that is another name.
+        target_table: the table's name in the target, if it differs.
     """
     with ThreadPoolExecutor(2) as pool:
         ours, theirs = pool.map(_checksum, (source, target), (table, target_table or table))

@@ -1,4 +1,4 @@
-"""The two servers' tables, and the two things that go wrong."""
+"""The tables of the two servers, and the two failures."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from penstock_testkit import PostgresServer, tpch
 SCALE = 0.3
 TABLES = ("lineitem", "orders")
 
-# A sequence remembers: nextval is not rolled back with the transaction that called it.
+# A sequence keeps its value: nextval is not rolled back with its transaction.
 FAIL_ONCE = """\
 CREATE SEQUENCE demo_seen_{table};
 CREATE FUNCTION demo_fail_once_{table}() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -32,12 +32,12 @@ DROP_RULE = "ALTER TABLE {table} DROP CONSTRAINT no_refunds"
 
 @dataclass(frozen=True)
 class Scene:
-    """Two servers with their tables in place.
+    """Two servers with their tables.
 
     Parameters:
-        rows: of the source, by table.
-        refused_once: the order whose lines the target refuses the first time.
-        refund: the order with a negative price, which the target's rule forbids.
+        rows: the source's rows, by table.
+        refused_once: the order whose lines the target rejects the first time.
+        refund: the order with a negative price, which violates the target's constraint.
     """
 
     source: str
@@ -50,23 +50,23 @@ class Scene:
         _execute(self.target, statement)
 
     def refuse_an_order_once(self) -> None:
-        """Set the trap of the first table on the second one too."""
+        """Make the second table fail once, like the first."""
         self.on_target(FAIL_ONCE.format(table="orders", key="o_orderkey", order=self.refused_once))
 
     def make_warehouse(self) -> None:
-        """Make an empty table `dw.orders` in the target, with the rule of the other one."""
+        """Create an empty table `dw.orders` in the target, with the constraint of the other one."""
         tpch.create(self.target, ("orders",), schema="dw")
         self.on_target(ADD_RULE.format(table="dw.orders"))
 
 
 def start(server: PostgresServer) -> str:
-    """Make the database `shop` on a server. Returns its URL."""
+    """Create the database `shop` on a server, and return its URL."""
     _execute(server.url, "CREATE DATABASE shop")
     return server.url_for(db="shop")
 
 
 def build(source: str, target: str) -> Scene:
-    """Fill the source, make the target's empty tables and both of their traps."""
+    """Fill the source, and create the target's empty tables with both failures."""
     rows = tpch.load(source, TABLES, SCALE, primary_keys=True)
     tpch.create(target, TABLES)
     refused_once, refund = _order_near(source, 0.35), _order_near(source, 0.45)
@@ -77,7 +77,7 @@ def build(source: str, target: str) -> Scene:
 
 
 def _order_near(url: str, share: float) -> int:
-    """The first order at or after this share of the keys."""
+    """Return the first order at or after a share of the keys."""
     query = sql.SQL(
         "SELECT min(o_orderkey) FROM orders"
         " WHERE o_orderkey >= {share} * (SELECT max(o_orderkey) FROM orders)"

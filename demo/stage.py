@@ -1,4 +1,4 @@
-"""What the audience sees: headings, sentences, commands before they run."""
+"""The output for the audience: headings, sentences, and commands before they run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WIDTH = 100
 
 
 class Stage:
-    """Shows the demo and remembers what did not go as it should."""
+    """Shows the demo and remembers unexpected results."""
 
     def __init__(self) -> None:
         width = None if sys.stdout.isatty() else WIDTH
@@ -36,19 +36,19 @@ class Stage:
         self.console.rule(Text(text, style="bold cyan"), align="left", style="dim")
 
     def say(self, text: str) -> None:
-        """A paragraph; line ends in it are where the source code is wrapped."""
+        """Print a paragraph; its line breaks only wrap the source code."""
         self._indented(Text(" ".join(text.split())))
 
     def code(self, text: str) -> None:
-        """A statement that the demo runs by itself."""
+        """Print a statement that the demo runs itself."""
         self._indented(Text(text, style="yellow"), 4)
 
     def gap(self) -> None:
-        """An empty line."""
+        """Print an empty line."""
         self.console.print()
 
     def table(self, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-        """Texts to the left, numbers to the right. No column has a name: no header."""
+        """Print a table with numbers on the right, and with a header if its columns have names."""
         table = Table(
             box=None,
             pad_edge=False,
@@ -70,7 +70,7 @@ class Stage:
             self._prompt(f"export {name}={shlex.quote(value)}")
 
     def run(self, command: str, *, expect: int = 0) -> None:
-        """Show a command, run it on the terminal that we have, and check its exit code."""
+        """Show a command, run it on our own terminal, and check its exit code."""
         self.gap()
         self._prompt(command)
         self.console.file.flush()
@@ -84,7 +84,7 @@ class Stage:
         try:
             code = running.wait()
         except KeyboardInterrupt:
-            # The terminal has sent it to both of us: let the command clean up and report.
+            # The terminal has sent the signal to both of us: let the command clean up and report.
             running.wait()
             raise
         self.gap()
@@ -94,10 +94,10 @@ class Stage:
         self.check(f"{verb} ends with exit code {expect}", code == expect, quiet=True)
 
     def check(self, text: str, good: bool, *, quiet: bool = False) -> None:
-        """Note whether something is as expected.
+        """Check whether something is as expected, and note the result.
 
         Parameters:
-            quiet: say so only if it is not.
+            quiet: print it only if it is not as expected.
         """
         self.checks.append((text, good))
         if not good:
@@ -110,7 +110,7 @@ class Stage:
         return all(good for _, good in self.checks)
 
     def _prompt(self, command: str) -> None:
-        # Not wrapped by us: what is copied from the screen must be one command.
+        # Do not wrap it: text copied from the screen must be one command.
         self.console.print(Text.assemble(("$ ", "dim"), (command, "bold")), soft_wrap=True)
 
     def _indented(self, text: Text, by: int = 2) -> None:

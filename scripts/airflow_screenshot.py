@@ -36,13 +36,13 @@ def arguments() -> argparse.Namespace:
 
 
 def page_of(run: Run, mapped: str | None) -> str:
-    """The path of the run's page, or of the list of a mapped task's instances in it."""
+    """Return the path of the run's page, or of a mapped task's instances in it."""
     page = f"/dags/{quote(run.dag_id)}/runs/{quote(run.run_id)}"
     return page if mapped is None else f"{page}/tasks/{quote(mapped)}/mapped"
 
 
 def groups_of(run: Run) -> list[str]:
-    """The ids of all task groups: what stands before the dots in the ids of their tasks."""
+    """Return the ids of all task groups: the prefixes of task ids, up to each dot."""
     groups: set[str] = set()
     for task in run.tasks():
         parts = task.task_id.split(".")

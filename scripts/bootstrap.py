@@ -1,10 +1,11 @@
-"""Make the virtual environment of a checkout, with the standard library alone.
+"""Create the virtual environment of a checkout, with the standard library alone.
 
 Usage: ``bootstrap.py VENV [OPTION]``. With ``--lock``, write ``uv.lock`` and the requirements of
 Airflow 2, and install nothing. With ``--airflow2``, install those requirements; with ``--docs``,
-what builds the site. With ``--native``, build penstock-native into it, if that can be done here.
-With ``--wheels FOLDER``, build the wheel and the sdist of every distribution into an empty folder,
-and check them; with ``--pure FOLDER``, leave out penstock-native, which needs Rust.
+the packages that build the site. With ``--native``, build penstock-native into the environment, if
+this machine can. With ``--wheels FOLDER``, build the wheel and the sdist of every distribution into
+an empty folder, and check them; with ``--pure FOLDER``, leave out penstock-native, which needs
+Rust.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ ROOT = Path(__file__).resolve().parent.parent
 AIRFLOW_2 = Path("tests/airflow/airflow2-requirements.txt")
 PURE = ("core", "airflow_provider", "dagster_plugin")
 NATIVE = Path("core/native")
-# The oldest glibc for which Rust's standard library is built: RHEL 7 and all that came after it.
+# The oldest glibc that Rust's standard library supports: RHEL 7 and everything later.
 MANYLINUX = "manylinux2014"
 
 
@@ -29,7 +30,7 @@ def run(*argv: str | Path, env: dict[str, str] | None = None) -> None:
     """Run a command in the checkout.
 
     Raises:
-        SystemExit: it failed; its own words are on stderr.
+        SystemExit: the command failed; its own output is on stderr.
     """
     try:
         subprocess.run(argv, cwd=ROOT, env=env, check=True)
@@ -38,7 +39,7 @@ def run(*argv: str | Path, env: dict[str, str] | None = None) -> None:
 
 
 def make_venv(venv: Path) -> Path:
-    """Make `venv` where it is missing, with uv in it.
+    """Create `venv` if it is missing, with uv in it.
 
     Returns:
         The path of uv.
@@ -58,21 +59,21 @@ def make_venv(venv: Path) -> Path:
         run(sys.executable, "-m", "venv", *([] if seeded else ["--without-pip"]), venv)
     uv = venv / "bin/uv"
     if not uv.exists():
-        # The environment is without pip where this Python is without ensurepip.
+        # Without ensurepip in this Python, the environment has no pip.
         pip = pip_of(python) or [*pip_of(sys.executable), "--python", str(python)]
         run(*pip, "install", "--quiet", "--disable-pip-version-check", "uv>=0.9")
     return uv
 
 
 def pip_of(python: str | Path) -> list[str]:
-    """The command that runs a Python's pip; empty if it has none."""
+    """Return the command that runs a Python's pip; empty if it has none."""
     pip = [str(python), "-m", "pip"]
     found = subprocess.run([*pip, "--version"], capture_output=True, check=False).returncode == 0
     return pip if found else []
 
 
 def pip_settings(venv: Path) -> dict[str, str]:
-    """What pip is configured with, from its files and its environment, by option name."""
+    """Return pip's configuration, from its files and its environment, by option name."""
     pip = pip_of(venv / "bin/python") or pip_of(sys.executable)
     if not pip:
         return {}
@@ -90,12 +91,12 @@ def pip_settings(venv: Path) -> dict[str, str]:
 
 
 def registry_environment(venv: Path) -> dict[str, str]:
-    """The environment in which uv asks the registry that pip would ask.
+    """Return an environment in which uv uses the registry that pip would use.
 
-    uv reads none of pip's configuration. What is set for uv itself comes first.
+    uv reads none of pip's configuration. Variables set for uv itself take precedence.
     """
     pip = pip_settings(venv)
-    # pip passes over a folder that does not exist; uv stops there.
+    # pip ignores a folder that does not exist; uv fails.
     links = [
         link for link in pip.get("find-links", "").split() if "://" in link or Path(link).is_dir()
     ]
@@ -113,25 +114,25 @@ def registry_environment(venv: Path) -> dict[str, str]:
 
 
 def without_registry(env: dict[str, str]) -> dict[str, str]:
-    """`env` with uv's default registry, for reading and writing the lock.
+    """Return `env` with uv's default registry, for reading and writing the lock.
 
-    The lock is the same for everyone, so a mirror's address must not get into it, and a lock that
-    was written without the mirror must not look outdated.
+    The lock is the same for everyone, so a mirror's address must not get into it, and a lock
+    written without the mirror must not look outdated.
     """
     own = ("UV_DEFAULT_INDEX", "UV_INDEX", "UV_INDEX_URL", "UV_EXTRA_INDEX_URL", "UV_FIND_LINKS")
     return {name: value for name, value in env.items() if name not in own}
 
 
-# Arguments of `uv export`: all that developers need, or what builds the site.
+# Arguments of `uv export`, for everything that developers need or for the packages of the site.
 DEVELOPMENT = ("--all-packages", "--no-emit-package", "penstock-native")
 SITE = ("--only-group", "docs")
 
 
 def export(uv: Path, venv: Path, env: dict[str, str], parts: tuple[str, ...]) -> Path:
-    """What the lock names, as requirements; to be installed from whichever registry is configured.
+    """Return the lock as requirements, which any configured registry can serve.
 
-    `uv sync` would do for one registry. Given another one it sets the lock aside and resolves
-    anew; so the lock is exported, with its hashes, and those very files are installed.
+    `uv sync` would do for one registry. With another one, it ignores the lock and resolves again;
+    so the lock is exported, with its hashes, and exactly those files are installed.
     """
     requirements = venv / "requirements.txt"
     try:
@@ -152,20 +153,20 @@ def export(uv: Path, venv: Path, env: dict[str, str], parts: tuple[str, ...]) ->
 def install(uv: Path, venv: Path, requirements: Path, env: dict[str, str]) -> None:
     """Install requirements, each pinned, and nothing else."""
     python = venv / "bin/python"
-    # Compiled once here: where Python may not write bytecode, every process would compile anew.
+    # Compile once here: if Python may not write bytecode, every process would compile again.
     options = ("--quiet", "--compile-bytecode", "--python", python)
     run(uv, "pip", "install", *options, "-r", requirements, env=env)
 
 
 def install_native(uv: Path, venv: Path, env: dict[str, str]) -> None:
-    """Build penstock-native and install it, where Rust is there; otherwise say that it is missing.
+    """Build penstock-native and install it if Rust is there; otherwise report that it is missing.
 
-    The stamp `.native` says "built", or is empty where a build has failed: that is not tried again
-    before something changes. No stamp is left where there is no cargo, which may come.
+    The stamp `.native` says "built", or is empty after a failed build, which is not repeated until
+    something changes. Without cargo there is no stamp, since cargo may be installed later.
     """
     python, stamp, log = venv / "bin/python", venv / ".native", venv / "native.log"
     stamp.unlink(missing_ok=True)
-    # Where it cannot be built, none from older sources may stay: versions do not tell them apart.
+    # If the build fails, remove an older build: the version does not tell them apart.
     older = ("pip", "uninstall", "--quiet", "--python", python, "penstock-native")
     subprocess.run([uv, *older], cwd=ROOT, env=env, capture_output=True, check=False)
     instead = "rows move through Python, which takes more CPU time"
@@ -189,7 +190,7 @@ def install_native(uv: Path, venv: Path, env: dict[str, str]) -> None:
 
 
 def build_pure(uv: Path, env: dict[str, str], folder: Path) -> None:
-    """Build the wheels of the pure distributions, each from its sdist, as an installer may do."""
+    """Build the wheels of the pure distributions, each from its sdist, as an installer would."""
     for package in PURE:
         run(uv, "build", "--quiet", "--out-dir", folder, package, env=env)
 
@@ -198,13 +199,13 @@ def build_native(uv: Path, env: dict[str, str], folder: Path) -> None:
     """Build penstock-native's sdist, and its wheel for this CPU."""
     maturin = (uv, "tool", "run", "--quiet", "--from", "maturin[zig]>=1.9,<2", "maturin")
     wheel = ("build", "--quiet", "--release", "--locked", "--sdist", "--out", folder)
-    # zig links with the symbols of an old glibc, whichever one is here; maturin checks the wheel.
+    # zig links with the symbols of an old glibc, whichever is installed; maturin checks the wheel.
     linked = ("--zig", "--compatibility", MANYLINUX) if sys.platform == "linux" else ()
     run(*maturin, *wheel, *linked, "--manifest-path", NATIVE / "Cargo.toml", env=env)
 
 
 def check_packages(uv: Path, env: dict[str, str], folder: Path) -> None:
-    """Check that an index takes what a folder holds, and that the wheels hold what they should."""
+    """Check that an index accepts the files of a folder, and that the wheels are complete."""
     tool = (uv, "tool", "run", "--quiet", "--from")
     files = sorted(folder.glob("*.whl")) + sorted(folder.glob("*.tar.gz"))
     run(*tool, "twine>=7,<8", "twine", "--no-color", "check", "--strict", *files, env=env)
@@ -213,7 +214,7 @@ def check_packages(uv: Path, env: dict[str, str], folder: Path) -> None:
 
 
 def lock(uv: Path, env: dict[str, str]) -> None:
-    """Write uv.lock anew, and the requirements of the environment with Airflow 2."""
+    """Rewrite uv.lock, and the requirements of the environment with Airflow 2."""
     env = without_registry(env)
     run(uv, "lock", "--no-config", env=env)
     options = ("--quiet", "--no-config", "--universal", "--python-version", "3.11")
@@ -226,7 +227,7 @@ def main() -> None:
     venv = ROOT / sys.argv[1]
     uv = make_venv(venv)
     env = registry_environment(venv)
-    # The Python that made the environment is the one to use, whatever else uv might find or fetch.
+    # Use the environment's own Python, whatever else uv might find or download.
     env |= {"UV_PYTHON": str(venv / "bin/python"), "UV_PYTHON_DOWNLOADS": "never"}
     if sys.argv[2:] == ["--lock"]:
         lock(uv, env)
@@ -236,7 +237,7 @@ def main() -> None:
         return
     if sys.argv[2:3] in (["--pure"], ["--wheels"]):
         folder = ROOT / sys.argv[3]
-        # What an earlier version has left would be published with this one.
+        # Files of an earlier version would be published with this one.
         shutil.rmtree(folder, ignore_errors=True)
         build_pure(uv, env, folder)
         if sys.argv[2] == "--wheels":

@@ -1,4 +1,4 @@
-"""Write the tables of what each system supports into the documentation, from its capabilities.
+"""Write tables of each system's capabilities into the documentation.
 
 Usage: ``.venv/bin/python scripts/capability_tables.py [--check]``
 """
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-# A script finds only what is in its own folder, and what is installed.
+# A script can import only from its own folder and from installed packages.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from scripts.marked_tables import ROOT, code, main, markdown
@@ -33,9 +33,9 @@ from penstock.spec.option_values import flag_of
 from penstock.spec.strategies import ALIASES, STRATEGIES, Strategy
 
 YES, NO = "yes", "no"
-# Of options with several values the one that not every target supports.
+# Of an option's values, the one that some targets do not support.
 VALUES = {"indexes": " defer"}
-# As many may be left out before the others are named instead.
+# If at most this many are missing, they are listed instead of the others.
 FEW = 2
 COMMITS = {
     TRANSACTIONAL: "its rows and its record in one transaction",
@@ -48,7 +48,7 @@ Row = tuple[str, ...]
 
 @dataclass(frozen=True)
 class System:
-    """A system with the URLs that lead to it."""
+    """A system with its URLs."""
 
     source: SourceCapabilities
     target: TargetCapabilities
@@ -60,7 +60,7 @@ class System:
 
 
 def systems() -> list[System]:
-    """All that have a backend, in the order in which they are registered."""
+    """Return all systems with a backend, in the order of registration."""
     project = tomllib.loads((ROOT / "core" / "pyproject.toml").read_text(encoding="utf-8"))
     found: dict[str, tuple[Backend, list[str]]] = {}
     for scheme, reference in project["project"]["entry-points"][ENTRY_POINTS].items():
@@ -77,7 +77,7 @@ SYSTEMS = systems()
 
 
 def url(scheme: str) -> str:
-    """How the URLs of a scheme begin; with how they end, where a format is a part of its name."""
+    """Return the beginning of a scheme's URLs, and their ending if it names the format."""
     scheme, _, extension = scheme.partition(".")
     return f"{scheme}://*.{extension}" if extension else f"{scheme}://"
 
@@ -91,17 +91,17 @@ def row(name: str, cell: Callable[[System], str]) -> Row:
 
 
 def table(head: str, rows: Iterable[Row]) -> str:
-    """A table with a column for each system."""
+    """Return a table with a column for each system."""
     return markdown(row(head, lambda system: system.name), rows)
 
 
 def named(modes: Sequence[Mode]) -> list[Mode]:
-    """Without those that are another one with an option."""
+    """Drop modes that are another mode with an option."""
     return [mode for mode in modes if mode in MODES.values()]
 
 
 def some_of(chosen: Sequence[Mode], all_of: Sequence[Mode]) -> str:
-    """With which modes, out of all that the target supports, by their names."""
+    """Return the modes of a choice by name, or the missing ones, among those of the target."""
     chosen, all_of = named(chosen), named(all_of)
     others = [mode for mode in all_of if mode not in chosen]
     if not chosen:
@@ -123,7 +123,7 @@ def how_replaced(system: System) -> str:
 
 
 def modes() -> str:
-    """For docs/modes.md: what can be loaded, and with which options."""
+    """Return the table for docs/modes.md: supported modes and options."""
 
     def supports(mode: Mode) -> Row:
         def cell(system: System) -> str:
@@ -157,7 +157,7 @@ def modes() -> str:
 
 
 def strategies() -> str:
-    """For docs/strategies.md: how a source can be cut."""
+    """Return the table for docs/strategies.md: the ways to cut each source."""
 
     def supports(strategy: Strategy) -> Row:
         def cell(system: System) -> str:
@@ -183,7 +183,7 @@ def strategies() -> str:
 
 
 def overview() -> str:
-    """For the overview of databases: each system in a few words."""
+    """Return the overview of databases: each system in a few words."""
     return table(
         "",
         [

@@ -1,5 +1,6 @@
-"""Write the table of what becomes of a copy whose tasks are marked and cleared into the page on
-Airflow, from the cells that the tests try.
+"""Write the table of marked and cleared tasks into the page on Airflow.
+
+Its cells are those that the tests try: the outcome of a copy whose tasks are marked or cleared.
 
 Usage: ``.venv/bin/python scripts/clearing_table.py [--check]``
 """
@@ -11,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-# A script finds only what is in its own folder, and what is installed.
+# A script can import only from its own folder and from installed packages.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from scripts.marked_tables import main, markdown
@@ -22,7 +23,7 @@ NOT_TRIED = "-"
 
 
 def of_groups(ends: Mapping[str, str]) -> str:
-    """The outcome of the forms with mapped tasks; exceptions are named."""
+    """Return the outcome for the forms with mapped tasks, and name exceptions."""
     groups = {form: end for form, end in ends.items() if form != ONE_TASK}
     if not groups:
         return NOT_TRIED

@@ -1,8 +1,8 @@
 """Materialize partitions of an asset in a real Dagster and take a picture of its partitions.
 
 Usage: ``.venv/bin/python scripts/dagster_screenshot.py FILE ASSET FIRST LAST PICTURE``.
-Dagster gets the connections PG_SRC and PG_DST: two real PostgreSQL servers, of which both have the
-TPC-H table that ``--table`` names, the second one an empty one. Needs Chromium, see
+Dagster gets the connections PG_SRC and PG_DST: two real PostgreSQL servers with the TPC-H table
+that ``--table`` names, which is empty in the second. Needs Chromium, see
 `penstock_testkit.browser`. The picture of the README is taken with::
 
     dags_examples/dagster/daily_replace.py dw/orders 1992-01-01 1998-08-02

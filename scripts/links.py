@@ -1,4 +1,4 @@
-"""Check the links of all Markdown pages, as they are read in the repository.
+"""Check the links of all Markdown pages as the repository shows them.
 
 Usage: ``python scripts/links.py``. Links to other sites are not followed.
 """
@@ -20,7 +20,7 @@ OUTSIDE = re.compile(r"[a-z][a-z0-9+.-]*:")
 
 
 def pages() -> list[Path]:
-    """All Markdown pages of the repository, without those in hidden or built folders."""
+    """Return all Markdown pages of the repository, except those in hidden or built folders."""
     return sorted(
         path
         for path in ROOT.rglob("*.md")
@@ -32,18 +32,18 @@ def pages() -> list[Path]:
 
 
 def prose(page: Path) -> str:
-    """The text of a page without its blocks of code."""
+    """Return the text of a page without its code blocks."""
     return FENCE.sub("", page.read_text(encoding="utf-8"))
 
 
 def anchor(title: str) -> str:
-    """The anchor that GitHub gives a heading."""
+    """Return GitHub's anchor for a heading."""
     shown = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", title)
     return re.sub(r"[^\w\- ]", "", shown.lower()).strip().replace(" ", "-")
 
 
 def anchors(page: Path) -> set[str]:
-    """The anchors of a page's headings, the second of a name with ``-1``."""
+    """Return the anchors of a page's headings; a repeated one gets the suffix ``-1``."""
     seen: Counter[str] = Counter()
     found = set()
     for title in re.findall(r"^#+ (.+?)(?: #+)?$", prose(page), re.MULTILINE):
@@ -54,14 +54,14 @@ def anchors(page: Path) -> set[str]:
 
 
 def links(page: Path) -> Iterator[str]:
-    """The targets of a page's links and pictures."""
+    """Return the targets of a page's links and pictures."""
     text = CODE.sub("", prose(page))
     yield from LINK.findall(text)
     yield from DEFINITION.findall(text)
 
 
 def broken(page: Path) -> list[str]:
-    """The links of a page that lead to no file, or to no heading of one."""
+    """Return the links of a page whose file or heading does not exist."""
     found = []
     for link in links(page):
         if OUTSIDE.match(link):

@@ -1,4 +1,4 @@
-"""Tables that a script writes into pages, each between a marker with its name and an end."""
+"""Tables that scripts write into pages, each between a marker with its name and an end marker."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ def code(words: Iterable[object]) -> list[str]:
 
 
 def markdown(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    """A table of such columns."""
+    """Return a Markdown table."""
     columns = list(head)
     cells = [columns, ["---"] * len(columns), *rows]
     return "".join("".join(f"| {cell} " if cell else "| " for cell in row) + "|\n" for row in cells)
 
 
 def replaced(page: str, name: str, table: str) -> str:
-    """The page with the table below the marker of that name.
+    """Return the page with a new table below the marker.
 
     Raises:
-        LookupError: it has no such marker, or no end.
+        LookupError: the page lacks the marker, or its end.
     """
     begin = f"<!-- table: {name} -->\n"
     before, found, rest = page.partition(begin)
@@ -36,10 +36,10 @@ def replaced(page: str, name: str, table: str) -> str:
 
 
 def main(pages: Mapping[str, Mapping[str, str]]) -> int:
-    """Write them, or with ``--check`` say which pages have others.
+    """Write the tables, or with ``--check`` list the pages that are out of date.
 
     Parameters:
-        pages: by the name of a page, its tables, by the names in their markers.
+        pages: tables by the name of their page and the name in their marker.
     """
     status = 0
     for name, tables in pages.items():

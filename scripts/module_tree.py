@@ -15,19 +15,19 @@ PACKAGE = ROOT / "core" / "src" / "penstock"
 PAGE = ROOT / "docs" / "module-tree.md"
 BEGIN = "<!-- modules: scripts/module_tree.py -->\n```\n"
 END = "```\n<!-- end of modules -->\n"
-# Modules of one database are listed by folder: their names are those of other databases' modules.
+# List the modules of a database by folder, because every database has modules of those names.
 SHARED = ("api", "shared", "sql", "roll_forward")
 
 
 def summary(path: Path) -> str:
-    """The first line of a module's docstring."""
+    """Return the first line of a module's docstring."""
     text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
     assert text, f"{path}: expected a docstring"
     return text.splitlines()[0].rstrip(".")
 
 
 def lines(folder: Path, indent: str = "") -> Iterator[str]:
-    """A line for each module and each package below a folder."""
+    """Return a line for each module and each package below a folder."""
     for path in sorted(folder.iterdir(), key=lambda path: (path.is_dir(), path.name)):
         if (path / "__init__.py").exists():
             yield f"{indent + path.name + '/':<26}{summary(path / '__init__.py')}"
@@ -37,13 +37,13 @@ def lines(folder: Path, indent: str = "") -> Iterator[str]:
 
 
 def of_a_database(folder: Path) -> bool:
-    """Whether a folder is that of a database, or is below one."""
+    """Whether a folder is a database's, or is inside one."""
     parts = folder.relative_to(PACKAGE).parts
     return len(parts) > 1 and parts[0] == "backends" and parts[1] not in SHARED
 
 
 def tree() -> str:
-    """The tree as the page has it."""
+    """Return the tree as the page shows it."""
     return "\n".join(("penstock/", *lines(PACKAGE, "  "))) + "\n"
 
 

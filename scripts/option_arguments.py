@@ -2,8 +2,8 @@
 
 Usage: ``.venv/bin/python scripts/option_arguments.py [--check]``
 
-Airflow applies `default_args` to named parameters alone, and editors and type checkers see no
-others. So the fields of `CopySpec` stand in the sources, between marks.
+Airflow applies `default_args` only to named parameters, and editors and type checkers see no
+others. So the sources contain the fields of `CopySpec`, between marks.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from penstock.spec.copy_spec import CopySpec
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "airflow_provider/src/penstock_airflow"
 KINDS = PACKAGE / "option_kinds.py"
-# The operators set the connections and the run's id.
+# The operators set the connections and the run id.
 OURS = ("source", "target", "run_id")
 BLOCK = re.compile(
     r"(?P<begin> *# ends and options(?: but (?P<but>[a-z_, ]+))?: scripts/option_arguments\.py\n)"
     r".*?(?P<end> *# end of options\n)",
     re.DOTALL,
 )
-# A template, a text with a unit, or what another task returns may stand for a number.
+# A number may also be a template, a text with a unit, or another task's output.
 TYPES = {
     "str": "kinds.Text",
     "int": "int | kinds.Text",
@@ -35,15 +35,15 @@ TYPES = {
     "int | str": "int | kinds.Text",
     "bool": "bool | kinds.Returned",
 }
-# Known when a DAG is parsed.
+# Values that are known when a DAG is parsed.
 PLAIN = {"control_schema": "str"}
-# Groups decide these by what else they are given.
+# Options whose defaults depend on a group's other arguments.
 OF_GROUPS = {
     "degree": "degree: int | str = DEGREE",
     "attempts": "attempts: int | kinds.Text | None = None",
     "snapshot": "snapshot: kinds.Snapshot | None = None",
 }
-HEAD = '''"""Types of options: for editors and type checkers.
+HEAD = '''"""Types of options, for editors and type checkers.
 
 Written by scripts/option_arguments.py.
 """
@@ -57,13 +57,13 @@ if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import XComArg
 
 Returned: TypeAlias = "XComArg"
-"""What another task returns."""
+"""The output of another task."""
 Text: TypeAlias = "str | XComArg"
-"""Templates are rendered in it."""
+"""Text that may hold templates."""
 Names: TypeAlias = "Sequence[str] | Text"
-"""Names, or a text with names separated by commas."""
+"""Names, or a comma-separated text."""
 ColumnTypes: TypeAlias = "Mapping[str, str] | Sequence[str] | Text"
-"""Types by column, or `NAME=TYPE` for each."""
+"""Types by column, or a `NAME=TYPE` for each column."""
 '''
 
 
@@ -72,7 +72,7 @@ def options() -> list[Field[Any]]:
 
 
 def kind_of(item: Field[Any]) -> str:
-    """The type of an option, as a module writes it that imports `kinds`."""
+    """Return an option's type, as written in a module that imports `kinds`."""
     if item.name in PLAIN:
         return PLAIN[item.name]
     if item.name == "types":
@@ -90,12 +90,12 @@ def camel(name: str) -> str:
 
 
 def literals() -> str:
-    """The module with a type for each choice."""
+    """Return the module with a type for each choice."""
     text = HEAD
     for item in options():
         if choices := item.metadata["choices"]:
             lines = "".join(f'    "{choice}",\n' for choice in choices)
-            # As the formatter writes them.
+            # In the formatter's style.
             listed = f"\n{lines}" if len(choices) > 1 else f'"{choices[0]}"'
             text += f"{camel(item.name)} = Literal[{listed}]\n"
     return text
@@ -117,7 +117,7 @@ def parameters(indent: str, but: tuple[str, ...], special: dict[str, str]) -> It
 
 
 def with_options(text: str, special: dict[str, str]) -> str:
-    """A module's text with the parameters between the marks."""
+    """Return a module's text with new parameters between the marks."""
 
     def filled(found: re.Match[str]) -> str:
         indent = found["begin"][: -len(found["begin"].lstrip())]
@@ -128,7 +128,7 @@ def with_options(text: str, special: dict[str, str]) -> str:
 
 
 def wanted() -> dict[Path, str]:
-    """What the files have to be that have options in them."""
+    """Return the expected text of each file that has options."""
     found = {KINDS: literals()}
     for path in sorted(PACKAGE.glob("*.py")):
         text = path.read_text(encoding="utf-8")

@@ -1,5 +1,7 @@
-"""Write the table of which parts of a definition are made in which pair into the page on moving a
-database: what is rendered, and what the tests find in the sources' catalogs.
+"""Write the table of supported parts of a definition into the page on moving a database.
+
+For each pair of systems, it shows the parts that are rendered, and those that the tests find in the
+sources' catalogs.
 
 Usage: ``.venv/bin/python scripts/parts_tables.py [--check]``
 """
@@ -11,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-# A script finds only what is in its own folder, and what is installed.
+# A script can import only from its own folder and from installed packages.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from scripts.marked_tables import main, markdown
@@ -81,7 +83,7 @@ def _now(name: str) -> TableModel:
 
 
 ONE = Expression("1", ["value", "number", "1"])
-# The part, the kind under which it is listed, and a table that has it.
+# The part, the kind under which it is listed, and a table with that part.
 PARTS: tuple[tuple[str, str, TableModel], ...] = (
     ("primary keys", PRIMARY_KEYS, TableModel()),
     ("unique constraints", UNIQUE_KEYS, TableModel()),

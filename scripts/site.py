@@ -1,8 +1,8 @@
-"""Build the site from the repository's own pages, and check every link of it.
+"""Build the site from the repository's own pages, and check all its links.
 
-Usage: ``.venv-docs/bin/python scripts/site.py`` (``make docs``). Pages are laid into build/pages,
-where links between them hold, with a reference from docstrings; Zensical builds build/site, with
-llms.txt beside it. Links to other sites are not followed.
+Usage: ``.venv-docs/bin/python scripts/site.py`` (``make docs``). Pages are copied to build/pages
+with links between them adjusted, together with a reference from docstrings; Zensical builds
+build/site, with llms.txt beside it. Links to other sites are not followed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from scripts import links
 ROOT = links.ROOT
 PAGES = ROOT / "build" / "pages"
 SITE = ROOT / "build" / "site"
-# Pages outside of docs/, by where the site has them.
+# Pages outside docs/, by their path in the site.
 OTHERS = {
     "README.md": "index.md",
     "CHANGELOG.md": "changelog.md",
@@ -36,7 +36,7 @@ OTHERS = {
     "core/native/README.md": "native.md",
 }
 CORE = ROOT / "core" / "src" / "penstock" / "__init__.py"
-# Sections of the reference, by the part of the core that has the names.
+# Sections of the reference, by the part of the core that defines the names.
 SECTIONS = {
     "Functions": ("run",),
     "What to copy": ("spec",),
@@ -53,7 +53,7 @@ class Problem(Exception):
 
 
 def homes() -> dict[Path, str]:
-    """By source page, where the site has it."""
+    """Return the path in the site of each source page."""
     found = {ROOT / source: place for source, place in OTHERS.items()}
     docs = ROOT / "docs"
     for path in sorted(docs.rglob("*")):
@@ -64,7 +64,7 @@ def homes() -> dict[Path, str]:
 
 
 def repository() -> str:
-    """The address of the repository's files, if pyproject.toml has one."""
+    """Return the address of the repository's files, if pyproject.toml has one."""
     core = tomllib.loads((ROOT / "core" / "pyproject.toml").read_text(encoding="utf-8"))
     urls: dict[str, str] = core["project"].get("urls", {})
     address = next((urls[name] for name in ("Source", "Repository") if name in urls), "")
@@ -72,10 +72,10 @@ def repository() -> str:
 
 
 def moved(text: str, page: Path, places: dict[Path, str], files: str) -> str:
-    """The text of a page with its links as the site needs them.
+    """Return the text of a page with its links adjusted to the site.
 
-    A link to a file that the site does not have leads to the repository; where it has no address,
-    only the words are left.
+    A link to a file outside the site leads to the repository; without the repository's address,
+    only the words remain.
     """
     here = Path(places[page]).parent
 
@@ -92,7 +92,7 @@ def moved(text: str, page: Path, places: dict[Path, str], files: str) -> str:
             return words
         return f"[{words}]({files}{target.relative_to(ROOT).as_posix()})"
 
-    # Blocks of code stay as they are.
+    # Blocks of code stay unchanged.
     parts = re.split(r"(^ *```.*?^ *```$)", text, flags=re.MULTILINE | re.DOTALL)
     link = re.compile(r"(?<!\\)\[((?:[^\[\]]|!\[[^\]]*\]\([^)]*\)|\[[^\]]*\])*)\]\(([^)\s]+)\)")
     parts[::2] = [link.sub(replaced, part) for part in parts[::2]]
@@ -100,7 +100,7 @@ def moved(text: str, page: Path, places: dict[Path, str], files: str) -> str:
 
 
 def public_names(module: Path) -> list[str]:
-    """The names in a module's ``__all__``."""
+    """Return the names in a module's ``__all__``."""
     for node in ast.parse(module.read_text(encoding="utf-8")).body:
         if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "__all__":
             return [str(name) for name in ast.literal_eval(node.value)]
@@ -108,7 +108,7 @@ def public_names(module: Path) -> list[str]:
 
 
 def sections() -> Iterator[tuple[str, list[str]]]:
-    """The core's public names by section, each section in the order of the modules."""
+    """Return the core's public names by section, each section in the order of the modules."""
     origin = {
         alias.name: str(node.module).split(".")[1]
         for node in ast.walk(ast.parse(CORE.read_text(encoding="utf-8")))
@@ -126,7 +126,7 @@ def sections() -> Iterator[tuple[str, list[str]]]:
 
 
 def reference() -> dict[str, str]:
-    """Pages of the reference, which mkdocstrings fills from docstrings."""
+    """Return pages of the reference, which mkdocstrings fills from docstrings."""
     python = ["# Python", "The public names of `penstock`. Import them from there: modules move."]
     for title, names in sections():
         python += [f"## {title}", *(f"::: penstock.{name}" for name in names)]
@@ -164,7 +164,7 @@ def lay() -> None:
 
 
 def nav() -> list[tuple[str, list[str]]]:
-    """The sections of the navigation, each with its pages."""
+    """Return the sections of the navigation with their pages."""
     config = tomllib.loads((ROOT / "zensical.toml").read_text(encoding="utf-8"))["project"]
 
     def pages(item: Any) -> Iterator[str]:
@@ -182,7 +182,7 @@ def nav() -> list[tuple[str, list[str]]]:
     ]
     listed = {page for _, names in found for page in names}
     there = {path.relative_to(PAGES).as_posix() for path in PAGES.rglob("*.md")}
-    # Decisions are listed by their own page.
+    # Decisions have a list of their own.
     apart = {page for page in there if re.match(r"decisions/\d", page)}
     if wrong := (listed - there) | (there - listed - apart):
         raise Problem(f"zensical.toml: the navigation and the pages differ: {sorted(wrong)}")
@@ -190,10 +190,10 @@ def nav() -> list[tuple[str, list[str]]]:
 
 
 def build() -> None:
-    """Have Zensical build the site.
+    """Build the site with Zensical.
 
     Raises:
-        Problem: it failed, or has warned of something.
+        Problem: the build failed, or printed a warning.
     """
     shutil.rmtree(SITE, ignore_errors=True)
     program = Path(sys.executable).parent / "zensical"
@@ -210,7 +210,7 @@ def build() -> None:
 
 
 def summary(text: str) -> str:
-    """The first sentence of a page, in one line."""
+    """Return the first sentence of a page, on one line."""
     body = links.FENCE.sub("", text).partition("\n")[2]
     for part in body.split("\n\n"):
         line = " ".join(part.split())
@@ -259,13 +259,13 @@ class Page(HTMLParser):
 
 
 def check_site() -> int:
-    """Check that every link of the site leads to a file of it, and to an anchor of that.
+    """Check that every link of the site leads to an existing file and anchor.
 
     Returns:
         The number of links.
 
     Raises:
-        Problem: some do not.
+        Problem: a link is broken.
     """
     pages = {
         path: Page(path.read_text(encoding="utf-8"))

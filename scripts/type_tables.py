@@ -1,4 +1,4 @@
-"""Write the tables of types into the documentation, from the files in `tests/types/`.
+"""Write tables of types into the documentation, from the files in `tests/types/`.
 
 Usage: ``.venv/bin/python scripts/type_tables.py [--check]``
 """
@@ -10,7 +10,7 @@ import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
-# A script finds only what is in its own folder, and what is installed.
+# A script can import only from its own folder and from installed packages.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from scripts.marked_tables import code, main, markdown
@@ -25,15 +25,15 @@ DATABASES = {
     "mysql": "MySQL",
     "parquet": "Parquet",
 }
-# Without a type of their own for each kind of value.
+# Systems that are sources only, without a usual type for each kind of value.
 SOURCES = ("mssql", "snowflake")
-# What stands in the other columns is a name.
+# All other columns hold names.
 PROSE = ("kind", "stream", "because", "warning")
 CREATE_EXTENSION = "CREATE EXTENSION "
 
 
 def cell(column: str, found: Sequence[str]) -> str:
-    """What the lines of one row have in a column; once, if they agree."""
+    """Return the contents of a column over the lines of a row; once, if they agree."""
     each = found[:1] if len(set(found)) == 1 else found
     if column not in PROSE:
         return " ".join(code(filter(None, each)))
@@ -42,13 +42,13 @@ def cell(column: str, found: Sequence[str]) -> str:
 
 
 def types(name: str) -> str:
-    """All of a file."""
+    """Return all types in a file."""
     columns, rows = table(name)
     return markdown(columns, [map(cell, columns, zip(*row, strict=True)) for row in rows])
 
 
 def usual_types() -> str:
-    """For each kind of value its type in each database."""
+    """Return the type of each kind of value in each database."""
     _, rows = table("postgresql/usual")
     written = [
         {kind: type_ for kind, type_, *_ in lines(f"{database}/usual")} for database in DATABASES
@@ -60,7 +60,7 @@ def usual_types() -> str:
 
 
 def example_types() -> str:
-    """The types in PostgreSQL's tables that are not its own."""
+    """Return the types in PostgreSQL's tables that are not its own."""
     statements = examples("postgresql").splitlines()
     extensions = [line for line in statements if line.startswith(CREATE_EXTENSION)]
     names = code(line.removeprefix(CREATE_EXTENSION).rstrip(";") for line in extensions)
@@ -70,12 +70,12 @@ def example_types() -> str:
 
 
 def tables() -> dict[str, str]:
-    """What the page shows, by the files that it comes from."""
+    """Return the page's tables, by the file that each comes from."""
     own = [
         f"{database}/{path.stem}"
         for database in (*DATABASES, *SOURCES)
         for path in sorted((FOLDER / database).glob("*.txt"))
-        if path.stem not in ("binary", "usual")  # the one is no page, the other one of its own
+        if path.stem not in ("binary", "usual")  # the first has no page, the second its own
     ]
     return {
         "postgresql/examples.sql": example_types(),

@@ -1,4 +1,4 @@
-"""What `benchmarks/run.py --only airflow` runs."""
+"""The DAGs that `benchmarks/run.py --only airflow` runs."""
 
 from datetime import datetime
 from typing import Any
@@ -17,7 +17,7 @@ TABLE: dict[str, Any] = {
 
 
 class Nothing(BaseOperator):
-    """A mapped task that does nothing: what Airflow takes for itself."""
+    """A mapped task that does nothing, which shows Airflow's own cost."""
 
     def __init__(self, *, number: int, **kwargs: Any) -> None:
         super().__init__(**kwargs)

@@ -1,10 +1,10 @@
-"""A table by months, for a backfill over years.
+"""A table copied month by month, for a backfill over years.
 
     airflow backfill create --dag-id backfill --from-date 1995-01-01 --to-date 1995-12-31 \\
         --max-active-runs 2
 
-Every month is a run of the DAG. Its rows replace what the target has of that month, so a month that
-is backfilled again, with `--reprocess-behavior completed` for instance, is there once all the same.
+Each month is a run of the DAG. Its rows replace those of the same month in the target, so
+backfilling a month again, for instance with `--reprocess-behavior completed`, never doubles rows.
 """
 
 from datetime import datetime, timedelta

@@ -1,9 +1,8 @@
-"""A full refresh that readers never see half of.
+"""A full refresh in one step: readers see the old table or the new one, never half of each.
 
-The rows go into a new table beside the old one, by partitions that all read one snapshot of the
+The rows go into a new table beside the old one, in partitions that all read one snapshot of the
 source. `verify` compares both sides while the snapshot is still held, builds the indexes, and
-renames the new table into the place of the old one. If anything fails before that, the old table
-stays.
+renames the new table into the old one's place. If anything fails before that, the old table stays.
 """
 
 from datetime import datetime, timedelta

@@ -1,7 +1,7 @@
-"""The operators, wired by hand: the copies of each partition have a pool of their own.
+"""Operators connected by hand, with a pool of their own for the copies of partitions.
 
-This is what `copy_table` does. Wired by hand, a task of yours can come between: here one that looks
-at the plan, and ends the DAG's run where it is larger than it should be.
+`copy_table` does the same. By hand, you can add your own tasks in between: here, one that checks
+the plan, and fails the DAG run if it is larger than expected.
 """
 
 from datetime import datetime
@@ -48,7 +48,7 @@ with DAG(
     ).expand(partition=not_too_many(plan.output))
     verify = VerifyCopyOperator(task_id="verify", **ENDS, run_id=prepare.output, copied=copy.output)
 
-    # One snapshot for all of them, held beside them for as long as one of them needs it.
+    # One snapshot for all copies, held beside them until none of them needs it.
     HoldSnapshotOperator(task_id="snapshot", **ENDS, run_id=prepare.output)
     release = ReleaseSnapshotOperator(
         task_id="release", target_conn_id="pg_dst", run_id=prepare.output

@@ -1,4 +1,4 @@
-"""Many tables: one task for each, and a group of mapped tasks for each that is big."""
+"""Many tables: one task for each, and a group of mapped tasks for each big one."""
 
 from datetime import datetime, timedelta
 

@@ -1,7 +1,8 @@
-"""The tables of a file, penstock.toml, every night: each in its own way, all as of one moment.
+"""The tables of a file, penstock.toml, copied every night, each with its own options.
 
-The file has no word of Airflow: `penstock copy-all` copies the same tables. It is read without a
-connection to a database, and each table has an asset with an event for each night.
+All tables are read as of one moment. The file does not mention Airflow: `penstock copy-all` copies
+the same tables. Parsing the DAG needs no connection to a database, and each table has an asset with
+an event for each night.
 """
 
 from datetime import datetime, timedelta
@@ -23,7 +24,7 @@ with DAG(
     CopyAllOperator(
         task_id="shop",
         file=Path(__file__).with_name("penstock.toml"),
-        # Instead of the file's own, which are environment variables.
+        # These replace the file's own connections, which are environment variables.
         source_conn_id="pg_src",
         target_conn_id="pg_dst",
     )

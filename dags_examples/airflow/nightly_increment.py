@@ -1,7 +1,7 @@
-"""Every night, what has changed: the target then equals the source as of one moment.
+"""A copy of each night's changes, after which the target equals the source as of one moment.
 
-No column says what has changed, and no `where` names the day: the target keeps how far the source
-was read. Clear any night, or run it again: it brings what has changed since the latest one.
+No column marks changes, and no `where` names the day: the target stores how far the source has been
+read. Clear any night, or run it again: it copies the changes since the latest night.
 """
 
 from datetime import datetime, timedelta
@@ -33,7 +33,7 @@ with DAG(
     CopyAllOperator(
         task_id="others",
         tables=["public.customer", "public.orders"],
-        # Both change in the same moment, or neither.
+        # Both change in the same moment, or neither does.
         atomic="batch",
         **NIGHT,
     )

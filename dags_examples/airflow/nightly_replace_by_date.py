@@ -1,8 +1,8 @@
-"""Every night, yesterday's orders replace what the target has of that day.
+"""A nightly copy of yesterday's orders, which replace those of the same day in the target.
 
-Each range of the key is a mapped task of its own: it deletes what the target has of that day and
-range, and loads it again, in one transaction. Run again, for one range or for the whole day, the
-target is the same.
+Each range of the key is a mapped task of its own: it deletes the target's rows of that day and
+range and loads them again, in one transaction. Running one range or the whole day again leaves the
+same target.
 """
 
 from datetime import datetime, timedelta

@@ -1,7 +1,7 @@
-"""A copy that begins when somebody says that the source is ready, and says itself when it is done.
+"""A copy that starts when its source is ready, and announces its own end.
 
-`source_is_ready` stands for whatever fills the source. `report` stands for whatever reads the
-target: its asset event carries the rows, the partitions and the id of the run.
+`source_is_ready` stands for the job that fills the source. `report` stands for a reader of the
+target: its asset event carries the rows, the partitions and the run id.
 """
 
 from datetime import datetime
@@ -17,7 +17,7 @@ with DAG("fill_the_shop", schedule=None, start_date=datetime(2026, 1, 1), tags=[
 
     @task(outlets=[SOURCE])
     def source_is_ready() -> None:
-        """Something wrote to the source."""
+        """Announce that the source has been filled."""
 
     source_is_ready()
 

@@ -1,11 +1,11 @@
-"""A table of PostgreSQL in ClickHouse, made anew every night.
+"""A PostgreSQL table copied to ClickHouse, recreated every night.
 
 The rows go into a table beside the old one, ordered by the source's primary key; all partitions
-read one snapshot of the source. `verify` compares checksums of both sides, then the new table is
-renamed into the place of the old one. If anything fails before that, the old table stays.
+read one snapshot of the source. `verify` compares checksums of both sides, then renames the new
+table into the old one's place. If anything fails before that, the old table stays.
 
-It needs `pip install 'penstock[clickhouse]'`. The connection `clickhouse` is of the type
-`clickhouse`, whose Port is the one of HTTP.
+It needs `pip install 'penstock[clickhouse]'`. The connection `clickhouse` has the type
+`clickhouse`, and its Port is that of HTTP.
 """
 
 from datetime import datetime, timedelta

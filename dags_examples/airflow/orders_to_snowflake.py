@@ -1,12 +1,12 @@
-"""A table of PostgreSQL in Snowflake, exchanged every night while people read it.
+"""A PostgreSQL table copied to Snowflake, swapped in every night while people read it.
 
-The partitions, which all read one snapshot of the source, go as Parquet files onto a stage, and
-from there into a table beside the old one. `verify` compares the rows' counts, then the two are
-exchanged in one step (`SWAP WITH`): the new table has the old one's grants. If anything fails
-before that, the old table stays.
+All partitions read one snapshot of the source. They go to a stage as Parquet files, and from there
+into a table beside the old one. `verify` compares row counts, then swaps the two tables in one step
+(`SWAP WITH`); the new table has the old one's grants. If anything fails before that, the old table
+stays.
 
-It needs `pip install 'penstock[snowflake]'`. The connection `snowflake` is of the type `snowflake`,
-with account, database and warehouse in Extra, as Airflow's own hook has them.
+It needs `pip install 'penstock[snowflake]'`. The connection `snowflake` has the type `snowflake`,
+with account, database and warehouse in Extra, as for Airflow's own hook.
 """
 
 from datetime import datetime, timedelta
@@ -30,7 +30,7 @@ with DAG(
         target_table="shop.orders",
         mode="swap",
         verify="counts",
-        # A partition makes some 40 statements there: few large ones are best.
+        # Each partition runs some 40 statements there, so a few large ones are best.
         bytes_per_partition="1GB",
         degree=4,
         retries=3,

@@ -1,15 +1,15 @@
-"""Parquet files on S3 into a table: partitions are parts of a large file, or several small ones.
+"""Parquet files on S3 copied into a table; a partition is part of a large file, or several files.
 
-The plan needs only the files' footers. Mapped tasks read their own row groups, on any worker.
-`verify` counts both sides, and the files must still be those of the plan: one that was added or
-rewritten meanwhile fails the run, instead of being copied in part.
+Planning reads only the files' footers. Mapped tasks read their own row groups, on any worker.
+`verify` counts the rows on both sides, and checks that the files are still those of the plan: a
+file added or rewritten during the copy fails the run, instead of being copied in part.
 
 It needs `pip install 'airflow-provider-penstock[parquet]'`, and the table `public.orders`, which
-mode `recreate` would make.
+mode `recreate` would create.
 
-The connection `lake` is of type `aws`: login and password are the keys, and its extras say the
-region, or another server than Amazon's: {"endpoint_url": "https://minio.example.org"}. Without
-`source_aws_conn_id`, keys are found where a task runs: in its environment, or from its machine.
+The connection `lake` has the type `aws`: login and password are the keys, and its extras specify
+the region, or a server other than Amazon's: {"endpoint_url": "https://minio.example.org"}. Without
+`source_aws_conn_id`, the worker finds the keys in its environment or instance metadata.
 """
 
 from datetime import datetime, timedelta
@@ -27,7 +27,7 @@ with DAG(
 ):
     copy_table(
         group_id="orders",
-        # Templates are rendered: "s3://lake/orders/day={{ ds }}/" is a folder for each day.
+        # Templates are rendered, so "s3://lake/orders/day={{ ds }}/" is a folder for each day.
         source="s3://lake/orders/*.parquet",
         source_aws_conn_id="lake",
         target_conn_id="pg_dst",

@@ -1,4 +1,4 @@
-"""All tables of a schema in one task: one snapshot, one pool of streams, an event for each."""
+"""All tables of a schema in one task: one snapshot, one pool of streams, an event per table."""
 
 from datetime import datetime, timedelta
 
@@ -22,7 +22,7 @@ with DAG(
 ):
     CopyAllOperator(
         task_id="shop",
-        # Patterns, and the tables that are copied in a way of their own.
+        # Patterns, and tables with options of their own.
         tables=[
             "public.*",
             {"table": "public.orders", "mode": "upsert", "conflict_columns": ["o_orderkey"]},

@@ -1,8 +1,8 @@
-"""A table is copied, compared with its source, and only then read by what depends on it.
+"""A table that is copied and compared with its source before downstream assets read it.
 
 `verify="checksums"` gives the copied asset a check: both servers compute checksums of all values,
-as of the moment that was copied. `blocking=True` makes it a gate: where a value differs, the run
-stops there, and `revenue` keeps the rows that it had.
+as of the moment that was copied. `blocking=True` makes it a gate: if a value differs, the run stops
+there, and `revenue` keeps its rows.
 """
 
 import dagster as dg
@@ -30,7 +30,7 @@ def orders(context: dg.AssetExecutionContext, penstock: PenstockResource):
 
 @dg.asset(key=["dw", "revenue"], deps=[dg.AssetKey(["dw", "orders"])])
 def revenue() -> dg.MaterializeResult:
-    """What was ordered on each day."""
+    """The revenue of each day."""
     with psycopg.connect(dg.EnvVar("PG_DST").get_value()) as target:
         target.execute("DROP TABLE IF EXISTS dw.revenue")
         made = target.execute(

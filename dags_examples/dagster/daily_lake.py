@@ -1,15 +1,15 @@
-"""Each day of the orders as Parquet files in a lake, swapped as one when it is copied again.
+"""The orders of each day as Parquet files in a lake; copying a day again swaps all its files.
 
-The files of a day lie in a folder of their own, `o_orderdate=1995-03-04/`, so that DuckDB, Spark
-and the like read the days that they need and no others. The new files of a day come first, then
-`_penstock/manifest.json` goes from the old ones to them at once, then the old ones are removed. So
-a day is the same however often it is materialized, and whoever is killed meanwhile.
+Each day has a folder of its own, `o_orderdate=1995-03-04/`, so that DuckDB, Spark and the like read
+only the days that they need. A copy writes a day's new files, then switches
+`_penstock/manifest.json` to them in one step, then removes the old ones. So a day is the same
+however often it is materialized, even if a copy is killed.
 
 It needs `pip install 'dagster-penstock[parquet]'`.
 
-The bucket's keys come from the environment where the step runs, as the AWS tools look for them:
-AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile, the machine's own. AWS_ENDPOINT_URL_S3 names
-another server than Amazon's. With dagster-aws, a resource may hold them instead:
+The step finds the bucket's keys as the AWS tools do: in AWS_ACCESS_KEY_ID and
+AWS_SECRET_ACCESS_KEY, in a profile, or in the instance metadata. AWS_ENDPOINT_URL_S3 names a server
+other than Amazon's. With dagster-aws, a resource may hold the keys instead:
 
     def orders(context, penstock: PenstockResource, s3: S3Resource):
         yield from penstock.copy(context, s3=s3)

@@ -1,8 +1,8 @@
-"""Each day of the orders is a partition of the asset, and replaces what the target has of that day.
+"""The orders of each day as a partition, whose rows replace those of the same day in the target.
 
-Materialize one day, or a backfill of years: the days run side by side in one step, each is
-committed and shown by itself, and one that fails is retried alone. Materialized again, a day is
-the same in the target.
+Materialize one day, or a backfill of years: the days run in parallel in one step, each is committed
+and shown separately, and a failed one is retried alone. Materializing a day again leaves the same
+rows in the target.
 
 It reads the connections from the environment: PG_SRC and PG_DST, such as
 postgresql://user:password@host/database.

@@ -1,7 +1,7 @@
-"""Each day of the orders is a partition of the asset, and replaces what Snowflake has of that day.
+"""The orders of each day as a partition, whose rows replace those of the day in Snowflake.
 
-A day goes as Parquet files onto a stage; one transaction deletes what was there of the day and
-loads the files. Days are staged side by side, and one that fails is retried alone.
+A day's rows go to a stage as Parquet files; one transaction deletes the day's old rows and loads
+the files. Days are staged in parallel, and a failed one is retried alone.
 
 It needs `pip install 'penstock[snowflake]'`, and reads the connections from the environment:
 PG_SRC, and SNOWFLAKE_URL such as snowflake://user@account/database/schema?warehouse=load, with the

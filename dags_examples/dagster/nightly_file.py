@@ -1,6 +1,6 @@
-"""The tables of a file, penstock.toml: an asset each, all of them copied as of one moment.
+"""The tables of a file, penstock.toml, as one asset each, all copied as of one moment.
 
-The file has no word of Dagster: `penstock copy-all` copies the same tables. It is read without a
+The file does not mention Dagster: `penstock copy-all` copies the same tables. Loading it needs no
 connection to a database.
 """
 

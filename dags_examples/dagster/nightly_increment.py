@@ -1,8 +1,8 @@
-"""Every night, what has changed: the target then equals the source as of one moment.
+"""A copy of each night's changes, after which the target equals the source as of one moment.
 
-No column says what has changed, and no partition names the day: the target keeps how far the source
-was read. Each materialization brings what has changed since the latest one, and says how many
-rows that were.
+No column marks changes, and no partition names the day: the target stores how far the source has
+been read. Each materialization copies the changes since the latest one, and shows how many rows
+that were.
 """
 
 import dagster as dg

@@ -1,8 +1,8 @@
-"""A day is copied when the source has all of it.
+"""A sensor that copies a day once the source has all of it.
 
-How a source says that a day is complete differs from one to the next. Here it is when orders of a
-later day are there; it may as well be a row in a table of batches that were loaded. The sensor asks
-once a minute, and its cursor is the last day that it has asked to copy.
+Each source has its own way to say that a day is complete. Here, a day is complete when there are
+orders of a later day; a row in a table of loaded batches would do as well. The sensor checks once a
+minute, and its cursor is the last day that it has requested.
 """
 
 import dagster as dg
@@ -40,7 +40,7 @@ def days_of_the_source(context: dg.SensorEvaluationContext):
     if not days:
         return dg.SkipReason("the source has no further day that is complete")
     return dg.SensorResult(
-        # The key of a run: the same day is asked for once, whatever becomes of the cursor.
+        # The run key: each day is requested once, whatever happens to the cursor.
         run_requests=[dg.RunRequest(run_key=day, partition_key=day) for day in days],
         cursor=days[-1],
     )

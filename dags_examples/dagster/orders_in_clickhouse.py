@@ -1,7 +1,7 @@
-"""A table of PostgreSQL in ClickHouse, made anew each time it is materialized.
+"""A PostgreSQL table copied to ClickHouse, recreated by each materialization.
 
-The rows go into a table beside the old one, ordered by the source's primary key, which takes that
-one's place when all of them are there. `verify="checksums"` gives the asset a check: both servers
+The rows go into a table beside the old one, ordered by the source's primary key, which takes the
+old one's place when it is complete. `verify="checksums"` gives the asset a check: both servers
 compute checksums of all values, as of the moment that was copied.
 
 It needs `pip install 'penstock[clickhouse]'`, and reads the connections from the environment:

@@ -1,16 +1,17 @@
-"""A big table without a date: eight ranges of its key, about equally many rows each.
+"""A big table without a date, in eight ranges of its key with about the same number of rows.
 
-The bounds come from a plan that is made when the first range is copied, and kept in the target. So
-"003" is the same keys this year and next; keys beyond the ends belong to the first range and to the
-last one. `ranges(8, version="2")` makes a new plan, after which every range has to be copied again.
+The bounds come from a plan that is created when the first range is copied, and kept in the target.
+So "003" holds the same keys this year and next; keys beyond the ends belong to the first and the
+last range. `ranges(8, version="2")` creates a new plan, after which every range must be copied
+again.
 
-In the UI: Materialize, all partitions, then Launch backfill. It is one run, whose step copies four
-ranges at once. Or from a shell:
+In the UI: Materialize, all partitions, then Launch backfill. This starts one run, whose step copies
+four ranges at once. Or from a shell:
 
     dagster asset materialize -f range_buckets.py --select dw/lineitem --partition-range 000...007
 
-If some ranges fail, re-executing the run "from failure" copies those and no other; so does a
-backfill of failed and missing partitions.
+If some ranges fail, re-executing the run "from failure" copies only those; so does a backfill of
+failed and missing partitions.
 """
 
 import dagster as dg
@@ -31,7 +32,7 @@ from dagster_penstock import CopySpec, PenstockResource, penstock_assets, ranges
         )
     ],
     partitions_def=ranges(8),
-    # A server that restarts, say. What is committed by then is left alone.
+    # For a server that restarts, for instance. Committed ranges stay as they are.
     retry_policy=dg.RetryPolicy(max_retries=2, delay=30),
 )
 def lineitem(context: dg.AssetExecutionContext, penstock: PenstockResource):

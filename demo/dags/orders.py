@@ -1,4 +1,4 @@
-"""What `make demo` runs in Airflow."""
+"""The DAG that `make demo` runs in Airflow."""
 
 from datetime import datetime, timedelta
 

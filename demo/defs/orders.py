@@ -1,4 +1,4 @@
-"""What `make demo` materializes in Dagster."""
+"""The asset that `make demo` materializes in Dagster."""
 
 from collections.abc import Iterator
 

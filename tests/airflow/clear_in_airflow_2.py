@@ -1,7 +1,7 @@
-"""Run a DAG in Airflow 2.11, mark and clear its tasks as its web interface does, and go on.
+"""Run a DAG in Airflow 2.11, mark and clear its tasks like its web interface, and continue.
 
 A program for a Python that has Airflow 2.11: ``clear_in_airflow_2.py FILE DAG_ID STEP ...``. Each
-step prints a line of JSON: the DAG run's state, and those of its tasks.
+step prints a line of JSON: the states of the DAG run and of its tasks.
 """
 # mypy: ignore-errors
 
@@ -15,7 +15,7 @@ from airflow.models.dag import _run_task
 from airflow.models.dagbag import DagBag
 from airflow.models.dagrun import DagRun
 
-# Airflow's tables refer to those of users.
+# Airflow's tables refer to the users' tables.
 from airflow.providers.fab.auth_manager import models  # noqa: F401
 from airflow.utils import timezone
 from airflow.utils.session import create_session
@@ -39,7 +39,7 @@ def begin(dag) -> None:
 
 
 def go_on(dag, until: str = "") -> None:
-    """Run what is due, until a task has ended or all have."""
+    """Run tasks that are due, until one task or all tasks have ended."""
     with create_session() as session:
         run = found(session)
         run.dag = dag
@@ -47,7 +47,7 @@ def go_on(dag, until: str = "") -> None:
             run.state = DagRunState.RUNNING
             due, _ = run.update_state(session=session)
             for ti in due:
-                # Counts the try, too.
+                # This also counts the try.
                 run.schedule_tis([ti], session=session)
                 session.commit()
                 ti.refresh_from_db(session=session)

@@ -1,4 +1,4 @@
-"""The table of what becomes of a copy when people mark and clear its tasks: data alone.
+"""The outcomes of a copy whose tasks are marked and cleared, as a table of plain data.
 
 Each row is tried on a real Airflow (`local_clearing_table.py`), and shown in `docs/airflow.md`.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-# What a copy is made of.
+# The forms of a copy.
 GROUP = "group"
 UNSHARED = "group, no snapshot"
 WIRED = "by hand"
@@ -20,7 +20,7 @@ RECOPY = "group, recopy"
 AFTER = "group after two tasks"
 FORMS = (GROUP, ONE_TASK, UNSHARED, APPEND, WIRED, RECOPY, AFTER, CELERY, WORKER)
 
-# When it is done.
+# The moments of an act.
 BEFORE = "while the first of two tasks before the group runs"
 PLANNING = "while `prepare` plans"
 COPYING = "while two of four copy"
@@ -29,7 +29,7 @@ DONE = "after the end"
 NIGHT = "after a night has merged"
 MOMENTS = (BEFORE, PLANNING, COPYING, FAILED, DONE, NIGHT)
 
-# From now on every copy fails.
+# From then on, every copy fails.
 REFUSE_ROWS = "the target refuses all rows"
 MARK_RUN_FAILED = "mark the DAG run failed"
 MARK_RUN_SUCCESS = "mark the DAG run success"
@@ -62,12 +62,12 @@ MARK_VERIFY_SUCCESS = "mark `verify` success"
 MARK_RELEASE_FAILED = "mark `release` failed"
 MARK_RELEASE_SUCCESS = "mark `release` success"
 
-# After these nothing that was running goes on.
+# After these acts, no running task continues.
 ENDING = {MARK_RUN_FAILED, MARK_RUN_SUCCESS, MARK_PREPARE_FAILED, MARK_PREPARE_SUCCESS}
 
 GREEN = "green"
 RED = "red"
-# A person has said that what is missing does not matter.
+# A user has said that the missing rows do not matter.
 TAKEN = "as marked"
 
 
@@ -79,10 +79,9 @@ class Cell:
     moment: str
     acts: tuple[str, ...]
     ends: str
-    """`GREEN`: the DAG run succeeds, and every row is there once. `RED`: it fails. `TAKEN`: it
-    succeeds, whatever is there."""
+    """`GREEN`: the run succeeds with each row once. `RED`: it fails. `TAKEN`: it succeeds."""
     usual: bool
-    """Whether it is tried without being asked for."""
+    """Whether the suite tries it by default."""
 
     @property
     def name(self) -> str:
@@ -94,9 +93,9 @@ class Row:
     moment: str
     acts: tuple[str, ...]
     ends: dict[str, str]
-    """By form."""
+    """Outcomes by form."""
     usual: tuple[str, ...] = ()
-    """Forms for which it is tried without being asked for."""
+    """The forms for which the suite tries it by default."""
 
     def cells(self) -> Iterator[Cell]:
         for form, ends in self.ends.items():
@@ -107,7 +106,7 @@ _MAPPED = (GROUP, UNSHARED, WIRED, APPEND)
 
 
 def _groups(ends: str, *others: str) -> dict[str, str]:
-    """The outcome for a group, and for other forms that are tried too."""
+    """Return the outcome for a group, and for other forms that are tried as well."""
     return dict.fromkeys((GROUP, *others), ends)
 
 

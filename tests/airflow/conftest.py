@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
 AIRFLOW_2 = ROOT / ".venv-airflow2"
 LAST_PYTHON_OF_AIRFLOW_2 = (3, 12)
 
-# Cases that run on a stack at the same time, and tasks: those of their copies and one beside.
+# Cases that run on a stack at the same time, and tasks: one per copy, and one in addition.
 AT_ONCE = 4
 TASKS = AT_ONCE * (DEGREE + 1)
 
@@ -31,7 +31,7 @@ DagFile = Callable[[str], Path]
 
 @pytest.fixture(scope="session")
 def airflow_2() -> Path:
-    """The Python of an environment with Airflow 2.11, which is made if it is missing."""
+    """Return the Python of an environment with Airflow 2.11, which is created if missing."""
     if sys.version_info[:2] > LAST_PYTHON_OF_AIRFLOW_2:
         pytest.skip(
             f"Airflow 2.11 has no release for Python {sys.version_info[0]}.{sys.version_info[1]}"
@@ -44,7 +44,7 @@ def airflow_2() -> Path:
         "airflow_provider/pyproject.toml",
     ):
         made_of.update((ROOT / path).read_bytes())
-    # pytest-xdist has a session of its own in each worker.
+    # Each worker of pytest-xdist has a session of its own.
     with locked(Path(sys.prefix) / ".airflow2-lock"):
         if not ready.exists() or ready.read_text() != made_of.hexdigest():
             ready.unlink(missing_ok=True)
@@ -65,20 +65,20 @@ def airflow_2() -> Path:
 
 @pytest.fixture
 def dag_runner(tmp_path: Path) -> DagRunner:
-    """Runs DAGs in an Airflow home that is this test's alone, with `dag.test()`."""
+    """Return a runner of DAGs with `dag.test()`, in an Airflow home for this test alone."""
     return DagRunner(tmp_path / "airflow")
 
 
 @pytest.fixture(params=["3", "2"], ids=["airflow3", "airflow2"])
 def any_dag_runner(request: pytest.FixtureRequest, tmp_path: Path) -> DagRunner:
-    """As `dag_runner`, once with this environment's Airflow and once with Airflow 2.11."""
+    """Return a `dag_runner` with this environment's Airflow, then one with Airflow 2.11."""
     python = request.getfixturevalue("airflow_2") if request.param == "2" else None
     return DagRunner(tmp_path / "airflow", python)
 
 
 @pytest.fixture
 def dag_file(tmp_path: Path) -> DagFile:
-    """Writes the text of a DAG file into a folder of its own; returns its path."""
+    """Return a function that writes a DAG file into its own folder, and returns its path."""
 
     def write(text: str) -> Path:
         folder = tmp_path / "dags"
@@ -90,7 +90,7 @@ def dag_file(tmp_path: Path) -> DagFile:
     return write
 
 
-# What a task imports else, each of hundreds.
+# Modules that each of hundreds of tasks would import otherwise.
 OF_TASKS = (
     "penstock.backends.postgresql.backend",
     "penstock.backends.postgresql.source",
@@ -105,7 +105,7 @@ OF_TASKS = (
 
 @pytest.fixture(scope="module")
 def real_stack() -> Iterator[AirflowStack]:
-    """A real Airflow with both executors, for the tests of one file."""
+    """Return a real Airflow with both executors, for the tests of one file."""
     with AirflowStack("LocalExecutor,CeleryExecutor", parallelism=TASKS, preload=OF_TASKS) as stack:
         copy_cases.prepare(stack)
         local_mended.prepare(stack)
@@ -118,7 +118,7 @@ def real_stack() -> Iterator[AirflowStack]:
 def cases(
     request: pytest.FixtureRequest, real_stack: AirflowStack, lineitem_servers: Servers
 ) -> Iterator[SideBySide]:
-    """What the tests of a file do on its stack, each with databases of its own."""
+    """Run the cases of a file on its stack, each with databases of its own."""
 
     def run(case: Case) -> None:
         with closing(Lines(real_stack, lineitem_servers)) as lines:
@@ -132,7 +132,7 @@ def cases(
 def lines_alone(
     cases: SideBySide, real_stack: AirflowStack, lineitem_servers: Servers
 ) -> Iterator[Lines]:
-    """As a case has them, when all cases have ended."""
+    """Return a case's own databases, once all cases have ended."""
     cases.wait()
     with closing(Lines(real_stack, lineitem_servers)) as made:
         yield made
@@ -140,6 +140,6 @@ def lines_alone(
 
 @pytest.fixture(scope="session")
 def lineitem_servers() -> Iterator[Servers]:
-    """Two servers with passwords; the source has lineitem."""
+    """Return two servers with passwords; the source has lineitem."""
     with servers() as both:
         yield both

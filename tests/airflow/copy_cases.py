@@ -1,4 +1,4 @@
-"""What a copy must do with any executor."""
+"""The requirements on a copy with any executor."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ from .lines import (
 
 
 def prepare(stack: AirflowStack) -> None:
-    """Give a new stack the DAGs of these cases."""
+    """Add the DAGs of these cases to a new stack."""
     stack.add_dag(DAGS, f"lines_{VARIANTS[0]}")
     for name in VARIANTS[1:]:
         stack.unpause(f"lines_{name}")
 
 
 def held(run: Run, index: int) -> list[psutil.Process]:
-    """The processes of a mapped task that stands at a gate, which are as they should be."""
+    """Return the processes of a mapped task at a gate, after checking them."""
     task, children = run.process("lines.copy", index), family(run, index)
-    # A task's stdin is the socket of its supervisor: who reads from it steals answers.
+    # A task's stdin is its supervisor's socket, and any other reader would take its answers.
     stdin = _descriptors(task)[0]
     assert stdin.startswith("socket")
     for child in children:
         assert stdin not in _descriptors(child).values()
-        # Airflow's signals reach it, whoever else forgets to.
+        # Airflow's signals reach it, even if another process forgets to pass them on.
         assert os.getpgid(child.pid) == os.getpgid(task.pid)
     return children
 
@@ -48,14 +48,14 @@ def held(run: Run, index: int) -> list[psutil.Process]:
 def _descriptors(process: psutil.Process) -> dict[int, str]:
     found: dict[int, str] = {}
     for entry in Path(f"/proc/{process.pid}/fd").iterdir():
-        # Its threads open and close some while they are looked at.
+        # Its threads open and close some in the meantime.
         with contextlib.suppress(FileNotFoundError):
             found[int(entry.name)] = os.readlink(entry)
     return found
 
 
 def levels(run: Run, task: TaskInstance) -> set[str]:
-    """Of what was logged in a task's last try."""
+    """Return the log levels of a task's last try."""
     path = f"{run.path}/taskInstances/{task.task_id}/logs/{task.try_number}"
     answer = run.rest.get(path, map_index=task.map_index, full_content="true")
     return {entry["level"] for entry in answer["content"] if "level" in entry}
@@ -74,11 +74,11 @@ def plain_run(lines: Lines, variant: str, partitions: int = PARTITIONS, pack: in
     ]
     report = run.log("lines.verify")
     assert "the run's report" in report
-    # Of all tasks, whichever process copied: it is read from the target.
+    # For all tasks, whichever process copied, because it is read from the target.
     assert "where the run's time went" in report
     assert "waiting for target" in report
     assert f"{lines.content[0]:,}" in report
-    # What workers write to stderr, or print, would be errors.
+    # Output of workers on stderr would be logged as errors.
     for task in run.tasks():
         log = run.log(task.task_id, task.map_index)
         assert not levels(run, task) & {"error", "critical"}, log
@@ -90,7 +90,7 @@ def killed_in_mid_copy(lines: Lines, variant: str = "packed") -> None:
     gate.reached()
     children = held(run, gate.index)
     run.process("lines.copy", gate.index).kill()
-    # Nobody has told the children: they see that the task is gone.
+    # The children get no signal, and notice that the task is gone.
     check_gone(children)
     lines.check_no_backend(f":{partition_id(gate.partition)}:1")
     gate.open()
@@ -108,9 +108,9 @@ def killed_after_commit(lines: Lines) -> None:
     killed = run.process("lines.copy", gate.index)
 
     def strike() -> None:
-        # As the server answers the COMMIT of this partition, and of no other.
+        # When the server answers the COMMIT of this partition, and of no other.
         if killed.is_running() and committed in lines.records(run):
-            # Struck before, it may be reaped just now.
+            # It may just have been reaped, if it was struck before.
             with contextlib.suppress(psutil.NoSuchProcess):
                 killed.kill()
 
@@ -130,7 +130,7 @@ def marked_failed_in_mid_copy(lines: Lines, variant: str = "packed") -> None:
     run.mark("lines.copy", gate.index, state="failed")
     check_gone([*children, task])
     lines.check_no_backend(f":{partition_id(gate.partition)}:")
-    # What else there is to copy is copied, and the run fails, since one part is not there.
+    # All other partitions are copied, and the run fails because one is missing.
     assert run.wait(timeout=4 * PATIENCE) == "failed"
     states = {task.map_index: task.state for task in run.mapped("lines.copy")}
     assert states.pop(gate.index) == "failed"
@@ -172,19 +172,21 @@ def cleared_after_success(lines: Lines) -> None:
 
 
 def pack_of(index: int) -> set[str]:
-    """Ids of the partitions of a mapped task, in the variants that have several in one."""
+    """Return the ids of the partitions in a mapped task, for variants with several."""
     return {partition_id(index * PACK + number) for number in range(1, PACK + 1)}
 
 
 def changed(before: dict[str, str], after: dict[str, str]) -> set[str]:
-    """Partitions that were committed again."""
+    """Return the partitions that were committed again."""
     assert before.keys() == after.keys()
     return {name for name in before if before[name] != after[name]}
 
 
 def clear_copy(run: Run, index: int) -> str:
-    """Clear one mapped task that was successful, and those after it; wait until they are again,
-    and return its log."""
+    """Clear one successful mapped task and those after it, and wait for their success.
+
+    Returns: its log.
+    """
     number = run.task("lines.copy", index).try_number + 1
     run.clear(("lines.copy", index), downstream=True)
     run.wait_for("lines.copy", index, ["success"], try_number=number)

@@ -1,4 +1,4 @@
-"""Copies of TPC-H's lineitem as DAG runs: what they are made of, and what must hold after each."""
+"""Copies of TPC-H's lineitem as DAG runs: their databases, and the checks after each."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ Side = Literal["source", "target"]
 SCALE = 0.01
 PARTITIONS = 16
 DEGREE = 4
-# Of the variants in which a mapped task copies several partitions, so that there are fewer tasks.
+# For variants in which a mapped task copies several partitions, so that there are fewer tasks.
 PACK = 4
-# Of those that need no more to show what they show.
+# For variants that need no more to prove their point.
 FEW = 4
-# As many as show that no more than DEGREE are copied at once.
+# Enough to show that no more than DEGREE are copied at once.
 UNPACKED = 6
-# Long enough for a busy machine: a test that waits for so long has failed.
+# Enough for a busy machine: a test that waits this long has failed.
 PATIENCE = 60.0
-# What the provider promises for a task that is told to end, and how much slower a machine may be.
+# The provider's promise for a task that is told to end, and the allowance for a slow machine.
 PROMISED = 5.0
 SLOWER = 8.0
-# Found nowhere unless somebody writes a URL down.
+# They appear nowhere unless a URL is written out.
 SECRETS = ("s3cret-of-the-source", "s3cret-of-the-target")
 TEMPLATE = "lineitem"
 
@@ -84,7 +84,7 @@ for name, arguments in VARIANTS.items():
 """
 VARIANTS = tuple(re.findall(r'^    "([a-z]+)": dict', DAGS, re.MULTILINE))
 
-# Order does not matter to a sum; that of hashes tells a wrong value from a right one.
+# A sum does not depend on order, and a sum of hashes shows a wrong value.
 DIGEST = """
     SELECT
         count(*), count(DISTINCT (l_orderkey, l_linenumber)),
@@ -96,14 +96,14 @@ BACKENDS = """
     WHERE application_name LIKE 'penstock:%' AND datname = current_database()
     ORDER BY application_name
 """
-# What the server knows of writes does not come with a database that is made from another one.
+# A database created from another one has none of its write counters.
 COUNT_WRITES = """
     DO $$ BEGIN
         INSERT INTO public.lineitem SELECT * FROM public.lineitem LIMIT 1;
         RAISE EXCEPTION 'counted';
     EXCEPTION WHEN raise_exception THEN NULL; END $$
 """
-# The row at which a partition is held: the first one of the block in its middle.
+# The row at which a partition is held: the first row of its middle block.
 MIDDLE = """
     SELECT l_orderkey, l_linenumber FROM public.lineitem
     WHERE ctid = format('(%%s,1)', floor(
@@ -127,20 +127,20 @@ Digest = tuple[int, int, int]
 
 
 def connect(url: str) -> Connection:
-    # Values read the same on both servers, whatever theirs are set to.
+    # Values have the same text on both servers, whatever their settings.
     options = "-c timezone=UTC -c extra_float_digits=3"
     return psycopg.connect(url, autocommit=True, options=options)
 
 
 def ask(url: str, query: str, *values: object) -> Any:
-    """The first column of the first row."""
+    """Return the first column of the first row."""
     with closing(connect(url)) as connection:
         found = connection.execute(query, values).fetchone()
     return found and found[0]
 
 
 def execute(url: str, *statements: str) -> None:
-    """Run statements, and make the server's statistics know what they wrote."""
+    """Run statements, and bring the server's statistics up to date."""
     with closing(connect(url)) as connection:
         for text in statements:
             connection.execute(text)
@@ -148,7 +148,7 @@ def execute(url: str, *statements: str) -> None:
 
 
 def digest(url: str) -> Digest:
-    """Rows, distinct keys, and a checksum over all values."""
+    """Return rows, distinct keys, and a checksum over all values."""
     with closing(connect(url)) as connection:
         found = connection.execute(DIGEST).fetchone()
     assert found is not None
@@ -161,7 +161,7 @@ def partition_id(partition: int) -> str:
 
 @dataclass(frozen=True)
 class Servers:
-    """A source server that has lineitem, and a target server; both ask for a password."""
+    """A source server with lineitem and a target server; both require a password."""
 
     source: PostgresServer
     target: PostgresServer
@@ -175,8 +175,8 @@ class Servers:
 def servers() -> Iterator[Servers]:
     with ExitStack() as stack:
         source, target = (
-            # No test takes the machine's power away, so fsync would buy nothing. Autovacuum would
-            # be a write to the source at a moment of its own.
+            # No test cuts the machine's power, so fsync would gain nothing. Autovacuum would be a
+            # write to the source at a moment of its own.
             stack.enter_context(
                 PostgresServer(
                     fsync=False,
@@ -213,7 +213,7 @@ class Gate:
 
     Parameters:
         row: order key and line number of the row at which it is held.
-        index: of the mapped task that copies it.
+        index: the index of the mapped task that copies it.
     """
 
     def __init__(self, target: str, partition: int, row: tuple[int, int], index: int) -> None:
@@ -227,7 +227,7 @@ class Gate:
         )
 
     def reached(self) -> None:
-        """Wait until the partition's stream stands at the gate."""
+        """Wait until the partition's stream is at the gate."""
         self.waiting(1)
 
     def waiting(self, count: int, timeout: float = 2 * PATIENCE) -> None:
@@ -238,7 +238,7 @@ class Gate:
         )
 
     def open(self) -> None:
-        """Let it pass, and all that come later."""
+        """Let it pass, and all later ones."""
         self._holder.close()
 
 
@@ -246,14 +246,14 @@ class Lines:
     """A source with lineitem, a target with an empty one, and the DAG runs between them.
 
     Parameters:
-        airflow: a stack that knows `DAGS`.
+        airflow: a stack with `DAGS`.
     """
 
     def __init__(self, airflow: AirflowStack, of: Servers) -> None:
         self.airflow = airflow
         self.name = f"lines_{uuid4().hex[:8]}"
         self.content = of.content
-        """Of the source as it was made."""
+        """The source's rows when it was created."""
         self._stack = ExitStack()
         enter = self._stack.enter_context
         self.source = enter(_database(of.source, self.name, TEMPLATE))
@@ -272,7 +272,7 @@ class Lines:
     def conn_id(self, side: str) -> str:
         return f"{self.name}_{side}"
 
-    # What a test arranges
+    # Arrangements
 
     def run(self, variant: str, **when: datetime) -> Run:
         """Begin a run of a DAG of `DAGS`."""
@@ -280,10 +280,10 @@ class Lines:
         return self.airflow.trigger(f"lines_{variant}", conf=conf, **when)
 
     def gate(self, partition: int, *, of: int = PARTITIONS, pack: int = 1) -> Gate:
-        """Hold a partition in the middle of its stream; opened with the end of the test.
+        """Hold a partition in the middle of its stream until the end of the test.
 
         Parameters:
-            of: how many partitions there are.
+            of: the number of partitions.
             pack: how many a mapped task copies.
         """
         with closing(connect(self.source)) as connection:
@@ -294,15 +294,15 @@ class Lines:
         return gate
 
     def proxy(self, side: Side) -> TcpProxy:
-        """A proxy that all tasks take from now on."""
+        """Return a proxy that all later tasks use."""
         proxy = self._stack.enter_context(TcpProxy.of(self.url(side)))
         self.airflow.set_connection(self.conn_id(side), proxy.url(self.url(side)))
         return proxy
 
-    # What is there
+    # State
 
     def run_id(self, run: Run) -> str:
-        """Of Penstock's run behind a DAG run."""
+        """Return the id of Penstock's run in a DAG run."""
         run.wait_for("lines.prepare", states=["success"])
         return str(run.xcom("lines.prepare"))
 
@@ -310,14 +310,14 @@ class Lines:
         return penstock.status(self.run_id(run), target=self.target)
 
     def records(self, run: Run) -> dict[str, str]:
-        """When each partition was committed, by its id."""
+        """Return when each partition was committed, by its id."""
         return {record.partition_id: record.committed_at for record in self.status(run).committed}
 
     def backends(self, name: str = "") -> list[str]:
-        """Sessions of Penstock's on either server.
+        """Return Penstock's sessions on either server.
 
         Parameters:
-            name: what their names have in them.
+            name: a part of their names.
         """
         names: list[str] = []
         for side in ("source", "target"):
@@ -325,7 +325,7 @@ class Lines:
                 names += [f"{side} {each}" for (each,) in connection.execute(BACKENDS)]
         return [each for each in names if name in each]
 
-    # What must hold
+    # Checks
 
     def check_no_backend(self, name: str = "", within: float = PROMISED * SLOWER) -> None:
         until(
@@ -341,7 +341,7 @@ class Lines:
         assert sorted(record.partition_id for record in found.committed) == expected
 
     def check_content(self, expected: Digest | None = None) -> None:
-        """The target has every row once, with the source's values."""
+        """Check that the target has every row once, with the source's values."""
         found = digest(self.target)
         assert found == (expected or self.content)
         assert found[0] == found[1]
@@ -349,7 +349,7 @@ class Lines:
     def check_done(
         self, run: Run, expected: Digest | None = None, partitions: int = PARTITIONS
     ) -> None:
-        """Wait for the end: all is there once, and nothing is left open."""
+        """Wait for the end, and check that all rows arrived once and nothing is left open."""
         run.succeeded(timeout=4 * PATIENCE)
         self.check_committed(run, partitions)
         self.check_content(expected)
@@ -357,7 +357,7 @@ class Lines:
 
 
 def family(run: Run, index: int) -> list[psutil.Process]:
-    """The processes that a running mapped task has started: the nursery, and its workers."""
+    """Return the processes of a running mapped task: the nursery and its workers."""
     task = run.process("lines.copy", index)
 
     def both() -> list[psutil.Process] | None:
@@ -368,7 +368,7 @@ def family(run: Run, index: int) -> list[psutil.Process]:
 
 
 def check_gone(processes: list[psutil.Process], within: float = PROMISED * SLOWER) -> None:
-    """None of them is left, not as a zombie either."""
+    """Check that none of the processes is left, not even as a zombie."""
     until(
         lambda: True if not any(map(_lives, processes)) else None,
         within,
@@ -381,5 +381,5 @@ def _lives(process: psutil.Process) -> bool:
 
 
 def tries(run: Run, task_id: str = "lines.copy") -> dict[int, int]:
-    """How many tries mapped tasks had, those that had more than one, by map index."""
+    """Return the number of tries of mapped tasks with more than one, by map index."""
     return {task.map_index: task.try_number for task in run.mapped(task_id) if task.try_number != 1}

@@ -1,4 +1,4 @@
-"""Copies by CeleryExecutor, whose workers are daemons."""
+"""Copies with CeleryExecutor, whose workers are daemons."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Task instances cleared on a real Airflow: what is copied again, and that all is there once."""
+"""Task instances cleared on a real Airflow: what is copied again, with all rows there once."""
 
 from __future__ import annotations
 
@@ -66,13 +66,13 @@ BY_DAY = """
 
 
 def clear_run(run: Run) -> None:
-    """Clear a whole run that was successful, and wait for its end."""
+    """Clear a whole successful run, and wait for its end."""
     number = run.task("lines.verify").try_number + 1
     run.rest.call("POST", f"{run.path}/clear", {"dry_run": False})
     run.wait_for("lines.verify", states=["success"], try_number=number, timeout=4 * PATIENCE)
 
 
-# First, since it takes long: the scheduler sees only every 30 seconds that a backfill is over.
+# First, because it takes long: the scheduler checks for a backfill's end only every 30 seconds.
 @side_by_side
 def test_a_backfill_leaves_every_day_once(lines: Lines) -> None:
     stack = lines.airflow
@@ -91,7 +91,7 @@ def test_a_backfill_leaves_every_day_once(lines: Lines) -> None:
         assert ask(lines.target, "SELECT count(*) FROM public.lineitem") == sum(expected.values())
 
     check(stack.backfill("lines_daily", first, last), 1)
-    # Only a copy of every day can put this right.
+    # Only a copy of every day can repair this.
     execute(lines.target, "DELETE FROM public.lineitem WHERE l_linenumber = 1")
     check(stack.backfill("lines_daily", first, last, reprocess="completed"), 2)
     lines.check_no_backend()
@@ -150,7 +150,7 @@ def test_cleared_alone_a_task_leaves_what_release_has_passed(lines: Lines) -> No
 
 
 def kill_release(lines: Lines, run: Run) -> None:
-    """Clear `release`, and kill it as it waits for the target."""
+    """Clear `release`, and kill it while it waits for the target."""
     with closing(connect(lines.target)) as locker:
         locker.autocommit = False
         locker.execute("LOCK TABLE penstock.run IN ACCESS EXCLUSIVE MODE")

@@ -1,4 +1,4 @@
-"""Copies on a real Airflow with LocalExecutor, whose mapped tasks are killed, marked, too late."""
+"""Copies on a real Airflow with LocalExecutor: mapped tasks are killed, marked, or time out."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_no_password_is_to_be_seen_anywhere_and_no_process_is_left(
     for secret in (*SECRETS, WRONG):
         found = [name for name, content in places.items() if secret.encode() in content]
         assert not found, f"{secret} is in {found}"
-    # They were the right places to look.
+    # Proof that the test looked in the right places.
     for name, known in {
         "processes": NURSERY.encode(),
         "logs": b"committed: p0001",

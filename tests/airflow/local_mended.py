@@ -1,4 +1,4 @@
-"""A row is put right in the source, and the task that failed over it cleared: nothing else."""
+"""A row is corrected in the source, and only the task that failed on it is cleared."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from penstock_testkit.airflow import AirflowStack, Run
 from ..side_by_side import side_by_side
 from .lines import PATIENCE, Lines, ask, digest, execute
 
-# In the middle of the table, and so of a partition that is not the last one.
+# In the middle of the table, so in a partition that is not the last.
 ORDER = 40000
 REFUSE = f"""
     CREATE FUNCTION public.refuse() RETURNS trigger LANGUAGE plpgsql AS
@@ -49,7 +49,7 @@ with DAG("lines_mended_whole", schedule=None):
 
 
 def prepare(stack: AirflowStack) -> None:
-    """Give a new stack the DAGs of these cases."""
+    """Add the DAGs of these cases to a new stack."""
     stack.add_dag(DAGS, "lines_mended_truncate")
     for name in ("blocks", "whole"):
         stack.unpause(f"lines_mended_{name}")
@@ -63,7 +63,7 @@ def is_there_once(lines: Lines, run: Run) -> None:
 
 
 def mended(lines: Lines, variant: str) -> tuple[Run, int]:
-    """Put the row right, clear the task that failed; it is the one of the returned index."""
+    """Correct the row, clear the failed task, and return its index."""
     execute(lines.target, REFUSE)
     run = lines.run(f"mended_{variant}")
     assert run.wait(timeout=4 * PATIENCE) == "failed"

@@ -33,7 +33,7 @@ NIGHTLY_CHANGES = (
 
 
 def prepare(stack: AirflowStack) -> None:
-    """Give a new stack the DAGs of these cases."""
+    """Add the DAGs of these cases to a new stack."""
     stack.add_dag(DAGS, "lines_night_group")
     stack.unpause("lines_night_one")
 
@@ -68,7 +68,7 @@ def any_night_may_be_cleared(lines: Lines, variant: str, last: str) -> Run:
 @side_by_side
 def test_a_night_of_a_group(lines: Lines) -> None:
     run = any_night_may_be_cleared(lines, "night_group", "lines.verify")
-    # What is merged is not copied again, and not lost.
+    # Merged rows are not copied again, and not lost.
     run.clear(("lines.copy", 0), downstream=True)
     run.wait_for("lines.release", try_number=3)
     is_as_the_source(lines, run, 3)

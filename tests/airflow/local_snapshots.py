@@ -1,4 +1,4 @@
-"""The one snapshot of all mapped tasks on a real Airflow: held, lost, and let go."""
+"""The one snapshot of all mapped tasks on a real Airflow: held, lost, and released."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .lines import (
 )
 
 HOLDER = "penstock:snapshot"
-# The rows of the last partition: their new versions are in it, too.
+# The rows of the last partition, whose new versions are in it as well.
 UPDATE_LAST = """
     UPDATE public.lineitem SET l_comment = 'changed'
     WHERE l_orderkey > (SELECT max(l_orderkey) - 100 FROM public.lineitem)
@@ -106,7 +106,7 @@ def test_a_partition_that_fails_for_good_fails_the_run_and_lets_it_go(lines: Lin
     lines.check_no_backend()
     states = [str(task.state) for task in run.mapped("lines.copy")]
     assert sorted(states) == ["failed"] + ["success"] * (PARTITIONS // PACK - 1)
-    # It was not tried again: that could not help.
+    # It was not retried, since a retry could not help.
     assert tries(run) == {}
     log = run.log("lines.copy", states.index("failed"))
     assert log.count("no such row, please") == 1, log
@@ -115,9 +115,9 @@ def test_a_partition_that_fails_for_good_fails_the_run_and_lets_it_go(lines: Lin
 
 
 class Losing:
-    """A run that will lose its snapshot when it is half done.
+    """A run that loses its snapshot halfway.
 
-    One of its partitions is held, all before it are committed, none after it is begun.
+    One of its partitions is held, all before it are committed, none after it has begun.
     """
 
     HELD = 6
@@ -134,13 +134,13 @@ class Losing:
         ]
 
     def failed(self) -> None:
-        """The run has failed, and nobody copied what was left."""
+        """Check that the run failed, and that the remaining partitions were not copied."""
         assert self.run.wait(timeout=4 * PATIENCE) == "failed"
-        # What has failed are the copies: they can be cleared, and then nothing is red any more.
+        # The copies have failed: once they are cleared and succeed, no task is red.
         assert self.run.task("lines.snapshot").state == "success"
         assert "is lost" in self.run.log("lines.snapshot")
         self.lines.check_no_backend()
-        # The worker that was held goes on to read with the snapshot, and copies what its task has.
+        # The held worker continues to read with the snapshot, and copies its task's partitions.
         assert set(self.lines.records(self.run)) <= {
             partition_id(number) for number in range(1, 2 * PACK + 1)
         }
@@ -170,7 +170,7 @@ def test_a_triggerer_that_is_killed_loses_it(
         stack.components["triggerer"].start()
         unwritten.lines.check_done(unwritten.run)
         written.failed()
-        # Who clears what has failed wants the rows as they are now, and asks nobody.
+        # Clearing the failed tasks is a request for the current rows.
         written.run.clear("lines.copy", only_failed=True, downstream=True)
         written.lines.check_done(written.run, digest(written.lines.source))
         assert "read later" in written.run.log("lines.verify")

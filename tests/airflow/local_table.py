@@ -1,4 +1,4 @@
-"""What becomes of a copy whose tasks people mark and clear, cell by cell of `clearing.ROWS`."""
+"""Outcomes of copies whose tasks are marked and cleared, cell by cell of `clearing.ROWS`."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from .local_nights import NIGHT_KEY
 WANTED = os.environ.get("PENSTOCK_AIRFLOW_MATRIX", "")
 PARTITIONS = 4
 DEGREE = 2
-# Seconds: all tasks of a DAG run, some of them twice, beside those of others.
+# Seconds for all tasks of a DAG run, some of them twice, beside those of others.
 LONG = 10 * PATIENCE
-# Of the partitions that are held in mid-copy; those before them are committed.
+# Partitions held in mid-copy; those before them are committed.
 HELD = (2, 3)
 DAGS = f"""
 import time
@@ -108,7 +108,7 @@ DAG_IDS = {
     c.RECOPY: "recopy",
     c.AFTER: "after",
 }
-# Permanent: nothing tries it again.
+# Permanent, so nothing retries it.
 REFUSE = """
     CREATE FUNCTION public.refuse() RETURNS trigger LANGUAGE plpgsql AS
         'BEGIN RAISE EXCEPTION ''no such row, please''; END';
@@ -128,7 +128,7 @@ WAITING = """
 
 
 def prepare(stack: AirflowStack) -> None:
-    """Give a new stack the DAGs of these cells."""
+    """Add the DAGs of these cells to a new stack."""
     pool = {"name": "one_slot", "slots": 1, "include_deferred": True}
     stack.rest.call("POST", "/pools", pool)
     stack.add_dag(DAGS, "clearing_group")
@@ -150,7 +150,7 @@ class Clearing:
                 execute(lines.target, REFUSE_ALL)
                 continue
             ACTS[act](run, self.cell)
-            # What runs is told to end, and must not come to its own before it is.
+            # A running task is told to end, and must not reach its own end before that.
             if act in c.ENDING:
                 run.wait(timeout=LONG)
             go_on()
@@ -171,7 +171,7 @@ class Clearing:
             if self.cell.form != c.ONE_TASK:
                 status = lines.status(run)
                 assert len(status.committed) == PARTITIONS, seen
-                # A person may do without `verify`, which ends a run.
+                # A user may skip `verify`, which ends a run.
                 if c.MARK_VERIFY_SUCCESS not in self.cell.acts:
                     assert status.run.status == "done", seen
 
@@ -257,7 +257,7 @@ Act = Callable[[Run, c.Cell], None]
 
 
 def _copy(run: Run, cell: c.Cell) -> str | tuple[str, int]:
-    """The copy in question: the one that has failed, or one that is copying."""
+    """Return the copy in question: the failed one, or one that is copying."""
     if cell.form == c.ONE_TASK:
         return "lines"
     copies = run.mapped("lines.copy")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tests.conftest import Connection
 
 PATIENCE = 60.0
-# What every DAG of these tests begins with; it reads the same in Airflow 2.11 and 3.
+# The beginning of every DAG of these tests, the same in Airflow 2.11 and 3.
 HEAD = """
 from datetime import datetime, timedelta
 
@@ -34,9 +34,9 @@ ENDS = {"source_conn_id": "pg_src", "target_conn_id": "pg_dst"}
 ORDERS = {**ENDS, "table": "public.orders", "strategy": "range", "key": "o_orderkey"}
 AT_ONCE = {"retry_delay": timedelta(0)}
 """
-# A sum does not depend on the order of the rows; one that is doubled or missing changes it.
+# A sum does not depend on the order of rows, and changes if one is doubled or missing.
 CONTENT = "SELECT count(*), sum(hashtextextended(t::text, 0)::numeric) FROM {} AS t WHERE {}"
-# A sequence remembers: what it counted is not rolled back with the transaction.
+# A sequence keeps its value: its count is not rolled back with the transaction.
 REFUSE = """
 CREATE SEQUENCE {table}_refused;
 CREATE FUNCTION refuse_{table}() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
@@ -55,7 +55,8 @@ SERIALIZATION_FAILURE = "40001"
 
 @dataclass
 class Shop:
-    """
+    """Two databases, and the DAGs that copy between them.
+
     Parameters:
         dags: an empty folder for DAG files.
     """
@@ -67,12 +68,12 @@ class Shop:
     runner: DagRunner
     dags: Path
     rows: dict[str, int] = field(default_factory=dict)
-    """Of the source's tables that `fill` made."""
+    """The number of rows in the source's tables, by table."""
 
     def fill(
         self, tables: Sequence[str], scale: float = 0.01, *, primary_keys: bool = False
     ) -> None:
-        """Fill tables of the source; make the same in the target, empty."""
+        """Fill tables of the source, and create the same tables empty in the target."""
         source, target = self.connections["pg_src"], self.connections["pg_dst"]
         self.rows |= tpch.load(source, tables, scale, primary_keys=primary_keys)
         tpch.create(target, tables, primary_keys=primary_keys)
@@ -84,7 +85,7 @@ class Shop:
     def refuse(
         self, table: str, key: str, value: int, times: int, sqlstate: str = SERIALIZATION_FAILURE
     ) -> None:
-        """The target refuses a row so many times."""
+        """Make the target reject a row a number of times."""
         self.target.execute(
             REFUSE.format(
                 table=table, key=key, value=value, times=times, sqlstate=sqlstate
@@ -92,23 +93,23 @@ class Shop:
         )
 
     def write(self, text: str) -> Path:
-        """Make a DAG file of what follows `HEAD`."""
+        """Write a DAG file with `HEAD` and the given text."""
         path = self.dags / f"dag_file_{len(list(self.dags.iterdir()))}.py"
         path.write_text(HEAD + text)
         return path
 
     def run(self, file: Path, dag_id: str, **options: Any) -> DagRunResult:
-        """Run a DAG to its end; options are those of `DagRunner.run`."""
+        """Run a DAG to its end, with options of `DagRunner.run`."""
         return self.runner.run(file, dag_id, connections=self.connections, **options)
 
     def assert_same(self, source: str, target: str | None = None, where: str = "true") -> None:
-        """Both tables hold the same rows, each as often, and not none."""
+        """Check that both tables hold the same rows, each as often, and at least one."""
         mine = content(self.source, source, where)
         assert mine[0] > 0
         assert content(self.target, target or source, where) == mine
 
     def assert_no_session(self) -> None:
-        """No copy has left a session on either server, or it ends in a moment."""
+        """Check that no copy has left a session on either server, or that it ends in a moment."""
         deadline = time.monotonic() + PATIENCE
         while (left := self._sessions()) and time.monotonic() < deadline:
             time.sleep(0.1)
@@ -123,7 +124,7 @@ class Shop:
 
 
 def content(side: Connection, table: str, where: str = "true") -> tuple[int, Any]:
-    """How many rows a table has, and a checksum of them."""
+    """Return the number of a table's rows, and a checksum of them."""
     found = side.execute(CONTENT.format(table, where).encode()).fetchone()
     assert found is not None
     return int(found[0]), found[1]
@@ -137,7 +138,8 @@ def open_shop(
     python: Path | None = None,
     settings: Mapping[str, object] | None = None,
 ) -> Iterator[Shop]:
-    """
+    """Open a shop.
+
     Parameters:
         servers: source and target; each gets a database of its own.
         folder: an empty one, for Airflow.

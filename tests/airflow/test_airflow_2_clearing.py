@@ -44,7 +44,7 @@ def shop(
 
 
 def after(shop: Shop, *steps: str, text: str = DAG_TEXT) -> tuple[str, dict[str, str]]:
-    """The states of the DAG run, and of its tasks, after these steps."""
+    """Return the states of the DAG run and of its tasks after these steps."""
     file = shop.write(text)
     settings = {"database.sql_alchemy_conn": f"sqlite:///{shop.runner.database}"}
     done = subprocess.run(

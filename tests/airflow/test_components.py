@@ -1,4 +1,4 @@
-"""What is started for a test ends with it, whatever becomes of the test."""
+"""Processes started for a test end with it, whatever its outcome."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Many tables in one task, in both Airflows: one DAG run, looked at from many sides."""
+"""Many tables in one task, in both Airflows: one DAG run, checked from many sides."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_a_retry_continues_the_batch(shop: Shop, run: DagRunResult) -> None:
     assert sorted(run_id for (run_id,) in found) == sorted(
         table["run_id"] for table in task.value["tables"].values()
     )
-    # What the first try has committed was not copied again.
+    # Rows that the first try committed were not copied again.
     attempts = "SELECT max(attempt) FROM penstock.commit_record WHERE run_id = %s"
     of_nation = task.value["tables"]["public.nation"]["run_id"]
     assert shop.target.execute(attempts, [of_nation]).fetchone() == (1,)
@@ -108,7 +108,7 @@ def test_each_table_is_an_asset_that_was_updated(shop: Shop, run: DagRunResult) 
     for uri, extra in events.items():
         assert extra["uri"] == uri
         assert extra["read_at"]
-    # One moment for all, but for what the retry has copied.
+    # One moment for all, except for rows that the retry copied.
     moments = {uri.rpartition("/")[2]: extra["read_at"] for uri, extra in events.items()}
     assert moments.pop("orders") > max(moments.values())
     assert len(set(moments.values())) == 1
@@ -122,7 +122,7 @@ def test_a_table_that_fails_is_named_and_others_are_copied(
     shop.target.execute("TRUNCATE nation")
     failed = shop.run(file, "broken")
     task = failed.task("all")
-    # Trying again cannot help.
+    # A retry cannot help.
     assert (task.state, task.try_number) == ("failed", 1)
     assert "1 of 2 tables are not done: public.left_out" in task.log
     assert "public.left_out: " in task.log

@@ -1,4 +1,4 @@
-"""Copies that cannot end well: each says so once, in the core's words, and nothing retries it."""
+"""Copies that cannot succeed: each says so once, in the core's words, and nothing retries it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from penstock_testkit.airflow import DagRunResult
 
 from .shop import HEAD, Shop, open_shop
 
-# The class "integrity constraint violation": trying again would not help.
+# The class "integrity constraint violation", for which a retry would not help.
 CHECK_VIOLATION = "23514"
 DAG_TEXT = """
 def tell(context):
@@ -85,7 +85,7 @@ def shop(
 
 @pytest.fixture(scope="module")
 def file(shop: Shop) -> Path:
-    # Airflow reads the whole folder, so one run tells what it finds in each.
+    # Airflow reads the whole folder, so one run reports its findings in each file.
     for name, (argument, _) in WRONG.items():
         (shop.dags / f"{name}.py").write_text(f"""{HEAD}
 with DAG("{name}", schedule=None, start_date=START):
@@ -111,7 +111,7 @@ def run(shop: Shop, file: Path) -> DagRunResult:
 
 
 def said(run: DagRunResult, task_id: str, message: str) -> int:
-    """How many lines of a task's log have a text."""
+    """Return how many lines of a task's log contain a text."""
     return sum(message in line for line in run.task(task_id).log.splitlines())
 
 
@@ -167,7 +167,7 @@ def test_what_cannot_be_done_is_said_once(run: DagRunResult, task_id: str, messa
 def test_a_connection_that_is_not_there_is_named(run: DagRunResult) -> None:
     task = run.task("no_connection.prepare")
     assert task.state == "failed"
-    # Airflow's own error, which it retries: somebody may add the connection.
+    # Airflow's own error, which it retries, because the connection may be added.
     assert said(run, "no_connection.prepare", "pg_none") == task.try_number == 4, task.log
 
 
@@ -182,7 +182,7 @@ def test_nothing_is_tried_after_a_plan_that_failed(run: DagRunResult) -> None:
 
 @pytest.fixture(scope="module")
 def import_errors(shop: Shop, run: DagRunResult) -> dict[str, str]:
-    """What Airflow says of DAG files that it cannot import, by the file's name."""
+    """Return Airflow's import errors of DAG files, by file name."""
     with closing(sqlite3.connect(run.database)) as connection:
         found = connection.execute("SELECT filename, stacktrace FROM import_error").fetchall()
     return {Path(name).stem: text for name, text in found}

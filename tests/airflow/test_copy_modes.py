@@ -1,4 +1,4 @@
-"""What other copies of this folder do not ask for: modes upsert and attach, a query, checksums."""
+"""Features that no other copy of this folder uses: modes upsert and attach, queries, checksums."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def shop(
         shop.target.execute(
             "CREATE TABLE dw.attach (LIKE orders INCLUDING ALL) PARTITION BY RANGE (o_orderkey)"
         )
-        # Rows that are there already, and are not what the source has.
+        # Existing rows that differ from the source's.
         columns = "o_orderkey, 0, 'F', 0, current_date, '', '', 0, 'stale'"
         found = shop.source.execute(
             f"SELECT {columns} FROM orders ORDER BY o_orderkey LIMIT {STALE}".encode()
@@ -85,7 +85,7 @@ def test_an_outlet_of_ones_own_gets_the_event(shop: Shop, run: DagRunResult) -> 
     events = {event.uri: event for event in run.asset_events}
     assert events["orders_upsert"].extra["rows"] == shop.rows["orders"]
     assert events["orders_upsert"].task_id == "upsert.verify"
-    # Three, and one for a key that is NULL: a query's columns may be.
+    # Three, and one for NULL keys, since a query's columns may be NULL.
     assert events["finished_orders"].extra["partitions"] == 4
 
 

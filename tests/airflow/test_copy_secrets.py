@@ -1,4 +1,4 @@
-"""A password is nowhere where Airflow or Penstock keeps or shows something."""
+"""A password appears nowhere that Airflow or Penstock stores or shows something."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from penstock_testkit.airflow import DagRunResult
 
 from .shop import Shop, open_shop
 
-# What of the passwords would be seen, however they are quoted.
+# The parts of the passwords that would show, however they are quoted.
 MARKS = ("Vq7Harbour", "Vq7Lantern")
-# Signs that mean something in a URL, in a conninfo string, in JSON, in SQL and in a template.
+# Characters with a meaning in a URL, a conninfo string, JSON, SQL or a template.
 PASSWORD = f"{MARKS[0]} p@ss'w\\o\"r/d?#%&=:{{{{}}}}ü"
 WRONG_PASSWORD = f"{MARKS[1]} p@ss'w\\o\"r/d?#%&=:{{{{}}}}ü"
 DAG_TEXT = """
@@ -35,7 +35,7 @@ with DAG("guarded", schedule=None, start_date=START, default_args={**AT_ONCE, "r
 
 @dataclass
 class Watch:
-    """What others on the machine can see of processes while a DAG runs."""
+    """The processes that others on the machine can see while a DAG runs."""
 
     commands: set[str] = field(default_factory=set)
     workers: set[str] = field(default_factory=set)
@@ -55,7 +55,7 @@ class Watch:
     def _look(self) -> None:
         while not self._stop.wait(0.02):
             for process in psutil.Process().children(recursive=True):
-                # It may end while it is looked at.
+                # It may end in the meantime.
                 with contextlib.suppress(psutil.Error, OSError):
                     command = " ".join(process.cmdline())
                     self.commands.add(command)
@@ -92,7 +92,7 @@ def run(shop: Shop, watch: Watch) -> DagRunResult:
 
 
 def marked(text: str) -> list[str]:
-    """The places of a text that show a password."""
+    """Return the parts of a text that show a password."""
     return [text[max(0, at - 300) : at + 300] for mark in MARKS if (at := text.find(mark)) >= 0]
 
 
@@ -117,7 +117,7 @@ def test_nothing_that_airflow_keeps_or_shows_has_a_password(shop: Shop, run: Dag
         for path in shop.runner.home.rglob("*")
         if path.is_file()
     }
-    # The tables of Airflow are in one file, as they are: what is in them can be found.
+    # Airflow's tables are in one file without compression, so their contents can be found.
     assert "public.orders" in kept[shop.runner.database]
     assert {path: found for path, text in kept.items() if (found := marked(text))} == {}
 

@@ -1,4 +1,4 @@
-"""One view of the source for all mapped tasks: held as long as they need it, and no longer.
+"""One view of the source for all mapped tasks: held for as long as they need it.
 
 With `dag.test()` the process itself holds it; in the triggerer it is held in the tests of a real
 Airflow.
@@ -79,7 +79,7 @@ def test_all_mapped_tasks_see_one_moment(shop: Shop) -> None:
     assert run.task("after").value == 0
     assert [copy.state for copy in run.mapped("shared.copy")] == ["success"] * 3
     assert content(shop.target, "shared") == before
-    # What shows that the source did change before the partitions were read.
+    # Proof that the source did change before the partitions were read.
     assert content(shop.source, "stock") != before
     shop.assert_same("stock", "none")
     shop.assert_no_session()

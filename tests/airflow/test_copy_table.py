@@ -1,4 +1,4 @@
-"""What becomes of a copy's tasks, in both Airflows: one DAG run, looked at from many sides."""
+"""The tasks of a copy, in both Airflows: one DAG run, checked from many sides."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_the_end_of_a_run_is_said_in_numbers(shop: Shop, run: DagRunResult) -> N
 
 
 def test_where_the_time_of_all_tasks_went(run: DagRunResult) -> None:
-    """Whichever process copied: it is read from the target. A retried task counts twice."""
+    """Whichever process copied, because it is read from the target. A retried task counts twice."""
     _, found, said = run.task("once.verify").log.partition("where the run's time went")
     assert found
     assert "waiting for target" in said

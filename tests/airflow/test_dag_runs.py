@@ -1,4 +1,4 @@
-"""What the tests of this folder build on: a DAG run with `dag.test()`, in both Airflows."""
+"""The base of the tests in this folder: a DAG run with `dag.test()`, in both Airflows."""
 
 from __future__ import annotations
 

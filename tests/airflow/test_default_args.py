@@ -1,4 +1,4 @@
-"""`default_args` and mapped operators, executed in both Airflows: rows are there once."""
+"""`default_args` and mapped operators, executed in both Airflows: rows arrive once."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def shop(
 
 @pytest.fixture(scope="module")
 def run(shop: Shop) -> DagRunResult:
-    """The second one: what is appended twice is seen."""
+    """Run it a second time, since rows that are appended twice would show."""
     file = shop.write(DAG_TEXT)
     shop.run(file, "defaults").succeeded()
     return shop.run(file, "defaults").succeeded()

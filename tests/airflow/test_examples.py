@@ -1,4 +1,4 @@
-"""Every DAG of dags_examples/airflow, executed: what they say is what they do."""
+"""Every DAG of dags_examples/airflow, executed and compared with its description."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def full_shop(
 
 @pytest.fixture
 def shop(full_shop: Shop) -> Shop:
-    """With a target whose tables are empty."""
+    """Return a shop whose target has empty tables."""
     full_shop.target.execute(f"TRUNCATE {', '.join(TABLES)}".encode())
     return full_shop
 
@@ -49,8 +49,8 @@ def test_every_example_is_tested() -> None:
 
 def test_nightly_replace_by_date(shop: Shop) -> None:
     day, other = "o_orderdate = '1995-03-04'", "o_orderdate = '1995-03-05'"
-    # The other day is not as in the source, so that what touches it is seen; the day has rows of
-    # an earlier version, and some that are no longer in the source.
+    # The other day differs from the source, so that changes to it show; the day has rows of an
+    # earlier version, and some that are no longer in the source.
     shop.target.execute(
         b"""
         INSERT INTO orders SELECT n, 0, 'F', 0, d, '', '', 0, 'stale'
@@ -87,7 +87,7 @@ def test_nightly_increment(shop: Shop) -> None:
     shop.run(EXAMPLES / "nightly_increment.py", "nightly_increment").succeeded()
     for table in tables:
         shop.assert_same(table)
-    # Other examples count on the rows that the shop begins with.
+    # Other examples need the shop's initial rows.
     for table in ("orders", "lineitem"):
         shop.source.execute(f"CREATE TABLE {table}_before AS TABLE {table}".encode())
     shop.source.execute("UPDATE orders SET o_comment = 'tonight' WHERE o_orderkey % 100 = 0")
@@ -160,7 +160,7 @@ def test_on_asset(shop: Shop) -> None:
     assert event.uri == "orders_in_the_warehouse"
     assert event.extra["rows"] == shop.rows["orders"]
     shop.assert_same("orders")
-    # Run by itself: no event has triggered it.
+    # Run on its own: no event has triggered it.
     report = shop.run(EXAMPLES / "on_asset.py", "report_on_asset").succeeded()
     assert report.task("report").value == []
 

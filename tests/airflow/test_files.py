@@ -1,4 +1,4 @@
-"""DAG runs between a database, a lake on S3, a folder and a DuckDB file, and what is told of it."""
+"""DAG runs between a database, a lake on S3, a folder and a DuckDB file, and their lineage."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def run(shop: Shop, folder: Path) -> DagRunResult:
 
 
 def table(server: S3Server, keys: list[str], folder: Path) -> pa.Table:
-    """The rows of objects, by way of files."""
+    """Return the rows of objects, read through files."""
     paths = []
     for number, key in enumerate(keys):
         path = folder / f"read-{number}.parquet"
@@ -145,7 +145,7 @@ def test_assets_are_named_by_where_they_are(run: DagRunResult, folder: Path, sho
     assert events["out.verify"].extra["rows"] == ROWS
     assert events["back.verify"].uri.startswith("postgres://")
     assert events["folder"].uri == f"file://{folder}/{DAY}"
-    # Airflow leaves out the slashes of an empty host, where Python does not know the scheme.
+    # Airflow drops the slashes of an empty host if Python does not know the scheme.
     assert events["base"].uri.replace(":///", ":/") == f"duckdb:{folder}/w.duckdb/main/t"
 
 
@@ -153,7 +153,7 @@ def test_lineage_names_buckets_and_paths(run: DagRunResult, folder: Path) -> Non
     events = [json.loads(line) for line in (folder / "lineage.jsonl").read_text().splitlines()]
 
     def told(task: str) -> tuple[Any, Any, Any]:
-        """Input, output and rows, when the task was done."""
+        """Return input, output and rows at the end of the task."""
         event = next(
             event
             for event in events
@@ -202,7 +202,7 @@ def test_the_keys_of_the_lake_are_nowhere(
     assert control
     found = [name for name, text in places.items() if any(one in text for one in shown)]
     assert found == []
-    # They were the right places to look.
+    # Proof that the test looked in the right places.
     for name in ("output", "fields", "metadata", "records"):
         assert "s3://lake/out" in places[name], name
 
@@ -219,7 +219,7 @@ with DAG("absent", schedule=None, start_date=START, default_args={"retries": 3, 
     )
     run = shop.run(file, "absent")
     task = run.task("absent")
-    # Trying again would not help.
+    # A retry would not help.
     assert (task.state, task.try_number) == ("failed", 1)
     assert "s3://lake/nothing/*.parquet" in task.log
     assert SECRET not in run.output

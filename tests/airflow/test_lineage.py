@@ -1,4 +1,4 @@
-"""What OpenLineage is told by real tasks, and what becomes of them when it cannot be told."""
+"""The events that OpenLineage gets from real tasks, and the tasks if it gets none."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from penstock_testkit.airflow import DagRunner
 if TYPE_CHECKING:
     from tests.airflow.conftest import DagFile
 
-# Partitions and the proof tell of a run that is there: another task has copied it already.
+# Partitions and proof come from a run that exists: another task has already copied it.
 DAG_FILE = """
 from airflow.providers.common.compat.sdk import DAG
 from penstock_airflow import (
@@ -89,7 +89,7 @@ def of(events: list[dict[str, Any]], task: str, kind: str) -> list[dict[str, Any
 
 
 def place(url: str) -> tuple[str, str]:
-    """Namespace and database, as lineage has them."""
+    """Return namespace and database, as lineage has them."""
     found = conninfo.conninfo_to_dict(url)
     return f"postgres://{found['host']}:{found['port']}", str(found["dbname"])
 
@@ -99,7 +99,7 @@ def columns(dataset: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def origins(event: dict[str, Any]) -> dict[str, list[tuple[str, str, str]]]:
-    """The columns that each column of the target comes from."""
+    """Return the columns that each column of the target comes from."""
     (output,) = event["outputs"]
     return {
         name: [(each["namespace"], each["name"], each["field"]) for each in found["inputFields"]]
@@ -124,7 +124,7 @@ def test_tables_columns_and_rows_are_told_at_start_at_the_end_and_of_failures(
         settings={
             "openlineage.transport": json.dumps(transport),
             "openlineage.namespace": "tests",
-            "openlineage.execution_timeout": 120,  # on a busy machine nothing may be left out
+            "openlineage.execution_timeout": 120,  # on a busy machine, nothing may be left out
         },
     )
     run = runner.run(
@@ -151,7 +151,7 @@ def test_tables_columns_and_rows_are_told_at_start_at_the_end_and_of_failures(
         )
         return inputs, outputs
 
-    # Before there is a run, the tables are known and nothing else.
+    # Before there is a run, only the tables are known.
     (event,) = of(events, "table", "START")
     assert names(event) == ([read], [loaded])
     assert "schema" not in event["inputs"][0]["facets"]
@@ -198,13 +198,13 @@ def test_tables_columns_and_rows_are_told_at_start_at_the_end_and_of_failures(
     absent = (source, f"{source_database}.public.absent")
     assert names(event) == ([absent], [(target, f"{target_database}.dw.ids")])
     assert statistics(event) is None
-    # There is no run, and the task has said why: nothing else is said of that.
+    # There is no run, and the task has already said why.
     log = run.task("broken").log
     assert "public.absent" in log
     assert "lineage lacks" not in log
     assert "--target" not in log
 
-    # Every row was there already: none was written.
+    # Every row was there already, so none was written.
     (event,) = of(events, "upsert", "COMPLETE")
     found = statistics(event)
     assert found is not None
@@ -222,7 +222,7 @@ def test_tables_columns_and_rows_are_told_at_start_at_the_end_and_of_failures(
     }
     assert counts == {"more": 1, "orders": 100}
 
-    # The links of tasks that have ended, well or not, as Airflow has kept them.
+    # The links of tasks that have ended, with or without success, as Airflow has stored them.
     run_id = quote(run.run_id, safe="")
     pages = f"/dags/lineage/runs/{run_id}/tasks"
     report = f"/penstock/report?dag_id=lineage&run_id={run_id}&task_id="

@@ -1,4 +1,4 @@
-"""Copies on one real Airflow with both executors: while it runs it takes half a CPU for itself."""
+"""Copies on one real Airflow with both executors, which itself takes half a CPU while it runs."""
 
 import pytest
 
@@ -10,5 +10,5 @@ from .local_nights import *  # noqa: F403
 from .local_snapshots import *  # noqa: F403
 from .local_table import *  # noqa: F403
 
-# Every test may wait for all that has begun before it.
+# A test may have to wait until all earlier ones have ended.
 pytestmark = [pytest.mark.airflow_stack, pytest.mark.timeout(900)]

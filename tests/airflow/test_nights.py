@@ -1,5 +1,7 @@
-"""Loads that repeat, in both Airflows: every night the target equals the source, however its tasks
-are cleared, stopped and run again."""
+"""Loads that repeat, in both Airflows: after every night, the target equals the source.
+
+Their tasks are cleared, stopped and run again.
+"""
 
 from __future__ import annotations
 
@@ -129,7 +131,7 @@ def shop(
 
 
 def change(shop: Shop, table: str) -> None:
-    """Rows of the source are changed, and some go."""
+    """Change some rows of the source, and delete others."""
     key = (KEYS | NAMES)[table]
     comment = {"orders": "o", "lineitem": "l", "customer": "c", "nation": "n", "region": "r"}[table]
     shop.source.execute(

@@ -1,4 +1,4 @@
-"""The wheel, installed into an Airflow that has never seen this repository."""
+"""The wheel, installed into an Airflow without this repository."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pictures of web pages, where the machine has Chromium."""
+"""Pictures of web pages, if the machine has Chromium."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page with a run's report, asked for of Airflow's own API server."""
+"""The page of a run's report, requested from Airflow's own API server."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ with DAG("reported", schedule=None, start_date=START, default_args={**ENDS, **AT
 
     other()
 """
-# The API server, in process: its plugins, its middleware, its users.
+# The API server in this process, with its plugins, middleware and users.
 SCRIPT = """
 import json, sys
 
@@ -58,7 +58,7 @@ def shop(
 
 
 def asked(shop: Shop, *paths: str) -> list[tuple[int, str, dict[str, str]]]:
-    """What a server says to somebody unknown who asks for the first path, then to a user."""
+    """Return a server's answers to an anonymous client for the first path, then to a user."""
     passwords = shop.runner.home / "passwords.json"
     passwords.write_text(json.dumps({"ann": "pa55"}))
     settings: dict[str, Any] = {
@@ -99,6 +99,6 @@ def test_links_lead_to_the_report_as_a_page(shop: Shop) -> None:
         assert run_id in text
         assert headers["content-type"].startswith("text/html")
         assert headers["content-security-policy"].startswith("sandbox; default-src 'none'")
-    # A task that has left none: its log.
+    # A task without a report shows its log.
     run_id = quote(run.run_id, safe="")
     assert (away[0], away[2]["location"]) == (307, f"/dags/reported/runs/{run_id}/tasks/other")

@@ -14,7 +14,7 @@ from penstock_testkit import S3Server
 
 from ..packages import UV
 
-# With what it imports for a session; its other dependencies are for other services.
+# With its imports for a session; its other dependencies are for other services.
 DISTRIBUTIONS = ("apache-airflow-providers-amazon==9.39.0", "inflection", "watchtower")
 ASKS = """
 import json, sys
@@ -27,7 +27,7 @@ print(json.dumps(parameters_of(Connection(**json.loads(sys.argv[1])), "lake")))
 
 @pytest.fixture(scope="module")
 def amazon(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the provider, to be put on Python's path."""
+    """Return a folder with the provider, for Python's path."""
     folder: Path = tmp_path_factory.mktemp("amazon")
     install = (UV, "pip", "install", "--quiet", "--no-deps", "--target", folder, *DISTRIBUTIONS)
     made = subprocess.run(
@@ -44,7 +44,7 @@ def amazon(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def ask(amazon: Path, home: Path, sts: str) -> subprocess.CompletedProcess[str]:
-    """What becomes of a connection with a role, in an Airflow of its own."""
+    """Return the outcome of a connection with a role, in its own Airflow."""
     (home / "airflow.cfg").touch()
     foreign = ("AIRFLOW", "AWS", "PYTHON")
     env = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}

@@ -1,4 +1,4 @@
-"""Groups that a task before them skips: nothing is copied, and the DAG run succeeds."""
+"""Groups that an earlier task skips: nothing is copied, and the DAG run succeeds."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from penstock_testkit.airflow import DagRunner
 if TYPE_CHECKING:
     from tests.airflow.conftest import DagFile
 
-# No server is asked.
+# No server is contacted.
 DAGS = """
 from datetime import datetime
 

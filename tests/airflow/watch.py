@@ -1,4 +1,4 @@
-"""What everybody on a machine can see of a stack's processes."""
+"""The parts of a stack's processes that every user of a machine can see."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NURSERY = "penstock.workers.fork_server"
 
 
 class Watch:
-    """Collects the arguments and the environments of a stack's processes. A context manager."""
+    """Collects arguments and environments of a stack's processes. A context manager."""
 
     def __init__(self, stack: AirflowStack) -> None:
         self.seen: set[bytes] = set()
@@ -43,7 +43,7 @@ class Watch:
     def _run(self) -> None:
         while not self._over.wait(LOOK_EVERY):
             for part in self._stack.components.values():
-                # Processes come and go while they are looked at.
+                # Processes start and end in the meantime.
                 with contextlib.suppress(psutil.Error):
                     for process in (part.process, *part.process.children(recursive=True)):
                         self._look(process.pid)

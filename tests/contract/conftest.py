@@ -1,4 +1,4 @@
-"""Databases of every backend, and the toy and the killer on the path, as if they were installed."""
+"""Databases of every backend; the toy and the killer are on the path as if installed."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from .database import Database, Places
 from .databases import DATABASES, PLACES
 
 HERE = Path(__file__).parent
-# Each is a folder as `pip install --target` leaves it.
+# Each folder looks like the result of `pip install --target`.
 INSTALLED = [str(HERE / name) for name in ("toy", "killing", "counting")]
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """What is not worth its time on some database is skipped before anything is started for it."""
+    """Skip tests that are not worth their time on some database, before any server starts."""
     names = item.name.partition("[")[2].rstrip("]").split("-")
     for name in names:
         if name in DATABASES and (why := DATABASES[name].left_out(item.name)):
@@ -33,8 +33,10 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 @pytest.fixture(autouse=True, scope="module")
 def _installed() -> Iterator[None]:
-    """The entry points are found by this process, the packages by workers too; by the tests of
-    other folders neither is."""
+    """Let this process find the entry points, and workers the packages.
+
+    Tests of other folders find neither.
+    """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "path", [*sys.path, *INSTALLED])
         before = os.environ.get("PYTHONPATH")
@@ -47,7 +49,7 @@ def _installed() -> Iterator[None]:
 def open_database(
     request: pytest.FixtureRequest, tmp_path: Path, source_server: Server
 ) -> Iterator[Callable[[str], Database]]:
-    """Opens a new database of a backend."""
+    """Return a function that opens a new database of a backend."""
     with ExitStack() as stack:
 
         def opened(name: str) -> Database:
@@ -67,25 +69,25 @@ def open_database(
 
 @pytest.fixture(params=DATABASES)
 def name(request: pytest.FixtureRequest) -> str:
-    """Of each backend."""
+    """Return the name of each backend in turn."""
     found: str = request.param
     return found
 
 
 @pytest.fixture
 def pair(name: str, open_database: Callable[[str], Database]) -> Pair:
-    """Two databases of one backend."""
+    """Return two databases of one backend."""
     return Pair(open_database(name), open_database(name))
 
 
 @pytest.fixture
 def outward(name: str, open_database: Callable[[str], Database]) -> Pair:
-    """From each backend to another one, which takes whatever comes."""
+    """Return a pair from each backend to another one that accepts everything."""
     return Pair(open_database(name), open_database("duckdb" if name == "parquet" else "parquet"))
 
 
 @pytest.fixture
 def inward(name: str, open_database: Callable[[str], Database]) -> Pair:
-    """From another backend to each."""
+    """Return a pair from another backend to each."""
     other = "duckdb" if name == "postgresql" else "postgresql"
     return Pair(open_database(other), open_database(name))

@@ -1,4 +1,4 @@
-"""Copies between two databases, and what must hold after them."""
+"""Copies between two databases, and the checks after them."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ STRATEGIES: dict[str, dict[str, Any]] = {
     "children": {},
     "files": {"partitions": 2},
 }
-"""Each with what it takes for `ROWS`."""
+"""The options with which each strategy cuts `ROWS`."""
 
 
 def seen(events: Iterator[Event]) -> Finished:
-    """Go on to the end. An error comes with a note of what the events said."""
+    """Read all events, and return the last; an error gets a note with the events before it."""
     lines = []
     try:
         for event in events:
@@ -56,7 +56,7 @@ class Pair:
     mine: Database
     theirs: Database
     prefix: str = ""
-    """Before the URLs, as Penstock is given them: another backend that stands before theirs."""
+    """A prefix for the URLs, which puts another backend in front of theirs."""
 
     @property
     def _options(self) -> dict[str, Any]:
@@ -70,12 +70,12 @@ class Pair:
 
     @property
     def words(self) -> list[str]:
-        """The same, and the tables, for the command line."""
+        """The URLs and the tables as words of the command line."""
         given = {name: value for name, value in self._options.items() if value is not None}
         return [f"--{name.replace('_', '-')}={value}" for name, value in given.items()]
 
     def make(self, rows: Rows = ROWS, key: str = "") -> None:
-        """Fill the source; make the table of the target, where one is needed."""
+        """Fill the source, and create the target's table if it needs one."""
         self.mine.fill(rows)
         if self.theirs.needs_table:
             self.theirs.make(rows, key)
@@ -91,7 +91,7 @@ class Pair:
 
     @property
     def every_kind(self) -> Rows:
-        """Values of each kind that both know."""
+        """Return rows with values of each kind that both sides support."""
         mine, theirs = self.mine.types, self.theirs.types
         return every_kind(kind for kind in KINDS if kind in mine and kind in theirs)
 
@@ -103,13 +103,13 @@ class Pair:
             yield catalog
 
     def check(self, rows: Rows = ROWS, times: int = 1) -> None:
-        """The target has these rows, each as often."""
+        """Check that the target has these rows, each as often."""
         expected = Counter(map(repr, rows.plain * times))
         found = Counter(map(repr, self.theirs.read()))
         assert found == expected, f"missing {expected - found}, too many {found - expected}"
 
     def verify(self, finished: Finished) -> None:
-        """Penstock itself finds that both ends have the same rows."""
+        """Check with Penstock's own verification that both ends have the same rows."""
         found = verify(finished.run_id, **self.ends, checksum=self.hashes_texts)
         assert found.ok, [(check.partition_id, check.note) for check in found.wrong]
         assert found.method == ("checksums" if self.hashes_texts else "counts")
@@ -119,13 +119,13 @@ class Pair:
         return self.mine.hashes_texts and self.theirs.hashes_texts
 
     def compares_texts(self) -> None:
-        """Skips a test that does, where one of the two cannot."""
+        """Skip a test that compares texts if one of the two cannot."""
         if not self.hashes_texts:
             pytest.skip("checksums of texts take SQL Server 2019, or another system")
 
     @contextmanager
     def refused(self, *parts: str) -> Iterator[None]:
-        """What is done here is refused before anything in the target is changed."""
+        """Check that the copy is rejected before anything in the target changes."""
         before, rows = self.theirs.everything(), self.theirs.read()
         with pytest.raises((PlanningError, UsageError)) as caught:
             yield

@@ -1,4 +1,4 @@
-"""What the contract suite asks of a database: how its own client library fills and reads a table.
+"""The interface between the contract suite and a database, by its own client library.
 
 A page of configuration is a subclass in `databases/`, and `usual.txt` in `tests/types/`.
 """
@@ -23,21 +23,21 @@ from .rows import Row, Rows, Type, read_types
 
 @dataclass(frozen=True)
 class Places:
-    """Where databases of the tests can be made."""
+    """The places where tests can create databases."""
 
     folder: Path
     server: Callable[[], AbstractContextManager[str]]
-    """The URL of a new database on the PostgreSQL server that all tests share."""
+    """Opens a new database on the shared PostgreSQL server, and yields its URL."""
     mysql: Callable[[], AbstractContextManager[str]]
     """The same on the MySQL server."""
     mssql: Callable[[], AbstractContextManager[str]]
-    """The same on the SQL Server that somebody names."""
+    """The same on the external SQL Server."""
     clickhouse: Callable[[], AbstractContextManager[str]]
-    """The same on the ClickHouse server that all tests share."""
+    """The same on the shared ClickHouse server."""
     snowflake: Callable[[], AbstractContextManager[str]]
-    """The same on a Snowflake account, or on what emulates one."""
+    """The same on a Snowflake account or an emulator."""
     s3: Callable[[], S3Server]
-    """The one that all tests share: each makes a bucket of its own."""
+    """The shared server; each test creates its own bucket."""
 
 
 class Database(ABC):
@@ -45,61 +45,63 @@ class Database(ABC):
 
     name: ClassVar[str]
     table: str | None
-    """As Penstock is told it; None where the URL leads to rows."""
+    """The value of Penstock's option; None if the URL leads to rows."""
     needs_table: ClassVar[bool] = True
-    """A target's table is to be there, and have the columns that come."""
+    """Whether a target's table must exist, with the source's columns."""
     made_type: ClassVar[str]
-    """Of a column that is made for whole numbers, another type than would be made."""
+    """A type for a column of whole numbers that differs from the default."""
     url: str
 
     @property
     def hashes_texts(self) -> bool:
-        """It can compute checksums of texts."""
+        """Whether it can compute checksums of texts."""
         return True
 
     finds_texts: ClassVar[bool] = True
-    """A target finds the rows that a partition by a key of texts has here."""
+    """Whether a target finds the rows of a partition by a text key."""
 
     recopies: ClassVar[bool] = True
-    """A target copies single partitions of a run again."""
+    """Whether a target copies single partitions of a run again."""
     starts_over: ClassVar[bool] = True
-    """A target takes back what a run has loaded, so that it can begin again."""
+    """Whether a target can undo a run's load, so that it can begin again."""
     sees_executions: ClassVar[bool] = True
-    """A target tells which runs are executed on a table at this moment."""
+    """Whether a target knows which runs are executing on a table."""
 
     statements: ClassVar[Sequence[tuple[float, float]]] = ()
-    """Of a batch of tables from here to here: how many the main process needs at most, once and for
-    each table, and how many the workers do."""
+    """The most statements for a batch of tables from here to here, per batch and per table.
+
+    The first pair is for the main process, the second for the workers.
+    """
     many: ClassVar[int] = 50
     """Tables of the larger batch."""
     statements_elsewhere: ClassVar[str] = ""
-    """Why they are not counted here; empty where they are."""
+    """The reason why statements are not counted here; empty if they are."""
 
     @property
     def lacks(self) -> Collection[str]:
-        """Strategies of the backend that this server does not have."""
+        """Strategies of the backend that this server lacks."""
         return ()
 
     @classmethod
     def left_out(cls, test: str) -> str:
-        """Why a test is not worth its time here; empty where it is.
+        """Return the reason why a test is not worth its time here; empty if it is.
 
         Parameters:
-            test: its name, with its parameters.
+            test: the test's name, with its parameters.
         """
         return ""
 
     @classmethod
     @abstractmethod
     def opened(cls, places: Places) -> AbstractContextManager[Database]:
-        """A new one, gone afterwards."""
+        """Open a new database, and remove it afterwards."""
 
     @abstractmethod
     def make(self, rows: Rows, key: str = "") -> None:
-        """Make the table, with no rows.
+        """Create the table without rows.
 
         Parameters:
-            key: the column of its primary key; none by default.
+            key: the column of its primary key; by default none.
         """
 
     @abstractmethod
@@ -108,25 +110,28 @@ class Database(ABC):
 
     @abstractmethod
     def read(self) -> list[Row]:
-        """All rows, plain and sorted; columns in the table's order."""
+        """Return all rows as plain values, sorted, with columns in the table's order."""
 
     @abstractmethod
     def everything(self) -> list[str]:
-        """All that is there: tables, files, folders. Not the same after a table was emptied or made
-        anew, where rows do not show it."""
+        """Return everything that exists: tables, files, folders.
+
+        The result also changes when a table is emptied or created again, even if its rows do not
+        show it.
+        """
 
     def in_sql(self, name: str) -> str:
-        """A name as the server says it, where somebody has written it in SQL without quotes."""
+        """Return a name as the server reports it, if SQL used it without quotes."""
         return name
 
     def named(self, name: str) -> Self:
-        """The same database, with room for another table, in the same schema."""
+        """Return the same database with another table in the same schema."""
         other = copy(self)
         other.table = f"{(self.table or '').rpartition('.')[0]}.{name}"
         return other
 
     def make_many(self, count: int, rows: Rows) -> None:
-        """Make tables t0, t1, and so on, with no rows."""
+        """Create tables t0, t1, and so on, without rows."""
         for number in range(count):
             self.named(f"t{number}").make(rows)
 
@@ -144,27 +149,27 @@ class Database(ABC):
 
     @property
     def source(self) -> Mapping[str, Any]:
-        """Options of a copy from here."""
+        """The options of a copy from here."""
         return {"source": self.url, "table": self.table}
 
     @property
     def target(self) -> Mapping[str, Any]:
-        """Options of a copy to here."""
+        """The options of a copy to here."""
         return {"target": self.url, "target_table": self.table}
 
 
 class SqlDatabase(Database):
-    """One that a driver of Python's speaks SQL with."""
+    """A database with a Python driver for SQL."""
 
     table = "main.t"
     quote = '"'
-    """Around a name."""
+    """The quote around a name."""
     place = "?"
-    """What stands for a value in a statement."""
+    """The placeholder for a value in a statement."""
 
     @abstractmethod
     def connected(self) -> AbstractContextManager[Any]:
-        """A connection whose changes are kept at the end."""
+        """Open a connection that commits at the end."""
 
     def execute(self, statement: str) -> None:
         with self.connected() as connection:
@@ -202,6 +207,6 @@ class SqlDatabase(Database):
 
 @contextmanager
 def in_folder(made: Callable[[Path], Database], places: Places) -> Iterator[Database]:
-    """One that lives in a folder of its own."""
+    """Return a database in a folder of its own."""
     places.folder.mkdir(parents=True)
     yield made(places.folder)

@@ -1,4 +1,4 @@
-"""Tables of hard keys: a row's number, and a column for each key."""
+"""Tables of hard keys: a row number, and a column for each key."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class KeyTable:
         self._keys = keys
 
     def fill(self, rows: int, chance: random.Random) -> None:
-        """Make the table, with values that are drawn for each column."""
+        """Create the table, with random values for each column."""
         written = [self._row(number, chance) for number in range(rows)]
         if self._database.name == "parquet":
             self._write_files(written)
@@ -32,13 +32,13 @@ class KeyTable:
             self._execute(f"INSERT INTO {self._database.table} VALUES {', '.join(written)}")
 
     def make(self) -> None:
-        """Make the table, with no rows."""
+        """Create the table without rows."""
         for statement in self._keys.before:
             self._execute(statement)
         self._execute(f"CREATE TABLE {self._database.table} ({self._columns}){self._keys.ends}")
 
     def ids(self) -> list[int]:
-        """The rows' numbers, sorted."""
+        """Return the row numbers, sorted."""
         database, query = self._database, f"SELECT id FROM {self._database.table}"
         if isinstance(database, SqlDatabase):
             with database.connected() as connection:

@@ -1,5 +1,7 @@
-"""Keys that are hard to cut by, for each backend: equal values that look different, different ones
-that look equal, values without an order, and those that order, equality and text treat unlike.
+"""Keys that are hard to cut by, for each backend.
+
+They have equal values that look different, different values that look equal, values without an
+order, and values whose order, equality and text disagree.
 """
 
 from __future__ import annotations
@@ -19,27 +21,28 @@ SPECIAL = ("NaN", "-NaN", "Infinity", "-Infinity")
 
 
 def quoted(texts: Sequence[str], type_: str = "") -> tuple[str, ...]:
-    """Texts as literals of SQL, cast to a type where one is named."""
+    """Return texts as SQL literals, cast to a type if there is one."""
     literals = ("'" + text.replace("'", "''") + "'" for text in texts)
     return tuple(f"CAST({each} AS {type_})" if type_ else each for each in literals)
 
 
 @dataclass(frozen=True)
 class Keys:
-    """
+    """The keys of a backend.
+
     Parameters:
-        columns: by name, the type, and values as expressions.
-        before: statements that make what the columns need, at both ends.
-        expressions: keys that are computed.
+        columns: types and value expressions by column name.
+        before: statements that create what the columns need, at both ends.
+        expressions: computed keys.
     """
 
     columns: Mapping[str, tuple[str, Sequence[str]]]
     before: Sequence[str] = ()
     expressions: Sequence[str] = ()
     ends: str = ""
-    """What follows the columns of a new table."""
+    """The text after the columns of a new table."""
     drawn: int = 6
-    """So many of them in one example."""
+    """The number of keys in one example."""
 
 
 def _cast(type_: str, *texts: str) -> tuple[str, tuple[str, ...]]:
@@ -175,7 +178,7 @@ PARQUET = Keys(
     columns={
         name: known
         for name, known in DUCKDB.columns.items()
-        # What Parquet has no type for.
+        # Parquet has no types for these.
         if name not in ("either_case", "no_accent", "neither", "composed", "huge", "bits")
     },
     expressions=("lower(texts)", "double + 0", "struct.b", "list[1]"),
@@ -218,7 +221,7 @@ CLICKHOUSE = Keys(
         "list": ("Array(Float64)", ("[]", "[0.0]", "[-0.0]", "[nan]", "[1, 2]")),
     },
     ends=" ENGINE = MergeTree ORDER BY tuple()",
-    drawn=3,  # chdb takes its time for each partition
+    drawn=3,  # chdb is slow for each partition
     expressions=("lower(texts)", "double + 0", "list[1]"),
 )
 
@@ -246,7 +249,7 @@ KEYS: Mapping[str, Keys] = {
 
 
 def sent(name: str) -> Keys:
-    """The keys of a backend without those whose values record batches do not carry."""
+    """Return a backend's keys, except those whose values record batches cannot hold."""
     keys = KEYS[name]
     infinite = ("day", "moment", "instant") if name == "duckdb" else ()
     columns = {key: of for key, of in keys.columns.items() if key not in infinite}

@@ -1,4 +1,4 @@
-"""Tables as the contract suite copies them: Python values in, Python values out."""
+"""Tables for the contract suite: Python values in, Python values out."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LAST_MICROSECOND = "1969-12-31 23:59:59.999999"
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of value: its usual type in record batches, and values at its ends."""
+    """A kind of value: its usual type in record batches, and extreme values."""
 
     arrow: pa.DataType
     values: tuple[Any, ...]
@@ -73,20 +73,20 @@ KINDS: Mapping[str, Kind] = {
 
 @dataclass(frozen=True)
 class Type:
-    """How one system keeps a kind of value: a line of its file `usual.txt` in `tests/types/`."""
+    """A system's type for a kind of value, from a line of `usual.txt` in `tests/types/`."""
 
     written: str
-    """In the words of the system, as a table is made with it."""
+    """The system's name for the type, as in CREATE TABLE."""
     arrow: str
-    """What its values are in record batches."""
+    """The type of its values in record batches."""
     made: str
-    """The type of a column that Penstock makes for those; empty where it makes no tables."""
+    """The type of a column that Penstock creates for it; empty if it creates no tables."""
     canonical: str
-    """How values are compared."""
+    """The form in which values are compared."""
 
 
 def read_types(name: str) -> dict[str, Type]:
-    """The types of a system, by kind."""
+    """Return the types of a system by kind."""
     return {kind: Type(*rest) for kind, *rest in lines(f"{name}/usual")}
 
 
@@ -116,7 +116,7 @@ class Rows:
 
 
 def every_kind(kinds: Iterable[str] = KINDS) -> Rows:
-    """A column of each kind; each value, and NULL, in some row."""
+    """Return a column of each kind, with each value and NULL in some row."""
     named = {name: KINDS[name].values for name in kinds}
     height = max(map(len, named.values())) + 1
     rows = [
@@ -131,7 +131,7 @@ def every_kind(kinds: Iterable[str] = KINDS) -> Rows:
 
 
 def numbered(count: int) -> Rows:
-    """Rows that can be cut in every way."""
+    """Return rows that every strategy can cut."""
     return Rows(
         {"id": "bigint", "day": "date", "amount": "double", "grp": "text"},
         [

@@ -1,4 +1,4 @@
-"""Values of rows that fail are nowhere to be seen, unless somebody wants to see them."""
+"""Values of failing rows appear nowhere unless the user asks for them."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from .copying import Pair
 from .database import Database, SqlDatabase
 from .rows import Rows
 
-# The number is too long to be a part of some id, time or port by chance.
+# The number is too long to occur by chance in an id, time or port.
 WORDS = ("Canary", "Quetzal", "471108150042")
-# What a server puts around a value may also be in it.
+# Text around a value in a server's message may also be part of it.
 SECRET = "O'Canary (\"471108150042\") for key 'Quetzal', violates column 'Quetzal'"
 COLUMNS = {"id": "bigint", "name": "text"}
 TWICE = Rows(COLUMNS, [(n, f"{SECRET} {n // 2:03}") for n in range(40)])
@@ -58,7 +58,7 @@ def types_of(case: str, name: str) -> str:
 
 
 def everything_said(pair: Pair, page: Path, choice: str, *options: str) -> tuple[int, str]:
-    """The exit code of a copy, and all that is written and kept of it."""
+    """Return the exit code of a copy, and everything it writes and stores."""
     target = ["--target", pair.ends["target"]]
     words = [*pair.words, "--degree=1", *options]
     done = [

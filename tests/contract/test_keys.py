@@ -1,7 +1,7 @@
-"""Each row is in exactly one partition, whatever the key: every strategy, of every backend.
+"""Each row is in exactly one partition, whatever the key, with every strategy and backend.
 
-What lists, orders, cuts, selects and deletes has to hold the same values for equal. A key that a
-strategy cannot cut by is refused when it is planned.
+Listing, ordering, cutting, selecting and deleting must agree on which values are equal. Planning
+rejects a key that a strategy cannot cut by.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from .database import Database
 from .key_tables import KeyTable
 from .keys import KEYS, Keys, sent
 
-# Each has other values, and other keys among those that are known.
+# Each example has other values, and another choice of keys.
 EXAMPLES = int(os.environ.get("PENSTOCK_KEY_EXAMPLES", "1"))
 ROWS = 40
 CUTS: tuple[dict[str, Any], ...] = (
@@ -42,7 +42,7 @@ CUTS: tuple[dict[str, Any], ...] = (
 
 @pytest.fixture(params=KEYS)
 def name(request: pytest.FixtureRequest) -> str:
-    """Of each backend whose keys are known."""
+    """Return each backend with hard keys in turn."""
     found: str = request.param
     return found
 
@@ -74,7 +74,7 @@ class Example:
         return [mode.name for mode in (APPEND, REPLACE) if mode in able]
 
     def plans(self) -> Iterator[tuple[CopySpec, PartitionPlan]]:
-        """By some of the keys, with each strategy; without those that are refused."""
+        """Yield plans by some of the keys, with each strategy, without those that are rejected."""
         keys = [*self._keys.columns, *self._keys.expressions]
         for key in self._chance.sample(keys, min(len(keys), self._keys.drawn)):
             for cut in self._cuts:
@@ -88,7 +88,7 @@ class Example:
                 yield spec, made
 
     def wrong(self, spec: CopySpec, made: PartitionPlan) -> str:
-        """What is not in exactly one partition."""
+        """Return the rows that are not in exactly one partition."""
         pairs = [each for each in made.pairs if each.source == "id"]
         found = Counter(
             int(row)
@@ -123,7 +123,7 @@ def test_each_row_is_in_one_partition(example: Example) -> None:
 
 
 def test_each_row_arrives_once(name: str, open_database: Callable[[str], Database]) -> None:
-    """In mode replace over what others have loaded, with another key; and appended to that."""
+    """Mode replace runs over rows that were loaded by another key; append adds to them."""
     chance = random.Random(EXAMPLES)
     pair = Pair(open_database(name), open_database(name))
     with closing(Example(sent(name), pair, chance)) as example:
@@ -132,7 +132,7 @@ def test_each_row_arrives_once(name: str, open_database: Callable[[str], Databas
             specs[spec.mode].append(spec)
     replacing = chance.sample(specs.get(REPLACE.name, []), 2) if REPLACE.name in specs else []
     if not pair.theirs.backend.target_capabilities.replaces_by_condition:
-        # It replaces what the same partition has loaded before.
+        # It replaces only rows that the same partition loaded before.
         replacing = replacing[:1] * 2
     for spec in replacing:
         pair.copy(**chosen(spec))

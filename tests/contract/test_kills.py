@@ -1,4 +1,4 @@
-"""A process is killed before and after each hook; `resume` ends the run with each row once."""
+"""A process killed before and after each hook: `resume` ends the run with each row once."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ from .database import SqlDatabase
 
 FOLDER = "PENSTOCK_KILLING"
 CUT = {"strategy": "ntile", "key": "id"}
-# Else a server would be asked for long whether anybody has written to the source.
+# Otherwise Penstock would wait a long time to find out whether the source was written to.
 LATER = {"on_snapshot_lost": "accept"}
 HOOKS: dict[str, Sequence[type]] = {
     TRANSACTIONAL: (TransactionalHooks,),
     STAGED: (StagedHooks, StagedTransaction),
     ROLL_FORWARD: (RollForwardHooks,),
 }
-# Not of an attempt that is alone, and commits.
+# Not called by an attempt that is alone and commits.
 ELSEWHERE = {"abandon", "claim", "disconnect", "end_older", "interrupt", "switch_run"}
 OF_REPLACE = {"delete", "count_selected", "leave_only"}
-# What only looks leaves nothing behind.
+# Calls that only read leave nothing behind.
 LOOKING = {
     *("check_recopy", "check_target", "committed", "committed_in_series", "intact", "load_run"),
     *("outlook", "recopied", "running", "steps_done", "steps_in_effect"),
@@ -47,7 +47,7 @@ LOOKING = {
 
 
 class Killing:
-    """The folder by which processes are killed."""
+    """The folder that controls which processes are killed."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -56,7 +56,7 @@ class Killing:
         (self._folder / "passed").unlink(missing_ok=True)
 
     def passed(self) -> list[str]:
-        """The moments that were passed, each once, in order."""
+        """Return the moments passed, each once, in order."""
         lines = (self._folder / "passed").read_text(encoding="ascii").splitlines()
         return list(dict.fromkeys(lines))
 
@@ -64,7 +64,7 @@ class Killing:
         (self._folder / f"{partition_id} {moment}".strip()).touch()
 
     def left(self) -> list[str]:
-        """Moments at which nobody has died yet."""
+        """Return the moments at which no process has died yet."""
         names = {path.name for path in self._folder.iterdir()} - {"passed"}
         return sorted(name for name in names if not name.endswith(", died"))
 
@@ -79,14 +79,16 @@ def killing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Killing:
 
 @pytest.fixture
 def dying(pair: Pair) -> Pair:
-    """A pair whose processes are killed where the fixture `killing` says so."""
+    """Return a pair whose processes the fixture `killing` kills."""
     return replace(pair, prefix="dying+")
 
 
 @pytest.mark.parametrize("mode", ["replace", "upsert", "attach"])
 def test_a_worker_at_each_hook(dying: Pair, killing: Killing, mode: str) -> None:
-    """Mode `replace` calls every hook that there is, but for those of modes that load apart; where
-    there is no such mode, `truncate` does."""
+    """Mode `replace` calls every hook, except those of modes that load apart.
+
+    Without that mode, the test uses `truncate`.
+    """
     target = dying.theirs.backend.target_capabilities
     if mode == "replace" and MODES[mode] not in target.modes:
         mode = "truncate"
@@ -99,20 +101,20 @@ def test_a_worker_at_each_hook(dying: Pair, killing: Killing, mode: str) -> None
     dying.copy(run_id="watched", partitions=1, **options)
     moments = [each for each in killing.passed() if is_of_attempt(each)]
     _check_hooks(moments, target.commits, MODES[mode])
-    # Between two hooks nothing is done that would stay.
+    # Nothing lasting happens between two hooks.
     chosen = [each for each in moments if each.endswith("before")] + [moments[-1]]
     if MODES[mode].loads_apart:
         chosen = [each for each in moments if ".merge " in each or ".open_stream after" in each]
-    if mode == "attach":  # what the first run has attached would be in the way of other bounds
+    if mode == "attach":  # the first run's children would conflict with other bounds
         _partition(dying)
 
-    # As many partitions as there are moments: each partition's first attempt dies at its own.
+    # As many partitions as moments, so that each partition's first attempt dies at its own.
     spec = dying.spec(run_id="r", partitions=len(chosen), **options)
     ids = [partition.id for partition in create(spec).run.plan.partitions]
     assert len(ids) >= len(chosen)
     for partition_id, moment in zip(ids, chosen, strict=False):
         killing.at(moment, partition_id)
-    # One by one: who asks how a dead one's partition stands may publish what another committed.
+    # One by one, because checking a dead attempt's partition may publish another's commit.
     with pytest.raises(PenstockError):
         dying.resume("r", attempts=1, on_error="continue", degree=1, **LATER)
     assert killing.left() == []
@@ -122,7 +124,7 @@ def test_a_worker_at_each_hook(dying: Pair, killing: Killing, mode: str) -> None
 
 
 def _partition(pair: Pair) -> None:
-    """Make the target's table anew, without rows and without children."""
+    """Recreate the target's table as partitioned, without rows and children."""
     target = pair.theirs
     assert isinstance(target, SqlDatabase)
     target.execute(
@@ -132,13 +134,13 @@ def _partition(pair: Pair) -> None:
 
 
 def is_of_attempt(moment: str) -> bool:
-    """Whether an attempt that is alone comes to it before it has committed, or right after."""
+    """Whether a lone attempt passes the moment before its commit, or right after."""
     part, _, call = moment.split(maxsplit=1)[0].rpartition(".")
     return part not in ("control", "reader") and call not in ELSEWHERE
 
 
 def _check_hooks(moments: Sequence[str], commits: str, mode: Mode) -> None:
-    """Every hook of the way to commit is among the moments, which the mode calls."""
+    """Check that the moments include every hook on the way to commit that the mode calls."""
     called = {moment.split()[0].rpartition(".")[2] for moment in moments}
     for protocol in HOOKS[commits]:
         for hook in vars(protocol):
@@ -155,8 +157,10 @@ def _check_hooks(moments: Sequence[str], commits: str, mode: Mode) -> None:
 def test_a_supervisor_at_each_call_of_the_control_store(
     dying: Pair, killing: Killing, mode: Mode
 ) -> None:
-    """Mode `swap`, where there is one, has steps before the first partition and after the last; so
-    has an upsert that merges all rows at the end."""
+    """Mode `swap`, if supported, has steps before the first partition and after the last.
+
+    So has an upsert that merges all rows at the end.
+    """
     modes = dying.theirs.backend.target_capabilities.modes
     if mode is MERGE and MERGE not in modes:
         pytest.skip("the target merges no rows at the end")
@@ -167,7 +171,7 @@ def test_a_supervisor_at_each_call_of_the_control_store(
     dying.copy(run_id="watched", where="id < 100", **options)
     calls = {moment.split()[0] for moment in killing.passed() if moment.startswith("control.")}
     changing = {call for call in calls if call.rpartition(".")[2] not in LOOKING}
-    # An execution that finds all done has nothing to say, and leaves old stages to the next night.
+    # An execution that finds everything done says nothing, and leaves old stages to the next night.
     changing -= {"control.put_journals", "control.drop_overtaken"}
     assert {"control.create_run", "control.prepare_all", "control.set_statuses"} <= changing
     for call in changing:
@@ -182,7 +186,7 @@ def test_a_supervisor_at_each_call_of_the_control_store(
 
 @pytest.mark.parametrize("moment", ["before", "after"])
 def test_a_supervisor_that_writes_its_journal(dying: Pair, killing: Killing, moment: str) -> None:
-    """At its end, or in the midst of it, if it takes its time."""
+    """It writes at its end, or in between if the copy takes its time."""
     dying.make()
     killing.at(f"control.put_journals {moment}")
     words = [*dying.words, "--strategy=whole", "--mode=truncate"]
@@ -193,7 +197,7 @@ def test_a_supervisor_that_writes_its_journal(dying: Pair, killing: Killing, mom
 
 
 def _exit_code(words: Sequence[str]) -> int:
-    """Of a process that begins a run, or goes on with it."""
+    """Return the exit code of a process that begins or continues a run."""
     return run_cli("copy", *words, "--run-id=r", "--on-snapshot-lost=accept").returncode
 
 

@@ -1,4 +1,4 @@
-"""The list of runs, by what each kind of target keeps of them."""
+"""The list of runs, with what each kind of target stores about them."""
 
 from __future__ import annotations
 

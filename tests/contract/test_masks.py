@@ -1,4 +1,4 @@
-"""The same value has the same mask, whichever system it is read from."""
+"""The same value gets the same mask, whichever system it is read from."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def last4(value: Any) -> str | None:
 
 
 def year(value: Any) -> str:
-    """The first of January, as far as all systems write it alike."""
+    """Return the first of January in the form that all systems share."""
     return "None" if value is None else f"{value.year}-01-01"
 
 
@@ -81,14 +81,14 @@ def mine(request: pytest.FixtureRequest, open_database: Callable[[str], Database
 
 
 def asked(pair: Pair) -> dict[str, Any]:
-    """What goes with all copies."""
+    """Return the options common to all copies."""
     shared = pair.mine.backend.source_capabilities.shared_snapshots
-    shared = shared and pair.mine.name != "snowflake"  # the emulator has no past
+    shared = shared and pair.mine.name != "snowflake"  # the emulator has no time travel
     return {"mode": "recreate", "snapshot": "shared" if shared else "none"}
 
 
 def refused(pair: Pair, **options: Any) -> str:
-    """Why a copy is refused, before anything is changed."""
+    """Return the reason why a copy is rejected before anything changes."""
     before = pair.theirs.everything()
     with pytest.raises((PlanningError, UsageError)) as caught:
         pair.copy(**asked(pair), **options)
@@ -152,7 +152,7 @@ def test_computed_new_and_left_out_columns(mine: Pair) -> None:
 
 @pytest.mark.parametrize("mine", MASKING, indirect=True)
 def test_conditions_are_on_what_the_source_has(mine: Pair) -> None:
-    """Also where a database would take a name for what is computed under it."""
+    """Even if a database would resolve a name to the column computed under it."""
     rows = copied(
         mine,
         where="word = '12345'",

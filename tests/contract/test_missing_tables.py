@@ -1,4 +1,4 @@
-"""A table that is not there is made by the modes that a backend names, once, and never again."""
+"""A missing table is created once, in the modes that a backend lists."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _may_be_made(pair: Pair) -> bool:
 
 @pytest.mark.parametrize("mode", LOADING, ids=str)
 def test_it_is_made_where_it_is_missing(inward: Pair, mode: Mode) -> None:
-    """And the plan says so, for somebody who has mistyped its name."""
+    """The plan says so, in case the user has mistyped its name."""
     inward.mine.make(ROWS, key="id" if mode.merges_by_key else "")
     inward.mine.insert(ROWS)
     target = inward.theirs.backend.target_capabilities
@@ -37,7 +37,7 @@ def test_it_is_made_where_it_is_missing(inward: Pair, mode: Mode) -> None:
             plan(spec)
         return
     first = plan(spec)
-    if inward.theirs.table:  # else the URL alone leads there
+    if inward.theirs.table:  # otherwise the URL alone leads there
         assert [each for each in first.warnings if "not there, and made in the target" in each]
     for _ in range(2):
         inward.copy(mode=mode.name, **CUT)
@@ -46,7 +46,7 @@ def test_it_is_made_where_it_is_missing(inward: Pair, mode: Mode) -> None:
 
 
 def test_two_days_find_it_missing(inward: Pair) -> None:
-    """Both are planned before one of them makes it."""
+    """Both are planned before one of them creates the table."""
     if not _may_be_made(inward):
         pytest.skip("the backend makes no tables of a name")
     inward.mine.fill(ROWS)
@@ -67,7 +67,7 @@ def _mode(pair: Pair) -> str:
 @pytest.mark.parametrize("other", SERVERS)
 @pytest.mark.parametrize("name", SERVERS)
 def test_days_at_once(open_database: Callable[[str], Database], name: str, other: str) -> None:
-    """They prepare at the same moment, as near as several threads come to it."""
+    """They prepare at the same moment, as closely as several threads can."""
     if other != name and "postgresql" not in (other, name):
         pytest.skip("two servers, one of which tells all that there is to tell")
     pair = Pair(open_database(other), open_database(name))
@@ -82,7 +82,7 @@ def test_days_at_once(open_database: Callable[[str], Database], name: str, other
 
 
 def test_somebody_else_makes_another_table(inward: Pair) -> None:
-    """Between the plan and the first step: it stays as it is."""
+    """Created between the plan and the first step, it stays unchanged."""
     theirs = inward.theirs
     if not _may_be_made(inward) or not isinstance(theirs, SqlDatabase):
         pytest.skip("the backend makes no tables of a name")

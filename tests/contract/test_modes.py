@@ -1,4 +1,4 @@
-"""Every mode, and every strategy, that a backend names: rows in, rows out. Others are refused."""
+"""Every mode and strategy that a backend lists: rows in, rows out. Others are rejected."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from .copying import OLD, ROWS, STRATEGIES, Pair
 from .database import Database
 from .rows import Rows
 
-# Every mode is copied with by every strategy: `all`.
+# `all` combines every mode with every strategy.
 EVERY = os.environ.get("PENSTOCK_CONTRACT_MATRIX") == "all"
-# For modes to which it makes no difference how a partition was selected.
+# Strategies for modes to which the selection of a partition makes no difference.
 FEW = ("auto", "whole", "ntile", "values")
 
 
 def is_tried(mode: Mode, strategy: str) -> bool:
-    """Whether the two meet: one cuts what is read, the other loads it.
+    """Whether a mode and a strategy are tried together: one cuts the source, the other loads.
 
-    Only what is deleted, and verified, by partition is selected in the target once more; what
-    selects by no key cannot be deleted, and is verified in mode `truncate`.
+    Rows are selected in the target only if they are deleted or verified by partition. A selection
+    by no key cannot be deleted, and is verified in mode `truncate`.
     """
     if EVERY or mode.only_adds or mode.deletes_by_partition or strategy in FEW:
         return True
@@ -35,7 +35,7 @@ def is_tried(mode: Mode, strategy: str) -> bool:
 
 
 def refusal(mode: Mode, strategy: str, pair: Pair) -> str:
-    """How the two together are refused; empty where they are not."""
+    """Return the reason why the combination is rejected; empty if it is not."""
     source = pair.mine.backend.source_capabilities
     target = pair.theirs.backend.target_capabilities
     if KNOWN[strategy] not in source.strategies:
@@ -51,7 +51,7 @@ def refusal(mode: Mode, strategy: str, pair: Pair) -> str:
     by_condition = mode.deletes_by_partition and target.replaces_by_condition
     if by_condition and "key" not in STRATEGIES[strategy]:
         return "--key"
-    return "--strategy children" if strategy == "children" else ""  # of a table that has none
+    return "--strategy children" if strategy == "children" else ""  # the table has none
 
 
 @pytest.mark.parametrize("mode", MODES.values(), ids=str)
@@ -83,7 +83,7 @@ def _check_cut(finished: Finished, strategy: str) -> None:
 
 
 def test_with_every_strategy_in_record_batches(outward: Pair) -> None:
-    """To its like, a system may speak a format of its own."""
+    """A system may have its own format for copies to its own kind."""
     if outward.mine.backend.source_capabilities.formats[0] == ARROW:
         pytest.skip("it speaks no other, as test_with_every_strategy has it")
     outward.make()
@@ -99,7 +99,7 @@ def test_with_every_strategy_in_record_batches(outward: Pair) -> None:
 def test_among_other_rows(
     inward: Pair, mode: Mode, open_database: Callable[[str], Database]
 ) -> None:
-    """What becomes of rows that an earlier run has loaded."""
+    """The rows of an earlier run are handled as the mode says."""
     target = inward.theirs.backend.target_capabilities
     if mode not in target.modes:
         pytest.skip("refused, as test_with_every_strategy has it")
@@ -122,7 +122,7 @@ def test_among_other_rows(
         "upsert": [*ROWS.rows, *OLD.rows[300:]],
     }
     if not target.replaces_by_condition:
-        expected["swap"] = expected["replace"]  # both swap what was loaded of the same selection
+        expected["swap"] = expected["replace"]  # both swap what was loaded for the same selection
     inward.check(Rows(ROWS.columns, expected.get(mode.name, ROWS.rows)))
 
 
@@ -148,7 +148,7 @@ def test_an_upsert_in_one_transaction_to_its_like(
 
 
 def _check_upserts(pair: Pair, open_database: Callable[[str], Database]) -> None:
-    """What the source has no more goes."""
+    """Check that rows that the source no longer has are deleted."""
     asked = {"mode": "upsert", "atomic": "table", "deletes": "hard", "max_deletes": "50%"}
     asked |= {"strategy": "ntile", "key": "id"}
     pair.make(OLD, key="id")
@@ -181,6 +181,6 @@ def test_cancelled_it_can_be_resumed(pair: Pair) -> None:
             break
     events.close()
     finished = pair.resume("r", on_snapshot_lost="accept")
-    assert finished.attempts < finished.partitions  # what is committed is not read again
-    pair.resume("r", on_snapshot_lost="accept")  # nothing is left
+    assert finished.attempts < finished.partitions  # committed partitions are not read again
+    pair.resume("r", on_snapshot_lost="accept")  # nothing is left to do
     pair.check()

@@ -1,4 +1,4 @@
-"""Every option that a backend names works; one that it does not is refused, and nothing changed."""
+"""Every option that a backend lists works; any other is rejected, and nothing changes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .copying import ROWS, Pair
 from .database import Database
 from .rows import Rows
 
-# A value of each that does something.
+# A value of each option that has an effect.
 VALUES: dict[str, Any] = {
     "conflict_columns": ("id",),
     "indexes": "defer",
@@ -37,9 +37,9 @@ VALUES: dict[str, Any] = {
     "arrays": "json",
     "enums": "text",
 }
-# As the mask has them.
+# The rows after the mask.
 IN_JANUARY = Rows(ROWS.columns, [(id_, date(2024, 1, 1), *rest) for id_, _, *rest in ROWS.rows])
-# Whatever the system is.
+# Modes of options, whatever the system.
 GOES_WITH = {"conflict_columns": "upsert", "unlogged": "truncate", "partitioning": "recreate"}
 
 
@@ -84,7 +84,7 @@ def _with_key(mode: Mode) -> dict[str, Any]:
 
 
 def is_known(mode: Mode, given: dict[str, Any]) -> bool:
-    """Whether an option goes with a mode at all, whichever the systems are."""
+    """Whether a mode supports an option at all, whatever the systems."""
     try:
         CopySpec(source="x://a", target="x://b", table="a.b", mode=mode.name, **given)
     except UsageError:
@@ -154,7 +154,7 @@ def test_what_the_source_does_not_have(outward: Pair, options: dict[str, Any], p
 def test_what_the_target_does_not_have(
     inward: Pair, open_database: Callable[[str], Database]
 ) -> None:
-    """A missing column and one of a wrong type are told at once."""
+    """A missing column and one of a wrong type are reported at once."""
     if "bytes" not in inward.theirs.types:
         pytest.skip("its texts take any value")
     first = Pair(open_database(inward.mine.name), inward.theirs)
@@ -166,7 +166,7 @@ def test_what_the_target_does_not_have(
 
 
 def test_a_value_that_does_not_fit(inward: Pair) -> None:
-    """Its column and row are named; nothing of the partition is there."""
+    """Its column and row are named, and the target has no row of the partition."""
     theirs = inward.theirs
     if "integer" not in theirs.types:
         pytest.skip("the backend has no smaller type")

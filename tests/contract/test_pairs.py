@@ -1,4 +1,4 @@
-"""Every backend with every other: a value of each kind that both know arrives, and is compared."""
+"""Every backend with every other: values of each common kind arrive and compare equal."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PAIRS = [*product(DATABASES, DATABASES), ("s3", "postgresql"), ("postgresql", "s
 def test_every_kind_of_value(
     open_database: Callable[[str], Database], mine: str, theirs: str
 ) -> None:
-    """Into a table that Penstock makes where it can: its types depend on both ends."""
+    """Into a table that Penstock creates if it can, with types that depend on both ends."""
     pair = Pair(open_database(mine), open_database(theirs))
     rows = pair.every_kind
     pair.mine.fill(rows)
@@ -35,13 +35,13 @@ def test_every_kind_of_value(
     pair.check(rows)
     plan = status(finished.run_id, target=pair.ends["target"]).run.plan
     assert [column.target for column in plan.pairs] == list(rows.columns)
-    if plan.format == ARROW:  # else one system's own text of a row is compared
+    if plan.format == ARROW:  # otherwise it compares one system's own text of a row
         assert [column.target for column in plan.pairs if not column.canonical] == []
     pair.verify(finished)
 
 
 def test_plain_tells_values_apart() -> None:
-    """The comparison of these tests is no yes-man."""
+    """The comparison of these tests does detect differences."""
     assert plain([1.0]) != plain([2.0])
     assert plain([b"a"]) != plain(["a"])
     assert plain([date(2024, 1, 1)]) != plain([date(2024, 1, 2)])

@@ -1,4 +1,4 @@
-"""The store of records: what each of its methods promises, to one caller and to several at once."""
+"""The store of records: what each method promises to one caller, and to several at once."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ OpenStore = Callable[[], RecordStore]
 
 @pytest.fixture
 def open_store(pair: Pair) -> Iterator[OpenStore]:
-    """Opens the target's store of records, for one more caller."""
+    """Return a function that opens the target's store of records for another caller."""
     with ExitStack() as stack:
 
         def opened() -> RecordStore:
@@ -129,7 +129,7 @@ def test_deleted_where_the_condition_holds(open_store: OpenStore) -> None:
 
 
 def test_many_at_once(open_store: OpenStore) -> None:
-    """More than one statement takes."""
+    """More records than fit into one statement."""
     store = open_store()
     store.add(Kind.RUN, [run("a")])
     names = tuple(f"s{number:04}" for number in range(1200))
@@ -181,7 +181,7 @@ def test_what_is_committed_where_the_condition_holds(pair: Pair, open_store: Ope
     given = [Partition(name, extent) for name, extent in halves]
     for run_id, series in (("a", "other"), ("b", "s")):
         create(pair.spec(run_id=run_id, key="id"), given=given, series=series)
-        # Else a server would be asked for long whether anybody has written to the source.
+        # Otherwise Penstock would wait a long time to find out whether the source was written to.
         pair.resume(run_id, on_snapshot_lost="accept")
     store = open_store()
     for where, expected in COMMITTED:
@@ -246,7 +246,7 @@ def test_of_several_callers_one_adds(open_store: OpenStore) -> None:
 
 
 def test_of_several_callers_one_changes(open_store: OpenStore) -> None:
-    """Each begins the next generation of what it has read; none is lost."""
+    """Each begins the generation after the one it read; none is lost."""
     stores = [open_store() for _ in range(3)]
     stores[0].add(Kind.RUN, [run("a")])
 
@@ -279,7 +279,7 @@ def test_of_several_callers_one_meets_a_condition(open_store: OpenStore) -> None
 
 
 def test_journals(open_store: OpenStore) -> None:
-    """The last of each execution, whether or not there is a run of that name."""
+    """The last journal of each execution, whether or not its run exists."""
     store = open_store()
     assert store.keeps_figures
     where = {"run_id": "a"}

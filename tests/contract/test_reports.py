@@ -1,4 +1,4 @@
-"""What is reported of a run, by what its target keeps: finished, resumed, killed, of old tables."""
+"""Reports of a run from what its target stores: finished, resumed, killed, of old tables."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from .rows import numbered
 
 CUT = {"strategy": "ntile", "key": "id", "partitions": 3}
 COUNT = 4
-"""Of partitions: one for NULL besides."""
-# Else a server would be asked for long whether anybody has written to the source.
+"""The number of partitions, including one for NULL."""
+# Otherwise Penstock would wait a long time to find out whether the source was written to.
 LATER = {"on_snapshot_lost": "accept"}
 
-# Dies between its partitions, when it has written a journal that tells of the first one.
+# Dies between two partitions, after writing a journal that reports the first one.
 DYING = """
 import os, signal, sys, time
 from penstock import Committed, CopySpec, copy
@@ -51,7 +51,7 @@ def reported(pair: Pair, run_id: str = "r") -> RunReport:
 
 
 def moved(found: RunReport) -> int:
-    """Rows, by the journals."""
+    """Return the number of rows, by the journals."""
     return sum(point.rows for point in found.timeline.points) if found.timeline else 0
 
 
@@ -86,7 +86,7 @@ def test_of_a_run_that_several_executions_have_done(pair: Pair) -> None:
     ]
     assert found.rows == moved(found) == len(ROWS.rows)
     assert len(found.slowest) == COUNT
-    # One with nothing to do leaves nothing.
+    # An execution with nothing to do leaves no journal.
     pair.resume("r", **LATER)
     assert len(reported(pair).executions) == 2
 
@@ -114,7 +114,7 @@ def test_of_a_run_that_was_killed(pair: Pair) -> None:
 
 
 def test_of_a_run_whose_partition_was_copied_again(inward: Pair) -> None:
-    """It counts what the last attempt took; the rows that were moved, count twice."""
+    """It counts the last attempt's figures; rows that were moved twice count twice."""
     if not inward.theirs.recopies:
         pytest.skip("refused, as test_a_partition_again_after_a_row_was_mended has it")
     inward.make()
@@ -131,7 +131,7 @@ def test_of_a_run_whose_partition_was_copied_again(inward: Pair) -> None:
 def test_of_control_tables_of_an_earlier_version(
     kind: str, open_database: Callable[[str], Database]
 ) -> None:
-    """Runs in them go on, and the next copy adds what they lack."""
+    """Runs in them continue, and the next copy adds what they lack."""
     pair = Pair(open_database("duckdb"), open_database(kind))
     theirs = pair.theirs
     assert isinstance(theirs, SqlDatabase)

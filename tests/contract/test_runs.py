@@ -1,4 +1,4 @@
-"""Runs that meet: two executions of one, two of one table, one that a person asks for again."""
+"""Runs that meet: two executions of one, two on one table, and a repeated request."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .database import Database, SqlDatabase
 from .rows import Row, Rows
 
 CUT = {"strategy": "ntile", "key": "id", "partitions": 2}
-# Else a server would be asked for long whether anybody has written to the source.
+# Otherwise Penstock would wait a long time to find out whether the source was written to.
 LATER = {"on_snapshot_lost": "accept"}
 
 
@@ -48,7 +48,7 @@ def test_two_runs_that_add(pair: Pair, name: str, open_database: Callable[[str],
     try:
         assert other.copy(**CUT).status == "done"
     except TargetBusy as error:
-        # Files of a run under way, as soon as there are some, are in the way.
+        # Files of a running run conflict as soon as there are some.
         if "which is loading right now" not in error.message:
             raise
         assert seen(first).status == "done"
@@ -129,7 +129,7 @@ def test_steps_are_done_once(pair: Pair) -> None:
 
 
 def test_it_starts_over(inward: Pair) -> None:
-    """The steps are done again, and what was committed is forgotten."""
+    """Its steps are repeated, and its commit records dropped."""
     if not isinstance(inward.mine, SqlDatabase):
         pytest.skip("rows of files are not mended")
     inward.make()

@@ -1,4 +1,4 @@
-"""What a batch asks of its databases grows with its tables only as it must."""
+"""The number of a batch's statements grows with its tables only as much as it must."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FILE, PREFIX = "PENSTOCK_COUNTING", "counted+"
 
 
 def fill(pair: Pair, count: int) -> None:
-    """Tables t0, t1, ... at both ends."""
+    """Fill tables t0, t1, ... at both ends."""
     rows = numbered(3)
     for database in (pair.mine, pair.theirs):
         database.make_many(count, rows)
@@ -29,7 +29,7 @@ def fill(pair: Pair, count: int) -> None:
 
 
 def counted(pair: Pair, count: int, file: Path) -> tuple[list[str], list[str]]:
-    """The statements of a batch of tables: those of the main process, and those of workers."""
+    """Return the statements of a batch of tables: the main process's and the workers'."""
     file.unlink(missing_ok=True)
     modes = pair.theirs.backend.target_capabilities.modes
     mode = RECREATE if RECREATE in modes else TRUNCATE
@@ -57,7 +57,7 @@ def test_of_many_tables(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Those of the main process hardly grow; workers take as many for each table."""
+    """The main process's number hardly grows; workers run as many for each table."""
     pair = Pair(open_database(name), open_database(name))
     if why := pair.theirs.statements_elsewhere:
         pytest.skip(why)

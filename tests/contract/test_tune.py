@@ -1,4 +1,4 @@
-"""`penstock tune` into a database that has no place for it."""
+"""`penstock tune` with a database that has no room for a scratch table."""
 
 from __future__ import annotations
 

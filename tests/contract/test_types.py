@@ -1,4 +1,4 @@
-"""Each line of `usual.txt`: a value of each kind, out of a table of the backend and into one."""
+"""Each line of `usual.txt`: a value of each kind, read from a table and written to one."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_into_a_table_that_is_made(inward: Pair) -> None:
 
 
 def test_the_files_know_the_usual_types(outward: Pair) -> None:
-    """A kind's type in record batches is the same in every system but for names of elements."""
+    """A kind's type in record batches is the same in every system, except for element names."""
     for kind, line in outward.mine.types.items():
         assert re.sub("list<l:", "list<item:", line.arrow) == str(KINDS[kind].arrow)
         assert isinstance(KINDS[kind].arrow, pa.DataType)

@@ -1,4 +1,4 @@
-"""What differs between the ends after a run is found, and its rows are named."""
+"""Differences between the ends after a run are found, and their rows named."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ def test_rows_that_were_changed(inward: Pair) -> None:
     listed = {(row.key, row.what) for check in found.wrong for row in check.rows}
     if UPSERT in inward.theirs.backend.target_capabilities.modes:
         assert listed == {("7", "different"), ("290", "missing in the target")}
-    else:  # by no key: a row is named by all of it
+    else:  # without a key, the whole row names it
         assert {key.partition(",")[0] for key, _ in listed} == {"(7", "(290"}
 
 
 def test_more_rows_than_are_compared_at_once(
     name: str, open_database: Callable[[str], Database], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Changed ones in one partition, and ones of nobody: each side reads one stream at a time."""
+    """Some rows of a partition have changed, and some belong to none; a side reads one stream."""
     monkeypatch.setattr(rows, "BATCH", 5)
     monkeypatch.setattr(rows, "MOST_ROWS", 100)
     pair = Pair(open_database(name), open_database("postgresql"))
@@ -59,7 +59,7 @@ def test_more_rows_than_are_compared_at_once(
 
 
 def test_what_differs_is_repaired(inward: Pair) -> None:
-    """By the key, where the target deletes ranges of it; elsewhere it is refused, and says why."""
+    """By key, if the target can delete ranges; otherwise a repair is rejected with a reason."""
     if not isinstance(inward.theirs, SqlDatabase):
         pytest.skip("rows of files are not changed: see test_parquet_copies")
     inward.compares_texts()

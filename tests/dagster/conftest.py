@@ -1,4 +1,4 @@
-"""Two databases, and an instance of Dagster that remembers as long as a test."""
+"""Two databases, and an instance of Dagster that lasts as long as a test."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def empty(
     instance: dg.DagsterInstance,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Warehouse:
-    """Without tables."""
+    """Return a warehouse without tables."""
     monkeypatch.setenv("PG_SRC", source_url)
     monkeypatch.setenv("PG_DST", target_url)
     target.execute("CREATE SCHEMA dw")

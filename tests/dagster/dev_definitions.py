@@ -1,4 +1,4 @@
-"""The assets of a real Dagster's tests: TPC-H's lineitem, each copied into a schema of its own."""
+"""The assets for tests of a real Dagster: TPC-H's lineitem, copied into a schema per asset."""
 
 import dagster as dg
 
@@ -50,7 +50,7 @@ def mended(context: dg.AssetExecutionContext, penstock: PenstockResource):  # ty
 
 @dg.asset(deps=[dg.AssetKey(["mended", "orders"])])
 def after_mended() -> None:
-    """What is downstream of a copy that fails at first."""
+    """An asset downstream of a copy that fails at first."""
 
 
 defs = dg.Definitions(

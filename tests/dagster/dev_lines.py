@@ -1,4 +1,4 @@
-"""Copies of lineitem in a real Dagster: held in mid-copy, and what must be there afterwards."""
+"""Copies of lineitem in a real Dagster: held in mid-copy, and the checks afterwards."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from penstock_testkit.waiting import until
 SCALE = 0.02
 KEYS = [f"{number:03}" for number in range(8)]
 ALL = (KEYS[0], KEYS[-1])
-# Long enough for a busy machine: a test that waits for so long has failed.
+# Enough for a busy machine: a test that waits this long has failed.
 PATIENCE = 120.0
-# Found nowhere unless somebody writes a URL down.
+# They appear nowhere unless a URL is written out.
 SECRETS = ("s3cret-of-the-source", "s3cret-of-the-target")
 SCHEMAS = ("backfilled", "one_by_one", "step_killed", "worker_killed", "canceled")
 
@@ -35,14 +35,14 @@ MENDED_TARGET = (
     "CREATE SCHEMA mended",
     "CREATE TABLE mended.orders (id int PRIMARY KEY, region text CHECK (region <> 'bad'))",
 )
-# Order does not matter to a sum; that of hashes tells a wrong value from a right one.
+# A sum does not depend on order, and a sum of hashes shows a wrong value.
 DIGEST = """
     SELECT
         count(*), count(DISTINCT (l_orderkey, l_linenumber)),
         coalesce(sum(pg_catalog.hashtextextended(row::text, 0)::numeric), 0)
     FROM {}.lineitem AS row
 """
-# A row in the midst of a partition: their bounds part the keys into eight about equal parts.
+# A row in the middle of a partition: the bounds cut the keys into eight parts of similar size.
 MIDDLE = """
     SELECT l_orderkey, l_linenumber FROM public.lineitem
     WHERE l_orderkey >= (SELECT max(l_orderkey) FROM public.lineitem) * (%s + 0.5) / 8
@@ -67,7 +67,7 @@ Digest = tuple[int, int, int]
 
 
 def connect(url: str) -> Connection:
-    # Values read the same on both servers, whatever theirs are set to.
+    # Values have the same text on both servers, whatever their settings.
     options = "-c timezone=UTC -c extra_float_digits=3"
     return psycopg.connect(url, autocommit=True, options=options)
 
@@ -78,14 +78,14 @@ def rows(url: str, query: str, *values: object) -> list[tuple[Any, ...]]:
 
 
 def digest(url: str, schema: str) -> Digest:
-    """Rows, distinct keys, and a checksum over all values."""
+    """Return rows, distinct keys, and a checksum over all values."""
     (found,) = rows(url, DIGEST.format(schema))
     return int(found[0]), int(found[1]), int(found[2])
 
 
 @dataclass(frozen=True)
 class Servers:
-    """A source that has lineitem, and a target with an empty one in each of `SCHEMAS`."""
+    """A source with lineitem, and a target with an empty one in each of `SCHEMAS`."""
 
     source: str
     target: str
@@ -95,7 +95,7 @@ class Servers:
 @contextmanager
 def servers() -> Iterator[Servers]:
     with ExitStack() as stack:
-        # No test takes the machine's power away, so fsync would buy nothing.
+        # No test cuts the machine's power, so fsync would gain nothing.
         source, target = (
             stack.enter_context(PostgresServer(fsync=False, password=password)).url
             for password in SECRETS
@@ -111,10 +111,10 @@ def servers() -> Iterator[Servers]:
 
 
 class Lines:
-    """One asset's copies, of lineitem into a schema of the target.
+    """One asset's copies of lineitem into a schema of the target.
 
     Parameters:
-        stack: a Dagster that knows `dev_definitions.py`.
+        stack: a Dagster with `dev_definitions.py`.
     """
 
     def __init__(self, stack: DagsterStack, of: Servers, schema: str) -> None:
@@ -128,10 +128,10 @@ class Lines:
         for key in list(self._gates):
             self.open(key)
 
-    # What a test arranges
+    # Arrangements
 
     def hold(self, partition: int) -> None:
-        """From now on, hold a partition in the middle of its stream."""
+        """Hold a partition in the middle of its stream from now on."""
         ((order, line),) = rows(self._of.source, MIDDLE, partition)
         key = 100 * SCHEMAS.index(self.schema) + partition
         holder = self._gates[key] = connect(self._of.target)
@@ -139,7 +139,7 @@ class Lines:
         holder.execute(GATE.format(schema=self.schema, key=key, order=order, line=line))
 
     def held(self) -> None:
-        """Wait until every partition that is to be held is."""
+        """Wait until every partition to be held is at its gate."""
         for key in self._gates:
             until(
                 lambda key=key: True if rows(self._of.target, AT_GATE, key) == [(1,)] else None,  # type: ignore[misc]
@@ -150,10 +150,10 @@ class Lines:
     def open(self, key: int) -> None:
         self._gates.pop(key).close()
 
-    # What is there
+    # State
 
     def records(self) -> dict[str, str]:
-        """When each partition was committed, by its id and run."""
+        """Return when each partition was committed, by its id and run."""
         return {
             f"{run}:{record.partition_id}": record.committed_at
             for run in self._runs()
@@ -161,7 +161,7 @@ class Lines:
         }
 
     def rows(self) -> dict[str, int]:
-        """How many rows each partition has that is committed, by its id."""
+        """Return the number of rows in each committed partition, by its id."""
         return {
             record.partition_id: record.rows
             for run in self._runs()
@@ -169,7 +169,7 @@ class Lines:
         }
 
     def sessions(self) -> list[str]:
-        """What Penstock has open on either server for this asset."""
+        """Return Penstock's sessions on either server for this asset."""
         return [
             name
             for url in (self._of.source, self._of.target)
@@ -184,10 +184,10 @@ class Lines:
     def _committed(self, run: str) -> tuple[penstock.CommitRecord, ...]:
         return penstock.status(run, target=self._of.target).committed
 
-    # What must hold
+    # Checks
 
     def check_gone(self, processes: list[psutil.Process]) -> None:
-        """Soon none of them is left, nor a session of theirs."""
+        """Check that the processes and their sessions are gone soon."""
 
         def left() -> list[object]:
             return [*filter(psutil.Process.is_running, processes), *self.sessions()]
@@ -195,14 +195,14 @@ class Lines:
         until(lambda: None if left() else True, promised(), lambda: f"still there: {left()}")
 
     def check_nothing_half(self) -> None:
-        """The target has the rows of the partitions that are committed, and no other."""
+        """Check that the target has the rows of committed partitions, and no other."""
         assert digest(self._of.target, self.schema)[0] == sum(self.rows().values())
 
     def check_content(self) -> None:
-        """The target has every row once, with the source's values."""
+        """Check that the target has every row once, with the source's values."""
         assert digest(self._of.target, self.schema) == self._of.content
 
     def check_all_told(self, *runs: Run) -> None:
-        """Each partition is materialized, and was told once in all these runs."""
+        """Check that each partition is materialized, and was reported once in all these runs."""
         assert sorted(str(key) for run in runs for key in run.partitions()) == KEYS
         assert self.stack.statuses(self.asset).materialized == KEYS

@@ -1,4 +1,4 @@
-"""Mode append: a partition is loaded once, whoever asks."""
+"""Mode append: a partition is loaded once, whichever run copies it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_what_nobody_was_told_of_is_taken_over(warehouse: Warehouse) -> None:
     taken, own = second.metadata("2024-01-02"), second.metadata("2024-01-03")
     assert taken["penstock/run_id"] == first.metadata("2024-01-02")["penstock/run_id"]
     assert own["penstock/run_id"] != taken["penstock/run_id"]
-    # What is left of the first run is loaded already.
+    # The remaining rows of the first run are already loaded.
     third = warehouse.run(orders, keys=("2024-01-02", "2024-01-03"), after=first)
     assert not third.ok
     assert warehouse.count() == 300

@@ -12,13 +12,13 @@ from .warehouse import TABLE, copying, days
 if TYPE_CHECKING:
     from .warehouse import Run, Warehouse
 
-# Of a parameter of `dg.asset`, that the assets downstream are given.
+# The parameter of `dg.asset` that gives an asset its upstream assets.
 pytestmark = pytest.mark.filterwarnings("ignore::dagster.BetaWarning")
 THREE = ("2024-01-02", "2024-01-04")
 
 
 def spoil(warehouse: Warehouse, body: str) -> None:
-    """Have the target change row 250, of 2024-01-03, while it is loaded."""
+    """Make the target change row 250, of 2024-01-03, during the load."""
     warehouse.target.execute(
         "CREATE FUNCTION spoil() RETURNS trigger LANGUAGE plpgsql AS"
         f" $$ BEGIN {body} RETURN NULL; END $$".encode()
@@ -69,7 +69,7 @@ def test_a_partition_that_differs(
     right = next(each for each in run.evaluations if each.passed)
     metadata = {key: value.value for key, value in right.metadata.items()}
     assert metadata.pop("penstock/compared") == verify
-    # An upsert's target has rows of others, too: only the checksum of all rows is known.
+    # An upsert's target has other rows, too: only the checksum of all rows is known.
     assert metadata.pop("penstock/rows_in_source") == 100
     if mode != "upsert":
         assert metadata.pop("penstock/rows_in_target") == 100
@@ -100,7 +100,7 @@ def test_a_blocking_one_that_fails(warehouse: Warehouse) -> None:
     assert ran == []
     assert first.told() == ["2024-01-02", "2024-01-03", "2024-01-04"]
     assert passed(first) == {"2024-01-02": True, "2024-01-03": False, "2024-01-04": True}
-    # Gone on with, both sides are compared again, and nothing is copied.
+    # When it continues, both sides are compared again, and nothing is copied.
     again = warehouse.run(orders, downstream(orders, ran), keys=THREE, after=first)
     assert not again.ok
     assert again.told() == ran == []
@@ -109,7 +109,7 @@ def test_a_blocking_one_that_fails(warehouse: Warehouse) -> None:
     assert new.ok
     assert set(passed(new).values()) == {True}
     assert ran == ["downstream"]
-    # Compared once, it is so for every retry.
+    # One comparison holds for every retry.
     assert set(passed(warehouse.run(orders, keys=THREE, after=new)).values()) == {True}
 
 
@@ -122,7 +122,7 @@ def test_without_its_check_nothing_is_compared(warehouse: Warehouse) -> None:
     assert run.told() == ["2024-01-02", "2024-01-03", "2024-01-04"]
     assert run.evaluations == []
     assert "verified" not in run.log
-    # Gone on with, the check takes nothing for granted.
+    # When it continues, the check repeats everything.
     again = warehouse.run(orders, keys=THREE, after=run)
     assert again.told() == []
     assert passed(again) == {"2024-01-02": True, "2024-01-03": False, "2024-01-04": True}

@@ -1,4 +1,4 @@
-"""Tables in `defs.yaml`, read as Dagster reads them, and copied."""
+"""Tables in `defs.yaml`, read by Dagster's own loader, and copied."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from dagster_penstock import (
 )
 from dagster_penstock.definition import definitions_of
 
-# Dagster's own, where it reads YAML.
+# Dagster's own function that reads YAML.
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.parse_obj_as. is deprecated"),
     pytest.mark.filterwarnings("ignore:Class .(LocalFileCode|CodeReferences)"),
@@ -47,10 +47,10 @@ def attributes(**others: Any) -> dict[str, Any]:
 def loaded(
     attributes: dict[str, Any], beside: str = "", **others: Any
 ) -> Iterator[tuple[CopyTablesComponent, dg.Definitions]]:
-    """The component of a `defs.yaml`, and what it defines.
+    """Yield the component of a `defs.yaml`, and its definitions.
 
     Parameters:
-        beside: a module with a component of one's own, `Mine`.
+        beside: a module with the user's own component, `Mine`.
     """
     kind = ".mine.Mine" if beside else "dagster_penstock.CopyTablesComponent"
     with create_defs_folder_sandbox() as sandbox:
@@ -78,8 +78,8 @@ def the_copies(attributes: dict[str, Any]) -> list[CopySpec]:
 
 
 def refused(attributes: dict[str, Any]) -> str:
-    """What is said of attributes that cannot be."""
-    with pytest.raises(Exception) as caught, loaded(attributes):  # noqa: PT011 - of several kinds
+    """Return the error message for invalid attributes."""
+    with pytest.raises(Exception) as caught, loaded(attributes):  # noqa: PT011 - several types
         pass
     error: BaseException | None = caught.value
     said = []
@@ -89,7 +89,7 @@ def refused(attributes: dict[str, Any]) -> str:
     return "\n".join(said)
 
 
-# What is copied
+# The copies
 
 
 def test_a_table_may_have_ends_of_its_own() -> None:
@@ -157,7 +157,7 @@ def test_values_are_what_they_are_written_as(monkeypatch: pytest.MonkeyPatch) ->
                     "where": "one >= '{{ env.SINCE }}'",
                     "columns": ["one", "two"],
                     "strategy": "range",
-                    # Dagster would make a number of it, and a text without its quotes.
+                    # Dagster would turn it into a number, and a text would lose its quotes.
                     "key": "'x'",
                     "control_schema": "12",
                 }
@@ -377,7 +377,7 @@ def test_checks() -> None:
         assert (check.asset_key, check.blocking) == (dg.AssetKey(["dw", "orders"]), True)
 
 
-# What cannot be
+# Invalid attributes
 
 
 @pytest.mark.parametrize(
@@ -430,7 +430,7 @@ def test_a_copy_that_cannot_be(given: dict[str, Any], expected: str) -> None:
     assert expected in refused(attributes(**given))
 
 
-# What the schema refuses: by Dagster when it loads the file, and by `dg check yaml`.
+# Attributes that the schema rejects: in Dagster when it loads the file, and in `dg check yaml`.
 
 
 @pytest.mark.parametrize(
@@ -552,7 +552,7 @@ def test_the_schema_has_every_option_with_its_help() -> None:
 
 
 def test_the_sample_that_dagster_shows_can_be_used() -> None:
-    """That of its documentation of components, made of the schema's examples."""
+    """The sample in its documentation of components, built from the schema's examples."""
     schema = CopyTablesComponent.model().model_json_schema()
     written = yaml.safe_load(generate_sample_yaml("dagster_penstock.CopyTablesComponent", schema))
     assert list(Draft202012Validator(schema).iter_errors(written["attributes"])) == []
@@ -562,7 +562,7 @@ def test_the_sample_that_dagster_shows_can_be_used() -> None:
 
 
 def test_the_schema_is_a_part_of_the_one_for_editors() -> None:
-    """That of all components in the environment, which editors read."""
+    """The schema of all components in the environment, which editors read."""
     whole = Draft202012Validator(list_all_components_schema(entry_points=True, extra_modules=()))
     written = {"type": "dagster_penstock.CopyTablesComponent"}
     right, wrong = attributes(partitions=DAYS), attributes(partitions={"type": "dayly"})
@@ -570,7 +570,7 @@ def test_the_schema_is_a_part_of_the_one_for_editors() -> None:
     assert not whole.is_valid({**written, "attributes": wrong})
 
 
-# Components of one's own
+# The user's own components
 
 OWN = """
     import dagster as dg
@@ -664,7 +664,7 @@ def test_a_copy(
 
 @pytest.fixture
 def scaffold(tmp_path: Path) -> Callable[..., str]:
-    """What is written, which Dagster has to load."""
+    """Return the scaffolded files, which Dagster must be able to load."""
 
     def scaffolded(**params: str) -> str:
         with create_defs_folder_sandbox() as sandbox:

@@ -1,4 +1,4 @@
-"""The example project, as its user has it: the commands of `dg`, and its tables copied."""
+"""The example project as a user runs it: the commands of `dg`, and its tables copied."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def project(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def run_dg(project: Path, tmp_path: Path) -> Dg:
-    """Runs `dg` in the project, with nothing of its databases in the environment."""
+    """Return a function that runs `dg` in the project, without its databases in the environment."""
     home = tmp_path / "home"
     home.mkdir()
     (home / "dagster.yaml").write_text("telemetry: {enabled: false}\n")
@@ -42,7 +42,7 @@ def run_dg(project: Path, tmp_path: Path) -> Dg:
     env = {name: value for name, value in os.environ.items() if not name.startswith(foreign)} | {
         "DAGSTER_HOME": str(home),
         "PATH": f"{bin_}{os.pathsep}{os.environ['PATH']}",
-        # In place of an installation of the project.
+        # Replaces an installation of the project.
         "PYTHONPATH": str(project / "src"),
         "NO_COLOR": "1",
     }
@@ -100,7 +100,7 @@ def test_a_mistake_is_found_at_its_line(run_dg: Dg, project: Path) -> None:
     assert f"defs.yaml:{line} - {COMPONENT} attributes.options.mode 'replce' is not one of" in (
         checked.stdout
     )
-    # Dagster knows which variables are used, though they are read by a copy alone.
+    # Dagster lists the variables used, although only a copy reads them.
     assert "not specified in the component file: PG_SRC" in checked.stdout
 
 

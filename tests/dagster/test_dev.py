@@ -1,4 +1,4 @@
-"""A real Dagster: backfills, killed processes, canceled runs; what is done stays done."""
+"""A real Dagster: backfills, killed processes, canceled runs; committed rows stay."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from ..side_by_side import SideBySide, begun, side_by_side
 from .dev_lines import ALL, KEYS, SECRETS, Lines, Servers, connect, rows, servers
 
 DEFINITIONS = Path(__file__).with_name("dev_definitions.py")
-# In the midst of the partition that has to fail once.
+# In the middle of the partition that must fail once.
 REFUSED = "ALTER TABLE backfilled.lineitem ADD CONSTRAINT refused CHECK (l_orderkey <> 68993)"
 FAILED = "004"
 NURSERY = "penstock.workers.fork_server"
 # Cases that run on the stack at the same time.
 AT_ONCE = 3
-# Every test may wait for all that has begun before it.
+# A test may have to wait until all earlier ones have ended.
 pytestmark = pytest.mark.timeout(900)
 
 
@@ -40,9 +40,9 @@ def stack(both: Servers) -> Iterator[DagsterStack]:
 
 @dataclass(frozen=True)
 class Dev:
-    """What the cases are about: a Dagster, two servers, and two backfills of it.
+    """The environment of the cases: a Dagster, two servers, and two backfills.
 
-    The backfills are launched before all else, since the daemon looks every 30 seconds only.
+    The backfills start first, because the daemon checks only every 30 seconds.
     """
 
     stack: DagsterStack
@@ -73,7 +73,7 @@ def cases(
 
 
 def held_in_mid_copy(lines: Lines) -> Run:
-    """A run of all partitions, whose two streams are held, and some partitions are committed."""
+    """Start a run of all partitions, with two streams held and some partitions committed."""
     lines.hold(2)
     lines.hold(5)
     run = lines.stack.launch(lines.asset, partitions=ALL)
@@ -83,16 +83,16 @@ def held_in_mid_copy(lines: Lines) -> Run:
 
 
 def family(run: Run) -> list[psutil.Process]:
-    """The step's process, and those that Penstock has started in it: the nursery, its workers."""
+    """Return the step's process, the nursery and its workers."""
     step = run.step_process()
-    # Dagster has some there, too, which gather what is printed.
+    # Dagster has processes there, too, which collect the output.
     found = [one for one in step.children(recursive=True) if NURSERY in one.cmdline()]
     assert len(found) == 3, found
     return [step, *found]
 
 
 def check_goes_on(lines: Lines, run: Run) -> None:
-    """Re-executed from failure, it copies what is not committed, and nothing else."""
+    """Check that a re-execution from failure copies only uncommitted partitions."""
     before = lines.records()
     lines.close()
     again = run.reexecute()
@@ -100,7 +100,7 @@ def check_goes_on(lines: Lines, run: Run) -> None:
     after = lines.records()
     assert {name: after[name] for name in before} == before
     assert len(after) == len(KEYS)
-    # What the first run has committed was compared, too, once all was there.
+    # Partitions that the first run committed were compared, too, at the end.
     assert lines.stack.checks(lines.asset, "same_row_count") == dict.fromkeys(KEYS, True)
     lines.check_content()
     lines.check_all_told(run, again)
@@ -187,7 +187,7 @@ def test_a_run_for_each_partition(dev: Dev) -> None:
 
 @side_by_side
 def test_a_row_is_put_right_and_the_run_is_re_executed_from_the_page(dev: Dev) -> None:
-    """Nothing but the row is changed: the run ends well, and what is downstream runs."""
+    """Only the row changes: the run succeeds, and downstream assets run."""
     stack, both = dev.stack, dev.both
     run = stack.launch("mended/orders", "after_mended")
     run.ended("FAILURE")
@@ -205,11 +205,11 @@ def test_a_row_is_put_right_and_the_run_is_re_executed_from_the_page(dev: Dev) -
 
 def test_no_password_is_to_be_seen_anywhere(cases: SideBySide, stack: DagsterStack) -> None:
     cases.wait()
-    # Dagster's databases, its logs, and those of the steps.
+    # Dagster's databases and logs, and the logs of the steps.
     files = {path: path.read_bytes() for path in stack.home.rglob("*") if path.is_file()}
     for secret in SECRETS:
         assert not [path for path, content in files.items() if secret.encode() in content]
-    # They were the right places to look.
+    # Proof that the test looked in the right places.
     assert sum(b"step_killed" in content for content in files.values()) > 2
     shown = stack.metadata("step_killed/lineitem")
     assert shown["dagster/table_name"] == "step_killed.lineitem"

@@ -1,4 +1,4 @@
-"""Every file of dags_examples/dagster, executed: what they say is what they do."""
+"""Every file of dags_examples/dagster, executed and compared with its description."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ YAML = re.compile(r"^```yaml\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 TABLES = ("lineitem", "orders")
 ORDERS, LINEITEM = dg.AssetKey(["dw", "orders"]), dg.AssetKey(["dw", "lineitem"])
 RANGE = ("dagster/asset_partition_range_start", "dagster/asset_partition_range_end")
-# A sum does not depend on the order of the rows; one that is doubled or missing changes it.
+# A sum does not depend on the order of rows, and changes if one is doubled or missing.
 CONTENT = "SELECT count(*), sum(hashtextextended(t::text, 0)::numeric) FROM {} AS t WHERE {}"
 
 
@@ -45,7 +45,7 @@ def shop(source_server: Server) -> Iterator[str]:
 
 @pytest.fixture
 def warehouse(shop: str, target_url: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    """With empty tables in the schema `dw`."""
+    """Return a warehouse with empty tables in the schema `dw`."""
     tpch.create(target_url, TABLES, schema="dw")
     monkeypatch.setenv("PG_SRC", shop)
     monkeypatch.setenv("PG_DST", target_url)
@@ -68,7 +68,7 @@ def content(url: str, table: str, where: str = "true") -> Any:
 
 
 def assert_same(shop: str, warehouse: str, table: str, where: str = "true") -> None:
-    """Both tables hold the same rows, each as often, and not none."""
+    """Check that both tables hold the same rows, each as often, and at least one."""
     expected = content(shop, table, where)
     assert expected[0] > 0
     assert content(warehouse, f"dw.{table}", where) == expected
@@ -105,7 +105,7 @@ def test_every_example_is_tested() -> None:
 @pytest.mark.parametrize("page", ["docs/dagster.md", "dagster_plugin/README.md"])
 def test_examples_of_pages(page: str) -> None:
     for body in PYTHON.findall((ROOT / page).read_text(encoding="utf-8")):
-        # Beside the examples' own file of many tables.
+        # Next to the examples' own file of many tables.
         found: dict[str, Any] = {"__file__": str(EXAMPLES / "nightly_file.py")}
         exec(compile(body, page, "exec", dont_inherit=True), found)
         if "defs" in found:
@@ -137,7 +137,7 @@ def test_daily_replace(
     shop: str, warehouse: str, target: Connection, instance: dg.DagsterInstance
 ) -> None:
     days = "o_orderdate >= '1995-03-04' AND o_orderdate < '1995-03-08'"
-    # One of an earlier version for each day; that of the other day is not to be touched.
+    # One row of an earlier version for each day; that of the other day must not change.
     target.execute(
         b"""
         INSERT INTO dw.orders SELECT -n, 0, 'F', 0, date '1995-03-04' + n, '', '', 0, 'stale'
@@ -157,7 +157,7 @@ def test_daily_replace(
 def test_range_buckets(
     shop: str, warehouse: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By the command that the file gives."""
+    """With the command in the file."""
     file = EXAMPLES / "range_buckets.py"
     (command,) = re.findall(r"^    (dagster .+)$", file.read_text(encoding="utf-8"), re.MULTILINE)
     program, *arguments = shlex.split(command)
@@ -246,7 +246,7 @@ def test_checked_graph(
     assert [(check.asset_key, check.passed) for check in spoilt.get_asset_check_evaluations()] == [
         (ORDERS, False)
     ]
-    # It was not made anew.
+    # It was not created again.
     assert read(warehouse, "SELECT count(*) FROM dw.revenue") == (days[0] + 1,)
 
 
@@ -263,7 +263,7 @@ def test_on_new_source_partition(shop: str, warehouse: str, instance: dg.Dagster
         f"1992-01-{day:02}" for day in range(1, 11)
     ]
     assert tick(first.cursor).run_requests[0].partition_key == "1992-01-11"
-    # Orders of the last day may still come.
+    # Orders of the last day may still arrive.
     assert tick("1998-07-31").run_requests[0].partition_key == "1998-08-01"
     assert tick("1998-08-01").run_requests == []
     job = defs.resolve_implicit_global_asset_job_def()
@@ -285,7 +285,7 @@ def test_daily_lake(
         for _ in range(2):
             assert run(defs, instance, ("1995-03-04", "1995-03-07")).success
             files = lake.keys("lake", "orders/o_orderdate=")
-            # Each day's files are others now, and the old ones are gone.
+            # Each day has new files, and the old ones are gone.
             assert not set(files) & set(before)
             assert {key.split("/")[1] for key in files} == {
                 f"o_orderdate=1995-03-0{day}" for day in (4, 5, 6, 7)
@@ -300,7 +300,7 @@ def test_daily_lake(
         assert instance.get_materialized_partitions(dg.AssetKey("orders")) == {
             f"1995-03-0{day}" for day in (4, 5, 6, 7)
         }
-        # Read again by the same means, and compared where it has come from.
+        # Read again in the same way, and compared with its source.
         spec = penstock.CopySpec(
             source="s3://lake/orders/",
             target=warehouse,
@@ -343,7 +343,7 @@ def test_daily_snowflake(
     days = "o_orderdate BETWEEN '1995-03-04' AND '1995-03-05'"
     with closing(connect_snowflake(snowflake_url)) as target, target.cursor() as cursor:
         cursor.execute("CREATE SCHEMA shop")
-        # One of an earlier version for each day; that of the other day is not to be touched.
+        # One row of an earlier version for each day; that of the other day must not change.
         cursor.execute(
             "CREATE TABLE shop.orders (o_orderkey NUMBER(19,0), o_custkey NUMBER(19,0),"
             " o_orderstatus VARCHAR, o_totalprice NUMBER(15,2), o_orderdate DATE,"
@@ -369,7 +369,7 @@ def test_daily_snowflake(
 
 
 def test_from_a_shell(warehouse: str, tmp_path: Path) -> None:
-    """The command of the page."""
+    """With the command on the page."""
     page = (ROOT / "docs/dagster.md").read_text(encoding="utf-8")
     (command,) = re.findall(r"^\$ (dg launch .*)$", page, re.MULTILINE)
     dg_program = Path(sys.executable).with_name("dg")

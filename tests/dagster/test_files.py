@@ -1,6 +1,6 @@
-"""Assets that are folders of Parquet files, or are copied from such, in process and for real."""
+"""Assets that are folders of Parquet files, or copies of them, in process and for real."""
 
-# No annotations from the future: Dagster looks at those of a step's context.
+# No future annotations: Dagster inspects the annotations of a step's context.
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,7 +31,7 @@ def server(s3_server: S3Server) -> S3Server:
 
 @pytest.fixture
 def bucket(s3_server: S3Server, request: pytest.FixtureRequest) -> str:
-    """Of this test alone."""
+    """Return a bucket for this test alone."""
     return s3_server.create_bucket(f"lake-{abs(hash(request.node.nodeid))}")
 
 
@@ -76,7 +76,7 @@ def rows(folder: Path) -> "pa.Table":
 
 
 def data(server: S3Server, bucket: str) -> list[str]:
-    """Keys of the files that hold rows."""
+    """Return the keys of files that hold rows."""
     return [key for key in server.keys(bucket) if "_penstock/" not in key]
 
 

@@ -1,4 +1,4 @@
-"""What a materialization tells, against the rows that are there."""
+"""The metadata of a materialization, compared with the actual rows."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def recorded(warehouse: Warehouse) -> tuple[Any, ...]:
 def test_every_key_and_its_value(
     warehouse: Warehouse, target_url: str, *, partitioned: bool
 ) -> None:
-    """Of columns that have other names and types in the target."""
+    """Columns have other names and types in the target."""
     warehouse.target.execute("DROP TABLE dw.t")
     warehouse.target.execute("CREATE TABLE dw.t (number bigint NOT NULL, at timestamp, place text)")
     options: dict[str, Any] = {"map": "position", "columns": ("id", "day", "region")}

@@ -1,4 +1,4 @@
-"""Days of an asset into a table that is not there: one of them makes it, the others load it."""
+"""Days of an asset into a missing table: one of them creates it, the others load it."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_one_run_for_all_days(missing: Warehouse) -> None:
 
 
 def test_days_at_once(missing: Warehouse) -> None:
-    """A backfill whose runs start at the same moment, each on an instance of its own."""
+    """A backfill whose runs start at the same moment, each on its own instance."""
     asset = daily(missing)
 
     def run(key: str) -> bool:

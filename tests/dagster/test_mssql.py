@@ -1,6 +1,6 @@
-"""Partitions of assets into SQL Server and out of it again: one that fails is retried alone."""
+"""Partitions of assets into SQL Server and out of it: a failed one is retried alone."""
 
-# No annotations from the future: Dagster looks at those of a step's context.
+# No future annotations: Dagster inspects the annotations of a step's context.
 from contextlib import closing
 
 import dagster as dg

@@ -1,6 +1,6 @@
-"""Partitions of assets into MySQL and out of it again: one that fails is retried alone."""
+"""Partitions of assets into MySQL and out of it: a failed one is retried alone."""
 
-# No annotations from the future: Dagster looks at those of a step's context.
+# No future annotations: Dagster inspects the annotations of a step's context.
 from contextlib import closing
 from typing import Any
 
@@ -70,7 +70,7 @@ def test_there_and_back(warehouse: Warehouse, mysql_url: str, database: str) -> 
     assert warehouse.value("SELECT region FROM dw.t WHERE id = 250") == "good"
     assert warehouse.value("SELECT region FROM dw.t WHERE id = 150") == "r0"
 
-    # A backfill with a run for each day.
+    # A backfill with one run for each day.
     for day in FOUR_DAYS[:2]:
         assert warehouse.run(there, key=day).told(mine) == [day]
         assert warehouse.run(back, key=day).told() == [day]

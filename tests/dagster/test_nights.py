@@ -1,4 +1,4 @@
-"""Loads that repeat: each materialization is a night, from the watermark as it is by then."""
+"""Loads that repeat: each materialization is a night, from the current watermark."""
 
 from __future__ import annotations
 
@@ -49,10 +49,10 @@ def test_an_asset_with_partitions_is_no_night(warehouse: Warehouse) -> None:
 
 
 def overtake(warehouse: Warehouse, run: Run, url: dict[str, Any], *, snapshot: bool) -> None:
-    """Another night ends while the run's own is planned.
+    """End another night after the run's own has been planned.
 
     Parameters:
-        snapshot: the run has taken its snapshot by then.
+        snapshot: whether the run has taken its snapshot by then.
     """
     spec = CopySpec(**url, table="public.t", target_table="dw.t", degree=2, partitions=2, **NIGHT)
     step = SimpleNamespace(assets_def=SimpleNamespace(op=SimpleNamespace(name="copy")))
@@ -76,7 +76,7 @@ def test_a_night_that_was_overtaken(
     warehouse: Warehouse, url: dict[str, Any], *, snapshot: bool
 ) -> None:
     table = copying([warehouse.spec(**NIGHT, partitions=2)])
-    # A run that has failed before it planned anything.
+    # A run that failed before planning.
     warehouse.target.execute("ALTER TABLE dw.t RENAME COLUMN region TO other")
     failed = warehouse.run(table)
     assert not failed.ok
@@ -107,7 +107,7 @@ def test_several_nights_in_one_step(warehouse: Warehouse, url: dict[str, Any]) -
     assert run.metadata(asset=dg.AssetKey(["public", "u"]))["penstock/rows_deleted"] == 1
     warehouse.check_same("public.u", "public.u")
     warehouse.check_same()
-    # One of them is overtaken, in a step that goes on.
+    # One of them is overtaken, in a step that continues.
     warehouse.target.execute("ALTER TABLE dw.t RENAME COLUMN region TO other")
     failed = warehouse.run(both)
     assert not failed.ok

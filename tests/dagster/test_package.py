@@ -1,4 +1,4 @@
-"""The wheel, installed into a Dagster that has never seen this repository."""
+"""The wheel, installed into a Dagster without this repository."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Asset partitions are copied side by side; one that fails is retried alone, and told once."""
+"""Asset partitions are copied in parallel; a failed one is retried alone, and reported once."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .warehouse import TABLE, copying, days
 if TYPE_CHECKING:
     from .warehouse import Warehouse
 
-# Of a parameter of `dg.asset`, that the assets downstream are given.
+# The parameter of `dg.asset` that gives an asset its upstream assets.
 pytestmark = pytest.mark.filterwarnings("ignore::dagster.BetaWarning")
 
 FOUR = ("2024-01-02", "2024-01-05")
@@ -38,7 +38,7 @@ def test_some_partitions_and_no_others(warehouse: Warehouse) -> None:
     assert warehouse.count(where="day BETWEEN '2024-01-02' AND '2024-01-05'") == 400
     assert warehouse.count() == 401
     assert warehouse.instance.get_materialized_partitions(TABLE) == set(FOUR_DAYS)
-    # A line every few seconds and a report, not a line for each partition.
+    # A line every few seconds and a report, rather than a line for each partition.
     assert "dw/t: planned: 4 partitions" in run.log
     assert "dw/t: the run's report" in run.log
     assert "committed: 2024-01-02" not in run.log
@@ -74,7 +74,7 @@ def test_one_that_fails_is_copied_again_alone(warehouse: Warehouse) -> None:
         )
         == 3
     )
-    # Nothing is left of a third one, and nothing is told twice.
+    # A third run has nothing to do, and nothing is reported twice.
     third = warehouse.run(orders, keys=FOUR, after=again)
     assert third.ok
     assert third.told() == []
@@ -93,7 +93,7 @@ def test_a_row_is_put_right_in_the_source(warehouse: Warehouse) -> None:
     first = warehouse.run(orders, downstream, keys=FOUR)
     assert first.failed == ["dw/t 2024-01-03"]
     warehouse.source.execute("UPDATE public.t SET region = 'good' WHERE id = 250")
-    # What is committed stays as it is, and the checks say so.
+    # Committed rows stay unchanged, and the checks say so.
     warehouse.source.execute("UPDATE public.t SET region = 'later' WHERE id = 150")
     again = warehouse.run(orders, downstream, keys=FOUR, after=first)
     assert again.ok
@@ -129,7 +129,7 @@ def test_what_was_committed_and_not_told_is_told_and_not_copied(warehouse: Wareh
     assert warehouse.count(where="region = 'new'") == 100
     old, new = first.metadata("2024-01-02"), again.metadata("2024-01-02")
     different = {name for name in old if old[name] != new[name]}
-    # Of the record, which begins with the transaction.
+    # The time of the record, which begins with the transaction.
     assert different <= {
         "penstock/seconds",
         "penstock/rows_per_second",
@@ -227,7 +227,7 @@ def test_downstream_waits_and_each_partition_is_told_once(warehouse: Warehouse) 
 
 
 def test_a_dagster_without_the_mark(warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is downstream is left to a run of its own, and nothing is told twice."""
+    """Downstream assets need a run of their own, and nothing is reported twice."""
     monkeypatch.setattr("dagster_penstock.partitioned_copy._REPORTS_ITSELF", "")
     orders = copying([warehouse.spec(key="day", verify="counts")], partitions_def=days())
 

@@ -1,4 +1,4 @@
-"""`ranges`: buckets whose bounds are those of a plan that is made once."""
+"""`ranges`: buckets with the bounds of a plan that is created once."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_bounds_stay_while_data_changes(warehouse: Warehouse) -> None:
     warehouse.source.execute("INSERT INTO public.t SELECT n FROM generate_series(-9, -1) AS n")
     warehouse.source.execute("INSERT INTO public.t SELECT n FROM generate_series(5000, 5999) AS n")
     warehouse.source.execute("ANALYZE public.t")
-    # Other columns, and another condition, are no other plan.
+    # Other columns and another condition do not change the plan.
     later = copying([warehouse.spec(key="id", degree=1)], partitions_def=ranges(4))
     second = warehouse.run(later, keys=("002", "003"))
     assert second.rows() == {"002": 250, "003": 1250}
@@ -78,7 +78,7 @@ def test_another_version_is_another_plan(warehouse: Warehouse) -> None:
 
 @pytest.mark.parametrize("strategy", ["auto", "ntile", "hash"])
 def test_every_row_is_in_one_of_them(empty: Warehouse, strategy: str) -> None:
-    """Also those whose key is NULL."""
+    """This includes rows whose key is NULL."""
     empty.source.execute("CREATE TABLE public.t (id int, k text)")
     empty.target.execute("CREATE TABLE dw.t (id int, k text)")
     empty.source.execute(

@@ -1,4 +1,4 @@
-"""A password is nowhere where Dagster or Penstock keep or show something; an interrupt ends all."""
+"""No password appears where Dagster or Penstock store or show something; an interrupt ends all."""
 
 from __future__ import annotations
 
@@ -92,10 +92,10 @@ def test_a_password_is_kept_nowhere(
     assert at < 0, log[max(0, at - 200) : at + 50]
 
 
-# Where the traceback alone holds the copy, it may be collected after the pipes that it closes.
+# If only the traceback holds the copy, it may be collected after the pipes that it closes.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_an_interrupt_ends_all(warehouse: Warehouse) -> None:
-    """In the midst of a copy: nobody is left on the servers, and what was done stays done."""
+    """In the middle of a copy: no session is left on the servers, and committed rows stay."""
     warehouse.both("CREATE TABLE IF NOT EXISTS public.gate (id int)")
     warehouse.target.execute(
         "CREATE FUNCTION wait() RETURNS trigger LANGUAGE plpgsql AS"
@@ -127,7 +127,7 @@ def test_an_interrupt_ends_all(warehouse: Warehouse) -> None:
         run = warehouse.run(orders, keys=("2024-01-02", "2024-01-04"))
         assert not run.ok
         assert run.told() == ["2024-01-02", "2024-01-04"]
-        # Where Dagster was interrupted between two events, only its traceback holds the copy.
+        # If Dagster was interrupted between two events, only its traceback holds the copy.
         del run
         gc.collect()
         ended = time.monotonic()

@@ -38,7 +38,7 @@ def test_one_fails_and_the_others_are_copied(warehouse: Warehouse) -> None:
     assert "dw/u: partition 2024-01-02" in run.failure.description
     assert "dw/other: " in run.failure.description
     assert {each.asset_key for each in run.evaluations} == {dg.AssetKey(["dw", "t"]), V}
-    # One alone, and its check with it.
+    # One alone, together with its check.
     warehouse.target.execute("ALTER TABLE dw.u DROP CONSTRAINT no")
     alone = warehouse.run(orders, keys=keys, selection=dg.AssetSelection.assets(U))
     assert alone.ok
@@ -48,7 +48,7 @@ def test_one_fails_and_the_others_are_copied(warehouse: Warehouse) -> None:
 
 
 def many(warehouse: Warehouse, count: int) -> list[str]:
-    """Small tables in both databases."""
+    """Create small tables in both databases."""
     names = [f"small_{number:02}" for number in range(count)]
     for name in names:
         warehouse.source.execute(f"CREATE TABLE public.{name} (LIKE public.t)".encode())
@@ -71,7 +71,7 @@ def test_whole_tables_are_one_batch_with_one_snapshot(warehouse: Warehouse) -> N
         )
         for name in names
     ]
-    # One that is missing fails alone.
+    # A missing table fails alone.
     specs.insert(3, warehouse.spec(table="public.no", target_table="dw.no", mode="truncate"))
     tables = copying(specs)
     run = warehouse.run(tables)
@@ -90,7 +90,7 @@ def test_whole_tables_are_one_batch_with_one_snapshot(warehouse: Warehouse) -> N
     moments = {read for (read,) in warehouse.target.execute(READ_AT).fetchall()}
     assert len(moments) == 1
     assert "8 of 9 done" in run.log
-    # By their ids one session may work for all of them.
+    # Their ids show that one session may work for all of them.
     (batch_id,) = set(re.findall(r"batch (dagster-[0-9a-f]{16})\b", run.log))
     found = warehouse.target.execute("SELECT run_id FROM penstock.run").fetchall()
     assert len(found) == len(names)
@@ -122,12 +122,12 @@ def test_of_a_batch_only_what_failed_is_copied_again(warehouse: Warehouse) -> No
     assert "violates check constraint" in first.failure.description
     assert first.failure.metadata["penstock/errors"].value.count("dw/small_01") == 1
     warehouse.source.execute("UPDATE public.small_01 SET region = 'good' WHERE id = 299")
-    # As Dagster selects it: what is not materialized.
+    # Dagster's own selection: assets that are not materialized.
     again = warehouse.run(
         tables, after=first, selection=dg.AssetSelection.assets(["dw", "small_01"])
     )
     assert again.ok, again.log
-    # All of it again: nothing is left, and nothing is doubled.
+    # All of it again: nothing is left to do, and no row is doubled.
     assert warehouse.run(tables, after=first).ok
     for name in names:
         warehouse.check_same(f"public.{name}", f"dw.{name}")
@@ -147,7 +147,7 @@ def test_partitions_of_several_tables_are_told_as_they_are_committed(warehouse: 
     assert len({each.asset_key for each in run.evaluations}) == 2
     moments = {read for (read,) in warehouse.target.execute(READ_AT).fetchall()}
     assert len(moments) == 1
-    # A retry finds all of it, and says nothing twice.
+    # A retry finds everything, and reports nothing twice.
     again = warehouse.run(tables, keys=keys, after=run)
     assert again.ok
     assert again.told() == again.told(U) == []

@@ -1,4 +1,4 @@
-"""Assets of a file of many tables: from Python, and from the component of its own."""
+"""Assets of a file of many tables: from Python, and from a component."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from psycopg import Connection
 
-# Dagster's own, where it reads YAML.
+# Dagster's own function that reads YAML.
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.parse_obj_as. is deprecated"),
     pytest.mark.filterwarnings("ignore:Class .(LocalFileCode|CodeReferences)"),

@@ -19,7 +19,7 @@ REGIONS = ["r0", "r1", "r2"]
 
 
 def crossed(count: int = 10) -> dg.MultiPartitionsDefinition:
-    """Of public.t: days, and regions of which each has a third of a day's hundred rows."""
+    """Return days crossed with regions, each with a third of a day's hundred rows in public.t."""
     return dg.MultiPartitionsDefinition(
         {"date": days(count), "region": dg.StaticPartitionsDefinition(REGIONS)}
     )
@@ -57,7 +57,7 @@ def test_one_has_the_rows_that_both_select(warehouse: Warehouse, mode: str) -> N
 
 
 def test_a_range_is_a_rectangle(warehouse: Warehouse) -> None:
-    """As Dagster says it is: of the days from one to the other, and of the values."""
+    """As Dagster defines it: from one day to the other, and for some values."""
     orders = copying([warehouse.spec(key="day")], partitions_def=crossed())
     run = warehouse.run(orders, keys=("2024-01-02|r1", "2024-01-04|r2"))
     assert run.ok
@@ -72,7 +72,7 @@ def test_a_range_is_a_rectangle(warehouse: Warehouse) -> None:
 @settings(max_examples=8, deadline=None, suppress_health_check=[*HealthCheck])
 @given(st.sets(st.sampled_from([str(k) for k in crossed(4).get_partition_keys()]), min_size=1))
 def test_a_backfill_copies_each_once(warehouse: Warehouse, wanted: set[str]) -> None:
-    """Whatever is chosen: the runs that a backfill is cut into, as `single_run` cuts it."""
+    """Whatever the selection: the runs of a backfill, as `single_run` cuts it."""
     warehouse.target.execute("TRUNCATE dw.t")
     warehouse.target.execute("DROP SCHEMA IF EXISTS penstock CASCADE")
     definition = crossed(4)

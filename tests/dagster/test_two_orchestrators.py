@@ -1,4 +1,4 @@
-"""A copy of the command line and one of Dagster's, into one table at the same time."""
+"""A copy by the command line and one by Dagster, into one table at the same time."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ AGAIN = dg.RetryPolicy(max_retries=1)
 
 
 def other(warehouse: Warehouse, **options: Any) -> penstock.CopySpec:
-    """As somebody else would copy the table."""
+    """Return the spec of another copy of the table."""
     spec = warehouse.spec(partitions=4, strategy="range", **options)
     return replace(spec, source="env:PG_SRC", target="env:PG_DST", run_id="by-hand", degree=1)
 
@@ -32,7 +32,7 @@ def test_the_second_waits_for_a_retry(warehouse: Warehouse, theirs: str, ours: s
         [warehouse.spec(key="day", mode=ours)], partitions_def=days(), retry_policy=AGAIN
     )
     first = penstock.copy(other(warehouse, mode=theirs, key="id"))
-    # Its first partition is under way, and so nothing of Dagster's may begin.
+    # Its first partition is in progress, so no partition of Dagster's may begin.
     for event in first:
         if event.name == "opened":
             break

@@ -36,7 +36,7 @@ def test_values_as_odd_as_they_come(empty: Warehouse) -> None:
     assert run.rows() == {name: number + 1 for number, name in enumerate(ODD)}
     assert empty.count() == sum(range(len(ODD) + 1))
     assert {each.partition for each in run.evaluations} == {*ODD}
-    # In the log they are called by their names, and not by what the core calls them.
+    # The log uses their names, not the core's ids.
     assert f"  {ODD[1]} " in run.log
     assert empty.run(orders, key=ODD[2]).rows() == {ODD[2]: 3}
     empty.source.execute("DELETE FROM dw.t WHERE id = 99")

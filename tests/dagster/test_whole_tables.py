@@ -1,4 +1,4 @@
-"""Assets without partitions: a table copied whole, by as many streams as there are."""
+"""Assets without partitions: a table copied whole, with all available streams."""
 
 from __future__ import annotations
 
@@ -75,9 +75,9 @@ def test_append_loads_once(warehouse: Warehouse) -> None:
 
 
 def test_a_part_that_fails_is_retried_alone(warehouse: Warehouse) -> None:
-    """Also with append, whose other parts are there already."""
+    """Also in mode append, whose other parts are already there."""
     warehouse.target.execute("ALTER TABLE dw.t ADD CONSTRAINT no CHECK (id <> 999)")
-    # What the source has counted of its own writes may come late.
+    # The source's own write counters may be late.
     options: dict[str, Any] = {"on_error": "continue", "on_snapshot_lost": "accept"}
     spec = warehouse.spec(mode="append", strategy="range", key="id", partitions=4, **options)
     orders = copying([spec])
@@ -152,14 +152,14 @@ MENDED = """UPDATE public.t SET region = 'good' WHERE id = 999"""
 
 @pytest.mark.parametrize("mode", ["append", "truncate", "replace", "upsert", "recreate", "swap"])
 def test_a_row_is_put_right_and_its_run_is_re_executed(warehouse: Warehouse, mode: str) -> None:
-    """From failure, with nothing changed but the row: the run ends well, and so do those after."""
+    """From failure, with only the row changed: the run succeeds, and so do those after it."""
     options: dict[str, Any] = {"strategy": "hash", "key": "id"}
     if mode in ("recreate", "swap"):
         options = {"strategy": "range", "key": "id"}
     warehouse.target.execute("ALTER TABLE dw.t ADD CHECK (region <> 'bad')")
     warehouse.source.execute("UPDATE public.t SET region = 'bad' WHERE id = 999")
     if mode == "recreate":
-        # Its table is a new one, and has to refuse what the source does not.
+        # Its table is a new one, and must reject rows that the source does not.
         warehouse.target.execute(
             """CREATE FUNCTION refuse() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN
                 IF to_regclass('dw.t') IS NOT NULL AND NOT EXISTS (SELECT FROM pg_constraint
@@ -201,7 +201,7 @@ def test_a_row_is_put_right_and_its_run_is_re_executed(warehouse: Warehouse, mod
 
 
 def test_an_automatic_retry_asks_for_nothing(warehouse: Warehouse) -> None:
-    """Dagster's own retry of a run does what `on_snapshot_lost` says."""
+    """Dagster's own retry of a run follows `on_snapshot_lost`."""
     warehouse.target.execute("ALTER TABLE dw.t ADD CONSTRAINT no CHECK (region <> 'bad')")
     warehouse.source.execute("UPDATE public.t SET region = 'bad' WHERE id = 999")
     orders = copying([warehouse.spec(mode="append", partitions=4, on_error="continue")])
@@ -211,6 +211,6 @@ def test_an_automatic_retry_asks_for_nothing(warehouse: Warehouse) -> None:
     assert not retried.ok
     assert 'on_snapshot_lost="accept"' in retried.failure.description
     assert "--on" not in retried.failure.description
-    # A person's re-execution of the retry goes on.
+    # A user's re-execution of the retry continues.
     assert warehouse.run(orders, after=retried).ok
     warehouse.check_same()

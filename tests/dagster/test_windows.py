@@ -1,4 +1,4 @@
-"""Windows of time: each row of their span is copied once, also where clocks are changed."""
+"""Windows of time: each row of their span is copied once, even when clocks change."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from .warehouse import Warehouse
 
 FALL = "2024-11-03"  # in New York, 01:00 to 02:00 comes twice
-# Key types, and the same span of six days as each of them has it.
+# Key types, and the same span of six days in each of them.
 SPANS = {
     "date": "generate_series(date '2024-10-31', '2024-11-06', '1 day')",
     "timestamp": "generate_series(timestamp '2024-10-31 00:10', '2024-11-06', '20 minutes')",
@@ -37,7 +37,7 @@ def check_same(warehouse: Warehouse) -> None:
 
 
 def spec(warehouse: Warehouse, **options: Any) -> Any:
-    # Append: what two windows have in common would be there twice.
+    # In mode append, rows that two windows share would be there twice.
     return warehouse.spec(table="dw.t", mode="append", key="at", verify="checksums", **options)
 
 
@@ -110,7 +110,7 @@ def test_hours_when_clocks_are_changed(
 
 
 def test_the_hour_that_comes_twice_one_run_each(empty: Warehouse) -> None:
-    """Without a zone, its rows are those of the later windows, when all of them are written."""
+    """Without a zone, its rows belong to the later windows, after all of them have been written."""
     fill(empty, "timestamp", f"generate_series(timestamp '{FALL}', '{FALL} 03:59', '10 minutes')")
     partitions = dg.TimeWindowPartitionsDefinition(
         start=f"{FALL}-00:30",
@@ -160,7 +160,7 @@ def test_months_and_what_is_beside_them(empty: Warehouse) -> None:
 
 
 def test_windows_from_and_to_a_minute(empty: Warehouse) -> None:
-    """Also those that are not over yet, and without those that are excluded."""
+    """This includes unfinished windows, and leaves out excluded ones."""
     fill(empty, "timestamptz", SPANS["timestamptz"])
     options: dict[str, Any] = {"minute_offset": 15, "hour_offset": 6, "end_offset": 1}
     partitions = dg.DailyPartitionsDefinition("2024-10-31", end_date="2024-11-04", **options)

@@ -1,6 +1,6 @@
 """Assets that copy between two real databases, and runs of them in process."""
 
-# No annotations from the future: Dagster looks at those of a step's context.
+# No future annotations: Dagster inspects the annotations of a step's context.
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ TABLE = dg.AssetKey(["dw", "t"])
 
 @dataclass(frozen=True)
 class Run:
-    """A run of Dagster that has ended."""
+    """A finished run of Dagster."""
 
     result: dg.ExecuteInProcessResult
     instance: dg.DagsterInstance
@@ -40,11 +40,11 @@ class Run:
         return [each for each in found if each.asset_key == asset]
 
     def told(self, asset: dg.AssetKey = TABLE) -> list[str | None]:
-        """The partitions that were materialized, each as often as that was said."""
+        """Return the materialized partitions, each as often as it was reported."""
         return sorted((each.partition for each in self.materializations(asset)), key=str)
 
     def rows(self, asset: dg.AssetKey = TABLE) -> dict[str | None, int]:
-        """By partition, what its materialization says."""
+        """Return the rows in the materializations, by partition."""
         return {
             each.partition: _value(each.metadata, "dagster/partition_row_count")
             for each in self.materializations(asset)
@@ -60,14 +60,14 @@ class Run:
 
     @property
     def failure(self) -> Any:
-        """The failure of the only step that has failed: description, metadata."""
+        """Return description and metadata of the only step failure."""
         (event,) = [event for event in self.result.all_events if event.is_step_failure]
         assert event.step_failure_data.user_failure_data is not None, event.step_failure_data.error
         return event.step_failure_data.user_failure_data
 
     @property
     def failed(self) -> Any:
-        """The names of what is not copied."""
+        """Return the names of partitions that were not copied."""
         return self.failure.metadata["penstock/failed"].value
 
     @property
@@ -77,7 +77,7 @@ class Run:
 
     @property
     def log(self) -> str:
-        """What the steps have written."""
+        """Return the log of the steps."""
         return "\n".join(record.user_message for record in self.instance.all_logs(self.run_id))
 
     @property
@@ -125,9 +125,9 @@ class Warehouse:
         """Materialize assets.
 
         Parameters:
-            key: of one partition.
-            keys: the first and the last of a range.
-            after: the run that this one goes on with: a re-execution from failure.
+            key: the key of one partition.
+            keys: the first and the last key of a range.
+            after: the run that this one continues: a re-execution from failure.
         """
         all_tags = dict(tags or {})
         if keys is not None:
@@ -153,7 +153,7 @@ class Warehouse:
             self.target.execute(statement.encode())
 
     def value(self, query: str) -> Any:
-        """Of the target."""
+        """Return a value from the target."""
         row = self.target.execute(query.encode()).fetchone()
         assert row is not None
         return row[0]
@@ -163,13 +163,13 @@ class Warehouse:
         return found
 
     def check_same(self, table: str = "public.t", target: str = "dw.t") -> None:
-        """Both have the same rows, each as often."""
+        """Check that both sides have the same rows, each as often."""
         query = "SELECT t::text FROM {} AS t ORDER BY 1"
         rows = self.source.execute(query.format(table).encode()).fetchall()
         assert self.target.execute(query.format(target).encode()).fetchall() == rows
 
     def runs(self) -> set[str]:
-        """Of the core, that have committed something."""
+        """Return the core's runs that have committed something."""
         rows = self.target.execute("SELECT DISTINCT run_id FROM penstock.commit_record").fetchall()
         return {run for (run,) in rows}
 

@@ -1,4 +1,4 @@
-"""The command line as a subprocess, whose events are read as they come."""
+"""The command line as a subprocess, whose events are read as they arrive."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from penstock.events import Event, Finished, Opened, Progress, from_line
 
 from ..cli import Cli
 
-# Long enough for a busy machine: a test that waits for so long has failed.
+# Enough for a busy machine: a test that waits this long has failed.
 PATIENCE = 90.0
-# Seconds within which Penstock promises to be gone.
+# Seconds within which Penstock promises to end.
 PROMISED = 5.0
 
 E = TypeVar("E", bound=Event)
 
 
 def eventually(what: str, holds: Callable[[], bool], within: float) -> None:
-    """Wait until something holds; fail where it does not in time."""
+    """Wait until a condition holds, and fail if it does not in time."""
     deadline = time.monotonic() + within
     while not holds():
         if time.monotonic() > deadline:
@@ -37,15 +37,15 @@ def eventually(what: str, holds: Callable[[], bool], within: float) -> None:
 
 
 def promised() -> float:
-    """How long what is promised within 5 seconds may take now.
+    """Return how long a thing promised within 5 seconds may take now.
 
-    It is 5 seconds where the machine is idle. The promise counts on a CPU to keep it with, so with
-    more than half a process per CPU that wants to run it is so many times longer: twice with one
-    per CPU, eight times with four. What hangs for good fails all the same.
+    On an idle machine, that is 5 seconds. The promise needs a CPU, so with more than half a
+    runnable process per CPU, the limit grows by that factor: twice with one per CPU, eight times
+    with four. A real hang still fails.
 
     Returns:
-        Seconds. The load is the larger of the last minute's and this moment's: the first does not
-        know yet of what has just begun.
+        Seconds. The load is the larger of the last minute's and the current one, because the former
+        does not include processes that have just started.
     """
     load = os.getloadavg()[0]
     with contextlib.suppress(OSError):
@@ -55,13 +55,13 @@ def promised() -> float:
 
 
 class Run:
-    """One `penstock copy` or `penstock resume` with `--json`, in a session of its own.
+    """A `penstock copy` or `penstock resume` with `--json`, in a session of its own.
 
-    Its workers keep that session when it is gone: that is how they are found.
+    Its workers stay in that session after it is gone, which is how they are found.
     """
 
     script = ""
-    """A program in the place of ``penstock``."""
+    """A program instead of ``penstock``."""
 
     def __init__(self, *words: str) -> None:
         self.events: list[Event] = []
@@ -92,12 +92,12 @@ class Run:
 
     @property
     def errors(self) -> str:
-        """What it has written to stderr."""
+        """Return its stderr so far."""
         size = os.fstat(self._errors.fileno()).st_size
         return os.pread(self._errors.fileno(), size, 0).decode(errors="replace")
 
     def of(self, kind: type[E], **values: Any) -> list[E]:
-        """The events of a kind so far, those whose fields have these values."""
+        """Return the events of a kind so far whose fields have these values."""
         with self._changed:
             return [
                 event
@@ -107,7 +107,7 @@ class Run:
             ]
 
     def wait_for(self, kind: type[E], *, count: int = 1, **values: Any) -> E:
-        """The first event of a kind with these values, or the one that makes them `count`."""
+        """Wait for the event that makes `count` of a kind with these values, and return it."""
         deadline = time.monotonic() + PATIENCE
         with self._changed:
             while len(found := self.of(kind, **values)) < count:
@@ -122,7 +122,7 @@ class Run:
         return self.wait_for(Finished)
 
     def opened(self) -> list[tuple[str, int]]:
-        """Partition and attempt of every attempt that was opened, sorted."""
+        """Return partition and attempt of every attempt that was opened, sorted."""
         return sorted((event.partition_id, event.attempt) for event in self.of(Opened))
 
     def has_ended(self) -> bool:
@@ -144,7 +144,7 @@ class Run:
         return "\n".join(["", *lines, self.errors])
 
     def workers(self) -> list[int]:
-        """Its worker processes that are alive, whether or not it is itself."""
+        """Return its live worker processes, whether or not it is alive itself."""
         return [pid for pid in psutil.pids() if pid != self.pid and self._is_mine(pid)]
 
     def _is_mine(self, pid: int) -> bool:
@@ -155,17 +155,17 @@ class Run:
         return False
 
     def kill(self) -> None:
-        """SIGKILL to the supervisor alone."""
+        """Send SIGKILL to the supervisor alone."""
         self.popen.kill()
         self.popen.wait(PATIENCE)
 
     def signal_all(self, number: signal.Signals) -> None:
-        """A signal to supervisor and workers, as a terminal sends Ctrl-C."""
+        """Send a signal to supervisor and workers, as a terminal sends Ctrl-C."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.pid, number)
 
     def close(self) -> None:
-        """Leave nothing behind, whatever state it is in."""
+        """Leave no process behind, whatever its state."""
         self.signal_all(signal.SIGKILL)
         self.popen.wait(PATIENCE)
         self._reader.join(PATIENCE)

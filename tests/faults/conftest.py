@@ -1,4 +1,4 @@
-"""Two databases for every test, and two servers that may be restarted."""
+"""Two databases for every test, and two servers that tests may restart."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DATABASE = "faults"
 
 @pytest.fixture(autouse=True, scope="session")
 def _ctrl_c_reaches_children() -> Iterator[None]:
-    """A shell's background processes ignore SIGINT, and so would all that they start."""
+    """Restore SIGINT, which a shell's background processes and their children ignore."""
     before = signal.getsignal(signal.SIGINT)
     if before == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -31,7 +31,7 @@ def _ctrl_c_reaches_children() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def loaded(source_server: Server, target_server: Server) -> Iterator[tuple[str, str]]:
-    """The names of two databases to copy: one with items, one with a table for them."""
+    """Return the names of two databases to copy: one with items, one with a table for them."""
     with fresh_database(source_server) as source, fresh_database(target_server) as target:
         with closing(Pair(source, target)) as made:
             made.load()
@@ -40,20 +40,21 @@ def loaded(source_server: Server, target_server: Server) -> Iterator[tuple[str, 
 
 @pytest.fixture
 def pair(source_server: Server, target_server: Server, loaded: tuple[str, str]) -> Iterator[Pair]:
-    """A source with items and a target without, and nothing started yet."""
+    """Return a source with items and an empty target, and start nothing yet."""
     with (
         fresh_database(source_server, loaded[0]) as source,
         fresh_database(target_server, loaded[1]) as target,
         closing(Pair(source, target)) as made,
     ):
-        # A copied database counts no writes yet: an insert is rolled back, and leaves no trace.
+        # A copied database has no write counters yet: an insert that is rolled back leaves no
+        # trace.
         execute(made.source, f"BEGIN; {insert_items(ROWS + 1, ROWS + 1)}; ROLLBACK", "VACUUM item")
         yield made
 
 
 @pytest.fixture
 def empty_pair(source_url: str, target_url: str) -> Iterator[Pair]:
-    """Two empty databases."""
+    """Return two empty databases."""
     with closing(Pair(source_url, target_url)) as made:
         yield made
 
@@ -63,7 +64,7 @@ def _database(server: PostgresServer) -> Iterator[str]:
     with psycopg.connect(server.url, autocommit=True) as admin:
         admin.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(DATABASE)))
     yield server.url_for(db=DATABASE)
-    # A connection of its own: the server has been restarted in between.
+    # A connection of its own, because the server has been restarted in between.
     with psycopg.connect(server.url, autocommit=True) as admin:
         drop = sql.SQL("DROP DATABASE {} WITH (FORCE)")
         admin.execute(drop.format(sql.Identifier(DATABASE)))
@@ -71,14 +72,14 @@ def _database(server: PostgresServer) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def restartable() -> Iterator[tuple[PostgresServer, PostgresServer]]:
-    """A source and a target that a test may restart."""
+    """Return a source and a target that a test may restart."""
     with PostgresServer(fsync=False) as source, PostgresServer(fsync=False) as target:
         yield source, target
 
 
 @pytest.fixture
 def fragile(restartable: tuple[PostgresServer, PostgresServer]) -> Iterator[Pair]:
-    """As `pair`, on the restartable servers."""
+    """Return a `pair` on the restartable servers."""
     with ExitStack() as stack:
         source, target = (stack.enter_context(_database(server)) for server in restartable)
         made = stack.enter_context(closing(Pair(source, target)))

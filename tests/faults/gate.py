@@ -1,4 +1,4 @@
-"""Hold one stream at a row, so that a fault lands where a test wants it."""
+"""A gate that holds one stream at a row, so that a fault happens at the right moment."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from .cli import PATIENCE
 
 
 class Gate:
-    """Stops the connection by which a needle comes, before the needle has passed.
+    """Stops the connection that sends a needle, before the needle passes.
 
     Parameters:
-        first: called when the needle is there, before anything is held up.
+        first: called when the needle arrives, before anything is held.
         skip: how many needles pass before that.
     """
 
@@ -46,21 +46,24 @@ class Gate:
         return self._reached.is_set()
 
     def wait(self, seconds: float) -> bool:
-        """Wait a little until a connection stands at the gate. Returns: whether one does."""
+        """Wait briefly for a connection at the gate.
+
+        Returns: whether there is one.
+        """
         return self._reached.wait(seconds)
 
     def reached(self) -> None:
-        """Wait until a connection stands at the gate."""
+        """Wait for a connection at the gate."""
         if not self._reached.wait(PATIENCE):
             raise AssertionError("nothing has come to the gate")
 
     def open(self) -> None:
-        """Let it pass, and all that come later."""
+        """Let it pass, and all later ones."""
         self._open.set()
 
 
 def cut_this_connection() -> None:
-    """As a callback of `TcpProxy.on_bytes`: cut the connection that it was called for, no other.
+    """Cut only the connection for which `TcpProxy.on_bytes` called this function.
 
     The block that holds the needle is lost.
     """

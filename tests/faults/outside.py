@@ -1,4 +1,4 @@
-"""As `pair`, where the target is no server: files in a folder or a bucket, or a DuckDB file."""
+"""A `pair` whose target is not a server: files in a folder or a bucket, or a DuckDB file."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .pair import (
     insert_items,
 )
 
-# What can travel in every format; jsonb does as text.
+# Columns that every format can carry; jsonb travels as text.
 QUERY = "SELECT id, note, amount, at, tags::text, pad FROM item ORDER BY id"
 COLUMNS = "id, note, amount, at, tags, pad"
 
@@ -40,11 +40,11 @@ class OutsidePair(Pair):
         return super()._route(side) if side == "source" else self.target
 
     def rows(self) -> Rows:
-        """All rows of the target by the id, read by somebody else's means."""
+        """Return all rows of the target by id, read without Penstock."""
         raise NotImplementedError
 
     def strays(self) -> list[str]:
-        """What is there and should not be."""
+        """Return everything that exists and should not."""
         raise NotImplementedError
 
     def check_content(self) -> None:
@@ -92,7 +92,7 @@ class BucketPair(OutsidePair):
         self._folder = folder
 
     def through(self, address: str) -> None:
-        """All runs from now on reach the bucket at this address."""
+        """Let all later runs reach the bucket at this address."""
         self.target = self._s3.url(f"{self._bucket}/lake/item/", endpoint=address)
 
     def rows(self) -> Rows:

@@ -1,4 +1,4 @@
-"""A source with a table of items, a target with an empty one, and what must hold after a fault."""
+"""A source with a table of items, an empty target, and the checks after a fault."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .cli import PATIENCE, Run, eventually, promised
 from .gate import Gate
 
 Side = Literal["source", "target"]
-# Which way rows pass on each side.
+# The direction of rows on each side.
 FLOWS: Mapping[Side, Direction] = {"source": "to_client", "target": "to_server"}
 
 RUN_ID = "faults"
@@ -27,8 +27,8 @@ PARTITIONS = 8
 ROWS_EACH = 3_000
 ROWS = PARTITIONS * ROWS_EACH
 
-# Rows of one size, loaded in the order of their key: by blocks or by key, partition n holds the
-# n-th of equal ranges of ids. Autovacuum would be a write to the server at a moment of its own.
+# Rows of one size, loaded in key order: by blocks or by key, partition n holds the n-th of equal
+# ranges of ids. Autovacuum would be a write to the server at a moment of its own.
 DEFINITION = """
     CREATE TABLE item (
         id bigint PRIMARY KEY,
@@ -39,7 +39,7 @@ DEFINITION = """
         pad text NOT NULL
     ) WITH (autovacuum_enabled = false)
 """
-# A note names its row in the stream's bytes, in binary COPY too.
+# A note identifies its row in the stream's bytes, in binary COPY too.
 ROW = """
     SELECT
         i,
@@ -50,7 +50,7 @@ ROW = """
         repeat(md5(i::text), 8)
     FROM generate_series({first}, {last}) AS i
 """
-# Order does not matter to a sum; that of hashes tells a wrong value from a right one.
+# A sum does not depend on order, and a sum of hashes shows a wrong value.
 DIGEST = """
     SELECT
         count(*), count(DISTINCT {key}),
@@ -68,12 +68,12 @@ Digest = tuple[int, int, int]
 
 
 def middle(partition: int) -> int:
-    """The id of a row in the middle of a partition's stream, counted from 1."""
+    """Return the id of a row in the middle of a partition's stream; partitions count from 1."""
     return partition * ROWS_EACH - ROWS_EACH // 2
 
 
 def needle(item_id: int) -> bytes:
-    """What a row looks like in the stream."""
+    """Return the bytes of a row in the stream."""
     return f"<{item_id:08}>".encode()
 
 
@@ -82,7 +82,7 @@ def partition_id(partition: int) -> str:
 
 
 def execute(url: str, *statements: str) -> None:
-    """Run statements, and make the server's statistics know what they wrote."""
+    """Run statements, and bring the server's statistics up to date."""
     with closing(connect(url)) as connection:
         for text in statements:
             connection.execute(text)
@@ -90,20 +90,20 @@ def execute(url: str, *statements: str) -> None:
 
 
 def connect(url: str, **settings: Any) -> Connection:
-    # Values read the same on both servers, whatever theirs are set to.
+    # Values have the same text on both servers, whatever their settings.
     options = "-c timezone=UTC -c extra_float_digits=3"
     return psycopg.connect(url, autocommit=True, options=options, **settings)
 
 
 def ask(url: str, query: str, *values: object) -> Any:
-    """The first column of the first row."""
+    """Return the first column of the first row."""
     with closing(connect(url)) as connection:
         found = connection.execute(query, values).fetchone()
     return found and found[0]
 
 
 def digest(connection: Connection, table: str = "item", key: str = "id") -> Digest:
-    """Rows, distinct keys, and a checksum over all values."""
+    """Return rows, distinct keys, and a checksum over all values."""
     query = sql.SQL(DIGEST).format(table=sql.Identifier(table), key=sql.Identifier(key))
     found = connection.execute(query).fetchone()
     assert found is not None
@@ -118,7 +118,7 @@ class Pair:
     """Two databases, the proxies in front of them, and the runs between them.
 
     Parameters:
-        source: URL of the source's database. target: of the target's.
+        source, target: URLs of the two databases.
     """
 
     def __init__(self, source: str, target: str) -> None:
@@ -126,7 +126,7 @@ class Pair:
         self.target = target
         self.proxies: dict[Side, TcpProxy] = {}
         self.users: dict[Side, str] = {}
-        """As whom runs connect, where not as the superuser: ``name:password``."""
+        """The users of runs, if not the superuser: ``name:password``."""
         self._runs: list[Run] = []
         self._gates: list[Gate] = []
         self._stack = ExitStack()
@@ -135,7 +135,7 @@ class Pair:
         return self.source if side == "source" else self.target
 
     def load(self) -> None:
-        """Make the tables, and fill the source's."""
+        """Create the tables, and fill the source's."""
         execute(self.source, DEFINITION, insert_items(1, ROWS), "ANALYZE item")
         execute(self.target, DEFINITION)
 
@@ -146,10 +146,10 @@ class Pair:
             run.close()
         self._stack.close()
 
-    # What a test arranges
+    # Arrangements
 
     def proxy(self, side: Side) -> TcpProxy:
-        """A proxy that all runs take from now on."""
+        """Return a proxy that all later runs use."""
         if side not in self.proxies:
             proxy = TcpProxy.of(self.url(side))
             self.proxies[side] = self._stack.enter_context(proxy)
@@ -162,7 +162,7 @@ class Pair:
         return gate
 
     def gate_at(self, needle: bytes, direction: Direction = "to_server", skip: int = 0) -> Gate:
-        """Hold what is said between a run and its target."""
+        """Hold a message between a run and its target."""
         gate = Gate(self.proxy("target"), needle, direction, skip=skip)
         self._gates.append(gate)
         return gate
@@ -173,14 +173,14 @@ class Pair:
 
     @contextmanager
     def lock_target(self) -> Iterator[Connection]:
-        """Keep everybody from writing to the target's table, until the session is closed."""
+        """Lock the target's table against writes until the session is closed."""
         with closing(connect(self.target)) as holder:
             holder.execute("BEGIN")
             holder.execute("LOCK TABLE item IN SHARE MODE")
             yield holder
 
     def waiting_for_lock(self, side: Side, count: int) -> None:
-        """Wait until so many sessions wait for a lock on a table."""
+        """Wait until a number of sessions wait for a lock on a table."""
         query = """
             SELECT count(*) FROM pg_locks
             WHERE NOT granted AND locktype = 'relation'
@@ -191,7 +191,7 @@ class Pair:
         )
 
     def connect(self, side: Side) -> Connection:
-        """A session as the user of the runs; closed with the pair."""
+        """Open a session as the user of the runs, which is closed with the pair."""
         return self._stack.enter_context(closing(connect(self._route(side))))
 
     def _route(self, side: Side) -> str:
@@ -227,7 +227,7 @@ class Pair:
         )
 
     def copy_query(self, query: str, into: str, *words: str) -> Run:
-        """A run of one partition, which holds the rows of a query."""
+        """Start a run of one partition that copies the rows of a query."""
         return self._start(
             *("copy", *self._ends(), "--query", query, "--target-table", into),
             *("--run-id", RUN_ID, "--degree", "1", *words),
@@ -239,7 +239,7 @@ class Pair:
         )
 
     def create(self, *words: str) -> None:
-        """A run of as many partitions, of which nothing is copied."""
+        """Create a run of the same partitions, and copy nothing."""
         code = main(
             [
                 *("create", *self._ends(), "--table", "public.item", "--run-id", RUN_ID),
@@ -256,17 +256,17 @@ class Pair:
     def resume(self, *words: str) -> Run:
         return self._start("resume", RUN_ID, *self._ends(), *words)
 
-    # What must hold
+    # Checks
 
     def status(self) -> penstock.RunStatus:
         return penstock.status(RUN_ID, target=self.target)
 
     def attempts(self) -> dict[str, int]:
-        """Which attempt committed each partition, by the commit records."""
+        """Return which attempt committed each partition, by the commit records."""
         return {record.partition_id: record.attempt for record in self.status().committed}
 
     def check_content(self) -> None:
-        """Every row of the source is in the target once, with the same values."""
+        """Check that every row of the source is in the target once, with the same values."""
         with closing(connect(self.source)) as source, closing(connect(self.target)) as target:
             expected, found = digest(source), digest(target)
         if found != expected or found[0] != found[1]:
@@ -275,7 +275,7 @@ class Pair:
             )
 
     def backends(self) -> list[str]:
-        """Sessions of Penstock's on either server."""
+        """Return Penstock's sessions on either server."""
         names: list[str] = []
         for side, url in (("source", self.source), ("target", self.target)):
             with closing(connect(url)) as connection:
@@ -283,7 +283,7 @@ class Pair:
         return names
 
     def check_no_worker_left(self) -> None:
-        """No worker lives. What a gate holds is not committed any more when it is opened."""
+        """Check that no worker is alive; streams at a gate do not commit after it is opened."""
         eventually(
             "no worker process is left",
             lambda: not any(run.workers() for run in self._runs),
@@ -291,7 +291,7 @@ class Pair:
         )
 
     def check_nothing_left(self, *expected: str) -> None:
-        """No worker lives and no session is open but the expected ones."""
+        """Check that no worker is alive, and no session is open except the expected ones."""
         self.check_no_worker_left()
         found: list[str] = []
 
@@ -305,7 +305,7 @@ class Pair:
             raise AssertionError(f"{error}, found {found}") from None
 
     def check_done(self, *, recount: bool = True) -> None:
-        """The run is done by its own account, by a recount, and by value; nothing is left.
+        """Check status, a recount and all values of a run that is done, and that nothing is left.
 
         Parameters:
             recount: compare with the source as it is now.
@@ -324,7 +324,7 @@ class Pair:
             raise AssertionError(f"expected verify to end with 0, found {code}")
 
     def check_resumes(self, *words: str, recount: bool = True) -> Run:
-        """Nothing is left of what was, and the run ends well when it is resumed."""
+        """Check that no earlier process is left, and that the run completes on `resume`."""
         self.check_nothing_left()
         run = self.resume(*words)
         run.ended(0)

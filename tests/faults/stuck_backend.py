@@ -1,4 +1,4 @@
-"""A backend whose attempts, most of them the first alone, do what the partition's id says."""
+"""A backend whose attempts, usually only the first, do what the partition's id says."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from penstock.errors import TransientError
 from penstock.model.plans import Partition
 from penstock.spec.worker_spec import WorkerSpec
 
-# Longer than a worker may be stuck, and than it may be silent.
+# Longer than a worker may be stuck or silent.
 LONG = 22.0
 
 
 def lock_twice(library: type[ctypes.CDLL]) -> None:
-    """Native code that no signal gets out of; a `PyDLL` keeps the GIL meanwhile."""
+    """Run native code that no signal interrupts; a `PyDLL` keeps the GIL during the call."""
     mutex = ctypes.create_string_buffer(64)  # zeros are what PTHREAD_MUTEX_INITIALIZER is
     lock = library(None).pthread_mutex_lock
     lock(mutex)

@@ -1,4 +1,4 @@
-"""Mode attach: what others see and wait for meanwhile, and what kills leave behind."""
+"""Mode attach: what other sessions see and wait for, and what kills leave behind."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CHILDREN = (
     " AND inhrelid::regclass::text LIKE 'item\\_p%%'"
 )
 NAMED = "SELECT count(*) FROM pg_class WHERE relname LIKE 'penstock\\_%%' AND relkind = 'r'"
-# Locks on the parent, or on its children, of attempts that have not attached anything yet.
+# Locks on the parent or its children by attempts that have not attached anything yet.
 LOCKS = """
     SELECT count(*) FROM pg_locks AS l JOIN pg_stat_activity AS a USING (pid)
     WHERE a.application_name LIKE 'penstock:faults:%%'
@@ -32,7 +32,7 @@ LOCKS = """
 
 @pytest.fixture
 def parted(pair: Pair) -> Pair:
-    """The target's table is partitioned, and has a default partition."""
+    """Return a pair whose target is partitioned, with a default partition."""
     execute(
         pair.target,
         "ALTER TABLE item RENAME TO plain",
@@ -54,7 +54,7 @@ def check_children(pair: Pair, count: int = PARTITIONS) -> None:
 
 @contextmanager
 def reading(pair: Pair) -> Iterator[Connection]:
-    """A query on the target's table that does not end."""
+    """Run a query on the target's table that does not end."""
     with closing(connect(pair.target)) as reader:
         reader.execute("BEGIN")
         reader.execute("SELECT FROM item LIMIT 1")
@@ -84,12 +84,13 @@ def attempts_open(pair: Pair) -> list[str]:
 
 
 def test_killed_while_it_waits_to_attach(parted: Pair) -> None:
-    """Readers of the default partition are let through: it tries again for its lock."""
+    """Readers of the default partition are let through while it tries again for its lock."""
     with reading(parted):
         run = attach(parted)
         parted.waiting_for_lock("target", 2)
         with closing(connect(parted.target)) as other:
-            # It queues behind who waits for the lock, and for no longer than that is tried for.
+            # It queues behind the session that waits for the lock, and for no longer than each try
+            # lasts.
             begun = time.monotonic()
             other.execute("SELECT count(*) FROM item")
             assert time.monotonic() - begun < 10
@@ -123,7 +124,7 @@ def test_wakes_up_after_a_resume(parted: Pair) -> None:
 
 
 def test_all_children_replaced_while_others_read(parted: Pair) -> None:
-    """Each exchange locks readers out for a moment, and every one of them sees all of the rows."""
+    """Each exchange locks readers out for a moment, and every reader sees all rows."""
     attach(parted, "--degree", "4").ended(0)
     ended = threading.Event()
     counted: set[int] = set()

@@ -1,4 +1,4 @@
-"""Faults in the middle of `copy-all`: what is done stays done, the others go on."""
+"""Faults in the middle of `copy-all`: done tables stay done, and the others continue."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ __all__ = ["limited"]
 
 Servers = tuple[PostgresServer, PostgresServer]
 PARTITIONS = 4
-# Rows of each partition, and the id before the first: the largest table goes first.
+# Rows of each partition, and the id before the first: the largest table is copied first.
 SHAPES = {"item": (3_000, 0), "made": (2_500, 100_000), "swapped": (2_000, 200_000)}
 MODES = {"item": "append", "made": "recreate", "swapped": "swap"}
 UNLOGGED = {"item": "truncate", "made": "recreate", "swapped": "swap"}
@@ -49,13 +49,13 @@ def rows_of(name: str, table: str) -> str:
 
 
 def row(table: str, partition: int) -> int:
-    """The id of a row in the middle of a table's partition, counted from 1."""
+    """Return the id of a row in the middle of a table's partition; partitions count from 1."""
     each, before = SHAPES[table]
     return before + partition * each - each // 2
 
 
 class Batch:
-    """Three tables, a file that names them, and what must hold of all of them."""
+    """Three tables, a file that names them, and the checks on all of them."""
 
     def __init__(self, pair: Pair, folder: Path) -> None:
         self.pair = pair
@@ -86,9 +86,9 @@ class Batch:
 
     @contextmanager
     def in_mid_batch(self, *words: str, **options: object) -> Iterator[Run]:
-        """The first table is committed, one partition of the second too, the third not begun.
+        """Hold a batch after the first table and one partition of the second, before the third.
 
-        Of partitions that differ by a block the larger go first: the second, third and fourth.
+        Of partitions that differ by a block, larger ones go first: the second, third and fourth.
         """
         gates = [self.pair.gate(row("made", partition)) for partition in (3, 4)]
         run = self.start(*words, **options)  # type: ignore[arg-type]
@@ -99,7 +99,7 @@ class Batch:
             gate.open()
 
     def runs(self, run: Run) -> dict[str, penstock.RunStatus]:
-        """By table, as the target has them."""
+        """Return the target's runs by table."""
         return {
             table.table.removeprefix("public."): penstock.status(
                 table.run_id, target=self.pair.target
@@ -111,9 +111,9 @@ class Batch:
         return {table: found.run.status for table, found in self.runs(run).items()}
 
     def pending(self, run: Run) -> list[tuple[str, str]]:
-        """What the run has left to be copied, sorted: all but what has a record.
+        """Return the partitions that the run still has to copy, sorted: all without a record.
 
-        A worker that is told to end may commit before it hears of it.
+        A worker that is told to end may commit before it receives the message.
         """
         return sorted(
             (table.table.removeprefix("public."), partition_id)
@@ -124,7 +124,7 @@ class Batch:
         )
 
     def check_done(self, run: Run) -> None:
-        """Each row of every table is in the target once."""
+        """Check that each row of every table is in the target once."""
         run.ended(0)
         assert ended(run).status == "done"
         self.pair.check_nothing_left()
@@ -140,12 +140,12 @@ def ended(run: Run) -> BatchFinished:
 
 
 def outcomes(run: Run) -> dict[str, str]:
-    """By table, as the batch's last event has them."""
+    """Return the outcomes by table, from the batch's last event."""
     return {table.table.removeprefix("public."): table.status for table in ended(run).tables}
 
 
 def opened(run: Run) -> list[tuple[str, str]]:
-    """Table and partition of every attempt, sorted."""
+    """Return table and partition of every attempt, sorted."""
     names = {table.run_id: table.table for table in run.wait_for(BatchStarted).tables}
     return sorted(
         (names[event.run_id].removeprefix("public."), event.partition_id)
@@ -183,7 +183,7 @@ def test_the_supervisor_is_killed(batch: Batch) -> None:
     again = batch.start()
     batch.check_done(again)
     assert opened(again) == left
-    # And a batch that is done has nothing left to do.
+    # A batch that is done has nothing left to do.
     third = batch.start()
     batch.check_done(third)
     assert opened(third) == []
@@ -208,7 +208,7 @@ def test_what_is_done_stays_so_when_the_supervisor_is_killed(batch: Batch) -> No
     gate.open()
     batch.pair.check_nothing_left()
     assert batch.statuses(second) == {"item": "running", "made": "done", "swapped": "done"}
-    # What comes later is no difference to what was proved before.
+    # Later writes are no difference to what was verified before.
     execute(batch.pair.source, "DELETE FROM made WHERE id % 2 = 0")
     third = batch.start("--verify", "counts")
     third.ended(0)
@@ -229,12 +229,12 @@ def test_two_at_once(batch: Batch) -> None:
 
 
 def test_who_comes_second_takes_the_first_ones_snapshot(batch: Batch) -> None:
-    """Of a run that was not there when its table was found; for one not when it was planned."""
+    """Only for a run that existed when its table was planned, not just when it was found."""
     late = batch.pair.gate_at(b'"run" (run_id, spec, plan')
     held = [batch.pair.gate(row(table, 2)) for table in ("item", "made")]
     second = batch.start()
     late.reached()
-    # What the one that is held up has seen of the source is not what it is to copy.
+    # The one that is held must not copy what it has seen of the source so far.
     execute(batch.pair.source, *(f"UPDATE {table} SET amount = -id" for table in SHAPES))
     first = batch.start()
     for gate in held:
@@ -337,7 +337,7 @@ def test_the_snapshot_is_ended(batch: Batch) -> None:
     assert {error["error"] for error in failed} == {"SnapshotLost"}
     batch.pair.check_nothing_left()
 
-    # Of one table something is committed, and it was written to; of the other nothing was.
+    # One table has commits and was written to; the other had no writes.
     execute(batch.pair.source, f"UPDATE made SET amount = 1 WHERE id = {row('made', 4)}")
     second = batch.start()
     second.ended(65)
@@ -353,14 +353,14 @@ def test_the_snapshot_is_ended(batch: Batch) -> None:
 
 
 def test_the_snapshot_is_ended_again(batch: Batch) -> None:
-    """The first table is done, and no longer the one whose snapshot is looked after."""
+    """The first table is done, so its snapshot is no longer watched."""
     with batch.in_mid_batch() as run:
         run.kill()
     batch.pair.check_nothing_left()
     gate = batch.pair.gate(row("swapped", 2))
     again = batch.start()
     gate.reached()
-    # The other stream may still be at the second table.
+    # The other stream may still be copying the second table.
     eventually(
         "the second table is committed",
         lambda: all(table == "swapped" for table, _ in batch.pending(again)),
@@ -420,7 +420,7 @@ def test_a_crash_between_the_load_and_its_end(
     gate = fragile_batch.pair.gate_at(b'"made" SET LOGGED')
     run = fragile_batch.start(modes=UNLOGGED, extra=EMPTIED)
     gate.reached()
-    # The others' steps are done meanwhile, those of one thread at least.
+    # The other tables' steps are done in between, at least those of one thread.
     run.wait_for(StepChanged, state="done")
     if killed:
         run.kill()
@@ -472,7 +472,7 @@ def test_few_connections_for_the_steps(pair: Pair, limited: Side) -> None:
     execute(pair.target, f"GRANT CREATE ON SCHEMA public TO {user}", "DROP TABLE item")
     execute(pair.source, *(f"CREATE INDEX item_{n} ON item (at, amount)" for n in range(5)))
     gate = pair.gate_at(b'CREATE INDEX "item_0"')
-    # One stream takes no more than there are: only the steps want many.
+    # A stream takes only existing partitions; only the steps need many.
     run = pair.copy_all(
         *("--tables", "public.item", "--mode", "recreate", "--partitions", "1"),
         *("--attempts", "1"),
@@ -504,7 +504,7 @@ def test_a_row_is_refused(batch: Batch, on_error: str, on_table_error: str) -> N
     if (on_error, on_table_error) == ("continue", "continue"):
         assert tried == partitions("item")
     else:
-        # The largest went first.
+        # The largest came first.
         assert run.of(Opened, run_id=run.of(Opened)[0].run_id)[-1].partition_id == "p0002"
         assert len(tried) < PARTITIONS
     assert outcomes(run) == {
@@ -533,7 +533,7 @@ def test_a_table_cannot_be_planned(batch: Batch, on_table_error: str) -> None:
 
 
 def test_a_table_that_is_done_is_gone(batch: Batch) -> None:
-    """It is not needed any more; one that is not done is missed, and misses nobody else."""
+    """A done table may be dropped; a missing one fails alone if it is not done."""
     with batch.in_mid_batch() as run:
         run.kill()
     batch.pair.check_nothing_left()
@@ -566,8 +566,8 @@ def test_many_small_tables_leak_nothing(empty_pair: Pair) -> None:
     run.ended(0)
     assert ended(run).rows == 2 * MANY
     assert len(descriptors) > 3
-    # Two streams of two sessions each, the snapshot's, the control tables', two that look at the
-    # others, the journals', one that is ending.
+    # Two streams with two sessions each, the snapshot's, the control tables', two that watch the
+    # others, the journals', and one that is ending.
     assert max(sessions) <= 11
     assert max(descriptors) - min(descriptors) <= 16
     pair.check_nothing_left()

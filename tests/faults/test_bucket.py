@@ -1,4 +1,4 @@
-"""Faults of a bucket that is copied into, and out of: throttling, cut connections, silence."""
+"""Faults of a bucket as source and target: throttling, cut connections, silence."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ def faults(s3_server: S3Server) -> Iterator[HttpFaults]:
     "request_",
     [
         "POST .*uploads",  # an upload begins
-        "PUT .*partNumber=",  # a part of it
+        "PUT .*partNumber=",  # one of its parts
         "PUT .*/1/p0003.json",  # a commit record
         "POST .*uploadId=",  # an upload is completed
         "PUT .*manifest.json",
     ],
 )
 def test_throttled_for_a_moment(bucket: BucketPair, faults: HttpFaults, request_: str) -> None:
-    """The SDK tries again, and where that is not enough the run does."""
+    """The SDK retries, and if that is not enough, the run does."""
     fault = faults.fail(request_, times=5)
     bucket.through(faults.url)
     run = bucket.copy()
@@ -55,7 +55,7 @@ def test_throttled_for_a_moment(bucket: BucketPair, faults: HttpFaults, request_
 
 
 def test_throttled_for_too_long(bucket: BucketPair, faults: HttpFaults) -> None:
-    """It is said what the server said, and the run goes on when it serves again."""
+    """The error contains the server's message, and the run continues when the server recovers."""
     fault = faults.fail("PUT .*partNumber=")
     bucket.through(faults.url)
     run = bucket.copy("--attempts", "2")
@@ -71,7 +71,7 @@ def test_throttled_for_too_long(bucket: BucketPair, faults: HttpFaults) -> None:
     "needle", [b"partNumber=1", b"/1/p0002.json", b"uploadId="], ids=["part", "record", "complete"]
 )
 def test_a_connection_is_cut(bucket: BucketPair, s3_server: S3Server, needle: bytes) -> None:
-    """Of a request whose answer is never heard: whether it was done, the next one finds out."""
+    """The answer to a request is lost; the next request finds out whether it was carried out."""
     with ExitStack() as stack:
         proxy = stack.enter_context(TcpProxy.of(s3_server.endpoint))
         cut = []
@@ -90,7 +90,7 @@ def test_a_connection_is_cut(bucket: BucketPair, s3_server: S3Server, needle: by
 def test_a_worker_is_killed_between_record_and_files(
     bucket: BucketPair, faults: HttpFaults
 ) -> None:
-    """The record is there, the file is not: the next one to come completes it."""
+    """The record exists without the file; the next process completes it."""
     fault = faults.fail("POST .*uploadId=", times=6)
     bucket.through(faults.url)
     run = bucket.copy(degree=1)
@@ -101,7 +101,7 @@ def test_a_worker_is_killed_between_record_and_files(
     os.kill(opened.pid, signal.SIGKILL)
     run.ended(0)
     assert [event.partition_id for event in run.of(Failed)] == [partition_id(1)]
-    # What was committed is not copied again.
+    # Committed partitions are not copied again.
     assert bucket.attempts()[partition_id(1)] == 1
     assert len(bucket.attempts()) == PARTITIONS
     bucket.check_resumes()

@@ -1,4 +1,4 @@
-"""A source that is written to while it is copied: the target is the source of one moment."""
+"""A source that is written to during the copy: the target equals the source at one moment."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .pair import Digest, Pair, connect, digest, execute
 ACCOUNTS = 12_000
 BALANCE = 100
 DEFINITION = "CREATE TABLE item (id bigint PRIMARY KEY, balance int NOT NULL, pad text NOT NULL)"
-# Wide, and named in the stream like an item.
+# Wide, and marked in the stream like an item.
 LOAD = f"""
     INSERT INTO item SELECT i, {BALANCE}, '<' || lpad(i::text, 8, '0') || '>' || repeat('-', 400)
     FROM generate_series(1, {ACCOUNTS}) AS i
@@ -81,7 +81,7 @@ class Writer:
 
 
 class _OneIsGone(Exception):
-    """Rolls a transfer back."""
+    """An error that rolls a transfer back."""
 
 
 @pytest.mark.parametrize("strategy", ["ctid", "range", "hash"])

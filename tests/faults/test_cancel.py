@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: both servers' statements end within 5 s, and `resume` goes on."""
+"""Ctrl-C and SIGTERM: both servers' statements end within 5 s, and `resume` continues."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def check_cancelled(pair: Pair, run: Run, since: float) -> None:
 
 
 def terminate_all(run: Run) -> None:
-    """As a service manager does."""
+    """Send SIGTERM to all processes, as a service manager does."""
     run.signal_all(SIGTERM)
 
 
@@ -50,7 +50,7 @@ def test_in_mid_copy(pair: Pair, cancel: Cancel) -> None:
     since = time.monotonic()
     cancel(run)
     run.ended(130)
-    # Not before: what was let pass could still be committed.
+    # Not before, since a stream that was let pass could still commit.
     for gate in gates:
         gate.open()
     check_cancelled(pair, run, since)
@@ -122,7 +122,7 @@ def test_before_anything_moves(pair: Pair, cancel: Cancel) -> None:
 
 @pytest.mark.usefixtures("both_paths")
 def test_a_closed_iterator(pair: Pair) -> None:
-    """The Python API: whoever stops listening cancels."""
+    """Closing the iterator of the Python API cancels the copy."""
     gates = pair.gates(3, 4)
     spec = penstock.CopySpec(
         source=pair.proxy("source").url(pair.source),
@@ -133,7 +133,7 @@ def test_a_closed_iterator(pair: Pair) -> None:
         degree=2,
         run_id=RUN_ID,
     )
-    # Nobody hands out partitions while nobody listens: those that are held have to be under way.
+    # While no one listens, no partition is handed out, so the held ones must be in progress.
     awaited = {partition_id(3), partition_id(4)}
     for event in (events := penstock.copy(spec)):
         if isinstance(event, Opened):

@@ -1,4 +1,4 @@
-"""What a run cannot go on with: a source of another shape, or other options."""
+"""Changes after which a run cannot continue: a source of another shape, or other options."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_a_shape_that_is_changed_back_is_none_that_changed(pair: Pair) -> None:
     execute(pair.source, "ALTER TABLE item DROP extra")
     execute(pair.target, "ALTER TABLE item DROP extra")
     resumed = pair.check_resumes()
-    # Something was written to the server, so the statistics of the table had to settle.
+    # The server was written to, so the statistics of the table had to settle.
     (warned,) = resumed.of(Warned)
     assert "settle" in warned.message
 
@@ -82,7 +82,7 @@ def test_other_options_are_refused(pair: Pair) -> None:
     assert not other.events
     assert pair.attempts() == before
     pair.check_nothing_left()
-    # How to run is not what to copy.
+    # Execution options do not change what is copied.
     same = pair.copy("--attempts", "2", degree=3)
     same.ended(0)
     pair.check_resumes()

@@ -1,4 +1,4 @@
-"""Faults around the COMMIT: whoever dies, and whatever is lost, the rows are there once."""
+"""Faults around the COMMIT: whatever dies or is lost, the rows arrive once."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from .cli import Run
 from .gate import cut_this_connection
 from .pair import PARTITIONS, Pair, partition_id
 
-# What the writer says once the COPY has ended, as it stands in the stream to the target.
+# The writer's statement after the end of the COPY, as bytes in the stream to the target.
 RECORD_COMPLETED = b"SET rows ="
-# A simple query ends in a zero byte; so does the tag with which the server answers it.
+# A simple query ends in a zero byte, and so does the server's tag in its answer.
 COMMIT = b"COMMIT\0"
-# With one stream the partitions are committed in their order.
+# With one stream, partitions are committed in order.
 STRUCK = 3
 
 
 class AtCommit:
-    """A copy with a fault in the third partition, once its COPY has ended.
+    """A copy with a fault in the third partition, after the end of its COPY.
 
     Parameters:
-        needle: what is waited for then.
+        needle: the bytes to wait for then.
     """
 
     def __init__(

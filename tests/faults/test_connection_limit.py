@@ -1,4 +1,4 @@
-"""A server with fewer connections than streams: the degree is lowered, and the run ends done."""
+"""A server with fewer connections than streams: the degree drops, and the run completes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LIMIT = 3
 
 @pytest.fixture(params=["source", "target"])
 def limited(pair: Pair, request: pytest.FixtureRequest) -> Iterator[Side]:
-    """The side whose user may open three connections and no more."""
+    """Return the side whose user may open only three connections."""
     side: Side = request.param
     url = pair.url(side)
     name = f"limited_{uuid.uuid4().hex[:8]}"
@@ -33,14 +33,15 @@ def limited(pair: Pair, request: pytest.FixtureRequest) -> Iterator[Side]:
 
 
 def test_fewer_streams_do(pair: Pair, limited: Side) -> None:
-    # Nobody is done before the fourth stream has been refused.
+    # No stream ends before the fourth has been refused.
     gates = pair.gates(1, 2)
     run = pair.copy(degree=4)
     lowered = run.wait_for(DegreeChanged, count=2)
     for gate in gates:
         gate.open()
     run.ended(0)
-    # One connection is the run's own: in the source its snapshot, in the target its records.
+    # One connection is the run's own: for its snapshot in the source, for its records in the
+    # target.
     assert [event.degree for event in run.of(DegreeChanged)] == [3, 2]
     assert lowered.message.startswith(f"{limited}: ")
     assert "too many connections" in lowered.message

@@ -1,4 +1,4 @@
-"""Connections cut in mid-stream by something between worker and server."""
+"""Connections cut in mid-stream between worker and server."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_all_of_the_source_without_a_snapshot(pair: Pair) -> None:
 
 @pytest.mark.parametrize("cut_at", [b"ROLLBACK", b"SHARE MODE\x00"])
 def test_the_snapshot_while_it_waits_for_its_locks(pair: Pair, cut_at: bytes) -> None:
-    """Somebody has just locked the table, so it cannot be locked at once."""
+    """Another session has just locked the table, so it cannot be locked at once."""
     proxy, other = pair.proxy("source"), pair.connect("source")
 
     def lock() -> None:

@@ -1,6 +1,6 @@
 """SIGINT and SIGTERM in the first moments: one line, the documented exit code, no traceback.
 
-Also while a driver is imported, which takes any exception for a module that is not there.
+This includes the import of a driver, which treats any exception as a missing module.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ LINE = "penstock: interrupted by {}"
 
 @contextmanager
 def started(*words: str) -> Iterator[subprocess.Popen[str]]:
-    """The program, from the moment on at which it handles SIGTERM."""
+    """Start the program, and wait until it handles SIGTERM."""
     process = subprocess.Popen(
         [sys.executable, "-P", "-c", PROGRAM, *words],
         stdin=subprocess.DEVNULL,
@@ -72,16 +72,17 @@ def check_end(
     codes: Sequence[int],
     printed: str = f"run {RUN_ID}",
 ) -> None:
-    """
+    """Check the output and exit code of a process that got a signal.
+
     Parameters:
-        printed: how the output begins of a command that was done as the signal came.
+        printed: the beginning of its output if it was already done when the signal arrived.
     """
     out, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode in codes, (process.returncode, errors)
     assert "Traceback" not in errors, errors
     assert "bug" not in errors, errors
     if process.returncode == 130:
-        # Not a line of its own where the signal came amid another message.
+        # Not always a line of its own: the signal may arrive within another message.
         assert errors.count(LINE.format(number.name)) == 1, errors
         assert not out or out.startswith(printed), out
     eventually("nothing is left running", lambda: not in_session(process.pid), PATIENCE)

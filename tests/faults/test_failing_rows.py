@@ -1,4 +1,4 @@
-"""Rows that the target refuses: for a moment, or for good."""
+"""Rows that the target rejects, temporarily or permanently."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ OTHERS = [partition_id(n) for n in range(1, PARTITIONS + 1) if n != STRUCK]
 
 
 def fail_times(pair: Pair, times: int, sqlstate: str) -> None:
-    """The target refuses one row so many times. A sequence is not rolled back: it counts."""
+    """Make the target reject one row a number of times; a rollback does not reset the count."""
     execute(
         pair.target,
         "CREATE SEQUENCE refused",
@@ -106,7 +106,7 @@ def test_a_permanent_error_says_all_that_is_known(pair: Pair, on_error: str) -> 
 
 
 def test_the_source_is_mended(pair: Pair) -> None:
-    """What is committed stays as of the first snapshot; what was wrong is read anew."""
+    """Committed rows stay as of the first snapshot; the corrected ones are read again."""
     forbid(pair)
     run = pair.copy("--on-error", "continue")
     run.ended(65)

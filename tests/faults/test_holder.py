@@ -20,7 +20,7 @@ HELD = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'penstock
 
 
 def killed_after_half(pair: Pair, *words: str) -> None:
-    """Half of the run is committed with a snapshot whose holder is killed."""
+    """Return a run that is half committed, and whose holder is then killed."""
     pair.create(*words)
     holder = pair.hold()
     holder.wait_for(SnapshotChanged, state="taken")
@@ -32,7 +32,7 @@ def killed_after_half(pair: Pair, *words: str) -> None:
 
 
 def end(pair: Pair, holder: Run) -> None:
-    """The run is done, its holder has ended by itself, and nothing is left."""
+    """Check that the run is done, its holder has ended by itself, and nothing is left."""
     run = pair.resume(*AWAIT)
     run.ended(0)
     assert run.finished.status == "done"
@@ -43,7 +43,7 @@ def end(pair: Pair, holder: Run) -> None:
 
 def test_a_new_holder_goes_on_where_nothing_was_written(pair: Pair) -> None:
     killed_after_half(pair)
-    # It waits, decides nothing, and finds the next holder's.
+    # It waits without deciding anything, and finds the next holder's snapshot.
     waiting = pair.resume(*AWAIT, "--only", partition_id(PARTITIONS))
     holder = pair.hold()
     holder.wait_for(SnapshotChanged, state="renewed")
@@ -85,7 +85,7 @@ def test_restart_starts_over_once_for_all(pair: Pair) -> None:
     holder.wait_for(SnapshotChanged, state="renewed")
     end(pair, holder)
     waiting.ended(0)
-    # Its partitions were committed. If the run starts over in that moment, it is to come again.
+    # Its partitions were committed. If the run restarts at that moment, it must be called again.
     assert done.popen.wait(PATIENCE) in (0, EXIT_TRANSIENT)
     assert pair.status().run.generation == 2
 
@@ -104,8 +104,8 @@ def test_attempts_of_before_are_copied_again_when_the_holder_starts_over(pair: P
     holder = pair.hold()
     holder.wait_for(SnapshotChanged, state="renewed")
     gate.open()
-    # The holder ends the attempt, and then the new generation shows: with one attempt, who looks in
-    # between fails transiently, and is to come again.
+    # The holder ends the attempt before it shows the new generation: with one attempt, a task that
+    # looks in between fails transiently, and must be called again.
     assert run.popen.wait(PATIENCE) in (0, EXIT_TRANSIENT)
     assert run.of(SnapshotChanged, state="adopted")
     end(pair, holder)
@@ -120,7 +120,7 @@ def test_a_signal_lets_the_snapshot_go(pair: Pair, number: signal.Signals) -> No
     holder.popen.send_signal(number)
     holder.ended(130)
     pair.check_nothing_left()
-    # Another one may come: the run still waits for it.
+    # Another holder may come, so the run still waits for one.
     assert pair.status().run.released_at is None
 
 
@@ -188,7 +188,7 @@ def test_killed_between_forgetting_and_copying_again(pair: Pair) -> None:
 
 
 def test_who_reads_as_of_now_goes_on_when_a_holder_starts_over(pair: Pair) -> None:
-    """Nobody retries it: its one attempt is of the old generation, and it takes up the new one."""
+    """No retry is needed: its only attempt is of the old generation, and it adopts the new one."""
     pair.create("--mode", "truncate", "--attempts", "1")
     first = pair.hold()
     first.wait_for(SnapshotChanged, state="taken")
@@ -197,7 +197,7 @@ def test_who_reads_as_of_now_goes_on_when_a_holder_starts_over(pair: Pair) -> No
     (gate,) = pair.gates(6)
     run = pair.resume("--as-of-now", "--only", partition_id(6))
     gate.reached()
-    # Nothing is committed: the lost snapshot is replaced, and nobody may read with it any more.
+    # Nothing is committed: the lost snapshot is replaced, and no worker may read with it any more.
     holder = pair.hold()
     holder.wait_for(SnapshotChanged, state="renewed")
     gate.open()

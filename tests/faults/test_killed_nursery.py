@@ -15,7 +15,7 @@ from .pair import Pair, partition_id
 
 
 def nursery(run: Run) -> int:
-    """The supervisor's only child."""
+    """Return the supervisor's only child."""
     (child,) = psutil.Process(run.pid).children()
     return child.pid
 

@@ -1,7 +1,7 @@
-"""SIGKILL at each step of recreate, swap and deferred indexes: as before, or complete by `resume`.
+"""SIGKILL at each step of recreate, swap and deferred indexes: unchanged, or completed by `resume`.
 
-A gate holds the step's words on their way to the server, so that all steps before it are done and
-it is not; or the server's answer, so that it is done but not committed.
+A gate holds the step's statement on its way to the server, after all earlier steps; or the server's
+answer, so that the step is done but not committed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ DRESS = (
 )
 OLD = "INSERT INTO item VALUES (-1, 'old', NULL, now(), NULL, '')"
 
-# Needles that no stored plan holds: there, quotes are written with a backslash.
+# Needles that no stored plan holds, since quotes have a backslash there.
 RECREATE: dict[str, tuple[bytes, Direction]] = {
     "drop": (b'DROP TABLE IF EXISTS "public"."item"', "to_server"),
     "dropped, not committed": (b"DROP TABLE\x00", "to_client"),
@@ -180,7 +180,7 @@ def test_deferred_indexes_in_mid_copy(pair: Pair) -> None:
 
 
 def test_a_step_whose_index_is_being_built(pair: Pair) -> None:
-    """The server ends the build when nobody waits for it; what it had built is gone with it."""
+    """The server ends the build when its client is gone, and discards what it had built."""
     execute(pair.target, *DRESS)
     before = definitions(pair.target)
     with closing(connect(pair.target)) as writer:

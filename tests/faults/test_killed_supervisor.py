@@ -1,4 +1,4 @@
-"""SIGKILL to the supervisor: its workers end by themselves, and `resume` goes on."""
+"""SIGKILL to the supervisor: its workers end by themselves, and `resume` continues."""
 
 from __future__ import annotations
 

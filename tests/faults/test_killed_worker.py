@@ -1,4 +1,4 @@
-"""SIGKILL to a worker: its partition is retried alone, and no other one."""
+"""SIGKILL to a worker: only its partition is retried."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_in_its_attempt(pair: Pair, kind: type[Event], partition: int) -> None:
 
 
 def test_right_after_it_committed(pair: Pair) -> None:
-    # The first to commit takes the third partition, which it cannot complete.
+    # The first to commit gets the third partition, which it cannot complete.
     (gate,) = pair.gates(3)
     run = pair.copy()
     committed = run.wait_for(Committed)
@@ -46,8 +46,8 @@ def test_right_after_it_committed(pair: Pair) -> None:
     gate.open()
     run.ended(0)
 
-    # What it was given next is tried again, unless it was dead before it was asked. That is the
-    # third partition, or the fourth where another one committed at the same moment.
+    # The partition that it got next is retried, unless it died before it received that. It is the
+    # third, or the fourth if another worker committed at the same moment.
     attempts = pair.attempts()
     assert len(attempts) == PARTITIONS
     assert sorted(attempts.values()) in ([1] * PARTITIONS, [1] * (PARTITIONS - 1) + [2])
@@ -61,7 +61,7 @@ def test_every_attempt_until_none_is_left(pair: Pair) -> None:
         opened = run.wait_for(Opened, partition_id=partition_id(1), attempt=attempt)
         gate.reached()
         os.kill(opened.pid, signal.SIGKILL)
-        # The next one, before this one lets the retry pass.
+        # Kill the next one before the gate lets the retry pass.
         gate, passed = pair.gates(1)[0], gate
         passed.open()
     gate.open()

@@ -1,4 +1,4 @@
-"""In the midst of a stream: what its ends do then is noticed at once, whichever code moves it."""
+"""Events in mid-stream: both kinds of relay notice at once what either end does."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .tls import speak_tls
 
 pytestmark = pytest.mark.usefixtures("both_paths")
 
-# As lazily as rows of a table are read, and more than sockets hold on their way.
+# Lazily, as rows of a table are read, and more than sockets buffer.
 ENDLESS = "SELECT generate_series(1, 1000000000) AS id, repeat('x', 1000) AS pad"
 SILENT = (
     "SELECT id, CASE WHEN id = 50000 THEN pg_catalog.pg_sleep(600)::text ELSE 'x' END AS pad"
@@ -39,7 +39,7 @@ def pair(empty_pair: Pair) -> Pair:
 
 
 def on_insert(pair: Pair, body: str) -> None:
-    """Have the target do something for each row, before it takes it."""
+    """Make the target run code for each row, before it accepts the row."""
     execute(
         pair.target,
         "CREATE FUNCTION act() RETURNS trigger LANGUAGE plpgsql AS"
@@ -49,13 +49,13 @@ def on_insert(pair: Pair, body: str) -> None:
 
 
 def still(run: Run) -> bool:
-    """Whether no bytes have moved for some time, after there were some."""
+    """Whether no bytes have moved for some time, after some have."""
     moved = [event.bytes for event in run.of(Progress)]
     return len(moved) > 2 and 0 < moved[-3] == moved[-1]
 
 
 def blocked(pair: Pair, side: Side, *words: str) -> Run:
-    """A copy in whose midst one side has fallen silent."""
+    """Run a copy in which one side falls silent in mid-stream."""
     if side == "target":
         on_insert(pair, "IF NEW.id = 100 THEN PERFORM pg_sleep(600); END IF;")
     run = pair.copy_query(SILENT if side == "source" else ENDLESS, "public.wide", *words)
@@ -98,7 +98,7 @@ def test_a_session_that_is_ended(pair: Pair, side: Side) -> None:
 
 
 def check_refused(run: Run) -> None:
-    """That the run has ended says enough: there was no end of the rows."""
+    """The end of the run is proof enough, since the rows have no end."""
     run.ended(65)
     (failure,) = run.finished.failures
     assert failure.error["code"] == "23514"
@@ -120,7 +120,7 @@ def test_a_row_is_refused(pair: Pair, row: int) -> None:
 
 
 def test_a_row_is_refused_while_the_target_is_slow(pair: Pair) -> None:
-    """The error comes while the worker waits to be allowed to write."""
+    """The error arrives while the worker waits to write."""
     on_insert(pair, "IF NEW.id = 900 THEN PERFORM pg_sleep(2); END IF;")
     forbid(pair, 901)
     check_refused(pair.copy_query(ENDLESS, "public.wide"))
@@ -128,7 +128,7 @@ def test_a_row_is_refused_while_the_target_is_slow(pair: Pair) -> None:
 
 @pytest.fixture(scope="module")
 def tls_server() -> Iterator[PostgresServer]:
-    """The one that tests bring with them knows no TLS; Debian's do."""
+    """Yield a server with TLS from Debian; the one that tests bring with them has none."""
     if not (programs := installed()):
         pytest.skip("no PostgreSQL in /usr/lib/postgresql; postgresql-15 of Debian would do")
     with PostgresServer(fsync=False, programs=programs[max(programs)]) as server:
@@ -187,7 +187,7 @@ def test_time_is_that_of_the_slow_side(pair: Pair, side: Side) -> None:
     (done,) = run.of(Committed)
     waited = {"source": done.wait_source, "target": done.wait_target}
     assert waited[side] == max(waited.values())
-    # Ten pauses; other work may keep the worker from seeing all of each.
+    # Ten pauses; other load may keep the worker from seeing all of each.
     assert waited[side] > 0.5
 
 

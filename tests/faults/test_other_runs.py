@@ -1,4 +1,4 @@
-"""Two runs on one table, and somebody else who empties it: no run is done with rows wrong."""
+"""Two runs on one table, and another session that empties it: no run is done with wrong rows."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from .pair import DEFINITION, ROWS, Pair, ask, execute
 
 WITHOUT_KEY = "ALTER TABLE item DROP CONSTRAINT item_pkey"
 FRESH = ("truncate", "recreate", "swap")
-# Both select every row, which nobody can tell by their texts.
+# Both select every row, which their texts do not show.
 EVERY, EACH = "id > 0", "id >= 1"
 # `PENSTOCK_ORDERS=500` tries many more than the suite does, `PENSTOCK_ORDERS=54:55` one of them.
 SEEDS = range(*(int(bound) for bound in os.environ.get("PENSTOCK_ORDERS", "12").split(":")))
 
 
 def other(pair: Pair, mode: str, *words: str) -> Run:
-    """Another run, with another cut, of the same table."""
+    """Start another run on the same table, cut in another way."""
     key = ("--key", "id") if mode in ("replace", "upsert") else ()
     return pair.copy(
         *("--run-id", "other", "--mode", mode, *key, *words), strategy="range", partitions=5
@@ -118,9 +118,9 @@ def test_the_first_was_killed_and_the_second_emptied_its_table(
 def test_both_have_emptied_the_table_and_were_killed_before_their_first_rows(
     pair: Pair, mode: str
 ) -> None:
-    """The first would load an empty table, and so would the second after it."""
+    """The first would load into an empty table, and so would the second after it."""
     execute(pair.target, WITHOUT_KEY)
-    # Of each run the two streams that it begins with.
+    # The two streams with which each run begins.
     for start, held in ((first, (1, 2)), (other, (1, 3))):
         gates = pair.gates(*held)
         killed = start(pair, mode)
@@ -141,7 +141,7 @@ def test_both_have_emptied_the_table_and_were_killed_before_their_first_rows(
 
 @pytest.mark.parametrize("mode", ["append", "truncate", "recreate"])
 def test_the_first_was_killed_and_the_second_replaced_its_rows(pair: Pair, mode: str) -> None:
-    """What is left of the first would come on top of them."""
+    """The remaining rows of the first would be added to them."""
     execute(pair.target, WITHOUT_KEY)
     gates = pair.gates(1, 2)
     killed = first(pair, mode)
@@ -187,7 +187,7 @@ def test_somebody_changes_the_table_between_two_executions(
 
 
 def test_somebody_empties_the_table_while_it_is_loaded(pair: Pair) -> None:
-    """Attempts hold the table; one that begins later finds it empty."""
+    """Attempts lock the table; a later one finds it empty."""
     gates = pair.gates(3)
     running = pair.copy("--attempts", "2", degree=1)
     gates[0].reached()
@@ -238,13 +238,13 @@ def test_rows_that_others_have_loaded_since_are_not_lost(
 
 
 def test_swap_waits_for_an_attempt_of_a_run_that_nobody_sees(pair: Pair) -> None:
-    """It has its rows in the table before swap can lock it, and commits them first."""
+    """It has rows in the table before swap can lock it, and commits them first."""
     execute(pair.target, WITHOUT_KEY)
     gates = pair.gates(2)
     append = pair.copy("--mode", "append", degree=1, partitions=1)
     gates[0].reached()
     append.signal_all(signal.SIGSTOP)
-    # All its sessions but the one that loads: nothing shows that it lives.
+    # All its sessions except the one that loads, so nothing shows that it is alive.
     idle = """
         SELECT pg_terminate_backend(pid) FROM pg_stat_activity
         WHERE application_name LIKE 'penstock:%' AND datname = current_database()
@@ -270,7 +270,7 @@ def test_swap_waits_for_an_attempt_of_a_run_that_nobody_sees(pair: Pair) -> None
 def test_replaced_side_by_side_where_nobody_can_tell(
     pair: Pair, mine: tuple[str, ...], theirs: tuple[str, ...], keyed: bool
 ) -> None:
-    """Both delete before either has committed: what the one commits first, the other deletes."""
+    """Both delete before either commits: rows that one commits first, the other deletes."""
     if not keyed:
         execute(pair.target, WITHOUT_KEY)
     gates = [] if keyed else pair.gates(2)
@@ -279,13 +279,13 @@ def test_replaced_side_by_side_where_nobody_can_tell(
         gate.reached()
     beside = other(pair, "replace", *theirs)
     if gates:
-        # All its partitions but the one that reads the same row are committed behind the first.
+        # All its partitions, except the one that reads the same row, are committed after the first.
         beside.wait_for(Committed, count=3)
     for gate in gates:
         gate.open()
     for run in (running, beside):
         run.popen.wait(90)
-    # With a unique key each may have met a row of the other's and failed: it goes on.
+    # With a unique key, each may have met a row of the other's and failed: it continues.
     assert {running.popen.returncode, beside.popen.returncode} <= ({0, 65} if keyed else {0})
     first(pair, "replace", *mine).ended(0)
     other(pair, "replace", *theirs).ended(0)
@@ -317,9 +317,9 @@ def test_what_the_target_does_not_delete(pair: Pair, keeping: str) -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_orders(pair: Pair, seed: int) -> None:
-    """Two runs with different cuts, begun at moments and killed at moments that a seed gives.
+    """Two runs with different cuts, begun and killed at moments that a seed determines.
 
-    Whoever ends well has its rows in the table, each once; and one of them gets there.
+    A run that ends as done has its rows in the table, each once; and one of them gets there.
     """
     chance = random.Random(seed)
     modes = [chance.choice(("truncate", "recreate", "swap", "replace")) for _ in range(2)]
@@ -340,7 +340,7 @@ def test_orders(pair: Pair, seed: int) -> None:
     told = json.dumps({"modes": modes, "codes": codes, "errors": [run.errors for run in runs]})
     if codes == [0, 0]:
         pair.check_content()
-    # Whoever was not done tries again, the one after the other.
+    # Runs that are not done try again, one after the other.
     for start, run, mode in zip((first, other), runs, modes, strict=True):
         if run.popen.returncode != 0:
             repeated = start(pair, mode)
@@ -358,7 +358,7 @@ def test_orders(pair: Pair, seed: int) -> None:
 def test_rows_that_somebody_deletes_while_the_table_is_loaded(
     pair: Pair, mode: str, verify: str
 ) -> None:
-    """Nobody but a verification counts what is there."""
+    """Only a verification counts the rows."""
     gates = pair.gates(4)
     running = first(pair, mode, "--verify", verify)
     gates[0].reached()

@@ -1,4 +1,4 @@
-"""Faults where the target is no server: what is committed is there once, and nothing else is."""
+"""Faults with a target that is not a server: committed rows arrive once, and nothing else."""
 
 from __future__ import annotations
 
@@ -78,18 +78,18 @@ def test_a_worker_is_killed_when_it_has_committed(outside: OutsidePair) -> None:
 
 
 def test_a_stopped_worker_wakes_up_after_its_partition_was_retried(outside: OutsidePair) -> None:
-    """It belongs to nobody any more: what it still does is seen nowhere."""
+    """It has lost its partition, so the rest of its work is never visible."""
     (gate,) = outside.gates(3)
     run = outside.copy()
     opened = run.wait_for(Opened, partition_id=partition_id(3))
     gate.reached()
     os.kill(opened.pid, signal.SIGSTOP)
     run.kill()
-    gate.open()  # its rows are there for it to take when it wakes up
+    gate.open()  # its rows are ready when it wakes up
     again = outside.resume("--on-snapshot-lost", "accept")
     again.ended(0)
     os.kill(opened.pid, signal.SIGCONT)
-    # It takes back what it has written as it ends.
+    # It removes its own files as it ends.
     outside.check_no_worker_left()
     outside.check_done()
 
@@ -105,7 +105,7 @@ def test_cancelled_in_the_middle_of_a_file(outside: OutsidePair) -> None:
 
 
 def test_two_executions_of_one_run(outside: OutsidePair) -> None:
-    """Both copy; every partition is committed by one of them."""
+    """Both copy; each partition is committed by one of them."""
     (gate,) = outside.gates(1)
     first = outside.copy()
     gate.reached()
@@ -128,7 +128,7 @@ def test_a_partition_fails_and_is_copied_alone(outside: OutsidePair) -> None:
 
 
 def test_killed_while_it_takes_the_place_of_another_run(outside: OutsidePair) -> None:
-    """At the end there is one set of rows, and nothing of the run before."""
+    """In the end there is one set of rows, and nothing of the run before."""
     outside.copy("--run-id", "before", "--mode", "truncate").ended(0)
     (gate,) = outside.gates(3)
     run = outside.copy("--mode", "swap")

@@ -1,5 +1,7 @@
-"""Somebody's DDL waits for the snapshot, and whoever reads the table next waits behind it: Penstock
-never waits for itself that way. It says who waits; it goes on, or gives way.
+"""DDL of other sessions that waits for the snapshot, and queues later readers behind it.
+
+Penstock never waits for itself that way. It names the session that waits; it continues, or gives
+way.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from .gate import Gate
 from .pair import Pair, ask, connect, execute
 
 ALTER = "ALTER TABLE item ALTER COLUMN pad SET DEFAULT 'hidden'"
-# Who it is, what kind of statement, and since when; no values.
+# The session, the kind of statement, and the time it began to wait; no values.
 NAMED = re.compile(
     r"session \d+ of user \w+ \(migration\): (ALTER|DROP) TABLE, waiting since "
     r"20\d\d-\d\d-\d\d \d\d:\d\d:\d\dZ \(\d+ s\)"
@@ -45,7 +47,7 @@ class Migration(threading.Thread):
             self.error = error
 
     def done(self) -> None:
-        """Wait for it."""
+        """Wait for its end."""
         self.join(PATIENCE)
         assert not self.is_alive()
         assert self.error is None
@@ -59,7 +61,7 @@ class Migration(threading.Thread):
 
 @contextmanager
 def migrating(pair: Pair, statement: str = ALTER) -> Iterator[Migration]:
-    """It waits for the run's snapshot."""
+    """Yield a migration that waits for the run's snapshot."""
     migration = Migration(pair.source, statement)
     try:
         pair.waiting_for_lock("source", 1)
@@ -69,7 +71,7 @@ def migrating(pair: Pair, statement: str = ALTER) -> Iterator[Migration]:
 
 
 def queue_when(pair: Pair, needle: bytes) -> tuple[Gate, list[Migration]]:
-    """Hold what a run says to its source, and have a statement wait for its snapshot by then."""
+    """Hold a run's statement to its source until a migration waits for the snapshot."""
     started: list[Migration] = []
 
     def begin() -> None:
@@ -125,7 +127,7 @@ def test_it_gives_way_where_asked_to(pair: Pair) -> None:
     gate.reached()
     with migrating(pair) as migration:
         run.ended(75)
-        gate.open()  # which the server would have noticed by itself, later
+        gate.open()  # the server would have noticed this by itself, later
         migration.done()
     check_named(run.errors)
     assert "gave way" in run.errors
@@ -167,7 +169,7 @@ def test_while_it_plans_it_is_not_in_its_own_way(pair: Pair) -> None:
     gate.reached()
     gate.open()
     run.wait_for(Planned)
-    run.ended(75)  # workers come after it in line, and give up
+    run.ended(75)  # workers queue behind it, and give up
     started[0].done()
     check_named(str(run.finished.failures))
     pair.check_nothing_left()
@@ -183,7 +185,7 @@ def test_while_a_batch_plans_it_is_not_in_its_own_way(pair: Pair) -> None:
     with migrating(pair, "ALTER TABLE t11 ALTER COLUMN i SET DEFAULT 5") as migration:
         gate.open()
         run.wait_for(Planned, count=12)
-        run.ended(75)  # of one table the worker comes after it in line, and gives up
+        run.ended(75)  # one table's worker queues behind it, and gives up
         migration.done()
     tables = {table.table: table for table in run.wait_for(BatchFinished).tables}
     assert [name for name, table in tables.items() if table.status != "done"] == ["public.t11"]

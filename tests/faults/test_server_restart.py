@@ -18,7 +18,7 @@ Servers = tuple[PostgresServer, PostgresServer]
 
 @contextmanager
 def in_mid_copy(pair: Pair, *words: str) -> Iterator[Run]:
-    """A copy of which two partitions are committed and two are open; held up until the end."""
+    """Yield a copy with two partitions committed and two open, held until the end."""
     gates = pair.gates(3, 4)
     run = pair.copy(*words)
     for gate in gates:
@@ -47,7 +47,7 @@ def test_the_source_fast(fragile: Pair, restartable: Servers) -> None:
     assert "--on-snapshot-lost accept" in run.errors
     assert "restart" in run.errors
     assert fragile.status().run.status == "failed"
-    # A clean end keeps the statistics, by which nothing was written.
+    # A clean end keeps the statistics, which show that nothing was written.
     resumed = fragile.check_resumes()
     assert resumed.finished.snapshots == 1, "all rows are as of the first one's moment"
 
@@ -79,7 +79,7 @@ def test_the_source_crashes_and_something_was_written(fragile: Pair, restartable
         restart(restartable[0], "immediate")
     run.ended(65)
     assert fragile.status().run.status == "failed"
-    # A crash takes the statistics with it: of what was written since, nobody knows where.
+    # A crash loses the statistics, so later writes cannot be located.
     execute(fragile.source, "CREATE TABLE other ()")
     resumed = fragile.resume()
     resumed.ended(65)

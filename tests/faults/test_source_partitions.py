@@ -1,4 +1,4 @@
-"""Partitions of the source's table that somebody attaches or detaches while a run reads."""
+"""Partitions of the source's table that are attached or detached while a run reads."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from penstock.events import Committed
 
 from .pair import ROWS, Pair, ask, execute, partition_id
 
-# The first has a gap, which lies in the first partition of four by the key.
+# The first has a gap, which lies in the first of four partitions by key.
 CHILDREN = ((1, 3001), (5001, 12001), (12001, ROWS + 1))
 LEFT = ROWS - 2000
 

@@ -1,4 +1,4 @@
-"""A network that falls silent: no bytes, and no end of the connection either."""
+"""A network that falls silent: no bytes, and no end of the connection."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .gate import Gate
 from .pair import FLOWS, PARTITIONS, Pair, Side, middle, needle, partition_id
 
 STRUCK = 3
-# A server on a busy machine answers within it.
+# A server on a busy machine answers within this time.
 STALL = "5s"
 
 
@@ -37,7 +37,7 @@ def test_one_stream_while_another_goes_on(pair: Pair) -> None:
     held = Gate(pair.proxy("target"), needle(middle(STRUCK)), "to_server")
     run = pair.copy("--stall-timeout", STALL, "--grace", "1s")
     failed = run.wait_for(Failed)
-    # The server does not know yet that nobody is there any more.
+    # The server has not noticed yet that its client is gone.
     run.wait_for(Committed, partition_id=partition_id(STRUCK), attempt=2)
     held.open()
     run.ended(0)

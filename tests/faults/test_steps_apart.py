@@ -1,6 +1,7 @@
-"""SIGKILL and SIGSTOP around steps where a step and its record are two transactions.
+"""SIGKILL and SIGSTOP around steps whose record is a transaction of its own.
 
-What cannot be undone together is done again: whatever was killed, `resume` completes the run.
+Changes that cannot be undone together are repeated: whatever was killed, `resume` completes the
+run.
 """
 
 from __future__ import annotations
@@ -66,15 +67,17 @@ def test_deferred_indexes(pair: Pair, step: str) -> None:
 
 
 def killable(run: Run, gate: Gate) -> bool:
-    """Whether a run comes to a gate before it ends."""
+    """Whether a run reaches a gate before it ends."""
     eventually("it ends", lambda: gate.is_reached() or run.has_ended(), PATIENCE)
     return gate.is_reached()
 
 
 @pytest.mark.parametrize("mode", ["recreate", "swap", "append"])
 def test_killed_between_each_step_and_its_record(pair: Pair, mode: str) -> None:
-    """The step is found done, and the run goes on with the next one. Whoever only verifies finds
-    the rows where the step has put them."""
+    """The step is found done, and the run continues with the next one.
+
+    A verification finds the rows where the step has put them.
+    """
     execute(pair.source, *DRESS)
     execute(pair.target, *DRESS)
     expected = definitions(pair.source)
@@ -83,7 +86,7 @@ def test_killed_between_each_step_and_its_record(pair: Pair, mode: str) -> None:
     killed = 1
     while True:
         pair.check_verifies()
-        gate = pair.gate_at(RECORD, skip=1)  # that of the step that was done
+        gate = pair.gate_at(RECORD, skip=1)  # the record of the step that was done
         run = pair.resume()
         if not killable(run, gate):
             break
@@ -113,7 +116,7 @@ def test_killed_between_each_step_and_its_record(pair: Pair, mode: str) -> None:
 def test_stopped_around_a_step(
     pair: Pair, needle: bytes, direction: Direction, words: tuple[str, ...]
 ) -> None:
-    """Whoever is stopped does nothing more to the table once another one has gone on."""
+    """A stopped process does nothing more to the table once another has continued."""
     wake = stop_at(pair, needle, direction, *words, "--verify", "counts")
     resumed = pair.resume(*GRACE)
     resumed.ended(0)

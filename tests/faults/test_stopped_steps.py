@@ -1,4 +1,4 @@
-"""A process that was stopped, or cut off, in the middle of a transaction about a whole run."""
+"""A process that was stopped or cut off in the middle of a transaction about a whole run."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ ENDED = "ended an older session"
 
 
 def stop_at(pair: Pair, needle: bytes, direction: Direction, *words: str) -> Callable[[], None]:
-    """Stop a run where its target hears or says something. Returns how to wake it up."""
+    """Stop a run when its target receives or sends something.
+
+    Returns: a function that wakes it up.
+    """
     gate = pair.gate_at(needle, direction)
     run = pair.copy(*words)
     gate.reached()
@@ -48,7 +51,7 @@ def stop_at(pair: Pair, needle: bytes, direction: Direction, *words: str) -> Cal
 def test_stopped_in_a_step(
     pair: Pair, needle: bytes, direction: Direction, words: tuple[str, ...]
 ) -> None:
-    """Done and not committed, so that whatever it has locked stays locked."""
+    """Done and not committed, so that its locks remain."""
     wake = stop_at(pair, needle, direction, *words, "--verify", "counts")
     resumed = pair.resume(*GRACE)
     resumed.ended(0)
@@ -80,13 +83,13 @@ def test_stopped_while_it_starts_over(pair: Pair) -> None:
     assert ENDED in resumed.errors
     pair.check_content()
     stopped.signal_all(signal.SIGCONT)
-    stopped.ended(75)  # its transaction is gone: `resume` goes on
+    stopped.ended(75)  # its transaction is gone, so `resume` continues
     pair.check_resumes()
 
 
 @contextmanager
 def older_session(pair: Pair, name: str = f"penstock:control/{RUN_ID}") -> Iterator[Connection]:
-    """One that holds the run's row and does nothing."""
+    """Open a session that holds the run's row and does nothing."""
     with closing(connect(pair.target, application_name=name)) as session:
         session.execute("BEGIN")
         session.execute("SELECT FROM penstock.run WHERE run_id = %s FOR UPDATE", [RUN_ID])
@@ -94,7 +97,7 @@ def older_session(pair: Pair, name: str = f"penstock:control/{RUN_ID}") -> Itera
 
 
 def is_open(session: Connection) -> bool:
-    """Whether the server has not ended it."""
+    """Whether the server has not ended the session."""
     try:
         session.execute("SELECT 1")
     except Exception:
@@ -131,7 +134,7 @@ def test_what_locks_partitions(pair: Pair) -> None:
     with closing(connect(pair.target, application_name=f"penstock:control/{RUN_ID}")) as older:
         older.execute("BEGIN")
         gates[0].open()
-        # Behind the attempt that is open, and before all that follow.
+        # Behind the open attempt, and before all that follow.
         older.execute("SELECT FROM penstock.run WHERE run_id = %s FOR UPDATE", [RUN_ID])
         run.ended(0)
         assert not is_open(older)
@@ -151,7 +154,7 @@ def test_a_session_of_somebody_else_is_left_alone(pair: Pair) -> None:
 
 
 def test_a_session_that_computes_is_waited_for(pair: Pair) -> None:
-    """A step may take hours; nothing but the server knows that it goes on."""
+    """A step may take hours, and only the server knows that it makes progress."""
     execute(
         pair.target,
         "CREATE TABLE go_on ()",
@@ -165,7 +168,7 @@ def test_a_session_that_computes_is_waited_for(pair: Pair) -> None:
     words = ("--indexes", "defer", "--allow-ddl", "--mode", "truncate")
     first = pair.copy(*words, degree=1)
     first.wait_for(StepChanged, state="started")
-    # Between two statements, too, the session is not idle for so long on a busy machine.
+    # On a busy machine, the session may also be idle for a while between two statements.
     second = pair.resume("--grace", "5s")
     eventually("it waits", lambda: "waiting for session" in second.errors, PATIENCE)
     time.sleep(8)

@@ -27,7 +27,7 @@ def test_wakes_up_after_a_resume(pair: Pair) -> None:
         gate.open()
     bystanders = [
         f"penstock:OTHERRUN:{partition_id(1)}:1",
-        f"penstock:{RUN_ID}:{partition_id(1)}:1",  # the very name, but not the lock
+        f"penstock:{RUN_ID}:{partition_id(1)}:1",  # the same name, but not the lock
     ]
     with (
         closing(connect(pair.target, application_name=bystanders[0])) as other_run,

@@ -1,4 +1,4 @@
-"""Workers that do not answer, in whatever code, are killed; those that wait for long are not."""
+"""Workers that stop answering, in any code, are killed; those that wait for long are not."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def spec() -> WorkerSpec:
 
 
 def run(*names: str) -> Sequence[Event]:
-    """One worker for each partition."""
+    """Run one worker for each partition."""
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
     nursery = Nursery(environment, [BACKEND])
     works = [Work(spec(), Partition(name, Whole()), 5, False) for name in names]
@@ -61,7 +61,7 @@ def test_who_does_not_answer_is_killed_and_who_waits_is_not() -> None:
 
 
 def test_a_crash_is_tried_once_more() -> None:
-    """Native code that gives up on a file, say, gives up on it again."""
+    """Native code that crashes on a file, for instance, crashes again."""
     events = run("crash", "crash-once")
     failed = [event for event in events if isinstance(event, Failed)]
     found = sorted((e.partition_id, e.attempt, bool(e.error["transient"])) for e in failed)

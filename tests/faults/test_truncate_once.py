@@ -1,4 +1,4 @@
-"""Mode truncate: the target is emptied once per run, whatever is called again."""
+"""Mode truncate: the target is emptied once per run, whatever is repeated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two supervisors at the same run: each partition is committed by one of them."""
+"""Two supervisors on the same run: each partition is committed by one of them."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def test_two_resumes(pair: Pair) -> None:
     pair.check_nothing_left()
     before = len(pair.attempts())
 
-    # The first to come is held up, and the other one waits for it. However long both take to get
-    # there, it is not taken for one that was stopped.
+    # The first is held, and the other waits for it. However long both take to get there, neither is
+    # mistaken for a stopped one.
     held = pair.gates(1, 2)
     both = [pair.resume("--grace", "10m"), pair.resume("--grace", "10m")]
     for run in both:
@@ -37,7 +37,7 @@ def test_two_resumes(pair: Pair) -> None:
 
 
 def test_the_first_ends_while_the_second_looks(pair: Pair) -> None:
-    """What the second looks at is gone then: it took the place of the old table."""
+    """What the second looks at then no longer exists: it took the old table's place."""
     gates = pair.gates(1, 2)
     pair.proxy("target")
     first = pair.copy("--mode", "swap")
@@ -57,7 +57,7 @@ def test_the_first_ends_while_the_second_looks(pair: Pair) -> None:
 
 
 def test_the_table_is_dropped_while_it_is_read(pair: Pair) -> None:
-    """By another run in mode recreate: nothing is left for this one to drop."""
+    """Another run in mode recreate drops it, so this one has nothing to drop."""
     pair.proxy("target")
     gate = pair.gate_at(b"'needed_by'")
     run = pair.copy("--mode", "recreate")

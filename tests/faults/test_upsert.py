@@ -1,4 +1,4 @@
-"""SIGKILL in mid-upsert, cancellation while it merges, and statements that take long."""
+"""SIGKILL and cancellation in an upsert, and statements that take long."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ SLOW = """
 
 @pytest.fixture
 def half(pair: Pair) -> Pair:
-    """The target has half of the rows, a tenth of them with other values."""
+    """Give the target half of the rows, a tenth of them with other values."""
     execute(
         pair.target,
         insert_items(1, THERE),
@@ -47,7 +47,7 @@ def half(pair: Pair) -> Pair:
 
 
 def check_counts(pair: Pair) -> None:
-    """What was inserted and updated, over all executions, is what had to be."""
+    """Check the counts of inserted and updated rows over all executions."""
     records = pair.status().committed
     assert len(records) == PARTITIONS
     assert sum(record.rows for record in records) == ROWS
@@ -65,7 +65,7 @@ def test_killed(
         run = half.copy(*UPSERT, degree=2, strategy="range")
         opened = run.wait_for(Opened, partition_id=partition_id(2))
         gate.reached()
-        # The first partition waits in its merge for the lock; the second is in mid-stream.
+        # The first partition's merge waits for the lock; the second is in mid-stream.
         half.waiting_for_lock("target", 1)
         if moment == "merge":
             gate.open()
@@ -118,7 +118,7 @@ def test_a_statement_that_computes_for_long_is_no_stall(
     run = half.copy(*words, "--stall-timeout", "10s", strategy="range", degree=1)
     run.ended(0)
     assert run.of(Failed) == []
-    # Longer than a worker may be stuck, and silent after it.
+    # Longer than a worker may be stuck, with silence after it.
     assert max(event.seconds for event in run.of(Progress)) > 22
     half.check_content()
 
@@ -136,8 +136,8 @@ def test_waiting_for_a_lock_for_too_long_is_one(half: Pair) -> None:
 
 
 def test_a_deadlock_is_retried(half: Pair) -> None:
-    # A session looks for a deadlock once, when it has waited for so long: the merge's comes after
-    # there is one, and before the other one's.
+    # A session looks for a deadlock once, after it has waited this long: the merge does so after
+    # the deadlock exists, and before the other session.
     execute(
         half.target,
         "DO $$ BEGIN EXECUTE format("
@@ -146,7 +146,7 @@ def test_a_deadlock_is_retried(half: Pair) -> None:
     with closing(connect(half.target)) as other:
         other.execute("SET deadlock_timeout = '60s'")
         other.execute("BEGIN")
-        # The merge updates row 10 first, then waits for 20, which the other one has.
+        # The merge updates row 10 first, then waits for 20, which the other session has locked.
         other.execute("UPDATE item SET pad = 'x' WHERE id = 20")
         run = half.copy(*UPSERT, strategy="range", degree=1)
         eventually("the merge waits for the row", lambda: ask(half.target, WAITING) == 1, PATIENCE)

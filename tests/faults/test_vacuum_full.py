@@ -1,4 +1,4 @@
-"""VACUUM FULL moves rows to other blocks: never behind the back of a run that goes by blocks."""
+"""VACUUM FULL moves rows to other blocks, but never unnoticed by a run that cuts by blocks."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Rewrite(threading.Thread):
 
 @contextmanager
 def rewriting(pair: Pair) -> Iterator[Rewrite]:
-    """A VACUUM FULL that has to wait at first."""
+    """Yield a VACUUM FULL that has to wait at first."""
     rewrite = Rewrite(pair.source)
     rewrite.start()
     try:
@@ -51,19 +51,19 @@ def rewriting(pair: Pair) -> Iterator[Rewrite]:
 
 
 def delete_some(pair: Pair) -> None:
-    """Leave room, so that the rows end up elsewhere."""
+    """Free some space, so that the rows end up elsewhere."""
     execute(pair.source, "DELETE FROM item WHERE id % 3 = 1")
 
 
 @contextmanager
 def between_plan_and_copy(pair: Pair, *words: str) -> Iterator[tuple[Run, Rewrite]]:
-    """A run that goes on to its streams, and a VACUUM FULL that came before them.
+    """Yield a run and a VACUUM FULL that came before its streams.
 
-    They queue behind it, and it waits for the session that holds the snapshot.
+    The streams queue behind it, and it waits for the session that holds the snapshot.
     """
     delete_some(pair)
     with pair.lock_target() as lock:
-        # What the mode asks for comes after the plan, and has to wait.
+        # The mode's preparation comes after planning, and has to wait.
         run = pair.copy("--mode", "truncate", *words)
         run.wait_for(Planned)
         pair.waiting_for_lock("target", 1)
@@ -137,7 +137,7 @@ def test_after_a_kill_by_key_somebody_has_to_decide(pair: Pair) -> None:
     stop_in_mid_copy(pair, "append", strategy="range")
     assert pair.attempts()
     execute(pair.source, "VACUUM FULL item")
-    # The plan holds, but a TRUNCATE would look the same: nobody counts what that deletes.
+    # The plan is valid, but a TRUNCATE would look the same, and its deleted rows are not counted.
     resumed = pair.resume()
     resumed.ended(65)
     assert "public.item was rewritten since" in resumed.errors

@@ -1,4 +1,4 @@
-"""A server that speaks TLS, with a certificate that nobody vouches for."""
+"""A server with TLS and a self-signed certificate."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from penstock_testkit import PostgresServer
 
 
 def speak_tls(server: PostgresServer) -> None:
-    """New connections may use it from now on."""
+    """Enable TLS for new connections."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
     now = datetime.now(UTC)

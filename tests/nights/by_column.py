@@ -1,4 +1,4 @@
-"""Nights by a column, as tests of this folder load them."""
+"""Nights by a column, as the tests of this folder run them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def by_column(source: str, target: str, **options: Any) -> OneCopy:
 
 
 def merged(found: OneCopy) -> Merged:
-    """What it has merged; it has come to its end."""
+    """Return what a finished night has merged."""
     found.done()
     (event,) = (event for event in found.events if isinstance(event, Merged))
     return event

@@ -1,7 +1,7 @@
-"""The source as of each night's own snapshot, and what the target was seen to hold.
+"""The source as of each night's own snapshot, and the states that the target had.
 
-A run's first session after the one that exports a snapshot imports it, through a proxy: there the
-run waits until the source was read with that same snapshot. Writers work all the while.
+The first session after the one that exports a run's snapshot imports it, through a proxy: there the
+run waits until the test has read the source with the same snapshot. Writers work all the while.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ NOTHING: State = frozenset()
 
 
 class Moments:
-    """
+    """The contents of the source as of each snapshot.
+
     Parameters:
-        proxies: through which nights read.
+        proxies: the proxies through which nights read.
     """
 
     def __init__(self, url: str, proxies: Sequence[TcpProxy]) -> None:
@@ -41,7 +42,7 @@ class Moments:
             tokens = [token for (token,) in connection.execute("SELECT pg_ls_dir('pg_snapshots')")]
             for token in tokens:
                 if token not in self._known:
-                    # The run that has exported it may have been killed just now.
+                    # The run that exported it may just have been killed.
                     with contextlib.suppress(psycopg.Error):
                         self._known[token] = self._read(connection, token)
                     connection.execute("ROLLBACK")
@@ -51,7 +52,7 @@ class Moments:
     ) -> dict[int, Row]:
         connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
         connection.execute(f"SET TRANSACTION SNAPSHOT '{token}'".encode())
-        # A query sees what is attached by now; the snapshot, what was attached then.
+        # A query sees the partitions attached now; the snapshot had those of its own time.
         found = connection.execute(
             f"SELECT {VALUES},"
             " coalesce(to_jsonb(items) ->> 'more', to_jsonb(items) ->> 'extra') FROM items"
@@ -61,29 +62,29 @@ class Moments:
         return {int(key): tuple(row) for key, *row in found.fetchall()}  # type: ignore[call-overload]
 
     def of(self, mark: Watermark, target: str) -> Mapping[int, Row]:
-        """The rows that the source had, each with the column that comes and goes."""
+        """Return the source's rows, each with the column that comes and goes."""
         run = penstock.status(mark.run_id, target=target).run
         (token,) = {each.token for each in run.snapshots if each.taken_at == mark.moment}
         return self._known[token]
 
 
 class Ledger:
-    """What the target has to have held, one state after the other.
+    """The states that the target must have had, one after the other.
 
     Parameters:
-        deletes: as the option has it.
+        deletes: the option's value.
     """
 
     def __init__(self, moments: Moments, target: Target, deletes: str) -> None:
         self._moments, self._target, self._deletes = moments, target, deletes
         self.conditions: dict[str, Callable[[Row], bool]] = {}
-        """Of the runs that select some rows alone."""
+        """Conditions of the runs that select only some rows."""
         self.inexact: set[str] = set()
-        """Runs some of whose rows may be of a later moment; what they have left is noted."""
+        """Runs with rows that may be from a later moment, and whose results are noted."""
         self._noted: dict[int, list[State]] = {}
 
     def note(self, found: State) -> None:
-        """What the target holds now, where that cannot be told from the source."""
+        """Note the target's current state, if the source cannot tell it."""
         self._noted.setdefault(len(self._history()), []).append(found)
 
     def _history(self) -> Sequence[Watermark]:
@@ -92,16 +93,16 @@ class Ledger:
         return penstock.watermark_history(name, target=self._target.url) if marks else ()
 
     def nights(self) -> int:
-        """How many have ended well."""
+        """Return how many nights ended well."""
         return sum(not mark.made_by_hand for mark in self._history())
 
     def last(self) -> Mapping[int, Row]:
-        """The source as of the last night."""
+        """Return the source as of the last night."""
         mark = next(mark for mark in self._history() if not mark.made_by_hand)
         return self._moments.of(mark, self._target.url)
 
     def states(self) -> list[State]:
-        """Before the first night, after each one that has ended well, and as noted."""
+        """Return the states before the first night, after each that ended well, and as noted."""
         found = [NOTHING, *self._noted.get(0, ())]
         for mark in reversed(self._history()):
             if not mark.made_by_hand and mark.run_id not in self.inexact:
@@ -128,7 +129,7 @@ class Ledger:
 
 
 class Reader(threading.Thread):
-    """Reads the target again and again, and keeps what it has seen."""
+    """Reads the target again and again, and keeps every state."""
 
     def __init__(self, target: Target) -> None:
         super().__init__(daemon=True)
@@ -148,7 +149,7 @@ class Reader(threading.Thread):
             self.failed = error
 
     def look(self) -> None:
-        """Once, where nobody may look while a night is under way."""
+        """Read once, for targets that others cannot read during a night."""
         self._note(self._target.state())
 
     def _note(self, found: State) -> None:
@@ -169,9 +170,10 @@ class Reader(threading.Thread):
 
 
 def check_seen(seen: list[State], expected: list[State]) -> None:
-    """
+    """Check the states that a reader has seen.
+
     Raises:
-        AssertionError: a reader has seen what was the source's at no moment, or gone back.
+        AssertionError: a state was never the source's, or is older than the one before it.
     """
     at = 0
     for state in seen:

@@ -1,4 +1,4 @@
-"""A month: what may happen in a night, and in between."""
+"""A month of nights: what may happen in a night, and in between."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from .targets import PostgresTarget, Row, Target
 
 LAST_WORDS = 4000
 DELETES = ("hard", "soft", "ignore")
-# The share of nights that are built beside the target, and swapped in.
+# The share of nights that are built beside the target and swapped in.
 SWAPPED = 0.25
-# Ended well; refused for good, with nothing written; try again.
+# Ended well; rejected permanently, with nothing written; to be retried.
 CODES = (0, 65, 75)
-# 64: it was killed before the target knew of it.
+# 64: killed before the target stored the run.
 RESUMED = (*CODES, 64)
 TRIES = 20
 
@@ -42,9 +42,10 @@ EVEN = "n % 2 = 0"
 
 
 class Month:
-    """
+    """A source, a target, and the nights between them.
+
     Parameters:
-        poolers: before the source, and before the target.
+        poolers: those before the source and before the target.
         unique: whether the target has a second unique column.
         stack: closes what the month has opened.
     """
@@ -66,9 +67,9 @@ class Month:
         self._stack = stack
         self._serial = 0
         self._more = ""
-        """What the column is called that comes and goes; empty: the source has none."""
+        """The name of the column that comes and goes; empty if the source lacks it."""
         self.drifts = False
-        """Columns change in the source alone, and nights follow."""
+        """Whether columns change only in the source, and nights follow."""
 
         def ways(url: str, pooler: Sequence[PgBouncer]) -> list[tuple[TcpProxy, str]]:
             urls = [url, *(each.url_for(url) for each in pooler)]
@@ -95,7 +96,7 @@ class Month:
         poolers: Sequence[PgBouncer] = (),
         read_at: str = "",
     ) -> Iterator[Self]:
-        """A source at the URL, and a target, both with a table of items."""
+        """Yield a month with a source at the URL and a target, both with a table of items."""
         parted, deletes = bool(seed % 2), DELETES[seed % 3]
         hard = not parted and deletes == "hard"
         swaps = hard and seed // 6 % 2 == 1
@@ -110,7 +111,7 @@ class Month:
 
     @contextmanager
     def at_work(self) -> Iterator[None]:
-        """Writers write, and somebody reads, from beginning to end."""
+        """Run the writers, and a reader, from beginning to end."""
         if self.target.shared:
             self.reader.start()
         self.source.work()
@@ -125,7 +126,7 @@ class Month:
             print("\n".join(self.log))
 
     def night(self, *words: str) -> Run:
-        """Start one, by the direct way or through a pooler."""
+        """Start a night, directly or through a pooler."""
         self._serial += 1
         run_id = f"n{self._serial}"
         self.runs.append(run_id)
@@ -137,7 +138,7 @@ class Month:
 
     @property
     def _may_swap(self) -> bool:
-        """Whether a night may be built beside the target, and swapped in."""
+        """Whether a night may be built beside the target and swapped in."""
         return self.deletes == "hard" and isinstance(self.target, PostgresTarget)
 
     def _asked(self) -> tuple[str, ...]:
@@ -165,7 +166,7 @@ class Month:
         return code
 
     def done(self, what: str, *words: str) -> None:
-        """A night that ends well, however often others are in its way."""
+        """Run a night until it ends well, however often others are in its way."""
         before = self.check(now=False)
         for _ in range(TRIES):
             if self.ends(self.night(*words), what) == 0:
@@ -174,7 +175,10 @@ class Month:
         assert self.check() == before + 1
 
     def check(self, *, now: bool = True) -> int:
-        """Returns: how many nights have ended well."""
+        """Check the states so far.
+
+        Returns: how many nights ended well.
+        """
         if not self.target.shared:
             self.reader.look()
         expected = self.ledger.states()
@@ -185,7 +189,7 @@ class Month:
 
     @contextmanager
     def by_hand(self, what: str) -> Iterator[None]:
-        """Somebody else writes to the target."""
+        """Write to the target by other means."""
         with self.reader.looking_away():
             yield
             self.ledger.note(self.target.state())
@@ -200,7 +204,7 @@ class Month:
             *(self.reset, self.set_back, self.reading_all, self.accepting),
             *(self.edited, self.emptied, self.truncated),
         ]
-        if not self.unique:  # among rows that are left alone, too
+        if not self.unique:  # also among rows that are left alone
             any_target += [self.selecting]
         if self.deletes != "soft":
             any_target += [self.recreated]
@@ -237,7 +241,7 @@ class Month:
         self.log.append("killed")
 
     def killed_as_it_merges(self) -> None:
-        """At some moment after the last partition was committed."""
+        """Kill a night at some moment after its last partition was committed."""
         run = self.night()
         while len(run.of(Committed)) < 3 and not run.has_ended():
             time.sleep(0.005)
@@ -283,7 +287,7 @@ class Month:
         return code
 
     def cleared(self) -> None:
-        """Some night's run is resumed, whatever has become of it since."""
+        """Resume the run of an earlier night, whatever has become of it since."""
         before = self.check()
         run_id = self.chance.choice(self.runs[-6:])
         how = self.chance.choice([(), ("--on-snapshot-lost", "restart")])
@@ -291,7 +295,7 @@ class Month:
         assert self.check() - before in (0, 1)
 
     def in_tasks(self) -> None:
-        """As an orchestrator does it, which may clear a partition that is copied already."""
+        """Run a night like an orchestrator, which may clear a partition that is already copied."""
         self._serial += 1
         run_id = f"n{self._serial}"
         self.runs.append(run_id)
@@ -322,7 +326,7 @@ class Month:
             self.done("after some rows were read later")
 
     def accepting(self) -> None:
-        """The snapshot is lost, and the rest is read later: the next night makes up for it."""
+        """Lose the snapshot and read the rest later; the next night makes up for it."""
         run = self.night("--on-snapshot-lost", "accept")
         self.ledger.inexact.add(self.runs[-1])
         while not run.of(Committed) and not run.has_ended():
@@ -340,7 +344,7 @@ class Month:
         assert self.check() - before == codes.count(0)
 
     def stopped(self) -> None:
-        """Its sessions end, as a pooler or a network ends them; another night ends; it is woken."""
+        """Stop a night, end its sessions like a network, run another night, and wake the first."""
         run = self.night()
         time.sleep(self.chance.random() * 1.2)
         run.signal_all(signal.SIGSTOP)
@@ -352,10 +356,10 @@ class Month:
         between = self.check()
         run.signal_all(signal.SIGCONT)
         code = self.ends(run, "woken")
-        # One that was stopped after its last transaction had ended before.
+        # One that was stopped after the end of its last transaction succeeded before.
         assert self.check() - between in ((0,) if code else (0, 1))
 
-    # What people do
+    # What users do
 
     def _watermark(self) -> str:
         return penstock.watermarks(target=self.target.url)[0].name
@@ -378,7 +382,7 @@ class Month:
         return self.well()
 
     def selecting(self) -> None:
-        """Some nights with a condition."""
+        """Run some nights with a condition."""
         for _ in range(self.chance.randint(1, 3)):
             before = self.check()
             if self.ends(self.night("--where", EVEN), "even") == 0:
@@ -391,14 +395,14 @@ class Month:
             assert self.check() == before + 1
 
     def edited(self) -> None:
-        """Values, which only a night that reads all rows mends."""
+        """Change values in the target, which only a night that reads all rows repairs."""
         with self.by_hand("edited"):
             self.target.run("UPDATE items SET n = -1, email = NULL WHERE id % 5 = 0")
         time.sleep(1.1)
         self.done("all, after an edit", "--full-every", "1s")
 
     def emptied(self) -> None:
-        """Rows, which the next night notices by their number."""
+        """Delete rows from the target, which the next night notices by their number."""
         with self.by_hand("emptied"):
             self.target.run("DELETE FROM items WHERE id % 11 < 5")
         if self.chance.random() < 0.5:
@@ -414,7 +418,7 @@ class Month:
         self._loaded("recreate")
 
     def _loaded(self, mode: str) -> None:
-        """By other means, which readers see, and which may fail."""
+        """Load the target by other means, which readers see, and which may fail."""
         with self.by_hand(mode):
             run = self._started(
                 *("copy", *self._ends(), "--table", "public.items", "--mode", mode),
@@ -424,7 +428,7 @@ class Month:
         self.done(f"after {mode}")
 
     def altered(self) -> None:
-        """A column comes, changes its type, and goes, on both sides."""
+        """Add, change or drop a column on both sides."""
         if not self._more:
             default = self.chance.randrange(100)
             change = f"ADD more int DEFAULT {default}"
@@ -441,8 +445,10 @@ class Month:
         self._check_more()
 
     def drifted(self) -> None:
-        """A column comes, changes its type or name, and goes, in the source alone; the night that
-        follows may be killed first."""
+        """Add, change, rename or drop a column in the source alone.
+
+        The night that follows may first be killed.
+        """
         if not self._more:
             self._more = self.chance.choice(["more", "extra"])
             change = f"ADD {self._more} int DEFAULT {self.chance.randrange(100)}"
@@ -472,7 +478,7 @@ class Month:
         self._check_more()
 
     def _check_more(self) -> None:
-        """The column that comes and goes, of the rows that the source has."""
+        """Check the values of the column that comes and goes, in the rows that the source has."""
         if self._more:
             with closing(self.target.open()) as connection, closing(connection.cursor()) as cursor:
                 cursor.execute(f"SELECT id, {self._more} FROM items")

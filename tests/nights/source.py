@@ -1,4 +1,4 @@
-"""A source at work: writers that never pause, and somebody who moves its storage about."""
+"""A source with writers that never pause, and a process that moves its storage around."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.faults.pair import Connection, connect, execute
 
 ROWS = 300
 PLACES = 1000
-"""Keys of one partition. There are three, and one that comes and goes."""
+"""Keys per partition. There are three partitions, and one that comes and goes."""
 SPARE = 3 * PLACES
 COLUMNS = "(id int NOT NULL, email text, n int, big text)"
 # Random, so that it is not compressed but moved out of line.
@@ -22,12 +22,13 @@ BIG = "(SELECT string_agg(md5(random()::text), '') FROM generate_series(1, 150))
 
 
 class Source:
-    """
+    """A table of items with writers.
+
     Parameters:
-        parted: whether the table is partitioned. One that is has no second unique column.
+        parted: whether the table is partitioned; if so, it has no second unique column.
         moves_keys: whether keys change while their second unique column stays.
         swaps: whether rows exchange the values of that column.
-        read_at: the URL by which nights read it, where that is a subscriber of its changes.
+        read_at: the URL from which nights read, if that is a subscriber.
     """
 
     def __init__(
@@ -49,7 +50,7 @@ class Source:
         self._ended = threading.Event()
         self._threads: list[threading.Thread] = []
         self.count = 0
-        """Transactions that were committed."""
+        """Committed transactions."""
         self.failed: list[BaseException] = []
 
     def make(self) -> None:
@@ -86,11 +87,11 @@ class Source:
     def alter(self, change: str) -> None:
         """Change the table, and the partition that comes and goes, while others write."""
         self.alter_rows(f"ALTER TABLE items {change}")
-        with contextlib.suppress(psycopg.Error):  # attached, it has changed already
+        with contextlib.suppress(psycopg.Error):  # if attached, it has changed already
             execute(self.url, "SET lock_timeout = '5s'", f"ALTER TABLE spare {change}")
 
     def alter_rows(self, statement: str) -> None:
-        """Run a statement as soon as nobody is in its way."""
+        """Run a statement as soon as no other transaction blocks it."""
         deadline = time.monotonic() + 60
         while True:
             try:
@@ -98,7 +99,7 @@ class Source:
             except (
                 psycopg.errors.LockNotAvailable,
                 psycopg.errors.DeadlockDetected,
-                # Of rows that move to another partition.
+                # Rows that move to another partition.
                 psycopg.errors.SerializationFailure,
             ):
                 if time.monotonic() > deadline:
@@ -124,14 +125,14 @@ class Source:
         thread.start()
 
     def stop(self) -> None:
-        """Have writers end, without waiting for them."""
+        """Tell the writers to end, without waiting for them."""
         self._ended.set()
 
     def end(self) -> None:
-        """Wait until nobody writes any more.
+        """Wait until all writers have ended.
 
         Raises:
-            BaseException: what a writer met that it was not to meet.
+            BaseException: the unexpected error of a writer.
         """
         self.stop()
         for thread in self._threads:
@@ -161,7 +162,7 @@ class Source:
                     connection.execute(ends)
                 self.count += 1
             except psycopg.Error as error:
-                # Others hold its rows, or it meets a key of theirs, or its partition is gone.
+                # Others have locked its rows, its key exists already, or its partition is gone.
                 if not isinstance(
                     error,
                     psycopg.errors.UniqueViolation
@@ -169,7 +170,7 @@ class Source:
                     | psycopg.errors.DeadlockDetected
                     | psycopg.errors.CheckViolation
                     | psycopg.errors.SerializationFailure
-                    # Of a partition whose detaching is pending.
+                    # The detaching of its partition is pending.
                     | psycopg.errors.DatatypeMismatch,
                 ):
                     raise
@@ -226,8 +227,10 @@ class Source:
         chance.choice(changes)()
 
     def _disturb(self, connection: Connection, chance: random.Random, _at: int) -> None:
-        """VACUUM FULL and the like. What has to wait for a night's snapshot gives up, and lets
-        others pass."""
+        """Run VACUUM FULL and the like.
+
+        A statement that has to wait for a night's snapshot gives up, and lets others pass.
+        """
         connection.execute("SET lock_timeout = '150ms'")
         changes = [
             "VACUUM (FULL) items",
@@ -261,14 +264,14 @@ class Source:
 
 
 def _two(connection: Connection, key: int) -> dict[str, object]:
-    """The keys of two rows that follow one another."""
+    """Return the keys of two adjacent rows."""
     query = "SELECT id FROM items WHERE id >= %s ORDER BY id LIMIT 2"
     found = [row[0] for row in connection.execute(query, [key])] + [-1, -1]
     return {"one": found[0], "two": found[1]}
 
 
 def let_it_work(source: Source, transactions: int) -> None:
-    """Wait until so many more are committed."""
+    """Wait for a number of further commits."""
     goal, deadline = source.count + transactions, time.monotonic() + 60
     while source.count < goal and not source.failed:
         assert time.monotonic() < deadline, "expected writers to get on"

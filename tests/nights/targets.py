@@ -1,4 +1,4 @@
-"""Where a month's nights go, how its rows are read, and what is said to it in the end."""
+"""The targets of a month's nights: their URLs, how to read them, and their final statements."""
 
 from __future__ import annotations
 
@@ -17,26 +17,27 @@ from penstock_testkit.mysql import connect_mysql
 from penstock_testkit.proxy import Direction
 
 Row = tuple[Any, ...]
-"""The values of a row but for its key."""
+"""The values of a row without its key."""
 State = frozenset[tuple[int, Row, bool]]
-"""Key, values, and whether the row is marked as gone."""
+"""Key, values, and whether the row is marked as deleted."""
 
 VALUES = "id, email, n, md5(big)"
 
 
 class Target(ABC):
-    """
+    """A target of nights.
+
     Parameters:
-        url: of its database.
-        deletes: as the option has it.
+        url: the URL of its database.
+        deletes: the option's value.
     """
 
     shared = True
-    """Whether others may look at it while a night is under way."""
+    """Whether others may read it during a night."""
     swaps = False
-    """Whether unique values may be exchanged: checked at the end of a transaction."""
+    """Whether unique values may be swapped, since they are checked at the end of a transaction."""
     last: Sequence[tuple[bytes, Direction]] = ()
-    """Said to it in the last transaction, and its answers."""
+    """Statements of the last transaction, and the answers to them."""
 
     def __init__(self, url: str, deletes: str) -> None:
         self.url = url
@@ -48,9 +49,10 @@ class Target(ABC):
 
     @abstractmethod
     def make(self, *, unique: bool, swaps: bool) -> None:
-        """
+        """Create the table.
+
         Parameters:
-            unique: whether a second column is.
+            unique: whether a second column is unique.
             swaps: whether that is checked at the end of a transaction.
         """
 
@@ -86,7 +88,7 @@ class PostgresTarget(Target):
     )
 
     def open(self) -> Any:
-        # Columns come and go, which a statement that was prepared does not survive.
+        # Columns come and go, which a prepared statement does not survive.
         return connect(self.url, prepare_threshold=None)
 
     def make(self, *, unique: bool, swaps: bool) -> None:
@@ -129,13 +131,13 @@ class DuckTarget(Target):
 
     def open(self) -> Any:
         path = Path(self.url.removeprefix("duckdb:///"))
-        if self._is_made and not path.exists():  # an empty one would pass for a lost table
+        if self._is_made and not path.exists():  # an empty file would be mistaken for a lost table
             raise AssertionError(f"somebody has removed {path}")
         deadline = time.monotonic() + PATIENCE
         while True:
             try:
                 return duckdb.connect(path)
-            except duckdb.IOException:  # a process that was killed lets go of it in a moment
+            except duckdb.IOException:  # a killed process releases it in a moment
                 if time.monotonic() > deadline:
                     raise
             time.sleep(0.05)

@@ -1,4 +1,4 @@
-"""Mode replace with `--atomic`: readers see all of the old rows, or all of the new ones."""
+"""Mode replace with `--atomic`: readers see all of the old rows or all of the new ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nights that are built beside the target, and take its place: no row is written twice."""
+"""Nights that are built beside the target and take its place: no row is written twice."""
 
 from __future__ import annotations
 
@@ -301,7 +301,7 @@ def test_an_empty_table_that_somebody_fills_is_left_alone(items: Pair) -> None:
 
 
 def test_two_first_nights_one_after_another_was_killed(items: Pair) -> None:
-    """What the first has made under other names is in the way of nothing."""
+    """The objects that the first created under other names block nothing."""
     items.target.run("DROP TABLE items")
     events = penstock.copy(CopySpec(**given(items, run_id="stopped", atomic_limit="100")))
     for event in events:

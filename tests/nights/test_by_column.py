@@ -1,4 +1,4 @@
-"""Nights by a column from PostgreSQL: each rule by itself."""
+"""Nights by a column from PostgreSQL, one rule at a time."""
 
 from __future__ import annotations
 
@@ -54,13 +54,13 @@ def test_only_what_has_changed_is_read(items: Pair) -> None:
     assert (first.full, first.rows) == ("this is the first night", 200)
     items.source.run("UPDATE items SET word = 'new', changed = now() WHERE id = 5")
     second = merged(night(items))
-    # The row of the last night's greatest value is read again.
+    # The row with the greatest value of the last night is read again.
     assert (second.full, second.rows, second.updated) == ("", 2, 1)
     check_same(items)
 
 
 def left(pair: Pair) -> Watermark:
-    """What the last night has left."""
+    """Return the result of the last night."""
     (found,) = penstock.watermarks(target=pair.target.url)
     return found
 
@@ -98,7 +98,7 @@ def test_the_bound_has_every_digit_and_the_zone_utc(items: Pair) -> None:
 
 
 def commit_late(pair: Pair, **options: Any) -> None:
-    """A row whose transaction began before a night, and was committed after it."""
+    """Commit a row after a night, in a transaction that began before it."""
     pair.source.run("UPDATE items SET changed = now() WHERE id = 200")
     merged(night(pair, **options))
     with psycopg.connect(pair.source.url) as late:
@@ -113,11 +113,11 @@ def test_commit_order_loses_rows_without_a_lookback(items: Pair) -> None:
     found = merged(night(items, deletes="hard"))
     assert items.target.count("items", "word = 'late'") == 0
     assert "trigger" in found.unproven
-    # A count would find as many rows here as there: one is gone, one was lost.
+    # Both sides have the same number of rows: one was deleted, one was lost.
     items.source.run("DELETE FROM items WHERE id = 7")
     assert merged(night(items, deletes="hard")).deleted == 1
     assert items.target.count("items", "id = 7") == 0
-    # All rows are read now and then.
+    # From time to time, all rows are read.
     assert "--full-every" in merged(night(items, deletes="hard", full_every="0s")).full
     check_same(items)
 
@@ -142,13 +142,13 @@ def test_what_the_server_sets_is_proven(items: Pair) -> None:
     items.source.run("DELETE FROM items WHERE id = 7")
     found = merged(night(items, deletes="hard"))
     assert (found.unproven, found.full, found.deleted) == ("", "", 1)
-    # Not all rows, for the bound is not long ago.
+    # Not all rows, because the bound is recent.
     assert found.rows < 200
     check_same(items)
 
 
 def proof(pair: Pair, source: str = "") -> str:
-    """What a plan says of it."""
+    """Return a plan's proof that no row is missed."""
     plan = penstock.plan(
         CopySpec(
             source=source or pair.source.url,
@@ -227,7 +227,7 @@ def test_a_value_far_ahead(items: Pair) -> None:
     items.source.run("UPDATE items SET changed = now() + interval '3 days' WHERE id = 17")
     assert "in the row id = 17: correct it" in refusal(items)
     merged(night(items, max_ahead="0s"))
-    # It is no bound, which would hide all that comes before it.
+    # It is not used as a bound, which would hide everything before it.
     items.source.run("UPDATE items SET word = 'now', changed = now() WHERE id = 3")
     assert merged(night(items, max_ahead="0s")).full == ""
     check_same(items)
@@ -258,7 +258,7 @@ def test_a_run_keeps_its_bounds(items: Pair) -> None:
     items.source.run("UPDATE items SET word = 'two', changed = '2026-02-02' WHERE id = 2")
     list(penstock.resume("planned", **ends))
     check_same(items)
-    # What it has read above its bound is read again.
+    # Rows that it read above its bound are read again.
     assert left_cursor(items).text.startswith("2026-02-01")
     assert merged(night(items)).rows == 2
 
@@ -303,7 +303,7 @@ def test_another_way_of_reading_reads_all_rows(items: Pair) -> None:
 def test_a_load_of_all_rows_sets_the_watermark(items: Pair, mode: str) -> None:
     merged(night(items))
     items.source.run("UPDATE items SET word = 'new' WHERE id < 10")
-    # With the option, and without it, where there is one.
+    # With the option, and without it if there is one.
     for given in ({}, {"incremental": None, "lookback": None}):
         night(items, mode=mode, **given).done()
         items.source.run("UPDATE items SET word = word || '+', changed = now() WHERE id = 5")

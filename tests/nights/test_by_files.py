@@ -1,4 +1,4 @@
-"""Nights by files that were not there before, from Parquet."""
+"""Nights that read new Parquet files."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ def test_new_files_are_read(tmp_path: Path, target: Side) -> None:
     assert (found.full, found.rows, found.updated, found.inserted) == ("", 2, 1, 1)
     expected = [(1, "a"), (2, "changed"), (3, "c"), (4, "d")]
     assert target.rows(ALL) == expected
-    # Nothing new: the smallest file is read again, and changes nothing.
+    # Nothing is new: the smallest file is read again, and changes nothing.
     again = merged(night(tmp_path, target))
     assert (again.full, again.inserted, again.updated) == ("", 0, 0)
-    # Each file is kept once.
+    # Each file is stored once.
     history = penstock.watermark_history(
         penstock.watermarks(target=target.url)[0].name, target=target.url
     )
@@ -91,7 +91,7 @@ def test_a_column_of_files(tmp_path: Path, target: Side) -> None:
     write(tmp_path, "c", {4: "d"})
     found = merged(night(tmp_path, target, **given))
     assert (found.full, found.rows) == ("", 2)
-    # By another way, all are read.
+    # Reached by another path, all files are read.
     assert "by id, not by files" in merged(night(tmp_path, target)).full
 
 

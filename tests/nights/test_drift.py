@@ -1,4 +1,4 @@
-"""Columns that come, change, are renamed and go in the source while nights run."""
+"""Columns that are added, changed, renamed and dropped in the source while nights run."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ COLUMNS = (
 
 
 def drifted(pair: Pair, **options: Any) -> str:
-    """The message of a night that is refused, and has changed nothing."""
+    """Return the message of a night that is rejected and changes nothing."""
     before = pair.target.rows(COLUMNS)
     with pytest.raises(Drifted) as caught:
         list(penstock.copy(CopySpec(**given(pair, **options))))
@@ -44,7 +44,7 @@ def test_a_new_column_is_refused_with_the_statement_that_would_add_it(items: Pai
 
 def test_a_new_column_is_added_with_the_values_of_all_rows(items: Pair) -> None:
     night(items).done()
-    # Gives rows values without a new version.
+    # Changes values without new row versions.
     items.source.run("ALTER TABLE items ADD note varchar(10) NOT NULL DEFAULT 'none'")
     found = night(items, on_drift="add")
     assert (

@@ -1,4 +1,4 @@
-"""Columns that follow those of PostgreSQL in the tables of other systems."""
+"""Columns in tables of other systems that follow those of PostgreSQL."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def test_a_column_of_a_key_is_widened_where_that_can_be(pair: Side, target: Targ
     if isinstance(target, DuckTarget):
         assert isinstance(found.error, Drifted)
         assert "DuckDB gives no column of a key or a check another type" in found.said
-        # What makes the table anew goes on from there.
+        # A mode that recreates the table continues from there.
         night(pair, target, mode="recreate", deletes="ignore").done()
         night(pair, target).done()
     else:
@@ -142,7 +142,7 @@ def test_a_column_of_a_key_is_widened_where_that_can_be(pair: Side, target: Targ
 def test_columns_of_another_system_are_translated(
     mysql_url: str, source_url: str, source: psycopg.Connection[Any]
 ) -> None:
-    """From MySQL, where no column has an identity: a plain load."""
+    """From MySQL, where columns have no identity: a plain load."""
     table = mysql_url.rpartition("/")[2].partition("?")[0] + ".things"
     with closing(connect_mysql(mysql_url)) as connection, connection.cursor() as cursor:
         cursor.execute(f"CREATE TABLE {table} (id bigint PRIMARY KEY, n int, word varchar(50))")

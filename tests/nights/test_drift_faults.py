@@ -1,4 +1,4 @@
-"""Columns that follow those of the source, in a night that is killed, blocked or overtaken."""
+"""Columns that follow the source's, in a night that is killed, blocked or overtaken."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ __all__ = ["items", "pair"]
 
 @contextmanager
 def killed_at(proxy: TcpProxy, needle: bytes, *words: str) -> Iterator[None]:
-    """A night that is killed as it says something to the target, which does not hear it."""
+    """Kill a night when it sends something to the target, which does not receive it."""
     gate = Gate(proxy, needle, "to_server")
     run = Run("copy", *words)
     try:
@@ -74,7 +74,7 @@ def test_a_night_that_is_killed_has_changed_nothing(items: Pair, needle: bytes) 
     before = items.target.rows("SELECT * FROM items ORDER BY id")
     change(items.source)
     with TcpProxy.of(items.target.url) as proxy, ExitStack() as stack:
-        # The stage is altered, too.
+        # The stage is altered as well.
         table = b'ALTER TABLE "public"."items" ' if b"COLUMN" in needle else b""
         words = words_of(items.source.url, proxy.url(items.target.url), "public.items", "late")
         stack.enter_context(killed_at(proxy, table + needle, *words))
@@ -91,7 +91,7 @@ def test_a_change_that_commits_by_itself_is_made_once(
     mysql_server: AnyMysqlServer,
     needle: bytes,
 ) -> None:
-    """Killed before it, and after it, when it is not recorded."""
+    """Killed before the change, and after it but before its record."""
     mine = Side(source_url, source)
     mine.run(
         "CREATE TABLE items (id int PRIMARY KEY, word text)",
@@ -104,7 +104,7 @@ def test_a_change_that_commits_by_itself_is_made_once(
         change(mine)
         proxy = stack.enter_context(TcpProxy.of(url))
         words = words_of(source_url, proxy.url(url), table, "late")
-        if needle == b"ADD COLUMN":  # as a statement, which is in the plan, too
+        if needle == b"ADD COLUMN":  # as a statement, since the plan contains it as well
             needle = b"\x03ALTER TABLE `%b`.`items` ADD" % table.removesuffix(".items").encode()
         stack.enter_context(killed_at(proxy, needle, *words))
         ends: dict[str, Any] = {"source": source_url, "target": url}
@@ -142,7 +142,7 @@ def test_nobody_queues_behind_a_night_that_waits_for_a_reader(items: Pair) -> No
 
 
 def test_two_nights_with_the_same_drift(items: Pair) -> None:
-    """Of parts of the table, each with a watermark of its own."""
+    """They load parts of the same table, each with its own watermark."""
     halves = [{"where": f"id % 2 = {rest}", "watermark": f"half {rest}"} for rest in (0, 1)]
     for half in halves:
         night(items, **half).done()
@@ -162,7 +162,7 @@ def test_two_nights_with_the_same_drift(items: Pair) -> None:
 
 
 def test_a_column_that_comes_to_the_target_while_a_night_runs(items: Pair) -> None:
-    """Of another type than the one that the night was to add."""
+    """It has another type than the column that the night was to add."""
     night(items).done()
     items.source.run("ALTER TABLE items ADD note timestamp(6)")
     ran = []

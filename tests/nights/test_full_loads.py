@@ -1,4 +1,4 @@
-"""Loads of all rows that set a watermark: the night after them reads only what has changed."""
+"""Loads of all rows that set a watermark, after which a night reads only changes."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def history(pair: Pair) -> tuple[Watermark, ...]:
 
 
 def is_last_step(event: Event) -> bool:
-    """It is about to be done that sets the watermark."""
+    """Whether the step that sets the watermark is about to begin."""
     return isinstance(event, StepChanged) and event.step_id in ("watermark", "swap")
 
 
@@ -194,7 +194,7 @@ def test_a_full_load_that_is_stopped_before_its_last_step_sets_it_when_it_is_res
 
 @pytest.mark.parametrize("lost", ["accept", "restart"])
 def test_a_snapshot_that_is_replaced(items: Pair, lost: str) -> None:
-    """The watermark is the oldest that any row was read with."""
+    """The watermark is the oldest snapshot with which any row was read."""
     options = {"mode": "truncate", "key": "id", "partitions": 4, "on_snapshot_lost": lost}
     run = penstock.create(CopySpec(**given(items, run_id="lossy", **options))).run
     ends: dict[str, Any] = {"source": items.source.url, "target": items.target.url}

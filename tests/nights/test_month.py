@@ -1,10 +1,10 @@
-"""Months of nights from a source at work: killed, skipped, overlapping, stopped and woken, run in
-tasks that are cleared, with people in between who move the watermark, load the target by other
-means, edit and alter it.
+"""Months of nights from a busy source: killed, skipped, overlapping, stopped and woken.
 
-After each night that ends well the target equals the source as of that night's own snapshot, and
-whoever reads the target at any time sees it as some night has left it, never an earlier one after a
-later one.
+They also run in tasks that are cleared, and in between, users move the watermark, and load, edit
+and alter the target by other means.
+
+After each night that ends well, the target equals the source as of that night's own snapshot. Every
+reader of the target sees it as some night left it, and never an earlier state after a later one.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def servers() -> Iterator[tuple[PostgresServer, PostgresServer]]:
 
 @pytest.fixture(scope="module")
 def poolers(servers: tuple[PostgresServer, PostgresServer]) -> Iterator[list[PgBouncer]]:
-    """One before each server; none where it is not installed."""
+    """Yield one pooler for each server; none if pgbouncer is not installed."""
     with ExitStack() as stack:
         yield [
             stack.enter_context(PgBouncer(server, "transaction"))
@@ -51,9 +51,10 @@ def poolers(servers: tuple[PostgresServer, PostgresServer]) -> Iterator[list[PgB
 
 
 def seeds(count: int) -> pytest.MarkDecorator:
-    """
+    """Return the seeds to run.
+
     Parameters:
-        count: of those that the suite runs.
+        count: the number of seeds that the suite runs.
     """
     return pytest.mark.parametrize("seed", range(FIRST_SEED, FIRST_SEED + (SEEDS or count)))
 
@@ -75,7 +76,7 @@ def a_month(
             month.check(now=False)
         month.well()
         month.source.end()
-        # Nobody writes any more: the last night leaves what the source has.
+        # All writers have ended, so the last night leaves the same rows as the source.
         assert month.ends(month.night(), "last") == 0
         month.check()
 
@@ -106,8 +107,10 @@ def test_into_duckdb(
     tmp_path: Path,
     seed: int,
 ) -> None:
-    """One process has the file to itself, so the target is read between nights alone: after each,
-    however it has ended."""
+    """Only one process can open the file, so the target is read between nights.
+
+    It is read after each, however it has ended.
+    """
     with fresh_database(servers[0]) as source:
         target = DuckTarget(f"duckdb:///{tmp_path}/t.duckdb", DELETES[seed % 3])
         a_month(source, target, seed, poolers[:1])
@@ -121,7 +124,7 @@ def test_with_drift(
     tmp_path: Path,
     seed: int,
 ) -> None:
-    """Columns come, change, are renamed and go in the source alone."""
+    """Columns are added, changed, renamed and dropped only in the source."""
     kind = ("postgresql", "mysql", "duckdb")[seed % 3]
     with ExitStack() as stack:
         source = stack.enter_context(fresh_database(servers[0]))

@@ -1,9 +1,11 @@
-"""Months of nights by a column with a lookback, from MariaDB with writers at work, and from DuckDB;
-and without one from PostgreSQL, where the server sets the column.
+"""Months of nights by a column, from several systems.
 
-Rows may be missing, or old, only where a transaction has lasted longer than the lookback; which
-ones did is written down. A night that reads all rows finds every one of them. From PostgreSQL none
-are.
+They read with a lookback from MariaDB with writers at work, and from DuckDB; and without one from
+PostgreSQL, where the server sets the column.
+
+Rows may be missing or outdated only if a transaction lasted longer than the lookback, and the test
+records those. A night that reads all rows finds every one of them. From PostgreSQL, no row is
+missing.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ FIRST_SEED = int(os.environ.get("PENSTOCK_NIGHTS_FROM", "0"))
 NIGHTS = 5
 ROWS = 300
 LOOKBACK = 1.0
-# Ended well; refused; try again; 64: killed before the target knew of it.
+# Ended well; rejected; to be retried; 64: killed before the target stored the run.
 CODES = (0, 65, 75)
 ALL = "SELECT id, word FROM items"
 
@@ -44,7 +46,7 @@ seeds = pytest.mark.parametrize("seed", range(FIRST_SEED, FIRST_SEED + (SEEDS or
 
 
 class Source(ABC):
-    """A table of items, which somebody changes."""
+    """A table of items that changes."""
 
     table: str
     url: str
@@ -54,7 +56,7 @@ class Source(ABC):
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)
         self.late: set[int] = set()
-        """Keys of rows that were committed longer after their time than the lookback."""
+        """Keys of rows committed later after their time than the lookback."""
 
     @abstractmethod
     def open(self) -> Any: ...
@@ -70,16 +72,16 @@ class Source(ABC):
 
     @abstractmethod
     def let_it_work(self) -> None:
-        """Until something has been changed."""
+        """Wait until something has changed."""
 
 
 class Written(Source):
-    """Three writers, whose transactions last up to half the lookback, and a few longer."""
+    """Three writers whose transactions last up to half the lookback, and a few longer."""
 
     made: Sequence[str]
-    """What makes the table."""
+    """Statements that create the table."""
     put: str
-    """A statement for a row: with a key, a word, and the time."""
+    """A statement for a row with a key, a word and the time."""
 
     def __init__(self, url: str, seed: int) -> None:
         super().__init__(seed)
@@ -95,7 +97,7 @@ class Written(Source):
 
     @abstractmethod
     def begin(self) -> Any:
-        """A connection whose changes wait for a commit."""
+        """Return a connection in which changes wait for a commit."""
 
     @contextmanager
     def at_work(self) -> Iterator[None]:
@@ -125,7 +127,7 @@ class Written(Source):
             self.failed.append(error)
 
     def _change(self, connection: Any, cursor: Any, chance: random.Random, number: int) -> None:
-        """Of keys that no other writer has."""
+        """Change keys that no other writer uses."""
         begun = time.monotonic()
         keys = {chance.randrange(ROWS) * 3 + number for _ in range(chance.randint(1, 4))}
         for key in keys:
@@ -166,7 +168,7 @@ class Maria(Written):
 
 
 class Postgres(Written):
-    """The server sets the time at which each transaction began."""
+    """The server sets the begin time of each transaction."""
 
     table = "public.items"
     lookback = "0"
@@ -189,8 +191,11 @@ class Postgres(Written):
 
 
 class Duck(Source):
-    """One process has the file to itself, so rows are changed between nights: with a time that is
-    a while before that of others."""
+    """A DuckDB file.
+
+    Only one process can open it, so rows change between nights, with times a while before those of
+    other rows.
+    """
 
     table = "main.items"
 
@@ -211,7 +216,7 @@ class Duck(Source):
         while True:
             try:
                 return duckdb.connect(self._path)
-            except duckdb.Error:  # a process that was killed lets go of it in a moment
+            except duckdb.Error:  # a killed process releases it in a moment
                 if time.monotonic() > deadline:
                     raise
             time.sleep(0.05)
@@ -295,12 +300,12 @@ class Month:
             penstock.reset_watermark(mark.name, target=self.target)
 
     def check(self, *, exact: bool) -> None:
-        """That the target has what the source has, but for rows that came too late."""
+        """Check that the target equals the source, except for rows that came too late."""
         there = self.rows()
         here = self.source.rows()
         differing = {key for key in here.keys() | there.keys() if here.get(key) != there.get(key)}
         assert differing <= (set() if exact else self.source.late), self.log
-        # What is gone is found in any case.
+        # Deleted rows are found in any case.
         assert there.keys() <= here.keys(), self.log
 
     def rows(self) -> dict[int, str]:
@@ -323,12 +328,12 @@ def a_month(source: Source, target: str) -> None:
         for _ in range(NIGHTS):
             source.let_it_work()
             source.chance.choice(kinds)()
-        # Those after one that has read all rows are to show what is missed.
+        # Nights that follow one of all rows show what is missed.
         for _ in range(3):
             source.let_it_work()
             month.done()
         source.let_it_work()
-    # Nobody writes any more.
+    # All writers have ended.
     found = month.done()
     assert (found.unproven == "") == source.proven, found.unproven
     month.check(exact=source.proven)

@@ -1,4 +1,4 @@
-"""Nights from a source that was put back to an earlier state, or upgraded into other files."""
+"""Nights from a source that was restored to an earlier state, or upgraded into other files."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ SETTINGS = {"autovacuum": False, **NEVER_CANCEL}
 
 @pytest.mark.parametrize("with_a_timeline", [False, True])
 def test_a_backup_is_restored(target_server: Server, with_a_timeline: bool) -> None:
-    """With what the log has since (so that its timeline changes), or as it was copied: that one has
-    the system's identifier and the timeline of the server that it replaces."""
+    """Restored with the log since then, which changes the timeline, or as it was copied.
+
+    The latter keeps the system identifier and the timeline of the server that it replaces.
+    """
     with (
         PostgresServer(fsync=False, settings=SETTINGS) as primary,
         PostgresServer(fsync=False, settings=SETTINGS, standby_of=primary) as restored,
@@ -54,7 +56,7 @@ def test_a_backup_is_restored(target_server: Server, with_a_timeline: bool) -> N
 
 
 def test_pg_upgrade(target_server: Server) -> None:
-    """Its ids go on where they were, under another system's identifier."""
+    """Transaction ids continue under another system identifier."""
     with (
         PostgresServer(settings=SETTINGS) as old,
         PostgresServer(settings=SETTINGS) as new,

@@ -1,4 +1,4 @@
-"""The rules that close the holes of nights, one by one."""
+"""The rules that close the gaps of nights, one by one."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def night(pair: Pair, **options: Any) -> OneCopy:
 
 
 def full(found: OneCopy) -> str:
-    """Why it has read all rows; empty where it has not."""
+    """Return the reason why a night has read all rows; empty if it has not."""
     found.done()
     (merged,) = (event for event in found.events if isinstance(event, Merged))
     return merged.full
@@ -57,7 +57,7 @@ def check_same(pair: Pair) -> None:
 def interrupted(
     pair: Pair, when: Callable[[Event], bool], then: Callable[[], object], **options: Any
 ) -> PenstockError:
-    """The error of a night during which something happens."""
+    """Return the error of a night during which something happens."""
     left = [then]
 
     def copy() -> None:
@@ -105,7 +105,7 @@ def test_a_run_that_is_resumed_after_another_night_writes_nothing(items: Pair) -
 
 
 def test_a_run_whose_watermark_moves_while_it_copies_writes_nothing(items: Pair) -> None:
-    """As behind a pooler, where no session keeps the other night from entering."""
+    """As behind a pooler, where no session keeps the other night out."""
     night(items).done()
     items.source.run("UPDATE items SET word = 'new'")
     before = items.target.rows(ALL)
@@ -171,7 +171,7 @@ def test_a_snapshot_that_is_lost_before_deletes_are_found(items: Pair, deletes: 
     assert items.target.rows(there) == items.source.rows(ALL)
 
 
-# All rows are read where versions do not tell
+# All rows are read if versions cannot tell
 
 
 def test_a_table_that_is_made_anew(items: Pair) -> None:
@@ -220,7 +220,7 @@ def test_another_condition_or_other_columns(items: Pair) -> None:
 
 
 def test_a_column_for_marks_that_was_not_kept(items: Pair) -> None:
-    """A row that was marked comes back while nobody looks at marks."""
+    """A marked row comes back while no night uses marks."""
     items.target.run("ALTER TABLE items ADD deleted_at timestamptz")
     night(items, deletes="soft").done()
     items.source.run("DELETE FROM items WHERE id = 3")
@@ -232,7 +232,7 @@ def test_a_column_for_marks_that_was_not_kept(items: Pair) -> None:
 
 
 def test_row_security_is_refused(items: Pair) -> None:
-    """Other rows may be hidden the next night, none of which get new versions."""
+    """Other rows may be hidden the next night, without new versions."""
     role = f"reader_{items.source.url.rpartition('/')[2]}"
     items.source.run(
         f"CREATE ROLE {role} LOGIN",
@@ -285,7 +285,7 @@ def test_a_watermark_that_was_reset(items: Pair) -> None:
 
 
 def test_a_target_that_is_emptied_while_a_night_reads(items: Pair) -> None:
-    """The night merges what has changed into an empty table; the next one sees it."""
+    """The night merges its changes into an empty table; the next one notices it."""
     night(items).done()
     items.source.run("UPDATE items SET word = 'new' WHERE id = 1")
     for event in penstock.copy(CopySpec(**given(items))):
@@ -382,7 +382,7 @@ def test_a_leaf_that_is_attached_again(parted: Pair) -> None:
     parted.source.run(ATTACH)
     night(parted, deletes="hard").done()
     check_same(parted)
-    # Nobody has seen it detached: its rows were deleted by nobody, and read again all the same.
+    # No night saw it detached: no one deleted its rows, and they are read again all the same.
     parted.source.run(DETACH, "UPDATE old SET word = 'x' WHERE id = 310", ATTACH)
     assert night(parted, deletes="hard").done().rows == 51
     check_same(parted)
@@ -403,7 +403,7 @@ def test_a_leaf_that_is_attached_while_a_night_reads(parted: Pair, deletes: str)
     check_same(parted)
 
 
-# Refused
+# Rejected
 
 
 def test_keys_that_are_null(pair: Pair) -> None:
@@ -497,7 +497,7 @@ def test_a_value_that_moves_to_another_key(named: Pair) -> None:
 
 
 def test_values_that_are_swapped_need_a_key_that_is_checked_at_the_end(named: Pair) -> None:
-    """Where rows may not be deleted to make room, since others refer to them."""
+    """If rows may not be deleted to make room, because others refer to them."""
     named.target.run(
         "CREATE TABLE items (id int PRIMARY KEY, name text UNIQUE)",
         "CREATE TABLE pets (item int REFERENCES items)",

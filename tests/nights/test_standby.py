@@ -1,4 +1,4 @@
-"""Nights from standbys, which may lag, and from one that was promoted, which has lost commits."""
+"""Nights from standbys that may lag, and from a promoted one that has lost commits."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from penstock_testkit import PostgresServer, Server
 
 ALL = "SELECT * FROM items ORDER BY id"
 NAME = "public.items to public.items"
-# What a standby replays waits for queries, whether it is streamed or read from disk.
+# A standby's replay waits for queries, whether it is streamed or read from disk.
 NEVER_CANCEL = {"max_standby_streaming_delay": -1, "max_standby_archive_delay": -1}
 
 
@@ -42,7 +42,7 @@ class Family:
         eventually("the standby catches up", lambda: ask(self.standby, reached), PATIENCE)
 
     def lag(self) -> None:
-        """From now on, until it catches up."""
+        """Make the standby lag from now on, until it catches up."""
         self.catch_up()
         execute(self.standby, "SELECT pg_wal_replay_pause()")
         paused = "SELECT pg_get_wal_replay_pause_state() = 'paused'"
@@ -80,7 +80,7 @@ def family(
 
 
 def full(night: OneCopy) -> str:
-    """Why it has read all rows."""
+    """Return the reason why a night has read all rows."""
     night.done()
     (merged,) = (event for event in night.events if isinstance(event, Merged))
     return merged.full
@@ -119,8 +119,10 @@ def test_a_standby_that_lags_is_waited_for(family: Family, reset: bool) -> None:
 
 
 def test_a_standby_lags_though_its_horizon_is_the_same(family: Family) -> None:
-    """A transaction is under way there that the night before has seen commit. Its row is among
-    those that are read again, with the old values."""
+    """On the standby, a transaction is still open that the night before saw committed.
+
+    Its row is among those that are read again, with the old values.
+    """
     with psycopg.connect(family.primary) as oldest, psycopg.connect(family.primary) as late:
         oldest.execute("UPDATE items SET word = 'held' WHERE id = 1")
         execute(family.primary, "UPDATE items SET word = 'old' WHERE id IN (2, 3)")
@@ -149,7 +151,7 @@ def test_a_standby_is_promoted_and_has_lost_commits(target_server: Server) -> No
         family = Family(primary, standby, target)
         family.night(family.standby).done()
         family.lag()
-        for number in range(20):  # transactions whose ids come again
+        for number in range(20):  # transactions whose ids are used again
             execute(family.primary, f"UPDATE items SET word = 'lost' WHERE id = {number}")
         execute(family.primary, "INSERT INTO items VALUES (1000, 'lost')")
         family.night(family.primary).done()

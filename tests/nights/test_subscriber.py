@@ -1,4 +1,4 @@
-"""Nights from a table that logical replication feeds: its rows are versions like all others."""
+"""Nights from a table that logical replication feeds; its rows have versions like all others."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ ROWS = "SELECT id, email, n, md5(big) FROM items ORDER BY id"
 
 @pytest.fixture
 def ends() -> Iterator[tuple[str, str]]:
-    """The URLs of a publisher and its subscriber."""
+    """Return the URLs of a publisher and its subscriber."""
     settings: dict[str, Setting] = {
         "autovacuum": False,
         "wal_level": "logical",
         "max_replication_slots": 4,
         "max_prepared_transactions": 20,
-        # Large transactions are applied as they come, in subtransactions.
+        # Large transactions are applied as they arrive, in subtransactions.
         "logical_decoding_work_mem": "64kB",
     }
     with (

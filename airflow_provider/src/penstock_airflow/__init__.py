@@ -52,7 +52,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    # On first use: `airflow providers list` imports this package for its description alone.
+    # Import a name on first use: `airflow providers list` imports this package only for its
+    # description.
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

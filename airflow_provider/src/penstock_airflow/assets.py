@@ -1,4 +1,4 @@
-"""The target's table as an asset: one event for each run, with its result."""
+"""The target's table as an asset, with one event per run that carries its result."""
 
 from __future__ import annotations
 
@@ -11,22 +11,23 @@ from penstock import RunStatus, TableRef, place_of
 from penstock_airflow.ends import End
 from penstock_airflow.results import summary_of
 
-# Of a run's summary.
+# Fields of a run's summary.
 _OF_EVENT = ("run_id", "rows", "inserted", "updated", "bytes", "partitions", "seconds", "read_at")
-# Of a night, besides these.
+# Additional fields for a night.
 _OF_NIGHT = ("watermark", "epoch", "moment", "since", "full", "unproven", "deleted")
 _OF_BATCH = ("run_id", "rows", "bytes", "seconds", "tables")
 
 
 def alias_of(target: End, target_table: str | None) -> AssetAlias:
-    """Stands for the table in a DAG: only a task knows its host and database."""
+    """Return the alias of a table in a DAG: only a task knows its host and database."""
     named = "" if target.located or target_table is None else f"/{target_table}"
     return AssetAlias(f"penstock:{target.name}{named}")
 
 
 def uri_of(target: str, status: RunStatus) -> str:
-    """Where a run writes: `scheme://host:port/database/schema/table`, or the folder,
-    `s3://bucket/folder`.
+    """Return where a run writes: `scheme://host:port/database/schema/table`, or a folder's URL.
+
+    A folder's URL looks like `s3://bucket/folder`.
 
     Parameters:
         target: a URL; only its host, port, database and path are shown.
@@ -46,10 +47,10 @@ def emit(context: Any, outlet: Any, target: str, status: RunStatus) -> None:
     summary, uri = summary_of(status), uri_of(target, status)
     extra = {name: summary[name] for name in _OF_EVENT} | {"uri": uri}
     if night := summary["night"]:
-        # Flat: Airflow 2.11 takes no other values for an alias.
+        # Flat, because Airflow 2.11 accepts only flat values for an alias.
         extra |= {name: night[name] for name in _OF_NIGHT}
     if isinstance(outlet, AssetAlias):
-        # An asset's URI is one that Airflow's own lineage knows.
+        # The URI has the form that Airflow's own lineage uses.
         context["outlet_events"][outlet].add(Asset(uri=uri), extra=extra)
         return
     _emit_once(context, outlet, extra)
@@ -62,7 +63,7 @@ def emit_all(
     statuses: list[RunStatus],
     summary: Mapping[str, Any],
 ) -> None:
-    """Emit an event for each table of a batch; for an `Asset` one for the batch.
+    """Emit an event for each table of a batch, or a single one if the outlet is an `Asset`.
 
     Parameters:
         outlet, target: as for `emit`.

@@ -1,4 +1,4 @@
-"""From an Airflow connection of type `aws` to the parameters of an `s3://` URL."""
+"""Parameters of an `s3://` URL from an Airflow connection of type `aws`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 from penstock import TransientError, UsageError
 
 TYPE = "aws"
-# Extras by which a connection assumes a role.
+# Extras that make a connection assume a role.
 ASSUMING = ("role_arn", "assume_role_method", "assume_role_kwargs", "external_id")
 _NO_PROVIDER = (
     "install apache-airflow-providers-amazon on the workers to assume it, or set keys instead"
@@ -15,10 +15,10 @@ _NO_PROVIDER = (
 
 
 def parameters_of(connection: Any, conn_id: str) -> dict[str, str | None]:
-    """Keys, endpoint and region, as parameters of an `s3://` URL. Holds secrets.
+    """Return keys, endpoint and region as parameters of an `s3://` URL. They hold secrets.
 
-    If a connection has no keys, they are found where the copy runs: in a profile, in the
-    environment, or from the machine.
+    If the connection has no keys, the machine that copies finds them: in a profile, in the
+    environment, or in its instance metadata.
 
     Parameters:
         connection: an Airflow `Connection`. Login and password are the keys; the extras are those
@@ -26,8 +26,8 @@ def parameters_of(connection: Any, conn_id: str) -> dict[str, str | None]:
             `profile_name`, `role_arn`, `service_config`, `config_kwargs` ...
 
     Raises:
-        UsageError: another type of connection, or a role that cannot be assumed here.
-        TransientError: the service that grants a role its keys does not answer.
+        UsageError: the connection has another type, or its role cannot be assumed here.
+        TransientError: the service that grants keys for a role does not answer.
     """
     kind = (connection.conn_type or "").lower()
     if kind != TYPE:
@@ -53,13 +53,13 @@ def parameters_of(connection: Any, conn_id: str) -> dict[str, str | None]:
 
 
 def _path_style(extras: dict[str, Any]) -> str | None:
-    """How a bucket is addressed, from botocore's own configuration; None: not set."""
+    """Return how botocore's configuration addresses a bucket; None if it is not set."""
     config = (extras.get("config_kwargs") or {}).get("s3") or {}
     return {"path": "true", "virtual": "false"}.get(config.get("addressing_style", ""))
 
 
 def _assumed(connection: Any, conn_id: str) -> dict[str, str | None]:
-    """The keys of a role, for as long as its session lasts: an hour by default."""
+    """Return keys for a role, valid for the length of its session: an hour by default."""
     try:
         import botocore.exceptions  # noqa: PLC0415
         from airflow.providers.amazon.aws.hooks.base_aws import (  # noqa: PLC0415 - not needed
@@ -77,7 +77,7 @@ def _assumed(connection: Any, conn_id: str) -> dict[str, str | None]:
         session = BaseSessionFactory(conn=wrapped).create_session()
         keys = session.get_credentials().get_frozen_credentials()
     except Exception as error:
-        # Its name only: the message of an unknown error may contain part of the connection.
+        # Log only its name: the message of an unknown error may contain part of the connection.
         message = f"connection {conn_id!r}: its role could not be assumed ({type(error).__name__})"
         away = (botocore.exceptions.ConnectionError, botocore.exceptions.HTTPClientError)
         raise (TransientError if isinstance(error, away) else UsageError)(message) from None

@@ -1,4 +1,4 @@
-"""What the operators share: connections, the core's events in the task's log, cancellation."""
+"""The base of all operators: connections, the core's events in the task's log, cancellation."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ Ending = TypeVar("Ending", Finished, BatchFinished)
 def as_airflow(
     error: PenstockError, finished: Finished | BatchFinished | None = None
 ) -> AirflowException:
-    """The core's error as an Airflow failure, which is retried if trying again may help.
+    """Return the core's error as an Airflow exception, which is retried if a retry may help.
 
-    Options are named as in a DAG. The first line says what happened.
+    Options have the names that DAGs use. The first line says what happened.
     """
     message = as_arguments((failure_text(finished) if finished else "") or error.message)
     if isinstance(error, SnapshotLost):
@@ -53,9 +53,13 @@ def as_airflow(
 
 
 def known(run_id: Any) -> None:
-    """
+    """Check that a run id is not empty.
+
+    Parameters:
+        run_id: the output of `PrepareCopyOperator`.
+
     Raises:
-        AirflowFailException: there is no run.
+        AirflowFailException: the id is empty.
     """
     if not run_id:
         raise AirflowFailException(
@@ -65,15 +69,17 @@ def known(run_id: Any) -> None:
 
 
 class TargetOperator(BaseOperator):
-    """
+    """The base of operators that work on a target.
+
     Parameters:
         target_conn_id: an Airflow connection to a database, looked up in the task's own process.
-        target: instead, a URL without secrets, such as `s3://bucket/folder/`, or a path.
+        target: a URL without secrets, such as `s3://bucket/folder/`, or a path, instead of a
+            connection.
         target_aws_conn_id: for an `s3://` URL, an Airflow connection of type `aws` with the keys.
         control_schema: where the target keeps Penstock's tables.
 
     Raises:
-        UsageError: not exactly one target, or an invalid one.
+        UsageError: there is no target, more than one, or an invalid one.
     """
 
     ui_color = "#d5e8f0"
@@ -100,7 +106,8 @@ class TargetOperator(BaseOperator):
 
 
 class PenstockOperator(TargetOperator):
-    """
+    """The base of operators that read a source as well.
+
     Parameters:
         source_conn_id, source, source_aws_conn_id: as for the target.
     """
@@ -121,17 +128,17 @@ class PenstockOperator(TargetOperator):
         self._copying = False
         self._killed = False
         self._ended: Finished | BatchFinished | None = None
-        """The last event of what was followed, even if it has failed."""
+        """The terminal event of the run or batch, even if it failed."""
 
     @property
     def _source(self) -> End:
         return End.of("source", self)
 
     def _ends(self) -> dict[str, Any]:
-        """Source and target, as the core's functions take them. Holds secrets.
+        """Return source and target as the core's functions take them. They hold secrets.
 
         Raises:
-            AirflowFailException: a connection that Penstock cannot use.
+            AirflowFailException: Penstock cannot use a connection.
         """
         try:
             return {
@@ -142,23 +149,24 @@ class PenstockOperator(TargetOperator):
             raise as_airflow(error) from None
 
     def _follow(self, events: Generator[Event, None, None], only: int = 0) -> Finished:
-        """Run the events' generator to its end, and log what is worth a line.
+        """Run the generator of events to its end, and log the important ones.
 
         Parameters:
-            only: how many partitions were asked for, if not all of the plan.
+            only: how many partitions were requested; 0 for the whole plan.
 
         Raises:
-            AirflowFailException: trying again cannot help. AirflowException: it may.
+            AirflowFailException: a retry cannot help.
+            AirflowException: a retry may help.
         """
         return self._last(events, Finished, only)
 
     def _last(
         self, events: Generator[Event, None, None], kind: type[Ending], only: int = 0
     ) -> Ending:
-        """As `_follow`.
+        """Run the generator of events as `_follow` does, and return its last event.
 
         Parameters:
-            kind: of the event that ends them.
+            kind: the class of the last event.
         """
         finished: Ending | None = None
         self._ended = None
@@ -182,7 +190,7 @@ class PenstockOperator(TargetOperator):
         return finished
 
     def _overtaken(self, run_id: str, target: str) -> RunStatus | None:
-        """How a run that has failed stands, if another night has overtaken it.
+        """Return the status of a failed run if another night has overtaken it, otherwise None.
 
         Raises:
             AirflowException: the task was killed.
@@ -197,9 +205,9 @@ class PenstockOperator(TargetOperator):
         self.log.warning("%s", as_arguments(line))
 
     def _say_where_time_went(self, run_id: str, target: str) -> None:
-        """Log what the target keeps of all that was done for a run, whichever tasks did it.
+        """Log the target's report of a run, which covers the work of all tasks.
 
-        The copy is done: that its report cannot be read is no failure.
+        The copy is done, so failing to read the report is no failure of the task.
         """
         try:
             found = penstock.report(run_id, target=target, control_schema=self.control_schema)
@@ -213,20 +221,21 @@ class PenstockOperator(TargetOperator):
             as_arguments(run_report_text(found)),
         )
         if AIRFLOW_V_3_0_PLUS:
-            # For the page that links lead to.
+            # The links lead to a page that shows this XCom.
             get_current_context()["ti"].xcom_push(key=REPORT_KEY, value=run_report_html(found))
 
     def _check_not_killed(self) -> None:
-        """
+        """Check that the task was not killed.
+
         Raises:
-            AirflowException: the task was killed. Airflow itself would go on after `on_kill`, and
-                record a success.
+            AirflowException: the task was killed. Airflow itself would continue after `on_kill`,
+                and record a success.
         """
         if self._killed:
             raise AirflowException("the task was killed")
 
     def on_kill(self) -> None:
-        """Cancel: end the workers, and with them the servers' statements.
+        """Cancel the copy: end the workers, and with them the servers' statements.
 
         Airflow calls this in its SIGTERM handler, so an exception raised here surfaces wherever the
         task is, as in the core's command line.

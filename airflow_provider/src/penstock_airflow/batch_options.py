@@ -1,4 +1,4 @@
-"""Options of a batch as arguments of an operator: made into a `BatchSpec`, and checked."""
+"""Options of a batch as arguments of an operator: turned into a `BatchSpec`, and checked."""
 
 from __future__ import annotations
 
@@ -37,14 +37,16 @@ def make_batch(
     options: Mapping[str, Any],
     run_id: str | None = None,
 ) -> BatchSpec:
-    """
+    """Create the spec of a batch.
+
     Parameters:
         source, target: URLs, with their secrets.
-        file: the tables are those of a file, of which `tables` selects some.
-        environ: where variables of the file are looked up; None: nowhere.
+        file: a file of many tables, from which `tables` selects; None if `tables` lists them all.
+        environ: variables for references in the file; None for no variables.
 
     Raises:
-        UsageError: names the argument, and the table where it is one of its own.
+        UsageError: an option is wrong; the message names the argument, and the table if it is one
+            of the table's own.
     """
     listed = _listed(tables) if tables or file is None else ()
     raw = {
@@ -55,7 +57,7 @@ def make_batch(
         "tables": [table for table in listed if isinstance(table, str)],
         "exclude": exclude if isinstance(exclude, str) else list(exclude),
         "target_schema": target_schema,
-        # What a call does not say, the file may.
+        # The file may set what the call leaves out.
         "on_table_error": None if on_table_error == ON_TABLE_ERROR else on_table_error,
         "table": [lists_as_lists(table) for table in listed if isinstance(table, Mapping)],
     }
@@ -77,8 +79,9 @@ def check_batch(
     """Find mistakes that do not depend on templates.
 
     Raises:
-        PlanningError: names the argument that an end does not support.
-        UsageError: names the argument, and the table where it is one of its own.
+        PlanningError: an end does not support the argument in the message.
+        UsageError: the argument in the message is wrong; the message names the table if it is one
+            of the table's own.
     """
     for end in (source, target):
         if end.located:
@@ -92,7 +95,7 @@ def check_batch(
     if is_open(tables):
         return
     named = [table for table in _listed(tables) if isinstance(table, Mapping)]
-    # Patterns find tables that no option names.
+    # Patterns may find tables that no option names.
     for table in [{"table": "some.table"}] * (len(named) < len(tables)) + named:
         own = {str(name).replace("-", "_"): value for name, value in table.items()}
         given = {**options, **own}
@@ -110,7 +113,7 @@ def check_batch(
 def _check_file(
     source: End, target: End, *, tables: Any, options: Mapping[str, Any], **others: Any
 ) -> None:
-    """Without the environment: tasks have one of their own."""
+    """Check the file without environment variables: tasks have an environment of their own."""
     if not is_open(tables) and any(isinstance(table, Mapping) for table in tables):
         raise UsageError(
             "tables: beside file, expected patterns that select among its tables; found a table's "
@@ -133,14 +136,15 @@ def _check_file(
 def tables_of_file(
     file: str, ends: Mapping[str, Any], options: Mapping[str, Any]
 ) -> list[dict[str, Any]]:
-    """The arguments of `copy_tables` for each table of a file.
+    """Return the arguments of `copy_tables` for each table of a file.
 
     Parameters:
-        ends: as `ends_of_file` returns them.
-        options: override what the file says for all tables.
+        ends: the result of `ends_of_file`.
+        options: override the options that the file sets for all tables.
 
     Raises:
-        UsageError: the file is wrong, or names no table: only the source knows what patterns match.
+        UsageError: the file is wrong, or names no table; only the source knows which tables a
+            pattern matches.
     """
     stand_ins = {"source": "env:SOURCE", "target": "env:TARGET"}
     with python_names():
@@ -156,7 +160,7 @@ def tables_of_file(
 
 
 def ends_of_file(file: str, ends: Mapping[str, Any]) -> dict[str, Any]:
-    """The ends among the arguments of a call; one that it does not say is the file's.
+    """Return the ends among the arguments of a call, with the file's for those left out.
 
     Raises:
         UsageError: the file cannot be read, or is wrong.
@@ -175,9 +179,10 @@ def ends_of_file(file: str, ends: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _listed(tables: Any) -> Tables:
-    """
+    """Check that an argument is a list.
+
     Raises:
-        UsageError: not a list of patterns and mappings.
+        UsageError: the argument is not a list of patterns and mappings.
     """
     if isinstance(tables, str | Mapping) or not tables:
         raise UsageError(
@@ -196,7 +201,7 @@ def _listed(tables: Any) -> Tables:
 
 @contextmanager
 def _without_sections() -> Iterator[None]:
-    """Errors without the sections of a TOML file, which a DAG does not have."""
+    """Drop the sections of a TOML file from errors, because a DAG has none."""
     try:
         yield
     except UsageError as error:

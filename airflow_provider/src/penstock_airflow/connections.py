@@ -1,4 +1,4 @@
-"""From an Airflow connection to the URL that Penstock opens."""
+"""The URL that Penstock opens, from an Airflow connection."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from penstock import ConnectionFields, UsageError, connection_types, url_of_conn
 
 
 def url_of(connection: Any, conn_id: str) -> str:
-    """
+    """Return the URL of an Airflow connection.
+
     Parameters:
         connection: an Airflow `Connection`.
 
@@ -39,15 +40,14 @@ def url_of(connection: Any, conn_id: str) -> str:
 
 
 def _type_of_hook(connection: Any) -> str:
-    """The type of the hook that another provider's hook is derived from; empty if no backend knows
-    it.
+    """Return the connection type of the hook from which another provider's hook is derived.
 
-    A hook that is derived from another one has its fields.
+    A derived hook has the fields of its base. The result is empty if no backend supports the type.
     """
     known = connection_types()
     try:
         hook = connection.get_hook()
         types = (vars(kind).get("conn_type") for kind in type(hook).__mro__)
         return next((each for each in types if each in known), "")
-    except Exception:  # an unknown type, or a hook that cannot be created
+    except Exception:  # the type is unknown, or its hook cannot be created
         return ""

@@ -64,26 +64,27 @@ from penstock_airflow.results import batch_summary_of
 class CopyAllOperator(LineageMixin, PenstockOperator):
     """Copies many tables in one task, with one snapshot and one pool of streams.
 
-    A retry continues: it copies what is not committed. So does clearing the task where one of the
-    tables is appended to, which a new batch would do again; the rest is then read as it is now.
+    A retry continues: it copies what is not committed. So does clearing the task if a table is in
+    mode append, whose rows a new batch would append again; the rest is then read as it is now.
 
     Returns the rows, bytes and seconds of the batch and of each table.
 
     Parameters:
-        tables: patterns such as `public.*`, or for a table with options of its own its arguments,
-            such as `{"table": "public.orders", "mode": "upsert"}`. With `file`, patterns that
-            select among the tables of the file; by default all.
+        tables: patterns such as `public.*`, or mappings of arguments for tables with options of
+            their own, such as `{"table": "public.orders", "mode": "upsert"}`. With `file`, patterns
+            that select among the tables of the file; by default all.
         file: the path of a file of many tables, `penstock.toml`, which is read when the DAG is
-            parsed and when the task runs. Its source and target hold where the call names none;
-            other arguments override what the file says for all tables, and no section.
+            parsed and when the task runs. Its source and target apply unless the call names others;
+            other arguments override the file's options for all tables, but not those of its
+            sections.
         exclude: patterns of tables to leave out.
-        target_schema: where the tables go, instead of the schema they come from.
-        on_table_error: after a table has failed: `continue` with the others, or `stop`.
-        recopy: whether clearing this task begins a new batch; by default it does, except where a
-            table is appended to, which would double its rows.
+        target_schema: the schema of all target tables; by default that of the source table.
+        on_table_error: what to do after a table has failed: `continue` with the others, or `stop`.
+        recopy: whether clearing this task begins a new batch; by default it does, unless a table is
+            in mode append, which would double its rows.
         outlet: an `AssetAlias`, to which each table's own asset is added with an event, or an
             `Asset`, which gets one event for all; by default the alias of the target's connection.
-        mode, strategy, degree ...: options for every table, as `penstock.CopySpec` has them.
+        mode, strategy, degree ...: options for every table, as in `penstock.CopySpec`.
         kwargs: the arguments of every operator.
 
     Raises:
@@ -209,13 +210,13 @@ class CopyAllOperator(LineageMixin, PenstockOperator):
         }
 
     def _in_file(self) -> BatchSpec:
-        """The tables of the file, without its variables."""
+        """Return the tables of the file, without resolving its variables."""
         options = {name: value for name, value in self.options.items() if not is_open(value)}
         ends = {"source": "env:SOURCE", "target": "env:TARGET"}
         return batch_of_file(str(self.file), {**lists_as_lists(options), **ends}, None)
 
     def _options_of_tables(self) -> list[Mapping[str, Any]]:
-        """The options of tables, as far as they are known before the source is asked."""
+        """Return the options of tables, as far as they are known without asking the source."""
         if self.file is not None:
             return self._in_file().kinds_of_tables()
         named = [table for table in self.tables if isinstance(table, Mapping)]
@@ -225,7 +226,7 @@ class CopyAllOperator(LineageMixin, PenstockOperator):
         return {str(options.get("mode", "append")) for options in self._options_of_tables()}
 
     def _copies(self) -> list[CopyFacts]:
-        # Which tables there are is not known before the source was asked.
+        # Only the source can say which tables there are.
         return [CopyFacts(run_id) for run_id in self._run_ids]
 
     def execute(self, context: Any) -> dict[str, Any]:
@@ -249,8 +250,11 @@ class CopyAllOperator(LineageMixin, PenstockOperator):
         raise AirflowException(f"{MOST_NIGHTS} nights in a row were overtaken")
 
     def _overtaken_tables(self, target: str) -> list[RunStatus]:
-        """The runs that were overtaken by other nights. What else has failed is tried again with
-        them: where all tables are merged together, it may have failed because of them."""
+        """Return the runs that other nights have overtaken.
+
+        Other failed tables are retried with them: if all tables are merged together, they may have
+        failed because of these runs.
+        """
         if not any(map(may_be_overtaken, self._options_of_tables())):
             return []
         found = [self._overtaken(run_id, target) for run_id in self._failed]
@@ -273,7 +277,7 @@ class CopyAllOperator(LineageMixin, PenstockOperator):
         except PenstockError as error:
             raise as_airflow(error) from None
         if clearings(context["ti"]) and not again:
-            # Somebody asks for what is left as it is now.
+            # The user has asked to copy the rest as it is now.
             batch = replace(batch, defaults={**batch.defaults, "on_snapshot_lost": "accept"})
         finished = self._last(penstock.copy_all(batch), BatchFinished)
         self.log.info(

@@ -1,4 +1,4 @@
-"""The mapped task: copies some partitions of a run."""
+"""The mapped task, which copies some partitions of a run."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ LABEL = "{{ task.partition['label'] }}"
 
 
 class CopyPartitionOperator(LineageMixin, PenstockOperator):
-    """Copies some partitions of a run, each in a transaction of its own. Returns what it did.
+    """Copies some partitions of a run, each in a transaction of its own. Returns the result.
 
-    Committed partitions are left alone, so a retry after the commit ends at once. A cleared task
-    reads what it copies as it is now, whatever happened to the run's snapshot.
+    Committed partitions stay as they are, so a retry after the commit ends at once. A cleared task
+    reads the source as it is now, regardless of the run's snapshot.
 
     `partial(...)` and `expand(partition=plan.output)` make one mapped task for each entry of
     `PlanCopyOperator`.
@@ -43,13 +43,14 @@ class CopyPartitionOperator(LineageMixin, PenstockOperator):
         partition: one entry of the list that `PlanCopyOperator` returns.
         recopy: whether clearing this task copies committed partitions again; by default in modes
             replace and upsert, where that is safe.
-        degree: streams of this task, if it has several partitions.
-        attempts: for each partition, within one try of this task. One by default: Airflow retries.
+        degree: concurrent streams of this task, if it has several partitions.
+        attempts: attempts per partition within one try of this task. One by default, since Airflow
+            retries.
         await_snapshot: seconds to wait for the holder of the run's snapshot.
         on_snapshot_lost: replaces the run's own option, until this task is cleared.
     """
 
-    # Not `partition`: Airflow would render templates in data of the source.
+    # Not `partition`: Airflow would render templates found in the source's data.
     template_fields: Sequence[str] = ARGUMENTS
     operator_extra_links = (ReportLink(),)
 
@@ -74,9 +75,9 @@ class CopyPartitionOperator(LineageMixin, PenstockOperator):
 
     @classmethod
     def partial(cls, **kwargs: Any) -> Any:
-        """As for every operator; the grid shows partitions by their names.
+        """Set the operator's arguments, and show partitions by name in the grid.
 
-        Airflow takes that template from these arguments, never from the operator.
+        Airflow takes the grid's template from these arguments, never from the operator.
         """
         kwargs.setdefault("map_index_template", LABEL)
         return super().partial(**kwargs)
@@ -88,7 +89,7 @@ class CopyPartitionOperator(LineageMixin, PenstockOperator):
         partition = self.partition
         ids = list(partition["partitions"])
         cleared = clearings(context["ti"])
-        # What is gathered in a stage is merged once; a stage that is merged is gone.
+        # Rows gathered in a stage are merged once, and a merged stage no longer exists.
         gathers = partition.get("gathers", False)
         recopy = cleared and not gathers and recopies_partition(self.recopy, partition["mode"])
         if recopy:
@@ -121,7 +122,7 @@ class CopyPartitionOperator(LineageMixin, PenstockOperator):
                 control_schema=self.control_schema,
                 await_snapshot=self.await_snapshot,
                 as_of_now=bool(cleared),
-                # One request for each clearing, however often the task is retried after it.
+                # One request per clearing, regardless of later retries of the task.
                 recopy=f"cleared-{cleared}" if recopy else None,
                 finish=False,
                 degree=self.degree,

@@ -1,4 +1,4 @@
-"""The task that does a whole copy."""
+"""The task that copies a whole table."""
 
 from __future__ import annotations
 
@@ -44,16 +44,16 @@ LABEL = "{{ task.copied }}"
 
 
 class CopyTableOperator(LineageMixin, PenstockOperator):
-    """Plans, copies and ends a run in one task, with several streams: for many small tables.
+    """Plans, copies and ends a run in one task, with several streams: suited to many small tables.
 
     A retry continues the run: it copies what is not committed. So does clearing the task in mode
-    append, where a new run would add the rows again; the rest is then read as it is now.
+    append, in which a new run would add the rows again; the rest is then read as it is now.
 
     Parameters:
         recopy: whether clearing this task begins a new run; by default it does, except in mode
             append, which would double the rows.
         outlet: an `Asset` or `AssetAlias` for the target's table; it gets an event.
-        table, mode, degree ...: the options of a copy, as `penstock.CopySpec` has them.
+        table, mode, degree ...: the options of a copy, as in `penstock.CopySpec`.
         kwargs: the arguments of every operator.
 
     Raises:
@@ -142,7 +142,7 @@ class CopyTableOperator(LineageMixin, PenstockOperator):
         **kwargs: Any,
     ) -> None:
         options, ends = asked_for(options_of(locals())), ends_of(locals())
-        # A mapped task has it from `partial`.
+        # A mapped task gets it from `partial`.
         if outlet is not None and outlet not in kwargs.get("outlets", ()):
             kwargs["outlets"] = [*kwargs.get("outlets", ()), outlet]
         with naming_table(options):
@@ -156,7 +156,7 @@ class CopyTableOperator(LineageMixin, PenstockOperator):
 
     @classmethod
     def partial(cls, **kwargs: Any) -> Any:
-        """As for every operator; the grid shows mapped tasks by what they copy."""
+        """Set the operator's arguments, and show mapped tasks by what they copy in the grid."""
         kwargs.setdefault("map_index_template", LABEL)
         if kwargs.get("outlet") is not None:
             kwargs["outlets"] = [*kwargs.get("outlets", ()), kwargs["outlet"]]
@@ -164,7 +164,7 @@ class CopyTableOperator(LineageMixin, PenstockOperator):
 
     @property
     def copied(self) -> str:
-        """What it copies, for people: its table, and its rows where they are selected."""
+        """Return what the task copies, for people: its table, and the condition if it has one."""
         named = self.options.get("target_table") or self.options.get("table") or self.task_id
         where = self.options.get("where")
         text = f"{named} where {where}" if where else str(named)
@@ -176,7 +176,7 @@ class CopyTableOperator(LineageMixin, PenstockOperator):
         if not cleared:
             yield from penstock.copy(spec)
             return
-        # The stored run, if it has the same options; otherwise a new one.
+        # Use the stored run if it has the same options, otherwise a new one.
         penstock.create(spec)
         yield from penstock.resume(
             run_id,
@@ -198,7 +198,7 @@ class CopyTableOperator(LineageMixin, PenstockOperator):
             try:
                 return self._copied(context, run_id, ends)
             except AirflowException:
-                # A night that was overtaken would fail for ever.
+                # Resuming a night that was overtaken would always fail.
                 asked = may_be_overtaken(self.options)
                 status = self._overtaken(run_id, ends["target"]) if asked else None
                 if status is None:
@@ -216,7 +216,7 @@ class CopyTableOperator(LineageMixin, PenstockOperator):
             spec = make_spec(ends["source"], ends["target"], self.options, run_id)
         except PenstockError as error:
             raise as_airflow(error) from None
-        # A night reads the source as it is now in any case.
+        # A night always reads the source as it is now.
         is_night = spec.incremental is not None and spec.load_mode.merges_at_end
         cleared = bool(clearings(context["ti"])) and not is_night
         finished = self._follow(self._copy(spec, run_id, ends, cleared=cleared))

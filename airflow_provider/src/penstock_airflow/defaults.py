@@ -1,4 +1,4 @@
-"""`default_args` for functions that make tasks, applied as Airflow applies them to operators."""
+"""`default_args` for functions that create tasks, applied as Airflow does for operators."""
 
 from __future__ import annotations
 
@@ -15,16 +15,15 @@ from penstock_airflow.options import OPTIONS
 
 P = ParamSpec("P")
 R = TypeVar("R")
-# What only a call can say.
+# Arguments that only a call can set.
 _NEVER = ("group_id", "tables", "file")
 
 
 def takes_default_args(function: Callable[P, R]) -> Callable[P, R]:
-    """Fill named parameters that a call leaves out from the `default_args` of the call, the task
-    group and the DAG, in this order.
+    """Fill missing named parameters from the `default_args` of the call, task group and DAG.
 
-    Airflow does that for operators alone. A function that decides by its arguments has to know
-    them before it makes an operator.
+    They are searched in this order. Airflow fills in parameters for operators only, but a function
+    that decides by its arguments needs them before it creates an operator.
     """
     names = [
         name
@@ -45,9 +44,9 @@ def takes_default_args(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def with_own_defaults(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Arguments of `partial`, with those that its own `default_args` have.
+    """Return arguments of `partial`, with those of its own `default_args`.
 
-    Airflow keeps only those that every operator has, and forgets the others.
+    Airflow keeps only the arguments that every operator has, and drops the others.
     """
     own = arguments.get("default_args") or {}
     mine = (*OPTIONS, *ARGUMENTS)
@@ -55,9 +54,9 @@ def with_own_defaults(arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _current() -> dict[str, Any]:
-    """The `default_args` of the DAG and the task group around a call.
+    """Return the `default_args` of the DAG and the task group around a call.
 
-    Neither version of Airflow has a public name for what knows them.
+    Neither version of Airflow has a public name for the objects that hold them.
     """
     if AIRFLOW_V_3_0_PLUS:
         home = import_module("airflow.sdk.definitions._internal.contextmanager")

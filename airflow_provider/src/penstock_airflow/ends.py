@@ -20,23 +20,24 @@ TARGET_ARGUMENTS = ("target_conn_id", "target", "target_aws_conn_id")
 ARGUMENTS = (*SOURCE_ARGUMENTS, *TARGET_ARGUMENTS)
 _WITH_KEYS = "s3"
 _EXPRESSION = re.compile(r"\{\{.*?\}\}|\{%.*?%\}", re.DOTALL)
-# What stands for a template while a DAG is parsed.
+# Stands in for a template while a DAG is parsed.
 _STAND_IN = "x"
 
 
 def ends_of(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The connections and URLs among the arguments of a call: its `locals()`."""
+    """Return the connections and URLs among the arguments of a call, its `locals()`."""
     return {name: arguments[name] for name in ARGUMENTS if name in arguments}
 
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """
+    """A source or target.
+
     Parameters:
-        side: `source` or `target`, which its arguments begin with.
+        side: `source` or `target`, the prefix of its arguments.
         conn_id: an Airflow connection to a database.
-        url: instead of a connection; holds templates while a DAG is parsed, and no secrets, since
-            the arguments of tasks are shown.
+        url: a URL instead of a connection. It holds templates while a DAG is parsed, and no
+            secrets, because Airflow shows the arguments of tasks.
         aws_conn_id: an Airflow connection with the keys, endpoint and region for an `s3://` URL.
     """
 
@@ -47,7 +48,7 @@ class End:
 
     @classmethod
     def of(cls, side: str, holder: Any) -> End:
-        """The end that an operator, or a trigger, has in its attributes."""
+        """Return an end from the attributes of an operator or trigger."""
         return cls(
             side,
             getattr(holder, f"{side}_conn_id"),
@@ -59,7 +60,7 @@ class End:
         """Find mistakes that do not depend on templates.
 
         Raises:
-            UsageError: names the argument.
+            UsageError: an argument is wrong; the message names it.
         """
         side = self.side
         if (self.conn_id is None) == (self.url is None):
@@ -90,29 +91,31 @@ class End:
 
     @property
     def place(self) -> Place | None:
-        """Where the URL leads; None for a connection, which is not looked up, or if not known yet.
+        """Return the place that the URL names; None for a connection, or if not known yet.
+
+        Connections are not looked up here.
 
         Raises:
-            UsageError: the URL leads nowhere.
+            UsageError: the URL cannot be resolved.
         """
         place: Place | None = None if self._sample is None else self._asked(place_of)
         return place
 
     @property
     def located(self) -> bool | None:
-        """Whether it leads to the rows themselves, so no table is named; None: not known yet."""
+        """Whether the URL leads to the rows themselves and no table is named; None if unknown."""
         if self.conn_id is not None:
             return False
         return None if self.place is None else self.place.located
 
     @property
     def sample(self) -> str:
-        """A stand-in for its URL while a DAG is parsed."""
+        """A stand-in for the URL while a DAG is parsed."""
         return self._sample or f"env:{self.side.upper()}"
 
     @property
     def name(self) -> str:
-        """Its name in a DAG, without the parts that templates will fill in."""
+        """The end's name in a DAG, without the parts that templates fill in."""
         if self.conn_id is not None:
             return self.conn_id
         if not isinstance(self.url, str):
@@ -123,26 +126,26 @@ class End:
         return self.side if known.endswith(":") or not known else known
 
     def connect(self) -> str:
-        """Its URL, with secrets. Asks Airflow for the connection.
+        """Return the end's URL, with secrets, from an Airflow connection if it has one.
 
         Raises:
-            UsageError: a connection that Penstock cannot use.
-            AirflowNotFoundException: no such connection.
+            UsageError: Penstock cannot use the connection.
+            AirflowNotFoundException: the connection does not exist.
         """
         wanted = self.conn_id or self.aws_conn_id
         return self._with(None if wanted is None else BaseHook.get_connection(wanted))
 
     async def connect_async(self) -> str:
-        """As `connect`, in a triggerer."""
+        """Return the URL as `connect` does, in a triggerer."""
         wanted = self.conn_id or self.aws_conn_id
         connection = None if wanted is None else await get_async_connection(wanted)
-        # In a thread: masking secrets and assuming a role are blocking calls.
+        # In a thread, because masking secrets and assuming a role are blocking calls.
         return await asyncio.to_thread(self._with, connection)
 
     def _with(self, connection: Any) -> str:
         if self.conn_id is not None:
             return url_of(connection, self.conn_id)
-        self.check()  # now that templates are rendered
+        self.check()  # again, now that templates are rendered
         assert self.url is not None
         if self.aws_conn_id is None:
             return self.url
@@ -150,8 +153,8 @@ class End:
 
     @property
     def _sample(self) -> str | None:
-        """The URL, with its templates filled in somehow; None if only a task can know it."""
-        # Another task's output is not a string; a task has an environment of its own.
+        """Return the URL with stand-ins for templates; None if only a task can know it."""
+        # Another task's output is not a string, and a task has an environment of its own.
         if not isinstance(self.url, str) or self.url.startswith("env:"):
             return None
         scheme = self.url.partition("://")[0]

@@ -1,7 +1,7 @@
-"""Whether the task that judges a run comes after one that was cleared.
+"""Checks that the task that judges a run comes after a task that was cleared.
 
-Airflow takes the state of a DAG run from its last tasks. A task that was cleared without them may
-fail, but does not fail the DAG run: it must leave what they have judged as it is.
+Airflow takes the state of a DAG run from its last tasks. If a task was cleared without them, its
+failure does not fail the DAG run, so it must not change what they have judged.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from penstock_airflow.states import Tasks
 
 
 def judge_that_has_passed(task: Any, context: Any) -> Any:
-    """The task that judges the run, if it has passed and does not run again after a task of it."""
+    """Return the task that judges the run, if it has passed and will not run after a given task."""
     judge = nearest(task, "ReleaseSnapshotOperator", "downstream_task_ids") or nearest(
         task, "VerifyCopyOperator", "downstream_task_ids"
     )
@@ -25,9 +25,10 @@ def judge_that_has_passed(task: Any, context: Any) -> Any:
 
 
 def check_followed(task: Any, context: Any) -> None:
-    """
+    """Check that the task that judges the run was cleared as well.
+
     Parameters:
-        task: one that was cleared, and would undo or question what was judged.
+        task: a cleared task that would undo or question the judgement.
 
     Raises:
         AirflowFailException: the task that judges the run was not cleared with it.

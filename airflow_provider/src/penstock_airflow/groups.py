@@ -1,4 +1,4 @@
-"""Task groups: the operators, wired."""
+"""Task groups that connect the operators."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from penstock_airflow.prepare import PrepareCopyOperator
 from penstock_airflow.verify import VerifyCopyOperator
 
 DEGREE = 4
-# Arguments for the mapped tasks alone: the other tasks take a moment.
+# Arguments for the mapped tasks alone, since the other tasks are short.
 _OF_COPIES = ("execution_timeout", "pool", "pool_slots")
 Holder = Literal["triggerer", "worker"]
 _HOLDERS = get_args(Holder)
@@ -112,42 +112,44 @@ def copy_table(
     # end of options
     **of_tasks: Any,
 ) -> TaskGroup:
-    """A task group that copies one table: prepare, plan, one mapped task per partition, verify, and
-    a teardown that fails unless every partition is committed.
+    """Create a task group that copies one table.
 
-    With `snapshot="shared"` one more task keeps a snapshot of the source open for as long as any
-    of them needs it. That is the default, except in mode `replace` with a `where`: a closed range
-    of dates does not change while it is copied.
+    Its tasks are prepare, plan, one mapped task per partition, verify, and a teardown that fails
+    unless every partition is committed.
 
-    A table that is a single partition by request (`strategy="whole"`, `partitions=1`) is copied by
-    one task, `copy`, a `CopyTableOperator`.
+    With `snapshot="shared"`, another task keeps a snapshot of the source open until no task needs
+    it. That is the default, except in mode `replace` with `where`, because a closed range of dates
+    does not change while it is copied.
+
+    If the arguments ask for a single partition (`strategy="whole"`, `partitions=1`), one task,
+    `copy`, a `CopyTableOperator`, copies the table.
 
     Parameters:
         source_conn_id, target_conn_id: Airflow connections to databases.
-        source, target: instead, URLs without secrets, such as `s3://bucket/day={{ ds }}/`, or
-            paths that mean the same on every worker.
+        source, target: URLs without secrets, such as `s3://bucket/day={{ ds }}/`, or paths that are
+            the same on every worker, instead of connections.
         source_aws_conn_id, target_aws_conn_id: for `s3://` URLs, Airflow connections of type `aws`
-            with the keys; by default they are found where a task runs.
-        group_id: by default the name of the target's table.
-        degree: mapped tasks of this group that run at once, in one DAG run.
+            with the keys; by default the machine that runs a task finds them.
+        group_id: the group's id; by default the name of the target's table.
+        degree: how many mapped tasks of this group run at once in one DAG run.
         partitions_per_task: partitions that one mapped task copies, one after the other.
         recopy: whether clearing a task copies again what it has committed. By default a single
             partition is copied again in modes replace and upsert, a whole run in all but append.
-        snapshot_holder: `triggerer`, or `worker`, which takes a slot of its own for the whole copy.
-        deferrable: False: as `snapshot_holder="worker"`. The copies themselves move rows where they
-            run, so they cannot be deferred.
+        snapshot_holder: `triggerer`, or `worker`, which occupies a worker slot for the whole copy.
+        deferrable: False is the same as `snapshot_holder="worker"`. The copies themselves move
+            rows, so they cannot be deferred.
         await_snapshot: seconds that a copy waits for the snapshot's holder.
         outlet: the `Asset` that gets an event for each run; by default an alias of the table.
-        attempts: of a partition within one try of a task. By default 1 in mapped tasks, which
-            Airflow retries, and 5 where one task copies the table.
-        snapshot: by default `none` in mode `replace` with a `where`, otherwise `shared`.
-        table, target_table, mode, strategy, key, where ...: the options of a copy, as
-            `penstock.CopySpec` has them.
+        attempts: attempts per partition within one try of a task. By default 1 in mapped tasks,
+            which Airflow retries, and 5 if one task copies the table.
+        snapshot: by default `none` in mode `replace` with `where`, otherwise `shared`.
+        table, target_table, mode, strategy, key, where ...: the options of a copy, as in
+            `penstock.CopySpec`.
         of_tasks: arguments of every operator: `retries`, `retry_delay`, `queue` ... (`pool`,
-            `pool_slots` and `execution_timeout` are for the mapped tasks).
+            `pool_slots` and `execution_timeout` apply to the mapped tasks).
 
     Raises:
-        UsageError: arguments that are wrong, or do not go together.
+        UsageError: an argument is wrong, or conflicts with another.
     """
     options, ends = options_of(locals()), ends_of(locals())
     with naming_table(options):
@@ -193,11 +195,11 @@ def _mapped_tasks(
     await_snapshot: float,
     outlet: Any,
 ) -> None:
-    """The tasks of a group whose partitions are copied by mapped tasks.
+    """Create the tasks of a group whose partitions mapped tasks copy.
 
     Parameters:
         ends: connections, as `End` takes them.
-        options: of the copy.
+        options: options of the copy.
         of_tasks: arguments of operators.
         deferrable: whether the triggerer holds the snapshot.
     """
@@ -223,7 +225,7 @@ def _mapped_tasks(
         **ends,
         control_schema=schema,
         recopy=recopy,
-        # Not `degree` of the DAG's default_args, which is meant for the group.
+        # Set `degree` here: the one in the DAG's default_args is meant for the group.
         degree=1,
         attempts=options["attempts"] or 1,
         await_snapshot=await_snapshot,
@@ -252,7 +254,7 @@ def _mapped_tasks(
             control_schema=schema,
             deferrable=deferrable,
             on_snapshot_lost=lost,
-            # Whatever pool a DAG's tasks have: copies that fill it wait for this one.
+            # Not the pool of the DAG's tasks: copies that fill it wait for this task.
             pool=_DEFAULT_POOL,
             **of_tasks,
         )
@@ -353,23 +355,23 @@ def copy_tables(
     # end of options
     **of_tasks: Any,
 ) -> list[TaskGroup | CopyTableOperator]:
-    """One task for each table, or a group of mapped tasks for each big one.
+    """Create one task for each table, or a group of mapped tasks for each big one.
 
-    A single task (`CopyTableOperator`) also cuts its table into partitions, and copies them in up
-    to `degree` streams. A group shows each partition in the grid, and retries it alone.
+    A single task (`CopyTableOperator`) also cuts its table into partitions, and copies up to
+    `degree` of them at once. A group shows each partition in the grid, and retries it alone.
 
     Parameters:
-        tables: the name of each, or its arguments for `copy_table`; `group_id` names the single
-            task.
-        file: instead, the path of a file of many tables, `penstock.toml`: a task for each table
-            that a section names. Its source and target hold where the call names none; options
-            of the call override what it says for all tables.
+        tables: the name of each table, or its arguments for `copy_table`; `group_id` is the id of a
+            single task.
+        file: the path of a file of many tables, `penstock.toml`, instead of `tables`; each table
+            that a section names gets a task. Its source and target apply unless the call names
+            others; options of the call override its options for all tables.
         mapped: whether tables get a group (`copy_table`); a table's own `mapped` overrides it.
-        degree: of a group as in `copy_table`; of a single task its streams.
-        others: as in `copy_table`, for all; a table's own override them.
+        degree: for a group as in `copy_table`; for a single task, its concurrent streams.
+        others: arguments of `copy_table` for all tables; a table's own override them.
 
     Raises:
-        UsageError: arguments that are wrong, or do not go together.
+        UsageError: an argument is wrong, or conflicts with another.
     """
     options, ends = options_of(locals()), ends_of(locals())
     if file is not None:
@@ -399,10 +401,10 @@ def copy_tables(
 
 
 def _each(tables: Iterable[str | Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
-    """The arguments of each table.
+    """Return the arguments of each table.
 
     Raises:
-        UsageError: a table is neither named nor described.
+        UsageError: an entry is neither the name nor the arguments of a table.
     """
     if isinstance(tables, str | Mapping):
         raise UsageError(f"tables: expected a list of tables, found {tables!r}")
@@ -419,7 +421,8 @@ def _each(tables: Iterable[str | Mapping[str, Any]]) -> Iterator[Mapping[str, An
 
 
 def _one_task(task_id: str, *, outlet: Any = None, **arguments: Any) -> CopyTableOperator:
-    """
+    """Create the single task of a table.
+
     Parameters:
         outlet: as in `copy_table`.
     """
@@ -429,7 +432,7 @@ def _one_task(task_id: str, *, outlet: Any = None, **arguments: Any) -> CopyTabl
 
 
 def _outlet(ends: Mapping[str, Any], options: Mapping[str, Any]) -> Any:
-    """An alias of the target's table."""
+    """Return an alias of the target's table."""
     end = End("target", *(ends.get(name) for name in TARGET_ARGUMENTS))
     return alias_of(end, options.get("target_table") or options.get("table"))
 

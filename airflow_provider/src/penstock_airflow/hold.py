@@ -1,4 +1,4 @@
-"""The tasks around a run's snapshot: one holds it; one releases it, and says how the run ended."""
+"""The tasks that hold a run's snapshot and release it; the second also ends the run."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ class HoldSnapshotOperator(PenstockOperator):
 
     A run of one partition, with nothing to compare, needs no holder: this task ends at once, and
     the partition's task takes its own snapshot. Otherwise it runs beside the mapped tasks until the
-    snapshot is no longer needed: when the last partition is committed, `ReleaseSnapshotOperator`
-    has run, or no task of the DAG run is left that would read with it.
+    snapshot is no longer needed: when the last partition is committed, when
+    `ReleaseSnapshotOperator` has run, or when no remaining task of the DAG run reads with it.
 
-    Losing the snapshot for good does not fail this task: the copies that need it fail, and once
-    they have been cleared and have succeeded, no failed task is left in the DAG run.
+    If the snapshot is lost permanently, this task does not fail: the copies that need it fail, and
+    once they are cleared and succeed, the DAG run has no failed task.
 
-    Clearing this task makes it hold a snapshot again: the old one if somebody still holds it,
-    otherwise one of the source as it is now.
+    Clearing this task makes it hold a snapshot again: the old one if another process still holds
+    it, otherwise one of the source as it is now.
 
     Parameters:
         run_id: the output of `PrepareCopyOperator`.
-        deferrable: hold it in the triggerer, which takes no worker slot; otherwise in this task.
+        deferrable: hold it in the triggerer, which needs no worker slot, instead of in this task.
         on_snapshot_lost: replaces the run's own option, until this task is cleared.
     """
 
@@ -55,7 +55,7 @@ class HoldSnapshotOperator(PenstockOperator):
         on_snapshot_lost: str | None = None,
         **kwargs: Any,
     ) -> None:
-        # Ahead of the copies: it needs a slot only for a moment, while theirs wait for it.
+        # Before the copies in the queue: it needs a slot only for a moment, and they wait for it.
         kwargs.setdefault("priority_weight", PRIORITY)
         super().__init__(**kwargs)
         self.run_id = run_id
@@ -70,7 +70,7 @@ class HoldSnapshotOperator(PenstockOperator):
         readers = Tasks.of(context, _readers(self))
         if clearings(context["ti"]):
             lost = "accept"
-            # Only when cleared: a holder that starts late must not outlive a released run.
+            # Only if cleared: a holder that starts late must not outlive a run that was released.
             try:
                 penstock.require_snapshot(
                     self.run_id, target=ends["target"], control_schema=self.control_schema
@@ -123,7 +123,8 @@ class HoldSnapshotOperator(PenstockOperator):
         return status.run.released_at is not None
 
     def execute_complete(self, context: Any, event: dict[str, Any]) -> None:
-        """
+        """End the task, or fail it, after the trigger has ended.
+
         Parameters:
             event: the trigger's last event.
 
@@ -149,7 +150,7 @@ class HoldSnapshotOperator(PenstockOperator):
 
 
 class _Unread(Flag):
-    """Set once no task is left that reads with the snapshot, or when the task is killed."""
+    """A flag, set once no remaining task reads with the snapshot, or the task is killed."""
 
     def __init__(self, readers: Tasks, killed: Flag) -> None:
         super().__init__()
@@ -158,8 +159,10 @@ class _Unread(Flag):
         self._asked = time.monotonic()
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Whoever holds waits here between two looks at the snapshot: in the task's main thread,
-        which may ask Airflow."""
+        """Wait between two checks of the snapshot.
+
+        This happens in the task's main thread, which may ask Airflow.
+        """
         if time.monotonic() - self._asked >= ASK_EVERY:
             self._asked = time.monotonic()
             if self._readers.are_finished():
@@ -168,7 +171,7 @@ class _Unread(Flag):
 
 
 def _readers(task: Any) -> list[str]:
-    """Ids of the tasks that read with a snapshot: the copies, and the one that compares."""
+    """Return the ids of tasks that read with a snapshot: the copies and the comparison."""
     prepare = nearest(task, "PrepareCopyOperator", "upstream_task_ids")
     if prepare is None:
         return []
@@ -178,12 +181,13 @@ def _readers(task: Any) -> list[str]:
 
 
 class ReleaseSnapshotOperator(TargetOperator):
-    """Ends a run, however its copies ended: releases its snapshot if there is one, and fails
-    unless every partition is committed.
+    """Ends a run, whether its copies succeeded or failed.
 
-    Make it a teardown: `.as_teardown()`. Airflow runs a teardown even where it skips all other
-    tasks, as it does when a DAG run is marked as failed, and takes a skipped task for a success. So
-    this is the one task that can say that rows are missing; if it fails, so does the DAG run.
+    It releases the run's snapshot, if there is one, and fails unless every partition is committed.
+
+    Make it a teardown: `.as_teardown()`. When a DAG run is marked as failed, Airflow skips all
+    tasks but teardowns, and treats skipped tasks as successful. So this is the only task that can
+    report missing rows; if it fails, so does the DAG run.
 
     Parameters:
         run_id: the output of `PrepareCopyOperator`.
@@ -196,7 +200,7 @@ class ReleaseSnapshotOperator(TargetOperator):
         self.run_id = run_id
 
     def as_teardown(self, **options: Any) -> Any:
-        """As for every operator, but its failure fails the DAG run by default."""
+        """Make the operator a teardown whose failure, by default, fails the DAG run."""
         options.setdefault("on_failure_fail_dagrun", True)
         return super().as_teardown(**options)
 
@@ -212,9 +216,10 @@ class ReleaseSnapshotOperator(TargetOperator):
         self._check_done(status, nearest(self, "VerifyCopyOperator", "upstream_task_ids"), context)
 
     def _check_done(self, status: RunStatus, verify: Any, context: Any) -> None:
-        """
+        """Check that the run is complete.
+
         Raises:
-            AirflowFailException: the run is not complete, or its verification has failed.
+            AirflowFailException: the run is incomplete, or its verification has failed.
         """
         run = status.run
         if covered_by(status):

@@ -1,4 +1,4 @@
-"""The id of a task's run, and whether the task was cleared or only retried."""
+"""The run id of a task, and whether the task was cleared or only retried."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ from penstock import MODES
 
 _NAME_LENGTH = 14
 NAME_LENGTH_OF_BATCH = 10
-"""Each table's run has a longer id than its batch."""
+"""Shorter than for a run, because the run id of each table is longer than its batch's."""
 _NOT_FOR_NAMES = re.compile(r"[^A-Za-z0-9_]+")
 
 
 def clearings(ti: Any) -> int:
-    """How many tries a task instance had before it was last cleared; 0 if it never was.
+    """Return how many tries a task instance had before it was last cleared; 0 if never cleared.
 
-    A retry leaves `max_tries` as it is; clearing raises it to the tries so far plus `retries`. Both
-    versions of Airflow count like this (`clear_task_instances`).
+    A retry leaves `max_tries` unchanged; clearing raises it to the tries so far plus `retries`.
+    Both versions of Airflow count like this (`clear_task_instances`).
     """
     return max(0, int(ti.max_tries) - int(ti.task.retries or 0))
 
 
 def run_id_of(context: Any, *, again: bool, name_length: int = _NAME_LENGTH) -> str:
-    """The id of a task's run: the same for every retry.
+    """Return the run id of a task, which is the same for every retry.
 
     Parameters:
         again: whether clearing the task begins a new run.
-        name_length: how much of the task's name the id begins with.
+        name_length: how many characters of the task's name the id begins with.
     """
     return _run_id(context, clearings(context["ti"]) if again else 0, name_length)
 
 
 def earlier_run_ids(context: Any) -> list[str]:
-    """The ids that a task's run may have had before the task was last cleared, the last first."""
+    """Return the run ids that a task may have had before it was last cleared, the last first."""
     return [_run_id(context, number) for number in reversed(range(clearings(context["ti"])))]
 
 
@@ -49,8 +49,7 @@ def _run_id(context: Any, number: int, name_length: int = _NAME_LENGTH) -> str:
 
 
 def begins_again(recopy: bool | None, mode: str) -> bool:
-    """Whether clearing a task copies again what is committed: by default unless that would double
-    rows."""
+    """Whether clearing a task copies committed rows again: by default unless that doubles them."""
     if recopy is not None:
         return recopy
     known = MODES.get(mode)
@@ -58,5 +57,5 @@ def begins_again(recopy: bool | None, mode: str) -> bool:
 
 
 def recopies_partition(recopy: bool | None, mode: str) -> bool:
-    """The same for one partition: by default if copying it replaces its rows."""
+    """Whether clearing copies a partition again: by default if that replaces its rows."""
     return MODES[mode].reloads_partitions if recopy is None else recopy

@@ -1,7 +1,7 @@
-"""Lineage for OpenLineage: the tables a task reads and writes, their columns, its rows.
+"""Lineage for OpenLineage: the tables and columns that a task reads and writes, and its rows.
 
-Airflow asks for it only if its OpenLineage provider is installed and switched on; it costs a query
-of the target's control tables. Nothing here fails a task.
+Airflow asks for it only if its OpenLineage provider is installed and enabled. It costs a query of
+the target's control tables. Nothing here fails a task.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class CopyFacts:
-    """What an operator knows of its copy."""
+    """The facts that an operator has about its copy."""
 
     run_id: str | None
-    """None while there is no run."""
+    """None if there is no run yet."""
     partitions: Collection[str] | None = None
-    """Ids of the partitions that the task copies; None: all."""
+    """The ids of the partitions that the task copies; None for all."""
     options: Mapping[str, Any] | None = None
-    """Options of the copy, while there is no run."""
+    """The options of the copy, if there is no run yet."""
 
 
 class LineageMixin:
-    """For operators: the methods that the OpenLineage provider looks for."""
+    """A mixin for operators with the methods that the OpenLineage provider looks for."""
 
     control_schema: str
     log: Any
@@ -55,7 +55,8 @@ class LineageMixin:
         return self._lineage(counted=True)
 
     def get_openlineage_facets_on_failure(self, ti: Any) -> OperatorLineage[Any, Any] | None:
-        # Without this method Airflow would report a failure by get_openlineage_facets_on_complete.
+        # Without this method, Airflow would report a failure with
+        # get_openlineage_facets_on_complete.
         return self._lineage(counted=False)
 
     def _lineage(self, *, counted: bool) -> OperatorLineage[Any, Any] | None:
@@ -71,15 +72,15 @@ class LineageMixin:
         except PenstockError as error:
             self.log.warning("no lineage: %s", as_arguments(error.message))
         except Exception as error:
-            # Its name only: the message of an unknown error may contain part of a URL.
+            # Log only its name: the message of an unknown error may contain part of a URL.
             self.log.warning("no lineage: %s", type(error).__name__)
         return None
 
     def _statuses(self, target: str, *, tell: bool) -> Iterable[tuple[CopyFacts, RunStatus | None]]:
-        """Each copy, with its run; None where the run is not there, since planning has failed.
+        """Return each copy with its run; None if planning failed and there is no run.
 
         Parameters:
-            tell: log why runs cannot be read. After a failure the task has said that already.
+            tell: log why runs cannot be read. After a failure, the task has already said so.
         """
         copies = self._copies()
         run_ids = [facts.run_id for facts in copies if facts.run_id is not None]
@@ -103,13 +104,14 @@ class CopiedTable:
     status: RunStatus | None
     """The run's status; None before it exists."""
     partitions: Collection[str] | None
-    """Ids of the partitions whose rows are counted; None: all; empty: no count."""
+    """The ids of the partitions whose rows are counted; None for all, empty for no count."""
 
 
 def lineage_of(
     source: Place, target: Place, copies: Sequence[CopiedTable]
 ) -> OperatorLineage[Any, Any]:
-    """
+    """Return the lineage of copies.
+
     Raises:
         ImportError: the OpenLineage provider is not installed.
         UsageError: the name of a table is malformed.
@@ -136,7 +138,7 @@ def _inputs(source: Place, copied: CopiedTable, of_query: QueryColumns) -> list[
     table = copied.spec.get("table")
     if table or (source.located and not copied.spec.get("query")):
         columns = [] if copied.status is None else copied.status.run.plan.columns
-        # The source has none of those.
+        # The source has no such columns.
         columns = [each for each in columns if each.name not in _computed(copied)]
         facets: dict[str, Any] = {
             "schema": _schema((column.name, column.type) for column in columns)
@@ -173,7 +175,7 @@ def _outputs(
 
 
 def _computed(copied: CopiedTable) -> Collection[str]:
-    """The columns that an expression computes."""
+    """Return the columns that an expression computes."""
     rules = copied.spec.get("set") or ()
     return {rule.partition("=")[0].strip().strip('"') for rule in rules}
 
@@ -196,7 +198,7 @@ def _schema(columns: Iterable[tuple[str, str]]) -> SchemaDatasetFacet:
 def _column_lineage(
     source: Place, copied: CopiedTable, status: RunStatus, of_query: QueryColumns
 ) -> Any:
-    """The source columns that each target column comes from; None if unknown."""
+    """Return the source columns that each target column comes from; None if unknown."""
     from airflow.providers.common.compat.openlineage.facet import (  # noqa: PLC0415
         ColumnLineageDatasetFacet,
         Fields,
@@ -209,7 +211,7 @@ def _column_lineage(
     computed = _computed(copied)
     for pair in status.run.plan.pairs:
         if pair.source in computed:
-            continue  # an expression may read any
+            continue  # an expression may read any column
         if of_table:
             origins: Iterable[tuple[str, str]] = [(_dataset(source, table, "table"), pair.source)]
             kind = "MASKED" if pair.expression else "DIRECT" if pair.cast else "IDENTITY"
@@ -233,7 +235,7 @@ def _statistics(status: RunStatus | None, partitions: Collection[str] | None) ->
         for record in status.committed
         if partitions is None or record.partition_id in partitions
     ]
-    # An upsert also reads rows that need no change; it writes those that differ.
+    # An upsert also reads rows that need no change, and writes those that differ.
     rows = sum(
         record.rows if record.inserted is None else record.inserted + (record.updated or 0)
         for record in records

@@ -1,4 +1,4 @@
-"""Buttons in Airflow's UI: from a task of a copy to the run's report, and to its partitions.
+"""Links in Airflow's UI from a task of a copy to the run's report and to its partitions.
 
 Airflow 3 asks for a link in the task's process when the task has ended, and keeps it as an XCom;
 Airflow 2 asks in the web server, which knows only the serialized task. So a link depends on the
@@ -20,7 +20,7 @@ _ENDING = ("VerifyCopyOperator", "CopyTableOperator", "CopyAllOperator")
 
 
 class ReportLink(BaseOperatorLink):
-    """To the report of the run, as the task has left it that ended the run."""
+    """A link to the run's report, which the task that ended the run has left."""
 
     name = "Run report"
 
@@ -32,7 +32,7 @@ class ReportLink(BaseOperatorLink):
 
 
 class PartitionsLink(BaseOperatorLink):
-    """To the list of mapped tasks, each with its partition's name, its tries and its time."""
+    """A link to the list of mapped tasks, with each partition's name, tries and duration."""
 
     name = "Partitions"
 
@@ -40,13 +40,13 @@ class PartitionsLink(BaseOperatorLink):
         task = nearest(operator, "CopyPartitionOperator", "upstream_task_ids")
         if task is None:
             return ""
-        # Every kind of mapped task has it, serialized or not, in both versions.
+        # Every kind of mapped task has this attribute, serialized or not, in both versions.
         mapped = hasattr(task, "partial_kwargs")
         return task_url(ti_key.dag_id, ti_key.run_id, task.task_id, mapped=mapped)
 
 
 def report_url(dag_id: str, run_id: str, task_id: str, map_index: int = -1) -> str:
-    """The page of a run's report; in Airflow 2, which has none, the log of the task with it."""
+    """Return the page of a run's report; in Airflow 2, the log of the task with the report."""
     if not AIRFLOW_V_3_0_PLUS:
         return task_url(dag_id, run_id, task_id)
     query = {"dag_id": dag_id, "run_id": run_id, "task_id": task_id}
@@ -56,14 +56,15 @@ def report_url(dag_id: str, run_id: str, task_id: str, map_index: int = -1) -> s
 
 
 def _base() -> str:
-    """The base URL in Airflow 3. Empty if not set: browsers know the host better than Airflow."""
+    """Return the base URL in Airflow 3; empty if not set, as browsers know the host better."""
     return (conf.get("api", "base_url", fallback=None) or "").rstrip("/")
 
 
 def task_url(dag_id: str, run_id: str, task_id: str, *, mapped: bool = False) -> str:
-    """A page of Airflow's UI: a task's log, or the list of its mapped tasks.
+    """Return a page of Airflow's UI: a task's log, or the list of its mapped tasks.
 
-    A path if `[api] base_url` is not set: browsers know the host better than Airflow does.
+    The result is a path if `[api] base_url` is not set, because browsers know the host better than
+    Airflow does.
     """
     if AIRFLOW_V_3_0_PLUS:
         dag, run, task = (quote(name, safe="") for name in (dag_id, run_id, task_id))
@@ -75,10 +76,10 @@ def task_url(dag_id: str, run_id: str, task_id: str, *, mapped: bool = False) ->
 
 
 def nearest(operator: Any, kind: str, towards: str) -> Any:
-    """The nearest task of a kind; a DAG may copy one table after the other.
+    """Return the nearest task of a kind, because a DAG may copy one table after the other.
 
     Parameters:
-        kind: the name of its class, or of a base class.
+        kind: the name of the task's class, or of a base class.
         towards: the attribute with the ids of the next tasks.
     """
     tasks = operator.dag.task_dict
@@ -94,7 +95,7 @@ def nearest(operator: Any, kind: str, towards: str) -> Any:
 
 
 def _is(task: Any, kind: str) -> bool:
-    # A serialized task knows only the name of its own class.
+    # A serialized task has only the name of its own class.
     operator_class = getattr(task, "operator_class", type(task))
     return kind in (
         task.task_type,

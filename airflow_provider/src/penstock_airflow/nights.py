@@ -1,4 +1,4 @@
-"""Nights in tasks: what becomes of one that was overtaken; the watermark in Airflow's own store."""
+"""Nights in tasks: how to handle overtaken ones, and the watermark in Airflow's own store."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from penstock import MODES, PenstockError, RunStatus
 
 STATE_KEY = "penstock_watermark"
 MOST_NIGHTS = 20
-"""Runs that one task begins, each since the one before it was overtaken."""
+"""Runs that one task may begin, each because another night overtook the one before it."""
 STALE = (
     "run {run_id} cannot merge its rows any more: watermark {night.watermark!r} was moved by "
     "{night.overtaken_by.run_id} since the run was planned"
@@ -28,18 +28,20 @@ COVERED = (
 
 
 def may_be_overtaken(options: Mapping[str, Any]) -> bool:
-    """Whether a run with these options may have a watermark to move: a load of all rows has, where
-    there is one."""
+    """Whether a run with these options may move a watermark.
+
+    A load of all rows does so if the target has a watermark.
+    """
     mode = MODES.get(options.get("mode", "append"))
     return bool(options.get("incremental")) or (mode is not None and mode.starts_empty)
 
 
 def overtaken(run_id: str, *, target: str, control_schema: str) -> RunStatus | None:
-    """How a run stands, if another night keeps its own from merging its rows."""
+    """Return the status of a run that another night keeps from merging its rows, otherwise None."""
     try:
         status = penstock.status(run_id, target=target, control_schema=control_schema)
     except PenstockError:
-        return None  # what has failed is raised instead
+        return None  # the failure itself is raised instead
     return status if is_overtaken(status) else None
 
 
@@ -48,24 +50,26 @@ def is_overtaken(status: RunStatus) -> bool:
 
 
 def covered_by(status: RunStatus) -> str:
-    """The run that has brought what this one would have; empty if none has."""
+    """Return the run that merged the same changes; empty if none did."""
     night = status.night
     return night.overtaken_by.run_id if night and night.overtaken_by and night.covered else ""
 
 
 def said(text: str, status: RunStatus) -> str:
-    """`COVERED` or `STALE`, of a run that was overtaken."""
+    """Format `COVERED` or `STALE` for a run that was overtaken."""
     return text.format(run_id=status.run.run_id, night=status.night)
 
 
 def next_id(run_id: str, number: int) -> str:
-    """The id of the run to start after a number of overtaken ones; each retry finds the same."""
+    """Return the id of the run that follows a number of overtaken ones, the same for each retry."""
     return run_id if number == 0 else f"{run_id}{chr(ord('a') + number)}"
 
 
 def mirror(context: Any, outlet: Any, night: Mapping[str, Any] | None, log: Any) -> None:
-    """Copy what a night has left to Airflow's state store, which Airflow has from 3.3 on. It is
-    never read back: the truth is in the target. That it fails is no failure of the copy."""
+    """Copy a night's result to Airflow's state store, which exists from 3.3 on.
+
+    It is never read back, because the target holds the truth. The copy does not fail if this does.
+    """
     if night is None:
         return
     stores = [context.get("task_state_store")]

@@ -1,4 +1,4 @@
-"""Types of options: for editors and type checkers.
+"""Types of options, for editors and type checkers.
 
 Written by scripts/option_arguments.py.
 """
@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import XComArg
 
 Returned: TypeAlias = "XComArg"
-"""What another task returns."""
+"""The output of another task."""
 Text: TypeAlias = "str | XComArg"
-"""Templates are rendered in it."""
+"""Text that may hold templates."""
 Names: TypeAlias = "Sequence[str] | Text"
-"""Names, or a text with names separated by commas."""
+"""Names, or a comma-separated text."""
 ColumnTypes: TypeAlias = "Mapping[str, str] | Sequence[str] | Text"
-"""Types by column, or `NAME=TYPE` for each."""
+"""Types by column, or a `NAME=TYPE` for each column."""
 Descendants = Literal[
     "include",
     "exclude",

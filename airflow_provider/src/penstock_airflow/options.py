@@ -1,4 +1,4 @@
-"""Options of a copy as arguments of operators: gathered, and checked when a DAG is parsed."""
+"""Options of a copy as arguments of operators, collected and checked when a DAG is parsed."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from penstock import CopySpec, PlanningError, UsageError, as_arguments, check_re
 if TYPE_CHECKING:
     from penstock_airflow.ends import End
 
-# The operators set the connections and the run's id.
+# The operators set the connections and the run id.
 _OURS = ("source", "target", "run_id")
 OPTIONS = tuple(item.name for item in fields(CopySpec) if item.name not in _OURS)
 ORIGIN = "copy"
-"""Of options that are read as from a file; arguments have none."""
+"""The origin of options that are read as from a file; arguments have none."""
 _TEMPLATE = re.compile(r"\{\{|\{%")
 _INTERVAL = re.compile(r"\bdata_interval_(start|end)\b")
 _DEFAULTS = {item.name: item.default for item in fields(CopySpec)}
 _KINDS = {item.name: str(item.type) for item in fields(CopySpec)}
 _CHOICES = {item.name: item.metadata["choices"] for item in fields(CopySpec)}
 _TEXTS = {"table": "some.table", "target_table": "some.table", "types": "column=type"}
-# Lists of names, which a DAG may have as tuples.
+# Options that are lists of names, which a DAG may pass as tuples.
 _LISTS = (
     "columns",
     "exclude_columns",
@@ -38,15 +38,15 @@ _LISTS = (
 
 
 def options_of(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The options among the arguments of a call: its `locals()`, before it has others.
+    """Return the options among the arguments of a call: its `locals()`, before it has others.
 
-    They are named parameters, since Airflow applies `default_args` to no others.
+    They are named parameters, because Airflow applies `default_args` only to those.
     """
     return {name: arguments[name] for name in OPTIONS if name in arguments}
 
 
 def asked_for(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Those that are not the default."""
+    """Return the options that differ from their defaults."""
     return {
         name: value
         for name, value in options.items()
@@ -57,12 +57,12 @@ def asked_for(options: Mapping[str, Any]) -> dict[str, Any]:
 
 @contextmanager
 def naming_table(options: Mapping[str, Any]) -> Iterator[None]:
-    """Begin the messages of errors with the table: a DAG may copy many."""
+    """Prefix error messages with the table, because a DAG may copy many."""
     try:
         yield
     except (PlanningError, UsageError) as error:
         named = options.get("target_table") or options.get("table")
-        # Not twice, and not where the name itself is wrong.
+        # Not twice, and not if the name itself is wrong.
         known = (f"{named}: ", "table:", "target_table:")
         if not isinstance(named, str) or error.message.startswith(known):
             raise
@@ -73,15 +73,15 @@ def check(options: Mapping[str, Any], source: End, target: End) -> None:
     """Find mistakes that do not depend on templates.
 
     Raises:
-        PlanningError: names the argument that an end does not support.
-        UsageError: names the argument.
+        PlanningError: an end does not support the argument in the message.
+        UsageError: the argument in the message is wrong.
     """
     known: dict[str, Any] = {}
     for name, value in options.items():
         if not is_open(value):
             known[name] = value
         elif _KINDS[name] in ("str", "bool") and name != "control_schema":
-            return  # a choice: the other checks depend on it
+            return  # a choice on which the other checks depend
         else:
             known[name] = _stand_in(name)
     spec = make_spec(source.sample, target.sample, known)
@@ -94,17 +94,17 @@ def check(options: Mapping[str, Any], source: End, target: End) -> None:
 
 
 def asks_for_interval(options: Mapping[str, Any]) -> bool:
-    """Whether a template selects the rows of the DAG run's data interval, by its start and end."""
+    """Whether templates select rows by the start and end of the DAG run's data interval."""
     texts = (options.get("where"), options.get("query"))
     found = [set(_INTERVAL.findall(text)) for text in texts if isinstance(text, str)]
     return {"start", "end"} in found
 
 
 def check_interval(context: Any) -> None:
-    """Refuse an empty interval: a copy of no rows would look like a success.
+    """Reject an empty interval, because a copy of no rows would look like a success.
 
     Raises:
-        UsageError: it ends where it begins.
+        UsageError: the interval ends where it begins.
     """
     begin, end = context["data_interval_start"], context["data_interval_end"]
     if begin == end:
@@ -116,14 +116,14 @@ def check_interval(context: Any) -> None:
 
 
 def is_open(value: Any) -> bool:
-    """Whether it is known at run time only: a template, or another task's output."""
+    """Whether a value is known only at run time: a template, or another task's output."""
     if isinstance(value, str):
         return _TEMPLATE.search(value) is not None
     return hasattr(value, "resolve")
 
 
 def _stand_in(name: str) -> str:
-    """A value that the option could have."""
+    """Return a value that the option could have."""
     if _KINDS[name].startswith(("int", "float")):
         return "1"
     if _CHOICES[name]:
@@ -134,12 +134,13 @@ def _stand_in(name: str) -> str:
 def make_spec(
     source: str, target: str, options: Mapping[str, Any], run_id: str | None = None
 ) -> CopySpec:
-    """
+    """Create the spec of a copy.
+
     Parameters:
         source, target: URLs, with their secrets.
 
     Raises:
-        UsageError: names the argument.
+        UsageError: an argument is wrong; the message names it.
     """
     named = {**options, "source": source, "target": target, "run_id": run_id}
     given = {name: value for name, value in lists_as_lists(named).items() if value is not None}
@@ -148,7 +149,7 @@ def make_spec(
 
 
 def lists_as_lists(options: Mapping[str, Any]) -> dict[str, Any]:
-    """With a list for each tuple, as a file has them."""
+    """Return options with lists instead of tuples, as in a file."""
     return {
         name: list(value) if name in _LISTS and isinstance(value, tuple) else value
         for name, value in options.items()
@@ -166,13 +167,13 @@ def python_names() -> Iterator[None]:
 
 
 def execution_of(spec: CopySpec) -> dict[str, Any]:
-    """The options that say how to run, as `penstock.resume` takes them."""
+    """Return the execution options, as `penstock.resume` takes them."""
     ours = {*_OURS, "control_schema"}
     names = [item.name for item in fields(CopySpec) if item.metadata.get("resumed")]
     return {name: getattr(spec, name) for name in names if name not in ours}
 
 
 def overrides(on_snapshot_lost: str | None, max_rate: int | None = None) -> dict[str, Any]:
-    """Options that replace the run's own."""
+    """Return the options that replace the run's own."""
     given = {"on_snapshot_lost": on_snapshot_lost, "max_rate": max_rate}
     return {name: value for name, value in given.items() if value is not None}

@@ -1,4 +1,4 @@
-"""Spreads the partitions of a plan over mapped tasks."""
+"""Distribution of a plan's partitions over mapped tasks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from penstock import Partition
 
 MAX_LABEL = 200
-"""Airflow keeps at most 250 characters of a label in the grid."""
+"""Characters of a label in the grid, of which Airflow keeps at most 250."""
 
 
 def pack(
@@ -23,14 +23,16 @@ def pack(
     max_rate: int | None = None,
     gathers: bool = False,
 ) -> list[dict[str, Any]]:
-    """The input of each mapped task. Its bounds are for people; the plan itself is in the target.
+    """Return the input of each mapped task.
+
+    Bounds are included for people only; the plan itself is in the target.
 
     Parameters:
-        per_task: partitions in a mapped task; more, if there would be too many tasks.
+        per_task: partitions per mapped task; more if there would be too many tasks.
         most_tasks: mapped tasks that Airflow accepts (`max_map_length`).
-        at_once: how many of them run at once, at most; 0: any number.
-        max_rate: the run's, which these divide.
-        gathers: the run gathers its rows in a stage.
+        at_once: how many of them may run at once; 0 for any number.
+        max_rate: the run's rate, which these tasks divide.
+        gathers: whether the run gathers its rows in a stage.
     """
     count = len(partitions)
     tasks = max(1, min(-(-count // per_task), most_tasks)) if count else 0

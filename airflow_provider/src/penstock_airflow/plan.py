@@ -15,15 +15,16 @@ from penstock_airflow.packing import pack
 
 
 class PlanCopyOperator(TargetOperator):
-    """Spreads the partitions of a run over mapped tasks. Returns the list over which to expand
-    `CopyPartitionOperator`.
+    """Distributes the partitions of a run over mapped tasks.
 
-    An empty source gets no mapped tasks: `VerifyCopyOperator` does what is left to do.
+    Returns the list over which to expand `CopyPartitionOperator`.
+
+    An empty source gets no mapped tasks; `VerifyCopyOperator` then does the remaining work.
 
     Parameters:
         run_id: the output of `PrepareCopyOperator`.
-        partitions_per_task: how many a mapped task copies, one after the other; more if Airflow
-            would not accept so many mapped tasks (`[core] max_map_length`).
+        partitions_per_task: partitions that a mapped task copies, one after the other; more if
+            there would be too many mapped tasks for Airflow (`[core] max_map_length`).
     """
 
     template_fields: Sequence[str] = ("run_id", *TARGET_ARGUMENTS)
@@ -36,7 +37,7 @@ class PlanCopyOperator(TargetOperator):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        # Callers are seldom type-checked.
+        # Callers are rarely type-checked.
         if not isinstance(partitions_per_task, int) or partitions_per_task < 1:  # type: ignore[redundant-expr]
             raise UsageError(
                 "partitions_per_task: expected a whole number, at least 1; found "
@@ -74,11 +75,11 @@ class PlanCopyOperator(TargetOperator):
 
 
 def _gathers(spec: Mapping[str, Any]) -> bool:
-    """Whether a run gathers its rows in a stage, by its stored spec."""
+    """Whether a run gathers its rows in a stage, from its stored spec."""
     merges = MODES[spec["mode"]].merges_by_key
     return bool(spec.get("atomic") or (merges and spec.get("incremental")))
 
 
 def _at_once(degree: Any) -> int:
-    """Mapped tasks at once, as a group has stored it; 0: not known."""
+    """Return how many mapped tasks run at once, as stored by a group; 0 if unknown."""
     return degree if isinstance(degree, int) and degree > 0 else 0

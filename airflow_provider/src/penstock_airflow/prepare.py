@@ -24,22 +24,22 @@ from penstock_airflow.options import (
 )
 from penstock_airflow.states import Tasks
 
-# What works on the run, after it was prepared.
+# The operators that work on the prepared run.
 _WORKERS = ("PlanCopyOperator", "CopyPartitionOperator", "VerifyCopyOperator")
 
 
 class PrepareCopyOperator(PenstockOperator):
     """Checks both ends, plans, and stores the run in the target. Returns the run's id.
 
-    It does not touch the target's table: the first partition that is copied does what the mode asks
-    for, truncate for instance, once per run. A retry finds the stored run.
+    It does not touch the target's table: the first partition empties or creates it, as the mode
+    requires, once per run. A retry finds the stored run.
 
     Parameters:
         recopy: whether clearing this task begins a new run. By default it does, except in mode
-            append, which would double the rows. It never does unless all tasks after it that work
-            on the run are cleared with it: those that are not would take no part in the new run,
-            which empties the table.
-        table, mode, strategy ...: the options of a copy, as `penstock.CopySpec` has them.
+            append, which would double the rows. It never does unless all later tasks that work on
+            the run are cleared with it: the others would take no part in the new run, which empties
+            the table.
+        table, mode, strategy ...: the options of a copy, as in `penstock.CopySpec`.
         kwargs: the arguments of every operator.
 
     Raises:
@@ -149,7 +149,7 @@ class PrepareCopyOperator(PenstockOperator):
                 and (spec.snapshot, spec.verify) == ("shared", "none")
                 and not spec.gone.found
             ):
-                # One reader, and nothing is read twice: the copy takes its own snapshot.
+                # One reader, and nothing is read twice, so the copy takes its own snapshot.
                 penstock.release(run.run_id, target=spec.target, control_schema=spec.control_schema)
         except PenstockError as error:
             raise as_airflow(error) from None
@@ -162,7 +162,7 @@ class PrepareCopyOperator(PenstockOperator):
         return str(run.run_id)
 
     def _run_in_use(self, context: Any, target: str) -> str | None:
-        """The id of the run that goes on, since some tasks that work on it were not cleared."""
+        """Return the run to continue, because some tasks that work on it were not cleared."""
         earlier = earlier_run_ids(context)
         if not earlier:
             return None

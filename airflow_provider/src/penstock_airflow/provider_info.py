@@ -1,4 +1,4 @@
-"""What this provider declares to Airflow."""
+"""The provider's declaration to Airflow."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _OPERATORS = (
 
 
 def get_provider_info() -> dict[str, Any]:
-    """The entry point of the group ``apache_airflow_provider``.
+    """Return the metadata of the provider: the entry point ``apache_airflow_provider``.
 
-    Imports nothing of Airflow: every Airflow command calls it.
+    It imports nothing from Airflow, because every Airflow command calls it.
     """
     return {
         "package-name": "airflow-provider-penstock",

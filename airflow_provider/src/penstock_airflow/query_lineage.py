@@ -1,4 +1,4 @@
-"""The tables and columns that a query reads, as OpenLineage's own parser finds them."""
+"""The tables and columns that a query reads, as parsed by OpenLineage."""
 
 from __future__ import annotations
 
@@ -14,21 +14,20 @@ class QueryColumns:
     tables: tuple[str, ...] = ()
     """Names of datasets."""
     columns: Mapping[str, tuple[tuple[str, str], ...]] = field(default_factory=dict)
-    """By column of the query: the dataset and the column of each that it is computed from."""
+    """For each column of the query, the dataset and column of each input."""
 
 
 def read_query(query: str | None, source: Place) -> QueryColumns:
-    """What a query reads. Nothing where the parser does not understand it, but for files, which are
-    one dataset whatever the query calls them.
+    """Return what a query reads; nothing if the parser does not understand it.
 
-    A table without a schema is left out, unless the URL's database is its schema: only the server
-    knows its search path.
+    Files are always one dataset, whatever the query calls them. A table without a schema is left
+    out, unless the URL's database is its schema: only the server knows its search path.
     """
     if not query:
         return QueryColumns()
     files = QueryColumns((source.dataset(TableRef("", "")),)) if source.located else QueryColumns()
     try:
-        from openlineage.common.sql import parse  # noqa: PLC0415 - of the OpenLineage provider
+        from openlineage.common.sql import parse  # noqa: PLC0415 - part of the OpenLineage provider
     except ImportError:
         return files
     usual = source.database if source.schemas_are_databases else None
@@ -50,7 +49,7 @@ def read_query(query: str | None, source: Place) -> QueryColumns:
 
 
 def _dataset(table: Any, source: Place) -> str:
-    """Empty if the schema is not known."""
+    """Return a dataset's name; empty if the schema is unknown."""
     if source.located:
         return source.dataset(TableRef("", ""))
     if not table.schema:

@@ -1,6 +1,7 @@
-"""The report of a run as a page of Airflow's API server (Airflow 3): a plugin that serves it.
+"""A plugin that serves a run's report as a page of Airflow's API server (Airflow 3).
 
-The task that ends a run leaves its report as an XCom: the API server may not reach the target.
+The task that ends a run stores its report as an XCom, because the API server may not be able to
+reach the target.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from airflow.providers.common.compat.version_compat import AIRFLOW_V_3_0_PLUS
 
 from penstock_airflow.links import REPORT_KEY, REPORT_PREFIX, task_url
 
-# An author of DAGs may leave anything as an XCom: whatever it is, it runs no script, fetches
-# nothing, and does not have the user's session.
+# The author of a DAG may store anything as an XCom. The page runs no script, fetches nothing, and
+# does not have the user's session.
 _HEADERS = {
     "Content-Security-Policy": "sandbox; default-src 'none'; style-src 'unsafe-inline'; "
     "img-src data:",
@@ -29,7 +30,7 @@ async def _serve(scope: Any, receive: Any, send: Any) -> None:
 
 @cache
 def _app() -> Any:
-    """Made on first use: schedulers and workers load the plugin, too, and serve nothing."""
+    """Create the app on first use: schedulers and workers load the plugin, and serve nothing."""
     from airflow.api_fastapi.auth.managers.models.resource_details import (  # noqa: PLC0415
         DagAccessEntity,
     )
@@ -42,7 +43,7 @@ def _app() -> Any:
     app = FastAPI(openapi_url=None)
 
     def page(dag_id: str, run_id: str, task_id: str, map_index: int = -1) -> Any:
-        """The report, or the log of the task while there is none."""
+        """Return the report, or redirect to the task's log if there is none."""
         with create_session() as session:
             asked = XComModel.get_many(
                 run_id=run_id,
@@ -58,7 +59,7 @@ def _app() -> Any:
             return RedirectResponse(task_url(dag_id, run_id, task_id), headers=_HEADERS)
         return HTMLResponse(text, headers=_HEADERS)
 
-    # As for any XCom of the DAG; the browser sends the session's cookie with the link.
+    # The same permission as for any XCom of the DAG; the browser sends the session's cookie.
     may_read = Depends(requires_access_dag("GET", DagAccessEntity.XCOM))
     app.add_api_route("/report", page, dependencies=[may_read], response_class=HTMLResponse)
     return app

@@ -1,4 +1,4 @@
-"""What a mapped task returns, and how the report uses it."""
+"""The results of mapped tasks, and their use in the report."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from penstock import BatchFinished, Finished, NightStatus, RunStatus, from_line
 
 
 def result_of(finished: Finished, partitions: Sequence[str], tries: int) -> dict[str, Any]:
-    """
+    """Return the result of a task.
+
     Parameters:
         tries: how often the task was tried since it was last cleared.
     """
     seconds = max(finished.seconds, 0.001)
-    # Earlier tries committed nothing, or committed what this try has found.
+    # Earlier tries committed nothing, or only partitions that this try found committed.
     finished = replace(finished, attempts=finished.attempts + max(0, tries - 1))
     return {
         "run_id": finished.run_id,
@@ -33,16 +34,16 @@ def result_of(finished: Finished, partitions: Sequence[str], tries: int) -> dict
 
 
 def covered_result(run_id: str, partitions: Sequence[str], by: str) -> dict[str, Any]:
-    """The result of a task whose run was overtaken.
+    """Return the result of a task whose run was overtaken.
 
     Parameters:
-        by: the run that has brought what this one would have.
+        by: the run that merged the same changes.
     """
     return {"run_id": run_id, "partitions": list(partitions), "rows": 0, "covered_by": by}
 
 
 def executions(results: Iterable[Mapping[str, Any]]) -> list[Finished]:
-    """The executions whose events mapped tasks returned."""
+    """Return the executions whose events mapped tasks returned."""
     found = []
     for result in results:
         if "event" not in result:
@@ -54,7 +55,7 @@ def executions(results: Iterable[Mapping[str, Any]]) -> list[Finished]:
 
 
 def summary_of(status: RunStatus) -> dict[str, Any]:
-    """A run's result, from its commit records."""
+    """Return a run's result from its commit records."""
     records = status.committed
     seconds = 0.0
     if records:
@@ -72,17 +73,17 @@ def summary_of(status: RunStatus) -> dict[str, Any]:
             sum(record.bytes for record in records),
             seconds,
         ),
-        # In mode upsert: rows that were not there before, and rows that differed.
+        # In mode upsert, the rows that are new and the rows that differed.
         "inserted": sum(record.inserted or 0 for record in records) if merged else None,
         "updated": sum(record.updated or 0 for record in records) if merged else None,
-        # The first, if some partitions were read later; None if each was read as of its own moment.
+        # The first moment, if some partitions were read later; None if each was read at its own.
         "read_at": min(moments).isoformat() if moments else None,
         "night": None if status.night is None else _night(status.night),
     }
 
 
 def _night(night: NightStatus) -> dict[str, Any]:
-    """From where on a night has read, as of which moment the target is, and what was merged."""
+    """Return where a night began to read, the moment that it reached, and what it merged."""
     left = night.merged
     if left is None:
         by = night.overtaken_by if night.covered else None
@@ -91,23 +92,23 @@ def _night(night: NightStatus) -> dict[str, Any]:
         "watermark": night.watermark,
         "epoch": left.epoch,
         "moment": left.moment,
-        # Empty where all rows were read, for the reason that `full` has.
+        # Empty if all rows were read, for the reason in `full`.
         "since": night.since,
         "full": night.full,
-        # By a column: the condition of the rows that were read, and why it may miss some.
+        # With a column: the condition of the rows that were read, and why it may miss some.
         "lower": night.lower,
         "unproven": night.unproven,
         "read": left.read,
         "inserted": left.inserted,
         "updated": left.updated,
         "deleted": left.deleted,
-        # Of the target's table; None if they were not counted.
+        # The rows of the target's table; None if not counted.
         "rows": left.rows,
     }
 
 
 def batch_summary_of(finished: BatchFinished, statuses: Iterable[RunStatus]) -> dict[str, Any]:
-    """A batch's result, and that of each of its tables."""
+    """Return the result of a batch and of each of its tables."""
     tables = {}
     for status in statuses:
         summary = summary_of(status)

@@ -1,4 +1,4 @@
-"""Why a group has no run: a task before it has skipped it, or somebody has marked the DAG run."""
+"""The reason why a group has no run: an earlier task skipped it, or a user marked the DAG run."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSki
 from penstock_airflow.base import known
 from penstock_airflow.states import Tasks
 
-# Branching tasks leave it, for tasks that are cleared (Airflow's SkipMixin).
+# The XCom that branching tasks leave for cleared tasks (Airflow's SkipMixin).
 _KEY = "skipmixin_key"
-# These skip a task although all tasks before it have succeeded.
+# Trigger rules that skip a task although all tasks before it have succeeded.
 _RULES = frozenset({"all_failed", "one_failed", "all_skipped"})
 
 
 def end_without_run(context: Any, prepare: Any) -> None:
-    """End a task of a group whose first task, `prepare`, has made no run.
+    """End a task of a group whose first task, `prepare`, has created no run.
 
-    Marking a DAG run as failed skips what has not begun, and Airflow takes a skipped task for a
-    success. So the group is skipped only if the tasks before it account for that.
+    Marking a DAG run as failed skips the tasks that have not started, and Airflow treats skipped
+    tasks as successful. So the group is skipped only if the tasks before it explain that.
 
     Raises:
-        AirflowSkipException: the group was skipped by a task before it.
-        AirflowFailException: the run should be there.
+        AirflowSkipException: a task before the group skipped it.
+        AirflowFailException: the run should exist.
     """
     if prepare is None:
         known(None)
@@ -56,7 +56,7 @@ def _is_left_out(context: Any, task: Any) -> bool:
 def _has_reason(context: Any, task: Any) -> bool:
     """Whether a skipped task before the group is skipped for a reason of its own."""
     return (
-        # Nothing to expand over.
+        # It had nothing to expand over.
         task.get_closest_mapped_task_group() is not None
         or hasattr(task, "partial_kwargs")
         # It raised the exception itself.
@@ -70,7 +70,7 @@ def _skipped(context: Any, task: Any) -> bool:
 
 
 def _excludes(choice: Any, task_id: str) -> bool:
-    """Whether a branching task has decided against a task."""
+    """Whether a branching task has chosen not to run a task."""
     if not isinstance(choice, Mapping):
         return False
     followed = choice.get("followed")

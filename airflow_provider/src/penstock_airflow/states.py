@@ -1,4 +1,4 @@
-"""How other tasks of the same DAG run stand."""
+"""The states of other tasks in the same DAG run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from airflow.providers.common.compat.version_compat import AIRFLOW_V_3_0_PLUS
 
 FINISHED = frozenset({"success", "failed", "skipped", "upstream_failed", "removed"})
 FAILED = frozenset({"failed", "upstream_failed"})
-# Of a task that has not succeeded, and cannot before those before it have ended.
+# States of a task that has not succeeded, and cannot until the tasks before it have ended.
 _NOT_PASSED = FAILED | {None, "skipped", "up_for_retry", "restarting"}
 
 
@@ -24,50 +24,54 @@ class Tasks:
 
     @classmethod
     def of(cls, context: Any, task_ids: Sequence[str]) -> Tasks:
-        """
+        """Return a group of tasks.
+
         Parameters:
-            context: of a task of the same DAG run.
+            context: the context of a task in the same DAG run.
         """
         ti = context["ti"]
         return cls(ti.dag_id, ti.run_id, list(task_ids))
 
     @classmethod
     def stored(cls, fields: Mapping[str, Any] | None) -> Tasks | None:
-        """From what `as_json` returned."""
+        """Restore tasks from the result of `as_json`."""
         return None if fields is None else cls(**fields)
 
     def as_json(self) -> dict[str, Any]:
         return {"dag_id": self.dag_id, "run_id": self.run_id, "task_ids": list(self.task_ids)}
 
     def states(self) -> list[str | None]:
-        """The state of each task instance. Asks Airflow, and waits for the answer."""
+        """Ask Airflow for the state of each task instance, and wait for the answer."""
         if not self.task_ids:
             return []
         found = _states_3(self) if AIRFLOW_V_3_0_PLUS else [state for state, _ in _rows_2(self)]
         return [None if state is None else str(getattr(state, "value", state)) for state in found]
 
     def are_finished(self) -> bool:
-        """Whether none of them will run unless somebody clears it."""
+        """Whether none of the tasks will run unless a user clears it."""
         states = self.states()
         return bool(states) and all(state in FINISHED for state in states)
 
     def are_all_due(self) -> bool:
-        """Whether each of them is to run, or runs at this moment."""
+        """Whether each of the tasks is running or about to run."""
         return not any(state in FINISHED and state != "removed" for state in self.states())
 
     def have_failed(self) -> bool:
         return any(state in FAILED for state in self.states())
 
     def have_passed(self) -> bool:
-        """Whether one has succeeded, or is about to without waiting for the tasks before it."""
+        """Whether a task has succeeded, or can succeed without waiting for the tasks before it."""
         return any(state not in _NOT_PASSED for state in self.states())
 
     def are_skipped(self) -> bool:
         return set(self.states()) == {"skipped"}
 
     def have_run(self) -> bool:
-        """Whether one may have run. One that was skipped before it could took exactly no time;
-        that of others may not be known."""
+        """Whether one of the tasks may have run.
+
+        A task that was skipped before it could run has a duration of exactly zero; the duration of
+        others may be unknown.
+        """
         durations = (
             _durations_3(self)
             if AIRFLOW_V_3_0_PLUS
@@ -87,18 +91,18 @@ def _states_3(tasks: Tasks) -> list[Any]:
 
 
 def _durations_3(tasks: Tasks) -> list[Any]:
-    """Of those that have ended."""
+    """Return the durations of tasks that have ended."""
     from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance  # noqa: PLC0415
 
     ask = getattr(RuntimeTaskInstance, "get_task_breadcrumbs", None)
-    if ask is None:  # in an older version of Airflow 3
+    if ask is None:  # older versions of Airflow 3
         return [None]
     found = ask(dag_id=tasks.dag_id, run_id=tasks.run_id)
     return [each["duration"] for each in found if each["task_id"] in tasks.task_ids]
 
 
 def _rows_2(tasks: Tasks) -> list[tuple[Any, Any]]:
-    """State and duration of each."""
+    """Return the state and duration of each task."""
     # In Airflow 3 a task may not ask the database.
     from airflow.models.taskinstance import TaskInstance  # noqa: PLC0415
     from airflow.utils.session import create_session  # noqa: PLC0415

@@ -1,4 +1,4 @@
-"""Holds a run's snapshot in the triggerer, where it takes no worker slot."""
+"""A trigger that holds a run's snapshot in the triggerer, where it needs no worker slot."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from penstock_airflow.options import overrides
 from penstock_airflow.states import Tasks
 
 LOOK_EVERY = 0.25
-"""How often the trigger checks its thread, in seconds."""
+"""Seconds between two checks of the trigger's thread."""
 END_WITHIN = 5.0
-"""How long to wait for the thread when the trigger is cancelled, in seconds."""
+"""Seconds to wait for the thread when the trigger is cancelled."""
 ASK_EVERY = 10.0
-"""How often to ask Airflow whether a task is left that reads with the snapshot, in seconds."""
+"""Seconds between two requests to Airflow whether a remaining task reads with the snapshot."""
 NOBODY_READS = "no task is left that would read with the snapshot: it is released"
 
 
 class Holding:
-    """Runs `penstock.hold` in a thread of its own: it blocks, which a triggerer must not."""
+    """A thread that runs `penstock.hold`, which blocks, as a triggerer must not."""
 
     def __init__(self, run_id: str, **arguments: Any) -> None:
         self.lines: queue.SimpleQueue[str] = queue.SimpleQueue()
         self.error: PenstockError | None = None
         self.begun = threading.Event()
-        """Set once the snapshot is taken, or could not be."""
+        """Set once the snapshot is taken, or could not be taken."""
         self._stop = threading.Event()
         self._events = penstock.hold(run_id, stop=self._stop, **arguments)
         self._thread = threading.Thread(target=self._run, name=f"penstock {run_id}", daemon=True)
@@ -62,15 +62,15 @@ class Holding:
 
 
 class HoldSnapshotTrigger(BaseTrigger):
-    """Ends when nobody needs the run's snapshot any more, or when it is lost for good.
+    """Ends when no task needs the run's snapshot any more, or when it is lost permanently.
 
-    However the trigger ends, the snapshot is released. A restarted triggerer runs the trigger
-    again; the run's `on_snapshot_lost` then decides about the lost snapshot.
+    However the trigger ends, it releases the snapshot. A restarted triggerer runs the trigger
+    again; the run's `on_snapshot_lost` then decides how to handle the lost snapshot.
 
     Parameters:
         source_conn_id, target_conn_id ...: as in an operator. Connections are looked up in the
             triggerer; no secret is stored.
-        readers: `Tasks` as JSON: once all of them have ended, nobody needs the snapshot.
+        readers: `Tasks` as JSON: once all of them have ended, the snapshot is no longer needed.
     """
 
     def __init__(
@@ -125,8 +125,8 @@ class HoldSnapshotTrigger(BaseTrigger):
             **overrides(self.on_snapshot_lost),
         )
         if self.trigger_id is None:
-            # No triggerer: `dag.test()` runs this in its own process, and waits for an event before
-            # the next task. The thread keeps running beside the other tasks.
+            # Not in a triggerer: `dag.test()` runs this in its own process, and waits for an event
+            # before the next task. The thread keeps running beside the other tasks.
             await asyncio.to_thread(holding.begun.wait)
             self._say(holding)
             if holding.error is not None:
@@ -147,18 +147,18 @@ class HoldSnapshotTrigger(BaseTrigger):
         if holding.error is not None:
             yield _failed(holding.error)
         else:
-            # Ends the task here. Resuming it would take a worker's slot, and Airflow 3.3 may take
-            # a task that comes back within seconds of deferring for a killed one.
+            # End the task here. Resuming it would take a worker slot, and Airflow 3.3 may mistake a
+            # task that resumes within seconds of deferring for a killed one.
             yield TaskSuccessEvent()
 
     async def _is_unread(self, target: str) -> bool:
-        """Whether no task is left that reads with the snapshot; then it is released."""
+        """Whether no remaining task reads with the snapshot, which is then released."""
         readers = Tasks.stored(self.readers)
         if readers is None or time.monotonic() - self._asked < ASK_EVERY:
             return False
         self._asked = time.monotonic()
         try:
-            # Airflow 3 answers threads of this kind alone.
+            # Airflow 3 answers only threads of this kind.
             finished = await sync_to_async(readers.are_finished)()
         except Exception as error:
             self.log.warning("Airflow does not say how %s stand: %s", readers.task_ids, error)
@@ -175,7 +175,7 @@ class HoldSnapshotTrigger(BaseTrigger):
         return finished
 
     def _say(self, holding: Holding) -> None:
-        # Here, not in the thread: Airflow finds a line's log by the context.
+        # Log here and not in the thread: Airflow finds a line's log by the context.
         while not holding.lines.empty():
             self.log.info("%s", as_arguments(holding.lines.get()))
 

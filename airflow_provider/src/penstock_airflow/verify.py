@@ -28,18 +28,18 @@ GO_ON = "clear the failed partitions; committed ones are left alone"
 class VerifyCopyOperator(LineageMixin, PenstockOperator):
     """Checks that every partition is committed, ends the run, and writes its report to the log.
 
-    It compares both sides if the run asks for that (`verify="counts"` or `"checksums"`), then does
-    the steps after the last partition: builds indexes, renames a table. A partition that is left,
-    for instance because its task was marked as a success, is copied here.
+    It compares both sides if the run asks for it (`verify="counts"` or `"checksums"`), then runs
+    the steps after the last partition, such as building indexes or renaming a table. It also copies
+    partitions that are missing, for instance because their task was marked as a success.
 
     Returns the run's rows, bytes, seconds and rates.
 
     Parameters:
         run_id: the output of `PrepareCopyOperator`.
-        copied: what the mapped tasks returned, for the report.
-        degree: streams, and indexes built side by side.
+        copied: the output of the mapped tasks, for the report.
+        degree: the number of concurrent streams, and of indexes built at once.
         on_snapshot_lost: replaces the run's own option; once this task has been cleared, the rest
-            is read as it is now instead.
+            is read as it is now.
         outlet: an `Asset` or `AssetAlias` for the target's table; it gets an event.
     """
 
@@ -59,7 +59,7 @@ class VerifyCopyOperator(LineageMixin, PenstockOperator):
     ) -> None:
         if outlet is not None:
             kwargs["outlets"] = [*kwargs.get("outlets", ()), outlet]
-        # A copy that was not needed is skipped; that is no reason to skip the check.
+        # Skipping a copy that was not needed is no reason to skip the check.
         kwargs.setdefault("trigger_rule", "none_failed")
         super().__init__(**kwargs)
         self.run_id = run_id
@@ -106,7 +106,7 @@ class VerifyCopyOperator(LineageMixin, PenstockOperator):
         )
 
     def _results(self) -> Sequence[Mapping[str, Any]]:
-        # All at once: iterating would fetch each mapped task's result in a request of its own.
+        # Fetch all at once: iterating would request each mapped task's result on its own.
         return () if not self.copied else self.copied[:]
 
     def _conclude(

@@ -314,7 +314,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    # On first use: a worker imports this package too, and needs none of it.
+    # Import a name on first use: workers import this package too, and need none of these names.
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module  # noqa: PLC0415 - as above

@@ -1,4 +1,4 @@
-"""Source against target as an asset check: counts or checksums, as of the copy's own snapshot."""
+"""Asset checks by counts or checksums, as of the copy's own snapshot."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import dagster as dg
 
 from penstock import PartitionComparison, PartitionDifference, Verified
 
-# Dagster has partitioned checks since 1.13; before, a check covers the whole asset.
+# Dagster supports partitioned checks from 1.13 on; before, a check covers the whole asset.
 OF_PARTITIONS = "partitions_def" in inspect.signature(dg.AssetCheckSpec.__new__).parameters
 _MOST = 100
 NAMES = {"counts": "same_row_count", "checksums": "same_rows"}
@@ -32,7 +32,7 @@ def check_spec(
     if partitions_def is not None and OF_PARTITIONS:
         options["partitions_def"] = partitions_def
     with warnings.catch_warnings():
-        # A preview feature, which warns on every use.
+        # A preview feature that warns on every use.
         warnings.simplefilter("ignore", dg.PreviewWarning)
         return dg.AssetCheckSpec(
             NAMES[verify],
@@ -44,7 +44,7 @@ def check_spec(
 
 
 def whole_result(asset: dg.AssetKey, verified: Verified) -> dg.AssetCheckResult:
-    """The result of comparing a whole table."""
+    """Return the result of comparing a whole table."""
     return dg.AssetCheckResult(
         asset_key=asset, check_name=NAMES[verified.method], **_whole(verified)
     )
@@ -58,7 +58,7 @@ def partition_results(
     *,
     blocking: bool,
 ) -> Iterator[dg.AssetCheckEvaluation]:
-    """The result of comparing partitions: one for each, if Dagster supports that.
+    """Return the results of comparing partitions: one for each, if Dagster supports that.
 
     Parameters:
         verified: None if the partitions are empty.
@@ -76,7 +76,7 @@ def partition_results(
     wrong = {item.partition_id: item for item in verified.differences} if verified else {}
     sides = {item.partition_id: item for item in verified.compared} if verified else {}
     for key in keys:
-        # A difference of the run as a whole belongs to every partition.
+        # A difference in the run as a whole applies to every partition.
         found = wrong.get(key) or wrong.get(None)
         yield dg.AssetCheckEvaluation(
             passed=found is None,
@@ -91,7 +91,7 @@ def partition_results(
 
 
 def _whole(verified: Verified | None) -> dict[str, Any]:
-    """Whether the check has passed, and its metadata."""
+    """Return whether the check has passed, and its metadata."""
     metadata: dict[str, Any] = {}
     if verified is not None:
         metadata["penstock/compared"] = verified.method
@@ -103,7 +103,7 @@ def _whole(verified: Verified | None) -> dict[str, Any]:
 
 
 def _sides(found: PartitionComparison | None) -> dict[str, Any]:
-    """What both sides have, as far as is known: an upsert's target has other rows, too."""
+    """Return the known figures of both sides; an upsert's target has other rows, too."""
     if found is None:
         return {}
     known = {

@@ -1,4 +1,4 @@
-"""Components: copies of tables, defined in `defs.yaml`, or in a file of many tables beside it."""
+"""Components that copy tables, defined in `defs.yaml` or by a file of many tables next to it."""
 
 # No `from __future__ import annotations`: Dagster inspects the types of a step's parameters.
 import re
@@ -33,7 +33,7 @@ from penstock import CopySpec
 
 
 def _variables(table: CopiedTable) -> Mapping[str, Any]:
-    """What templates of `translation` may use."""
+    """Return the variables for templates in `translation`."""
     return {"table": table, "source": source_ref(table.spec), "target": target_ref(table.spec)}
 
 
@@ -43,7 +43,7 @@ _Connection = Annotated[str, pydantic.BeforeValidator(reference)]
 class _CopiesComponent(dg.Component, dg.Model, dg.Resolvable):
     """A step that copies tables, each of which is an asset."""
 
-    # Errors leave out the rest of the input: a URL may hold a password.
+    # Errors leave out the rest of the input, because a URL may hold a password.
     model_config = pydantic.ConfigDict(arbitrary_types_allowed=True, hide_input_in_errors=True)
 
     blocking: Annotated[
@@ -71,17 +71,18 @@ class _CopiesComponent(dg.Component, dg.Model, dg.Resolvable):
     ] = None
 
     def get_asset_spec(self, table: CopiedTable) -> dg.AssetSpec:
-        """The asset of a table, before `translation`. Override it for what templates cannot do."""
+        """Return a table's asset before `translation`; override it to do what templates cannot."""
         return PenstockTranslator().get_asset_spec(table)
 
     def execute(
         self, context: dg.AssetExecutionContext, penstock: PenstockResource
     ) -> Iterator[Copied]:
-        """The step. Override it to do more before or after the copies."""
+        """Run the step; override it to do more before or after the copies."""
         yield from penstock.copy(context)
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
-        """
+        """Create the component's assets and the step that copies them.
+
         Raises:
             DagsterInvalidDefinitionError: a table cannot be copied as requested.
         """
@@ -112,10 +113,10 @@ class _CopiesComponent(dg.Component, dg.Model, dg.Resolvable):
     def _copies(
         self, context: dg.ComponentLoadContext, place: str
     ) -> tuple[Sequence[CopySpec], dg.PartitionsDefinition | None]:
-        """What is copied, and by which partitions.
+        """Return the copies, and the definition of their partitions.
 
         Parameters:
-            place: where the component is written, for errors.
+            place: the component's file, for errors.
         """
         raise NotImplementedError
 
@@ -125,7 +126,7 @@ class CopyTablesComponent(_CopiesComponent):
     """Copies big tables between databases in parallel, each partition exactly once.
 
     Every table is an asset, with a check if `verify` asks for one. One step copies the tables of a
-    component: those between the same two databases side by side, in `degree` streams.
+    component; those between the same two databases at the same time, in `degree` streams.
 
     To get started: `dg scaffold defs dagster_penstock.CopyTablesComponent copies`
     """
@@ -186,7 +187,7 @@ class CopyTablesComponent(_CopiesComponent):
 
     @classmethod
     def model(cls) -> type[pydantic.BaseModel]:
-        """The schema of `attributes`, with errors that name the option and its line."""
+        """Return the schema of `attributes`, whose errors name the option and its line."""
         return _with_templates(super().model())
 
     def _copies(
@@ -197,10 +198,10 @@ class CopyTablesComponent(_CopiesComponent):
 
 
 class CopyFileComponent(_CopiesComponent):
-    """Copies the tables of a file, `penstock.toml`, each as its sections say.
+    """Copies the tables of a file, `penstock.toml`, with the options of its sections.
 
-    Every table that a section names is an asset, with a check if `verify` asks for one. One step
-    copies them as of one moment.
+    Each table that a section names is an asset, with a check if `verify` asks for one. One step
+    copies all of them from one snapshot.
     """
 
     file: Annotated[
@@ -247,7 +248,7 @@ class CopyFileComponent(_CopiesComponent):
 
 
 def _step_name(place: str) -> str:
-    """A name that stays the same when another component is added to the file."""
+    """Return a step's name, which stays the same when another component is added to the file."""
     return re.sub(r"\W+", "_", place.removesuffix("[0]")).strip("_")
 
 

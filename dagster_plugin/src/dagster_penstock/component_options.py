@@ -1,4 +1,4 @@
-"""Options of a copy in `defs.yaml`: their schema, from the fields of CopySpec, and reading them."""
+"""Options of a copy in `defs.yaml`: their schema from the fields of CopySpec, and their values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pydantic_core import core_schema
 from dagster_penstock.definition import check_ends, reference
 from penstock import CopySpec, PlanningError, UsageError, as_arguments
 
-# The component sets the connections and the run's id.
+# The component sets the connections and the run id.
 _OURS = ("source", "target", "run_id")
 _OF_ONE_TABLE = ("table", "query", "target_table")
 _ENDS = ("source", "target")
@@ -23,10 +23,10 @@ _WITH_UNITS = ("SIZE", "DURATION")
 
 
 class OrTemplate:
-    """Lets a template stand for a value of a type.
+    """An annotation that allows a template in place of a value.
 
-    A union with `str` would do so too, but its errors only say that a value is neither; these say
-    what is wrong with it, and where.
+    A union with `str` would allow it too, but its errors only say that a value is neither type;
+    these say what is wrong and where.
     """
 
     def __get_pydantic_core_schema__(
@@ -41,7 +41,7 @@ class OrTemplate:
     def __get_pydantic_json_schema__(
         self, schema: core_schema.CoreSchema, handler: pydantic.GetJsonSchemaHandler
     ) -> dict[str, Any]:
-        # A pattern does not constrain null.
+        # A pattern does not restrict null.
         return {
             "if": {"type": ["string", "null"], "pattern": r"\{[{%]"},
             "else": handler(schema),
@@ -57,12 +57,12 @@ def is_template(value: Any) -> bool:
 
 
 def _type_of(option: Field[Any]) -> Any:
-    """The type of what may be written for an option."""
+    """Return the type of an option's values in `defs.yaml`."""
     kind = str(option.type)
     if option.metadata["choices"]:
         return Literal[option.metadata["choices"]]
     if kind.startswith("tuple"):
-        return list[str] | str  # comma separated, as everywhere
+        return list[str] | str  # separated by commas, as everywhere
     if option.metadata["metavar"] in _WITH_UNITS:
         return float | str
     if kind == "bool":
@@ -104,7 +104,7 @@ TableCopy = _model(
 
 
 def resolve_options(context: dg.ResolutionContext, model: pydantic.BaseModel) -> dict[str, Any]:
-    """The options that are set, with their templates resolved."""
+    """Return the options that are set, with their templates resolved."""
     return {
         name: (resolve_connection if name in _ENDS else resolve)(context.at_path(name), value)
         for name, value in model.model_dump(exclude_unset=True).items()
@@ -118,7 +118,7 @@ def resolve_tables(
 
 
 def resolve_connection(context: dg.ResolutionContext, written: str | None) -> str | None:
-    """An environment variable becomes a reference: its URL is read when a copy begins."""
+    """Return a connection; environment variables are resolved when a copy begins."""
     if written is None:
         return None
     if found := _VARIABLE.fullmatch(written):
@@ -127,9 +127,10 @@ def resolve_connection(context: dg.ResolutionContext, written: str | None) -> st
 
 
 def resolve(context: dg.ResolutionContext, value: Any) -> Any:
-    """A value with its templates resolved.
+    """Return a value with its templates resolved.
 
-    A string without templates stays as it is: Dagster would read '1' as a number, for instance.
+    A string without templates stays unchanged, because Dagster would read '1', for instance, as a
+    number.
     """
     if isinstance(value, list):
         return [resolve(context.at_path(number), item) for number, item in enumerate(value)]
@@ -143,14 +144,14 @@ def copy_specs(
     tables: Sequence[Mapping[str, Any]],
     place: str,
 ) -> list[CopySpec]:
-    """A copy of each table, from the common options and its own.
+    """Return a copy of each table, from the common options and its own.
 
     Parameters:
-        place: where they are written, for errors.
+        place: the file with the options, for errors.
 
     Raises:
-        DagsterInvalidDefinitionError: there are no tables, or some cannot be copied like this; says
-            what is wrong with each.
+        DagsterInvalidDefinitionError: there are no tables, or some cannot be copied with these
+            options; the message says what is wrong with each.
     """
     specs, troubles = [], [] if tables else ["tables: expected one or more, found none"]
     for number, table in enumerate(tables, 1):
@@ -162,7 +163,7 @@ def copy_specs(
         written = {**options, **table, **ends}
         given = {name: value for name, value in written.items() if value is not None}
         try:
-            # The message names the table already.
+            # The message already names the table.
             spec = CopySpec.from_mapping(given, "options")
             check_ends(spec)
             specs.append(spec)

@@ -1,4 +1,4 @@
-"""Partitions in `defs.yaml`: those of Dagster, and monthly, dynamic and range partitions."""
+"""Partitions in `defs.yaml`: Dagster's own, and monthly, dynamic and range partitions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from dagster_penstock.partitions import ranges
 
 
 class MonthlyPartitions(dg.Model):
-    """A partition for each month; the key of the copy is a date or a time."""
+    """Monthly partitions of a copy whose key is a date or a time."""
 
     type: Literal["monthly"]
     start_date: str
@@ -33,14 +33,14 @@ class MonthlyPartitions(dg.Model):
 
 
 class DynamicPartitions(dg.Model):
-    """A partition for each value of the key that is registered under this name."""
+    """One partition for each value of the key that is registered under this name."""
 
     type: Literal["dynamic"]
     name: str
 
 
 class RangePartitions(dg.Model):
-    """Ranges of the key of about equally many rows; see `dagster_penstock.ranges`."""
+    """Ranges of the key with about the same number of rows; see `dagster_penstock.ranges`."""
 
     type: Literal["ranges"]
     count: int
@@ -48,7 +48,7 @@ class RangePartitions(dg.Model):
 
 
 class _ByType:
-    """For a union by `type`: a schema whose errors concern only the type that is meant."""
+    """An annotation for a union by `type`, whose schema's errors concern only the chosen type."""
 
     def __get_pydantic_json_schema__(
         self, schema: core_schema.CoreSchema, handler: pydantic.GetJsonSchemaHandler
@@ -80,7 +80,7 @@ _Dimension = (
 
 
 class TwoDimensions(dg.Model):
-    """Windows of the key, crossed with values of the column that their dimension is named after."""
+    """Windows of the key, crossed with values of the column that names the second dimension."""
 
     type: Literal["multi"]
     dimensions: dict[str, Annotated[_Dimension, pydantic.Discriminator("type"), _ByType()]]
@@ -94,7 +94,8 @@ Partitions = Annotated[
 def resolve_partitions(
     context: dg.ResolutionContext, model: pydantic.BaseModel | None
 ) -> dg.PartitionsDefinition | None:
-    """
+    """Return Dagster's definition of partitions.
+
     Raises:
         DagsterInvalidDefinitionError: the partitions are invalid.
     """

@@ -1,4 +1,4 @@
-"""A step: copies the selected tables and reports each."""
+"""A step that copies the selected tables and reports each."""
 
 from __future__ import annotations
 
@@ -19,13 +19,14 @@ from dagster_penstock.whole_copy import WholeCopy
 def copy_assets(
     context: dg.AssetExecutionContext, most: int | None, s3: Any = None
 ) -> Iterator[Copied]:
-    """
+    """Copy the selected assets of a step.
+
     Parameters:
-        most: the most streams at once; None: each table's own `degree`.
+        most: the maximum number of concurrent streams; None for each table's own `degree`.
         s3: see `with_keys`.
 
     Raises:
-        Failure: some of it could not be copied; the rest was.
+        Failure: some of it could not be copied; the rest is copied.
     """
     assets_def = context.assets_def
     alone = [

@@ -1,4 +1,4 @@
-"""`penstock_assets`: copied tables as assets."""
+"""The `penstock_assets` decorator, which turns copied tables into assets."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def penstock_assets(
     op_tags: Mapping[str, Any] | None = None,
     description: str | None = None,
 ) -> Callable[[Callable[..., Any]], dg.AssetsDefinition]:
-    """Make an asset of each copy. The decorated function is a step that copies what is selected:
+    """Create an asset for each copy. The decorated function is a step that copies selected assets:
 
     @penstock_assets(specs=[CopySpec(source=dg.EnvVar("PG_SRC"), ...)])
     def orders(context: dg.AssetExecutionContext, penstock: PenstockResource):
@@ -41,11 +41,11 @@ def penstock_assets(
     Parameters:
         specs: the copies; connections as `dg.EnvVar`, or as URLs without a password.
         partitions_def: time windows, `ranges`, or values of the key; None: whole tables.
-        backfill_policy: by default a backfill is one run that copies its partitions side by side;
-            `dg.BackfillPolicy.multi_run()` makes one run for each.
-        translator: names the assets and sets their other attributes.
+        backfill_policy: by default a backfill is one run that copies its partitions in parallel;
+            `dg.BackfillPolicy.multi_run()` starts one run for each.
+        translator: sets the names and other attributes of the assets.
         blocking: a failed check keeps downstream assets from running.
-        pool: limits how many such steps run at once, over all runs.
+        pool: the pool that limits how many such steps run at once, over all runs.
 
     Raises:
         DagsterInvalidDefinitionError: a copy does not work with these partitions.
@@ -68,13 +68,13 @@ def penstock_assets(
     if backfill_policy is None and partitions_def is not None:
         backfill_policy = dg.BackfillPolicy.single_run()
     with warnings.catch_warnings():
-        # About backfill policies, new in Dagster 1.3; the user may not have passed any.
+        # It is about backfill policies, new in Dagster 1.3; the user may not have passed any.
         warnings.simplefilter("ignore", dg.BetaWarning)
         make = dg.multi_asset(
             name=name,
             specs=assets,
             check_specs=checks or None,
-            # Even for one asset: it may be copied without its check.
+            # Even for a single asset, which may be copied without its check.
             can_subset=len(assets) + len(checks) > 1,
             partitions_def=partitions_def,
             backfill_policy=backfill_policy,
@@ -93,22 +93,22 @@ def penstock_assets(
 
 
 def source_assets(*copies: dg.AssetsDefinition) -> list[dg.AssetSpec]:
-    """The assets that copies read, with their descriptions and kinds, for `dg.Definitions`.
+    """Return the assets that copies read, with descriptions and kinds, for `dg.Definitions`.
 
-    Without them Dagster knows of what is upstream no more than the key.
+    Without them, Dagster has only the keys of the upstream assets.
 
     Parameters:
-        copies: made by `penstock_assets`.
+        copies: results of `penstock_assets`.
 
     Raises:
-        DagsterInvariantViolationError: something else was passed.
+        DagsterInvariantViolationError: an argument is something else.
     """
     found = [each.source for copy in copies for each in definitions_of(copy).values()]
     return [*{source.key: source for source in found if source is not None}.values()]
 
 
 def _as_step(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The step. It fails if the function discards what it should yield, and so copies nothing."""
+    """Return the step, which fails if the function discards the events and so copies nothing."""
 
     @wraps(function)
     def step(*args: Any, **kwargs: Any) -> Iterator[Any]:

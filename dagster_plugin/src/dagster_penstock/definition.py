@@ -1,4 +1,4 @@
-"""The copy behind each asset: checked where it is defined, and found again where it runs."""
+"""The copy behind each asset, checked when it is defined and looked up when it runs."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from dagster_penstock.translator import CopiedTable, PenstockTranslator
 from penstock import CopySpec, PlanningError, UsageError, as_arguments, check_request
 
 METADATA_KEY = "penstock/copy"
-# By step, and in each by output: neither changes when an asset is renamed, and metadata can hold
-# nothing but values that Dagster can show.
+# The copies by step and, within a step, by output. Neither changes when an asset is renamed, and
+# metadata can hold only values that Dagster can show.
 _DEFINED: WeakKeyDictionary[dg.OpDefinition, Mapping[str, Definition]] = WeakKeyDictionary()
 
 
@@ -26,7 +26,7 @@ class Definition:
     spec: CopySpec
     asset: dg.AssetSpec
     source: dg.AssetSpec | None
-    """What the asset depends on by default."""
+    """The asset's default upstream asset."""
 
 
 def define(
@@ -34,7 +34,8 @@ def define(
     partitions_def: dg.PartitionsDefinition | None,
     translator: PenstockTranslator,
 ) -> Definition:
-    """
+    """Define a copy as an asset.
+
     Raises:
         DagsterInvalidDefinitionError: the copy does not work with these partitions.
     """
@@ -66,14 +67,14 @@ def define(
         metadata={**asset.metadata, METADATA_KEY: shown_options(spec)},
         partitions_def=partitions_def,
         automation_condition=without_waiting_for(source, asset.automation_condition),
-        # A run copies some partitions and reports each by itself: there is no common output.
+        # A run copies some partitions and reports each on its own, so there is no common output.
         skippable=asset.skippable or partitions_def is not None,
     )
     return Definition(spec, asset, source)
 
 
 def shown_options(spec: CopySpec) -> dg.JsonMetadataValue:
-    """The options that differ from their defaults, without secrets."""
+    """Return the options that differ from their defaults, without secrets."""
     default = replace(
         CopySpec(source=spec.source, target=spec.target, table="t"), control_schema="penstock"
     ).stored()
@@ -88,17 +89,17 @@ def shown_options(spec: CopySpec) -> dg.JsonMetadataValue:
 
 
 def register(assets_def: dg.AssetsDefinition, defined: Sequence[Definition]) -> None:
-    """Remember the copies of a step."""
+    """Store the copies of a step."""
     _DEFINED[_step_of(assets_def)] = {
         assets_def.get_output_name_for_asset_key(each.asset.key): each for each in defined
     }
 
 
 def definitions_of(assets_def: dg.AssetsDefinition) -> dict[dg.AssetKey, Definition]:
-    """The copies of a step, by asset.
+    """Return the copies of a step, by asset.
 
     Raises:
-        DagsterInvariantViolationError: it is not a step of `penstock_assets`.
+        DagsterInvariantViolationError: the step does not come from `penstock_assets`.
     """
     found = _DEFINED.get(_step_of(assets_def))
     if found is None:
@@ -114,18 +115,18 @@ def _step_of(assets_def: dg.AssetsDefinition) -> Any:
 
 
 def check_ends(spec: CopySpec) -> None:
-    """Find mistakes in ends that are URLs; an environment variable is read when a copy begins.
+    """Find mistakes in ends that are URLs; environment variables are resolved when a copy begins.
 
     Raises:
-        PlanningError: names the option that an end does not support.
-        UsageError: names the option as the command line does.
+        PlanningError: an end does not support the option in the message.
+        UsageError: the option in the message, named as on the command line, is wrong.
     """
     spec.check_table_names(source=located(spec.source), target=located(spec.target))
     check_request(spec)
 
 
 def reference(connection: str) -> str:
-    """A connection as the core takes it; an environment variable is read when a copy begins."""
+    """Return a connection for the core; environment variables are resolved when a copy begins."""
     if isinstance(connection, dg.EnvVar):
         return f"env:{connection.env_var_name}"
     return connection

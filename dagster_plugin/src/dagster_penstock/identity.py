@@ -1,4 +1,4 @@
-"""A run's id in the target: the same for every retry, a new one for every new request."""
+"""The id of a run in the target: the same for every retry, and a new one for every new request."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ _PARENT = "dagster/parent_run_id"
 
 
 def request_of(context: dg.AssetExecutionContext) -> str:
-    """The id of the Dagster run that this one repeats, or its own.
+    """Return the id of the Dagster run that this one repeats, or its own id.
 
-    A retry of a run, and a re-execution from failure, continue what the first one began. Executing
-    all of a run again is a new request.
+    A retry of a run, and a re-execution from failure, continue the work of the first run. A
+    re-execution of all steps is a new request.
     """
     *_, first = _repeated(context)
-    # The run before it may have been deleted.
+    # The earlier run may have been deleted.
     return first.tags[_PARENT] if _continues(first) else first.run_id
 
 
 def reexecuted_by_hand(context: dg.AssetExecutionContext) -> bool:
-    """Whether a person has re-executed the request from failure, not just an automatic retry.
+    """Whether a user has re-executed the request from failure, apart from automatic retries.
 
-    That person has found out what was wrong, and may have fixed it in the source.
+    The user has seen the error, and may have fixed its cause in the source.
     """
     return any(_continues(run) and _RETRIED not in run.tags for run in _repeated(context))
 
 
 def _repeated(context: dg.AssetExecutionContext) -> Iterator[dg.DagsterRun]:
-    """This run, the one it continues, and so on."""
+    """Return this run, the one it continues, and so on."""
     run: dg.DagsterRun | None = context.run
     while run is not None:
         yield run
@@ -45,29 +45,29 @@ def _continues(run: dg.DagsterRun) -> bool:
 
 
 def batch_id_of(context: dg.AssetExecutionContext, request: str) -> str:
-    """The id of the batch in which a step copies its assets, whichever of them are selected."""
-    # By the op's name: other ops of the same Dagster run are at work at the same time.
+    """Return the id of the batch in which a step copies its assets, whichever are selected."""
+    # The op's name is part of it: other ops of the same Dagster run are at work at the same time.
     return f"dagster-{_digest(request, context.assets_def.op.name)[:16]}"
 
 
 def run_id_of(asset: dg.AssetKey, batch_id: str, keys: Iterable[str]) -> str:
-    """The id of a run that can be a table of a batch: see `penstock.spec.batch_spec.run_id_of`."""
+    """Return the run id of a table in a batch; see `penstock.spec.batch_spec.run_id_of`."""
     return f"{batch_id}-{_digest(asset.to_user_string(), *keys)[:8]}"
 
 
 def plan_id_of(series: str) -> str:
-    """The id of the run whose plan has the bounds of the ranges."""
+    """Return the id of the run whose plan has the bounds of the ranges."""
     return f"ranges-{_digest(series)[:20]}"
 
 
 def series_of(asset: dg.AssetKey, target_table: str, version: str = "") -> str:
-    """The series of all copies of an asset into a table."""
+    """Return the name of the series of all copies of an asset into a table."""
     name = f"dagster: {asset.to_user_string()} in {target_table}"
     return f"{name}, version {version}" if version else name
 
 
 def next_id(run_id: str) -> str:
-    """The id of the run that follows one that was overtaken; each retry finds the same."""
+    """Return the id of the run that follows an overtaken one, the same for each retry."""
     return f"dagster-{_digest(run_id)[:20]}"
 
 

@@ -1,4 +1,4 @@
-"""The materializations that Dagster already has of an asset: earlier tries reported them."""
+"""The earlier materializations of an asset in Dagster, which earlier tries reported."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ _LOOKED_AT = 20
 
 
 class MaterializationHistory:
-    """Looks materializations of an asset up when asked."""
+    """Materializations of an asset, looked up on demand."""
 
     def __init__(self, context: dg.AssetExecutionContext, asset: dg.AssetKey) -> None:
         self._instance = context.instance
         self._asset = asset
 
     def has_run(self, key: str | None, run_id: str) -> bool:
-        """Whether a materialization reports what this run of the core has committed.
+        """Whether a materialization reports a commit of this run of the core.
 
-        Others may have copied it again by now, so this looks at more than the newest one.
+        Other runs may have copied the partition again by now, so this looks beyond the newest one.
         """
         return run_id in self._newest(key, RUN_ID, _LOOKED_AT)
 
     def newest_request(self, key: str | None) -> str | None:
-        """The request behind the newest materialization; None without one."""
+        """Return the request behind the newest materialization; None if there is none."""
         return next(iter(self._newest(key, REQUEST, 1)), None)
 
     def _newest(self, key: str | None, name: str, most: int) -> list[str]:
-        """The newest metadata values of a name, an empty text for each that lacks it."""
+        """Return the newest metadata values of a name; a missing value is an empty text."""
         asked = dg.AssetRecordsFilter(
             asset_key=self._asset, asset_partitions=None if key is None else [key]
         )

@@ -27,7 +27,7 @@ DATA_VERSION = "dagster/data_version"
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A partition that is committed."""
+    """A committed partition."""
 
     attempt: int
     rows: int
@@ -50,7 +50,7 @@ def partition_metadata(
     partition_id: str,
     loaded: Loaded,
 ) -> dict[str, Any]:
-    """The metadata of one partition.
+    """Return the metadata of one partition.
 
     Parameters:
         request: the Dagster run that a retry repeats.
@@ -67,7 +67,7 @@ def partition_metadata(
 
 
 def empty_metadata(spec: CopySpec, run_id: str, request: str) -> dict[str, Any]:
-    """The metadata of a partition for which the stored plan has no rows."""
+    """Return the metadata of a partition that is empty in the stored plan."""
     return {
         "dagster/partition_row_count": 0,
         "penstock/bounds": "empty: the source has too few distinct values for so many ranges",
@@ -83,7 +83,7 @@ def table_metadata(
     records: tuple[CommitRecord, ...],
     night: NightStatus | None = None,
 ) -> dict[str, Any]:
-    """The metadata of a whole table, from the commit records of its run."""
+    """Return the metadata of a whole table from the commit records of its run."""
     seconds = 0.0
     if records:
         begun = min(datetime.fromisoformat(record.started_at) for record in records)
@@ -92,7 +92,7 @@ def table_metadata(
     rows = sum(record.rows for record in records)
     left = None if night is None else night.merged
     return {
-        # Of a night, which may read few rows, those of the table.
+        # For a night, the rows of the table, since the night may read only a few.
         "dagster/row_count": rows if left is None or left.rows is None else left.rows,
         **(_night(night, left) if night and left else {}),
         **_amounts(rows, sum(record.bytes for record in records), seconds),
@@ -111,10 +111,10 @@ def table_metadata(
 def covered_metadata(
     spec: CopySpec, run_id: str, request: str, night: NightStatus, by: Watermark
 ) -> dict[str, Any]:
-    """The metadata of a night that was overtaken.
+    """Return the metadata of a night that was overtaken.
 
     Parameters:
-        by: what the night has left that has brought what this one would have.
+        by: the result of the night that merged the same changes.
     """
     return {
         "penstock/covered_by": by.run_id,
@@ -125,7 +125,7 @@ def covered_metadata(
 
 
 def _night(night: NightStatus, left: Watermark) -> dict[str, Any]:
-    """Numbers that Dagster plots, night after night; as of which moment, and since which."""
+    """Return a night's figures, which Dagster plots, and the range of time that it read."""
     return {
         "penstock/rows_read": left.read,
         "penstock/rows_deleted": left.deleted,
@@ -155,7 +155,7 @@ def _amounts(rows: int, size: int, seconds: float) -> dict[str, Any]:
 
 
 def _changes(rows: int, inserted: int | None, updated: int | None) -> dict[str, int]:
-    """What an upsert did with its rows; nothing for other modes."""
+    """Return how many rows an upsert inserted, updated and left; empty for other modes."""
     if inserted is None or updated is None:
         return {}
     return {
@@ -166,7 +166,7 @@ def _changes(rows: int, inserted: int | None, updated: int | None) -> dict[str, 
 
 
 def _sum(numbers: Iterable[int | None]) -> int | None:
-    """None if one is not known, or there is none."""
+    """Return the sum; None if a number is unknown, or there are none."""
     found = [*numbers]
     return sum(number or 0 for number in found) if found and None not in found else None
 
@@ -199,9 +199,9 @@ def _schema(plan: PartitionPlan) -> dg.TableSchema:
 
 
 def version_tags(version: str) -> dict[str, str]:
-    """Tags by which Dagster sees that assets downstream are older than this copy.
+    """Return the tags that show Dagster which downstream assets are older than this copy.
 
     Parameters:
-        version: a new one whenever something was copied.
+        version: a new value whenever something was copied.
     """
     return {DATA_VERSION: version}

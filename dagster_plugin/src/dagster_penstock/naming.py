@@ -1,4 +1,4 @@
-"""Names of source and target before anything runs, as far as their URLs are known."""
+"""Names of source and target before a run, as far as their URLs are known."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _NOT_FOR_KEYS = re.compile(r"[^A-Za-z0-9_.-]+")
 
 
 def known_place(connection: str) -> Place | None:
-    """Where a URL leads; None for an environment variable, which only a step reads.
+    """Return the place that a URL names; None for an environment variable, which only a step reads.
 
     Raises:
-        UsageError: the URL leads nowhere.
+        UsageError: the URL cannot be resolved.
     """
     if isinstance(connection, dg.EnvVar) or connection.startswith("env:"):
         return None
@@ -30,13 +30,13 @@ def known_place(connection: str) -> Place | None:
 
 
 def located(connection: str) -> bool | None:
-    """Whether a URL leads to the rows themselves, so no table is named; None: not known yet."""
+    """Whether a URL leads to the rows themselves, so that no table is named; None if unknown."""
     found = known_place(connection)
     return None if found is None else found.located
 
 
 def key_of(spec: CopySpec) -> list[str]:
-    """The asset key: the target's schema, if named, and table; for files their folder's path."""
+    """Return the asset key: the target's schema, if named, and table, or the folder's path."""
     target = spec.target_ref
     if located(spec.target) or (spec.table is None and spec.target_table is None):
         return _path(spec.target)
@@ -44,9 +44,9 @@ def key_of(spec: CopySpec) -> list[str]:
 
 
 def source_path(spec: CopySpec) -> list[str]:
-    """The asset key of what is read: the name of its variable or database, schema and table.
+    """Return the asset key of the source: the name of its variable or database, schema and table.
 
-    The prefix tells it from a table of the same name in the target.
+    The prefix distinguishes it from a table with the same name in the target.
     """
     where = known_place(spec.source)
     if _reads_files(spec):
@@ -58,22 +58,22 @@ def source_path(spec: CopySpec) -> list[str]:
     if spec.table is None:
         return [*prefix, "query_of", *key_of(spec)]
     table = spec.table_ref
-    # Names that Dagster would refuse are no obstacle to copying the table.
+    # A name that Dagster would reject must not prevent copying the table.
     return [_NOT_FOR_KEYS.sub("_", part) for part in (*prefix, table.schema, table.name) if part]
 
 
 def target_ref(spec: CopySpec) -> TableRef:
-    """The table that is written; for files their folder, within its parents."""
+    """Return the target table; for files, their folder within its parents."""
     return _folder(key_of(spec))
 
 
 def source_ref(spec: CopySpec) -> Any:
-    """The table or the query that is read; for files their folder."""
+    """Return the source table or query; for files, their folder."""
     return _folder(_path(spec.source)) if _reads_files(spec) else spec.relation
 
 
 def target_name(spec: CopySpec) -> str:
-    """What is written, for people."""
+    """Return the target's name for people."""
     found = known_place(spec.target)
     if found is not None and found.located:
         return found.uri(spec.target_ref)
@@ -81,7 +81,7 @@ def target_name(spec: CopySpec) -> str:
 
 
 def source_name(spec: CopySpec) -> str:
-    """What is read, for people; a URL without its parameters."""
+    """Return the source's name for people; a URL is without parameters."""
     return spec.source_name.partition("?")[0] if _reads_files(spec) else spec.source_name
 
 
@@ -90,14 +90,14 @@ def _reads_files(spec: CopySpec) -> bool:
 
 
 def _path(connection: str) -> list[str]:
-    """The folders of a URL's path, as parts of an asset key; for a variable its name."""
+    """Return the folders of a URL's path as parts of an asset key; for a variable, its name."""
     found = known_place(connection)
     if found is None:
         return [str(connection).removeprefix("env:").lower()]
-    # A relative path stays one, wherever it is used.
+    # A relative path stays relative, wherever it is used.
     path = found.database if "://" in connection else connection
     parts = [part for part in path.split("/") if part.strip(".")] or [found.host or "files"]
-    # Dagster turns them into Python names.
+    # Dagster turns the parts into Python names.
     return [_NOT_FOR_KEYS.sub("_", part) for part in parts]
 
 

@@ -1,4 +1,4 @@
-"""The keys of an S3 resource of Dagster's, as parameters of `s3://` URLs."""
+"""The keys of a Dagster S3 resource, as parameters of `s3://` URLs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from penstock import CopySpec, UsageError, place_of, with_parameters
 
 _S3 = "s3"
-# Parameters of a URL, by the fields of `dagster_aws.s3.S3Resource`.
+# Parameters of a URL by the fields of `dagster_aws.s3.S3Resource`.
 FIELDS = {
     "access_key_id": "aws_access_key_id",
     "secret_access_key": "aws_secret_access_key",
@@ -20,11 +20,11 @@ FIELDS = {
 
 
 def with_keys(spec: CopySpec, s3: Any) -> CopySpec:
-    """The copy with the keys added to the ends that are on S3. Holds secrets.
+    """Return the copy with keys added to its ends on S3. The result holds secrets.
 
     Parameters:
-        s3: has the fields of `dagster_aws.s3.S3Resource`; None: the keys are found where the step
-            runs.
+        s3: an object with the fields of `dagster_aws.s3.S3Resource`; None if the machine that runs
+            the step finds the keys.
 
     Raises:
         UsageError: the resource does not sign its requests.

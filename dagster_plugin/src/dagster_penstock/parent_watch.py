@@ -1,4 +1,4 @@
-"""A step does not outlive the process that started it."""
+"""A watch on the parent process, so that a step does not outlive it."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def interrupt_with_parent() -> Iterator[None]:
     """Interrupt this process when its parent is gone, as Dagster does when a run is canceled.
 
     Dagster runs a step in a process of its own, which keeps running when the run's process is
-    killed, even while a retry of the failed run is under way. A process that Python's
-    `multiprocessing` did not start is left alone.
+    killed, even during a retry of the failed run. A process that Python's `multiprocessing` did not
+    start is not watched.
     """
     parent = multiprocessing.parent_process()
     if parent is None:

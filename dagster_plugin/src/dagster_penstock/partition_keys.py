@@ -1,4 +1,4 @@
-"""The core's events, naming partitions by the asset's keys instead of the core's ids."""
+"""The core's events with the asset's partition keys in place of the core's ids."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from penstock import Event, Finished, RunReport, Verified
 
 
 def with_partition_keys(event: Event, keys: Mapping[str, str]) -> Event:
-    """
+    """Return an event with partition keys.
+
     Parameters:
         keys: partition keys by the core's ids; empty for a whole table.
     """
@@ -38,7 +39,7 @@ def with_partition_keys(event: Event, keys: Mapping[str, str]) -> Event:
 
 
 def report_with_keys(report: RunReport, keys: Mapping[str, str]) -> RunReport:
-    """As `with_partition_keys`."""
+    """Return a report with partition keys; see `with_partition_keys`."""
     return replace(
         report,
         slowest=_renamed(report.slowest, keys),

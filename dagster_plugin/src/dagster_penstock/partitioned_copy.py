@@ -1,4 +1,4 @@
-"""A copy whose partitions are those of its asset: side by side, each committed by itself."""
+"""A copy by asset partitions, which run in parallel and are committed one by one."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class PartitionedCopy(Copy):
         partitions_def: dg.PartitionsDefinition,
     ) -> None:
         # Partitions are independent: a failed one does not stop the others, and a retry reads the
-        # rest as it is by then.
+        # current rows of the rest.
         spec = replace(spec, on_error="continue", on_snapshot_lost="accept")
         super().__init__(context, asset, spec, most, s3)
         self._partitions_def = partitions_def
@@ -90,20 +90,22 @@ class PartitionedCopy(Copy):
         )
 
     def _asked(self) -> list[str]:
-        """
+        """Return the partition keys of the Dagster run.
+
         Raises:
             UsageError: the run has no partitions.
         """
         context = self._context
         if context.has_partition_key:
-            # When clocks are put back, two hours share a name; `partition_keys` confuses them.
+            # When clocks are put back, two hours have the same name, and `partition_keys` confuses
+            # them.
             return [context.partition_key]
         if context.has_partition_key_range:
             return list(context.partition_keys)
         raise UsageError("expected a run of one or more partitions, found one without any")
 
     def _partitions(self, keys: list[str], series: str) -> dict[str, Partition]:
-        """By key; without the empty ones of `ranges`."""
+        """Return the partitions by key, without the empty ones of `ranges`."""
         if not isinstance(self._partitions_def, Ranges):
             return copy_partitions(self._spec, self._partitions_def, keys)
         extents = stored_ranges(self._spec, self._partitions_def, series)
@@ -113,9 +115,10 @@ class PartitionedCopy(Copy):
         return {key: Partition(partition_id(key), extents[key]) for key in keys if key in extents}
 
     def _check_null(self, plan: PartitionPlan) -> None:
-        """
+        """Check that some partition has the rows whose key is NULL.
+
         Raises:
-            UsageError: no partition has the rows whose key is NULL.
+            UsageError: the key can be NULL, and no partition has those rows.
         """
         key = self._spec.key
         if self._without_null and any(c.nullable for c in plan.columns if c.name == key):
@@ -127,11 +130,11 @@ class PartitionedCopy(Copy):
     def planned(self, status: RunStatus) -> Iterator[Copied]:
         self.use_names_of(status)
         self._plan = status.run.plan
-        # Committed by an earlier try, which may have been killed before it could report it.
+        # An earlier try committed these, and may have been killed before it could report them.
         yield from self._unreported(status.committed, status.run.run_id)
 
     def committed(self, event: Committed) -> Iterator[Copied]:
-        if event.already:  # by another process of this run
+        if event.already:  # by another process of the same run
             id_ = partition_id(event.partition_id)
             records = self.status(event.run_id).committed
             yield from self._unreported(
@@ -163,10 +166,10 @@ class PartitionedCopy(Copy):
     def _take_over(
         self, partitions: dict[str, Partition], series: str, run_id: str
     ) -> Iterator[Copied]:
-        """Leave out what an earlier run has appended, and report it if that run could not.
+        """Leave out partitions that an earlier run appended, and report those it could not report.
 
         Raises:
-            UsageError: some of it is materialized already; copying it again would double its rows.
+            UsageError: a partition is already materialized; copying it again would double its rows.
         """
         spec = self._spec
         found = penstock.committed_in_series(
@@ -206,11 +209,11 @@ class PartitionedCopy(Copy):
         )
 
     def _outputs(self) -> Iterator[dg.Output[None]]:
-        """The outputs that downstream assets and checks in the same run wait for.
+        """Return the outputs that downstream assets and checks in the same run wait for.
 
-        Without the mark, Dagster would materialize every partition of the run once more here, with
-        the same metadata for all. The mark is for assets that report themselves, as these do. A
-        Dagster without it skips what is downstream, which then needs a run of its own.
+        Without the mark, Dagster would materialize every partition of the run again here, all with
+        the same metadata. The mark is for assets that report themselves, as these do. A Dagster
+        without it skips downstream assets, which then need a run of their own.
         """
         assets_def = self._context.assets_def
         selected = self._context.op_execution_context.selected_output_names
@@ -230,9 +233,10 @@ class PartitionedCopy(Copy):
 
 
 def _ids(keys: list[str]) -> dict[str, str]:
-    """
+    """Return the partition keys by id.
+
     Raises:
-        UsageError: two keys share an id.
+        UsageError: two keys have the same id.
     """
     ids: dict[str, str] = {}
     for key in keys:

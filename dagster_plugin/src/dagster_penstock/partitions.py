@@ -30,15 +30,15 @@ _MINUTE = timedelta(minutes=1)
 _ID = re.compile(rf"[A-Za-z0-9_.-]{{1,{_ID_LENGTH}}}")
 MOST_RANGES = 1000
 FIRST = "1"
-# Options that say how the core cuts a table.
+# The options by which the core cuts a table.
 _CUTS = ("partitions", "rows_per_partition", "bytes_per_partition", "interval", "values_query")
 
 
 class Ranges(dg.StaticPartitionsDefinition):
-    """Ranges of about equally many rows, ``000`` and on, whose bounds are those of a stored plan.
+    """Ranges of about equally many rows, named ``000`` and so on, with the bounds of a stored plan.
 
-    The plan is made when the first range is copied, and kept in the target: a range holds the same
-    keys as long as `version` stays the same.
+    Planning happens when the first range is copied, and the target keeps the plan: a range holds
+    the same keys as long as `version` stays the same.
     """
 
     def __init__(self, count: int, version: str = FIRST) -> None:
@@ -48,15 +48,16 @@ class Ranges(dg.StaticPartitionsDefinition):
 
 
 def ranges(count: int, version: str = FIRST) -> Ranges:
-    """Asset partitions that are ranges of `CopySpec.key`.
+    """Create asset partitions that are ranges of `CopySpec.key`.
 
-    If the key can be NULL, the last one holds those rows. If the source has too few distinct
-    values for so many ranges, the last ones are empty.
+    If the key can be NULL, the last one holds those rows. If the source has too few distinct values
+    for that many ranges, the last ones are empty.
 
     Parameters:
-        count: how many, 2 to 1,000.
-        version: names the stored plan. A new version makes a new plan, after which every partition
-            must be copied again; not with mode append, which would double the rows.
+        count: the number of ranges, 2 to 1,000.
+        version: the name of the stored plan. A new version creates a new plan, after which every
+            partition must be copied again; mode append would then double the rows, so do not change
+            it there.
 
     Raises:
         DagsterInvalidDefinitionError: the count or the version is invalid.
@@ -71,7 +72,8 @@ def ranges(count: int, version: str = FIRST) -> Ranges:
 
 
 def check_partitions(spec: CopySpec, partitions_def: dg.PartitionsDefinition) -> None:
-    """
+    """Check that a copy can have asset partitions.
+
     Raises:
         UsageError: the copy cannot have these asset partitions.
     """
@@ -129,9 +131,10 @@ def check_partitions(spec: CopySpec, partitions_def: dg.PartitionsDefinition) ->
 
 
 def _check_dimensions(spec: CopySpec, partitions_def: dg.MultiPartitionsDefinition) -> None:
-    """
+    """Check the two dimensions of asset partitions.
+
     Raises:
-        UsageError: they are not time windows and values, or the copy cannot have both.
+        UsageError: the dimensions are not time windows and values, or the copy cannot have both.
     """
     found = {each.name: each.partitions_def for each in partitions_def.partitions_defs}
     windows = [
@@ -159,7 +162,7 @@ def _check_dimensions(spec: CopySpec, partitions_def: dg.MultiPartitionsDefiniti
 def copy_partitions(
     spec: CopySpec, partitions_def: dg.PartitionsDefinition, keys: Sequence[str]
 ) -> dict[str, Partition]:
-    """Time windows or values as partitions of the copy, by partition key; not for `Ranges`."""
+    """Return the copy's partitions by key, for time windows or values; not for `Ranges`."""
     assert spec.key is not None
     if not isinstance(partitions_def, dg.MultiPartitionsDefinition):
         return {
@@ -170,7 +173,7 @@ def copy_partitions(
     found = {}
     for name in keys:
         parts = partitions_def.get_partition_key_from_str(name).keys_by_dimension
-        # That of time windows first, which is by the copy's key.
+        # The dimension of time windows comes first, because it is by the copy's key.
         windows, values = sorted(
             (
                 _extent(Key(spec.key if _is_time(each) else dimension), each, parts[dimension])
@@ -194,12 +197,13 @@ def _extent(key: Key, partitions_def: dg.PartitionsDefinition, name: str) -> Key
 
 
 def bound_text(moment: datetime) -> str:
-    """The start or the end of a window as text: a column with a time zone reads the moment, one
-    without reads the time of day.
+    """Return the start or the end of a window as text.
 
-    When clocks are put back, an hour of local times repeats. Rows of a column without a time zone
-    are ambiguous there: they belong to the later windows, which begin when all of them are
-    written, and the earlier ones are empty. So windows never overlap, and leave nothing out.
+    A column with a time zone gets the moment, one without gets the time of day.
+
+    When clocks are put back, an hour of local times repeats, and rows of a column without a time
+    zone are ambiguous in it. They belong to the later windows, which begin after all of them have
+    been written, and the earlier ones are empty. So windows never overlap, and leave nothing out.
     """
     utc = moment.astimezone(UTC)
     local = moment.replace(tzinfo=None)
@@ -216,7 +220,7 @@ def _comes_twice(local: datetime, zone: tzinfo | None) -> bool:
 
 
 def partition_id(name: str) -> str:
-    """The id of a partition: its key, or a hash of it if it is too long or has other characters."""
+    """Return a partition's id: its key, or a hash if it is too long or has other characters."""
     if _ID.fullmatch(name):
         return name
     digest = hashlib.sha256(name.encode()).digest()

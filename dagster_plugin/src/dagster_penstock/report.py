@@ -7,10 +7,10 @@ from penstock import Finished, RunReport, not_copied_lines, run_report_markdown
 
 
 def markdown(finished: Finished, report: RunReport | None) -> str:
-    """What an execution did, with its slowest partitions.
+    """Return a summary of an execution, with its slowest partitions.
 
     Parameters:
-        report: where the time of the whole run went; None where that cannot be read.
+        report: where the time of the whole run went; None if it cannot be read.
     """
     seconds = max(finished.seconds, 0.001)
     lines = [
@@ -46,5 +46,5 @@ def markdown(finished: Finished, report: RunReport | None) -> str:
 
 
 def cell(text: str) -> str:
-    """A text escaped for a table cell."""
+    """Escape text for a table cell."""
     return " ".join(text.replace("|", "\\|").split())

@@ -1,4 +1,4 @@
-"""The resource with which an asset function copies its tables."""
+"""The resource that copies the tables of an asset function."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dagster_penstock.table_copy import Copied
 
 
 class PenstockResource(dg.ConfigurableResource):  # type: ignore[type-arg]
-    """Copies tables."""
+    """A resource that copies tables."""
 
     degree: int | None = Field(
         default=None,
@@ -32,7 +32,7 @@ class PenstockResource(dg.ConfigurableResource):  # type: ignore[type-arg]
 
         Parameters:
             s3: a `dagster_aws.s3.S3Resource`, or an object with its fields: keys, endpoint and
-                region for `s3://` URLs; by default they are found where the step runs.
+                region for `s3://` URLs; by default the machine that runs the step finds them.
 
         Raises:
             Failure: some partitions could not be copied; its metadata says which and why. The

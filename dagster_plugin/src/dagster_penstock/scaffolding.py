@@ -1,4 +1,4 @@
-"""What `dg scaffold defs dagster_penstock.CopyTablesComponent` writes."""
+"""The files that `dg scaffold defs dagster_penstock.CopyTablesComponent` writes."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class CopyTablesParams(pydantic.BaseModel):
     @pydantic.field_validator("source", "target")
     @classmethod
     def _is_variable(cls, value: str) -> str:
-        # A URL may hold a password, and the file is meant to be committed.
+        # A URL may hold a password, and the file will be committed.
         found = _VARIABLE.fullmatch(value)
         if found is None:
             raise ValueError("expected env:NAME, an environment variable that holds a URL")

@@ -1,4 +1,4 @@
-"""The tables of a step: those of the same two databases share streams and a snapshot."""
+"""The copies of a step's tables; those between the same databases share streams and a snapshot."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from penstock import (
 def copy_tables(
     context: dg.AssetExecutionContext, copies: Sequence[Copy]
 ) -> Generator[Copied, None, list[Trouble]]:
-    """Returns what could not be copied; the rest was."""
+    """Copy tables, and return those that could not be copied."""
     troubles: list[Trouble] = []
     started: dict[object, list[tuple[Copy, TableRequest]]] = {}
     for copy in copies:
@@ -53,7 +53,7 @@ def copy_tables(
             yield from copy.run(request)
         except PenstockError as error:
             troubles.append(copy.trouble(error))
-    # In the order in which they are defined.
+    # In the order of their definitions.
     places = {copy.asset: place for place, copy in enumerate(copies)}
     return sorted(troubles, key=lambda trouble: places[trouble.asset])
 
@@ -68,12 +68,12 @@ class _Together:
         self._copies = {request.run_id: copy for copy, request in asked}
         self._requests = [request for _, request in asked]
         self._planned: list[str] = []
-        """The runs that are planned."""
+        """The runs that have been planned."""
         self._prepared = False
         self._ended: dict[str, BatchTable] = {}
 
     def run(self) -> Generator[Copied, None, list[Trouble]]:
-        """Returns what could not be copied."""
+        """Copy the tables, and return those that could not be copied."""
         end: PenstockError | None = None
         try:
             yield from self._copy()
@@ -100,9 +100,10 @@ class _Together:
         return troubles
 
     def _copy(self) -> Iterator[Copied]:
-        """
+        """Run the batch, and yield what Dagster is to report.
+
         Raises:
-            PenstockError: some tables, or all, could not be copied.
+            PenstockError: some or all tables could not be copied.
         """
         log, copies = self._context.log, self._copies.values()
         batch_id = next(iter(copies)).batch_id
@@ -131,7 +132,7 @@ class _Together:
         if isinstance(event, Planned):
             self._planned.append(event.run_id)
         elif isinstance(event, Prepared) and not self._prepared:
-            # All of them are planned by now.
+            # All tables are planned by now.
             self._prepared = True
             for run_id, status in self._statuses().items():
                 yield from self._copies[run_id].planned(status)
@@ -153,7 +154,7 @@ class _Together:
         return (table is not None and table.status == "done") or copy.only_differs(status)
 
     def _error_of(self, run_id: str, end: PenstockError | None) -> PenstockError:
-        """Why a table is not done."""
+        """Return the reason why a table is not done."""
         table = self._ended.get(run_id)
         errors = [] if table is None else [failure.error for failure in table.failures]
         if table is not None and table.error is not None:

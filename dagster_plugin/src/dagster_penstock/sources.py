@@ -1,4 +1,4 @@
-"""The table that a copy reads, as an asset upstream of the one that it writes."""
+"""The table that a copy reads, as an upstream asset of the table that it writes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from penstock import CopySpec, UsageError, place_of
 
 
 def kinds_of(connection: str) -> set[str]:
-    """The kinds of what a connection leads to; none if its environment variable is not set here.
+    """Return the kinds of a connection's system; empty if its environment variable is not set here.
 
     Only the kinds depend on the environment, never a key.
     """
@@ -22,15 +22,15 @@ def kinds_of(connection: str) -> set[str]:
     try:
         return {*place_of(connection).kinds}
     except UsageError:
-        return set()  # the step will say what is wrong with it
+        return set()  # the step will report the mistake
 
 
-# Of the assets that are made here.
+# Marks the assets that are created here.
 READ_BY_PENSTOCK = "penstock/source"
 
 
 def source_asset(spec: CopySpec) -> dg.AssetSpec:
-    """What a copy reads, which nothing in Dagster materializes."""
+    """Return the asset for a copy's source, which nothing in Dagster materializes."""
     where = known_place(spec.source)
     named = spec.table is not None and not (where and where.located)
     return dg.AssetSpec(
@@ -45,10 +45,10 @@ def source_asset(spec: CopySpec) -> dg.AssetSpec:
 def without_waiting_for(
     source: dg.AssetSpec | None, condition: dg.AutomationCondition[Any] | None
 ) -> dg.AutomationCondition[Any] | None:
-    """An automation condition that does not look at what a copy reads.
+    """Return an automation condition that ignores the copy's source.
 
-    Nothing reports that asset, so to `AutomationCondition.eager` and `on_cron` it would be missing
-    forever.
+    Nothing reports that asset, so `AutomationCondition.eager` and `on_cron` would always treat it
+    as missing.
     """
     ignore = getattr(condition, "ignore", None)
     if source is None or ignore is None or READ_BY_PENSTOCK not in source.metadata:

@@ -1,4 +1,4 @@
-"""What could not be copied, as a step's failure."""
+"""The failure of a step, with everything that could not be copied."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _MOST = 100
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """Why a table, or some of its partitions, could not be copied."""
+    """The reason why a table, or some of its partitions, could not be copied."""
 
     asset: dg.AssetKey
     error: PenstockError
     finished: Finished | None = None
     by_key: bool = False
-    """Whether the partitions are those of the asset; else they are parts of a whole table."""
+    """Whether the partitions are those of the asset, and not parts of a whole table."""
 
     @property
     def failed_keys(self) -> list[str]:
@@ -38,7 +38,7 @@ class Trouble:
 
 
 def failure_of(troubles: Sequence[Trouble]) -> dg.Failure:
-    """One failure for all; a retry policy applies only if trying again may help."""
+    """Combine all troubles into one failure; a retry policy applies only if a retry may help."""
     failed = [
         f"{trouble.asset.to_user_string()} {key}"
         for trouble in troubles

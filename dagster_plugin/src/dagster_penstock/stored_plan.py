@@ -1,4 +1,4 @@
-"""The bounds of `ranges`: from a plan that is made once and kept in the target."""
+"""The bounds of `ranges`, from a plan that is created once and kept in the target."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from penstock import (
 
 
 def stored_ranges(spec: CopySpec, ranges: Ranges, series: str) -> dict[str, Extent]:
-    """What each of the asset's partitions selects, without the empty ones.
+    """Return the extents of the asset's partitions, without the empty ones.
 
     Raises:
         UsageError: another plan is stored under this version.
-        PenstockError: the plan cannot be made.
+        PenstockError: planning failed.
     """
     stored = _stored(spec, ranges, series)
     plan = stored.run.plan
@@ -52,7 +52,7 @@ def stored_ranges(spec: CopySpec, ranges: Ranges, series: str) -> dict[str, Exte
 
 def _stored(spec: CopySpec, ranges: Ranges, series: str) -> RunStatus:
     run_id = plan_id_of(series)
-    # Either there is none yet, or what is wrong shows below as well.
+    # Either there is no plan yet, or the same error shows below.
     with suppress(UsageError):
         return penstock.status(run_id, target=spec.target, control_schema=spec.control_schema)
     wanted = replace(spec, partitions=ranges.count, run_id=run_id, verify="none")
@@ -61,13 +61,14 @@ def _stored(spec: CopySpec, ranges: Ranges, series: str) -> RunStatus:
         if _with_null(guess):
             wanted = replace(wanted, partitions=ranges.count - 1)
         if spec.cut_strategy.chooses:
-            # Statistics have bounds for about a hundred ranges. More take a look at every key.
+            # Statistics have bounds for about a hundred ranges. For more, planning looks at every
+            # key.
             enough = len(guess.partitions) >= ranges.count
             wanted = replace(wanted, strategy="range" if enough else "ntile")
     try:
         return penstock.create(wanted)
     except SpecMismatch:
-        # Another run has just made it, from an earlier state of the source.
+        # Another run has just stored a plan, from an earlier state of the source.
         return penstock.status(run_id, target=spec.target, control_schema=spec.control_schema)
 
 

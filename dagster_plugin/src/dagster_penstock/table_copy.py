@@ -1,4 +1,4 @@
-"""One table of a step: what it asks of the core, and what Dagster is told of its events."""
+"""One table of a step: its request to the core, and its events as reports to Dagster."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ Copied = (
     | dg.AssetCheckResult
     | dg.Output[Any]
 )
-# Options that a retry takes from the definition as it is by then; the others stay the run's own.
+# Options that a retry takes from the current definition; the others stay the run's own.
 _EXECUTION = (
     "attempts",
     "on_error",
@@ -60,12 +60,13 @@ REPAIR = "find out what changes the rows, then materialize the asset again"
 
 
 class Copy(ABC):
-    """
-    Whoever makes a copy goes through `start`, `planned`, `take` for each event, and `done` or
-    `failed`: by itself with `run`, or together with others.
+    """A copy of one table in a step.
+
+    The caller uses `start`, `planned`, `take` for each event, and `done` or `failed`. `run` does
+    that for a table on its own; a batch does it for several.
 
     Parameters:
-        most: streams at once, whatever the spec says.
+        most: the maximum number of concurrent streams, whatever the spec says.
         s3: see `with_keys`.
     """
 
@@ -92,44 +93,44 @@ class Copy(ABC):
         self._verified: Verified | None = None
         self.keys = {}
 
-    # What a copy by asset partitions and that of a whole table do differently
+    # The methods that differ between a copy by asset partitions and that of a whole table
 
     @abstractmethod
     def start(self) -> Generator[Copied, None, TableRequest | None]:
-        """Report what can be reported at once. Returns what to copy; None: nothing is left.
+        """Report what can be reported at once, and return the request; None if nothing is left.
 
         Raises:
-            PenstockError: it cannot be copied.
+            PenstockError: the table cannot be copied.
         """
 
     @abstractmethod
     def planned(self, status: RunStatus) -> Iterator[Copied]:
-        """The run is planned. An earlier try may have copied a part of it."""
+        """Continue after planning; an earlier try may have copied some partitions."""
 
     @abstractmethod
     def committed(self, event: Committed) -> Iterator[Copied]:
-        """A partition is committed."""
+        """Report a committed partition."""
 
     @abstractmethod
     def done(self, status: RunStatus | None) -> Iterator[Copied]:
-        """All is copied.
+        """Report that the copy is done.
 
         Parameters:
-            status: None if nothing was left.
+            status: None if there was nothing to copy.
         """
 
     def covered(self, status: RunStatus) -> Iterator[Copied]:
-        """Another night has brought what this one would have."""
-        raise NotImplementedError  # partitions go without nights
+        """Report that another night has merged the same changes."""
+        raise NotImplementedError  # copies by partitions have no nights
 
     @abstractmethod
     def failed(self) -> Iterator[Copied]:
-        """Report what is known in spite of a failure."""
+        """Report what is known after a failure."""
 
-    # Alone
+    # A table on its own
 
     def run(self, request: TableRequest) -> Iterator[Copied]:
-        """Copy the table by itself, after `start`.
+        """Copy the table on its own, after `start`.
 
         Raises:
             PenstockError: something could not be copied; see `trouble`.
@@ -150,21 +151,26 @@ class Copy(ABC):
             raise
 
     def overtaken(self, request: TableRequest) -> RunStatus | None:
-        """How a run stands that has failed, if another night keeps it from merging its rows."""
+        """Return the status of a failed run that another night has overtaken; otherwise None."""
         if not (self._spec.incremental or self._spec.load_mode.starts_empty):
             return None
         try:
             status = self.status(request.run_id)
         except PenstockError:
-            return None  # what has failed is raised instead
+            return None  # the failure itself is raised instead
         return status if status.night and status.night.overtaken_by else None
 
     def after(self, left: RunStatus, request: TableRequest) -> Iterator[Copied]:
-        """What follows a run that was overtaken: nothing if the other night has brought what this
-        one would have; else a new run.
+        """Continue after a run that was overtaken.
+
+        If the other night has merged the same changes, nothing is left to do; otherwise a new run
+        begins.
+
+        Parameters:
+            left: the status of the overtaken run.
 
         Raises:
-            PenstockError: the new one has failed.
+            PenstockError: the new run failed.
         """
         assert left.night is not None
         if left.night.covered:
@@ -180,7 +186,7 @@ class Copy(ABC):
         yield from self.run(replace(request, spec=spec))
 
     def _resume(self, request: TableRequest) -> Iterator[Event]:
-        """Copy what the run has not committed yet. Its events name partitions by their keys.
+        """Copy what the run has not committed yet, and yield events with partition keys.
 
         The step's log gets a line every few seconds, and a report at the end. Closing this
         iterator, as Dagster does when it interrupts a step, ends the copy at once.
@@ -217,17 +223,17 @@ class Copy(ABC):
                 report = report_text(self._finished, REPAIR if differs else GO_ON)
                 log.info(f"{name}: the run's report\n{in_dagster(report)}")
 
-    # Alone or with others
+    # A table on its own or in a batch
 
     def request(self, run_id: str) -> TableRequest:
-        """What to copy. See `with_keys` for what it raises."""
+        """Return the request to copy the table; see `with_keys` for its errors."""
         spec = self._spec
         return TableRequest(
             spec=replace(
                 spec,
                 run_id=run_id,
                 degree=self.degree,
-                # Without a check to report it, nothing is compared.
+                # Compare nothing without a check that can report it.
                 verify=spec.verify if self._checked else "none",
             ),
             # With "restart", the new start reads current rows anyway, all as of one moment.
@@ -235,14 +241,14 @@ class Copy(ABC):
         )
 
     def use_names_of(self, status: RunStatus) -> None:
-        """From here on, tables are named with the schemas they were found in."""
+        """From here on, name tables with the schemas in which they were found."""
         stored = status.run.spec
         named = {name: stored[name] for name in ("table", "target_table") if stored[name]}
         if not place_of(self._spec.target).located:
             self._spec = replace(self._spec, **named)
 
     def take(self, event: Event) -> Iterator[Copied]:
-        """Take an event of the table's run."""
+        """Process an event of the table's run."""
         if isinstance(event, Verified):
             self._verified = event
         elif isinstance(event, Finished):
@@ -251,16 +257,16 @@ class Copy(ABC):
             yield from self.committed(event)
 
     def finish(self, status: RunStatus) -> Iterator[Copied]:
-        """All is copied."""
+        """Finish a complete run."""
         if self._checked and self._verified is None:
             # An earlier try ended the run, but could not report the comparison.
             self._verified = self._compare(status.run.run_id)
         yield from self.done(status)
 
     def only_differs(self, status: RunStatus) -> bool:
-        """Whether the run is done except that both sides differ, which the check reports.
+        """Whether the run is done, except that both sides differ, which the check reports.
 
-        False if a step was held back for that reason, such as a swap.
+        False if a step, such as a swap, was held back for that reason.
         """
         if self._verified is None or self._verified.ok:
             return False
@@ -271,20 +277,21 @@ class Copy(ABC):
 
     @property
     def pool(self) -> Hashable:
-        """Copies that agree in this may share streams and a snapshot; None: this one may not.
+        """Copies with the same value may share streams and a snapshot; None if this one may not.
 
         Raises:
-            UsageError: a connection leads nowhere.
+            UsageError: a connection cannot be resolved.
         """
         spec = self._spec
         if place_of(spec.source).located or place_of(spec.target).located:
-            return None  # a URL of files is one table
+            return None  # the URL of files stands for one table
         shared = ("source", "target", "control_schema", "max_rate", "max_lag")
         return (self.degree, *(getattr(spec, name) for name in shared))
 
     @cached_property
     def _spec(self) -> CopySpec:
-        """
+        """The spec with the keys of the S3 resource.
+
         Raises:
             UsageError: see `with_keys`.
         """
@@ -292,7 +299,7 @@ class Copy(ABC):
 
     @cached_property
     def batch_id(self) -> str:
-        """Of the batch of its step, also where it is copied by itself."""
+        """The id of its step's batch, also if the table is copied on its own."""
         return batch_id_of(self._context, self._request)
 
     @cached_property
@@ -304,7 +311,7 @@ class Copy(ABC):
         return self._request == self._context.run.run_id and not self._context.retry_number
 
     def _report(self) -> str:
-        """In Markdown: what this execution did, and where the time of the run went."""
+        """Return a Markdown report: what this execution did, and where the time of the run went."""
         finished, spec = self._finished, self._spec
         assert finished is not None
         found: RunReport | None = None
@@ -312,7 +319,7 @@ class Copy(ABC):
             found = penstock.report(
                 finished.run_id, target=spec.target, control_schema=spec.control_schema
             )
-        except PenstockError as error:  # the copy is done, whatever becomes of its report
+        except PenstockError as error:  # the copy is done, even if its report cannot be read
             self._context.log.warning(f"where the run's time went cannot be read: {error.message}")
         return markdown(finished, found and report_with_keys(found, self.keys))
 
@@ -329,7 +336,7 @@ class Copy(ABC):
         event = Verified(
             run_id=run_id,
             ok=found.ok,
-            partitions=len(found.checks) - 1,  # the last one is of the whole run
+            partitions=len(found.checks) - 1,  # the last one covers the whole run
             mismatches=len(found.wrong),
             method=found.method,
             seconds=0.0,
@@ -347,7 +354,7 @@ class Copy(ABC):
 
     @property
     def _checked(self) -> bool:
-        """Whether the asset has a check, and it is selected."""
+        """Whether the asset has a check, and the check is selected."""
         return any(key.asset_key == self.asset for key in self._context.selected_asset_check_keys)
 
     @property

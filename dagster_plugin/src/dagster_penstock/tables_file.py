@@ -21,23 +21,24 @@ def specs_of_file(
     target: str | None = None,
     **options: Any,
 ) -> list[CopySpec]:
-    """The copies of a file of many tables, `penstock.toml`, for `penstock_assets`:
+    """Return the copies in a file of many tables, `penstock.toml`, for `penstock_assets`:
 
     @penstock_assets(specs=specs_of_file("penstock.toml"))
     def shop(context: dg.AssetExecutionContext, penstock: PenstockResource):
         yield from penstock.copy(context)
 
-    Connects to nothing. A table is an asset if a section names it, or `tables` does: only the
-    source knows what a pattern matches.
+    This connects to nothing. A table is an asset if a section or `tables` names it, because only
+    the source knows which tables a pattern matches.
 
     Parameters:
-        tables: names of more tables, which sections match by patterns.
-        source, target: instead of the file's, as `dg.EnvVar`, or as URLs without a password.
-        options: override what the file says for all tables, and no section.
+        tables: names of further tables, which match the patterns of sections.
+        source, target: connections that replace the file's: `dg.EnvVar`, or URLs without a
+            password.
+        options: options that override the file's for all tables, but not those of its sections.
 
     Raises:
-        DagsterInvalidDefinitionError: the file cannot be read, or is wrong, or has a pattern that
-            matches none of the tables that are named.
+        DagsterInvalidDefinitionError: the file cannot be read or is wrong, or one of its patterns
+            matches none of the named tables.
     """
     ends = {"source": source, "target": target}
     given = {end: reference(url) for end, url in ends.items() if url is not None}
@@ -53,7 +54,7 @@ def specs_of_file(
         specs = batch.named_tables(tables)
         names = [spec.source_name for spec in specs]
         for section in batch.sections:
-            # What leaves tables out need not match.
+            # Sections that leave tables out may match nothing.
             if section.is_name or section.skip:
                 continue
             if not any(fnmatchcase(name, section.pattern) for name in names):

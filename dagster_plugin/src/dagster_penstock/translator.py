@@ -1,4 +1,4 @@
-"""How a copied table becomes an asset: its key, group, owners, kinds and other attributes."""
+"""The translation of a copied table to an asset: key, group, owners, kinds and other attributes."""
 
 from __future__ import annotations
 
@@ -13,14 +13,16 @@ from penstock import CopySpec
 
 @dataclass(frozen=True, slots=True)
 class CopiedTable:
-    """What is known of a copied table before anything runs."""
+    """The facts about a copied table that are known before a run."""
 
     spec: CopySpec
     partitions_def: dg.PartitionsDefinition | None = None
 
 
 class PenstockTranslator:
-    """Override `get_asset_spec` to name assets, group them, or set their owners:
+    """The default translation of tables to assets.
+
+    Override `get_asset_spec` to change the names, groups or owners of assets:
 
     class Mine(PenstockTranslator):
         def get_asset_spec(self, table):
@@ -28,10 +30,10 @@ class PenstockTranslator:
     """
 
     def get_asset_spec(self, table: CopiedTable) -> dg.AssetSpec:
-        """The asset of a table. Its partitions, and that it may be skipped, are added later.
+        """Return the asset of a table; its partitions and `skippable` are added later.
 
-        By default its key is the target's schema and table; for files the path of their folder. It
-        depends on what `get_source_asset_spec` returns.
+        By default, its key is the target's schema and table; for files, the path of their folder.
+        It depends on the asset from `get_source_asset_spec`.
         """
         spec = table.spec
         by = f" by {spec.key}" if spec.key else ""
@@ -49,9 +51,9 @@ class PenstockTranslator:
         )
 
     def get_source_asset_spec(self, table: CopiedTable) -> dg.AssetSpec | None:
-        """The asset that a copy reads, for lineage; None: none.
+        """Return the asset that a copy reads, for lineage; None for no such asset.
 
-        By default its key is the environment variable of the source in small letters, or the
-        database of its URL, then schema and table; for files the path of their folder.
+        By default, its key is the source's environment variable in lower case, or the database of
+        its URL, followed by schema and table; for files, the path of their folder.
         """
         return source_asset(table.spec)

@@ -1,4 +1,4 @@
-"""A copy whose asset has no partitions: cut into partitions by the core."""
+"""A copy of an asset without partitions; the core cuts the table."""
 
 from __future__ import annotations
 
@@ -68,12 +68,13 @@ class WholeCopy(Copy):
         )
 
     def failed(self) -> Iterator[Copied]:
-        # For instance, a difference that kept the old table in place.
+        # For instance, a difference between both sides that kept the old table in place.
         if self._verified is not None:
             yield whole_result(self.asset, self._verified)
 
     def _check_not_loaded(self, series: str, run_id: str) -> None:
-        """
+        """Check that no earlier run has appended the table's rows.
+
         Raises:
             UsageError: an earlier materialization has appended the table, or a part of it.
         """

@@ -6,5 +6,5 @@ from penstock import CHOSEN, as_arguments
 
 
 def in_dagster(message: str) -> str:
-    """A message with options named as in Python, and partitions as chosen in Dagster."""
+    """Return a message with options named as in Python and partitions named as in Dagster."""
     return as_arguments(message).replace(CHOSEN, "chosen in Dagster")

@@ -1,4 +1,4 @@
-"""Real servers, real data and a proxy that fails on command: for Penstock's own tests."""
+"""Real servers, real data and a proxy that fails on command, for Penstock's own tests."""
 
 from penstock_testkit import tpch
 from penstock_testkit.clickhouse import (

@@ -1,4 +1,4 @@
-"""A picture of a web page, taken by headless Chromium."""
+"""Pictures of web pages, taken by headless Chromium."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
 OPTIONS = (
     "--headless=new",
     "--remote-debugging-port=0",
-    # Chromium's own sandbox refuses root, and the page is ours.
+    # Chromium's own sandbox rejects root, and the page is ours.
     "--no-sandbox",
     "--disable-gpu",
     "--disable-dev-shm-usage",
@@ -31,14 +31,14 @@ OPTIONS = (
 
 
 class BrowserError(RuntimeError):
-    """There is no browser, or the page did not come to be."""
+    """There is no browser, or the page did not load."""
 
 
 def chromium() -> str:
-    """The path of Chromium.
+    """Return the path of Chromium.
 
     Raises:
-        BrowserError: it is not installed.
+        BrowserError: Chromium is not installed.
     """
     for program in PROGRAMS:
         if found := shutil.which(program):
@@ -57,16 +57,16 @@ def picture(
     local_storage: Mapping[str, Any] | None = None,
     timeout: float = 60,
 ) -> bytes:
-    """A PNG of a page, taken when it has stopped changing.
+    """Return a PNG of a page, taken when it has stopped changing.
 
     Parameters:
         size: width and height, in pixels.
-        words: texts that must be there.
-        local_storage: what the page finds in its storage, as JSON, by key.
-        timeout: in seconds.
+        words: texts that must appear.
+        local_storage: JSON values for the page's local storage, by key.
+        timeout: seconds.
 
     Raises:
-        BrowserError: there is no Chromium, or not all of `words` were there in time.
+        BrowserError: there is no Chromium, or some of `words` did not appear in time.
     """
     with _page(timeout) as ask:
         ask("Page.enable")
@@ -95,8 +95,8 @@ def picture(
 
 @contextmanager
 def _page(timeout: float) -> Iterator[Callable[..., dict[str, Any]]]:
-    """An empty page; gives what sends a command of the DevTools protocol and returns its result."""
-    # Its last processes may still write there when it is removed.
+    """Open an empty page; yield a function that sends a DevTools command and returns its result."""
+    # Its last processes may still be writing there when the folder is removed.
     with tempfile.TemporaryDirectory(
         prefix="penstock-chromium-", ignore_cleanup_errors=True
     ) as profile:
@@ -118,7 +118,7 @@ def _page(timeout: float) -> Iterator[Callable[..., dict[str, Any]]]:
                     number = next(numbers)
                     link.send(json.dumps({"id": number, "method": method, "params": parameters}))
                     while True:
-                        # Events come in between.
+                        # Events may arrive in between.
                         told = json.loads(link.recv(timeout))
                         if told.get("id") == number:
                             break

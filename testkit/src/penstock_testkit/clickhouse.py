@@ -1,4 +1,4 @@
-"""A ClickHouse server that somebody names, or chdb behind a small HTTP front; databases on it."""
+"""An external ClickHouse server, or chdb behind a small HTTP front, and databases on it."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 EXTERNAL = "PENSTOCK_TEST_CLICKHOUSE"
-"""The URL of a server of one's own, as one who may make databases."""
+"""The URL of an external server, with a user who may create databases."""
 HOST = "127.0.0.1"
 START_SECONDS = 60
 
 
 def clickhouse_missing() -> str:
-    """Why `any_clickhouse_server` has none here; empty where it has one."""
+    """Return the reason why `any_clickhouse_server` has no server; empty if it has one."""
     if os.environ.get(EXTERNAL) or find_spec("chdb") is not None:
         return ""
     return f"no ClickHouse: {EXTERNAL}=clickhouse://... names none, and chdb is not installed"
@@ -31,8 +31,11 @@ def clickhouse_missing() -> str:
 
 @contextmanager
 def any_clickhouse_server() -> Iterator[str]:
-    """The URL of the server that PENSTOCK_TEST_CLICKHOUSE names, or else of chdb's engine in a
-    process of its own, behind a front that speaks a part of ClickHouse's HTTP."""
+    """Yield the URL of a ClickHouse server.
+
+    It is the server in PENSTOCK_TEST_CLICKHOUSE, or else chdb's engine in its own process, behind a
+    front that speaks a part of ClickHouse's HTTP.
+    """
     if url := os.environ.get(EXTERNAL):
         yield url
         return
@@ -63,8 +66,8 @@ def _wait_for(process: subprocess.Popen[bytes], port: int) -> None:
 
 
 def connect_clickhouse(url: str) -> Any:
-    """A client of ClickHouse's own library; the database of the URL is its default."""
-    import clickhouse_connect  # noqa: PLC0415 - slow to import, and seldom of use
+    """Return a client of ClickHouse's own library, whose default database is the URL's."""
+    import clickhouse_connect  # noqa: PLC0415 - slow, and rarely needed
 
     parts = urlsplit(url)
     return clickhouse_connect.get_client(
@@ -75,17 +78,17 @@ def connect_clickhouse(url: str) -> Any:
         database=parts.path.lstrip("/") or "default",
         autogenerate_session_id=False,
         compress=False,
-        # Its sockets are closed with it.
+        # Closing it closes its sockets.
         dedicated_pool=True,
     )
 
 
 @contextmanager
 def new_clickhouse_database(server: str, name: str = "") -> Iterator[str]:
-    """The URL of a new database, gone afterwards.
+    """Yield the URL of a new database, and drop it afterwards.
 
     Parameters:
-        name: of one that is not there; without it one is made up.
+        name: the name of a database that does not exist; by default a random one.
     """
     name = name or f"t_{uuid.uuid4().hex[:10]}"
     with closing(connect_clickhouse(server)) as client:

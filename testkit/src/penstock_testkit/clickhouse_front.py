@@ -1,8 +1,8 @@
-"""A part of ClickHouse's HTTP interface in front of chdb, which is its engine in a process.
+"""A part of ClickHouse's HTTP interface in front of chdb, its engine in a process.
 
-No server: no users, no grants, no sessions, and what is in `system.processes` is chdb's own. Each
-request has a session of chdb to itself, so its settings are its own. Run as a program, with a
-folder and a port: ``python -m penstock_testkit.clickhouse_front FOLDER PORT``.
+This is not a server: it has no users, grants or sessions, and `system.processes` shows what chdb
+has. Each request uses its own chdb session, so its settings do not affect others. Run it as a
+program with a folder and a port: ``python -m penstock_testkit.clickhouse_front FOLDER PORT``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from chdb import session
 
 from penstock_testkit.waiting import end_when_orphaned
 
-# What is said by a request's parameters and is no setting of the query.
+# Request parameters that are not settings of the query.
 _OTHERS = {
     *("query", "database", "query_id", "user", "password", "default_format", "session_id"),
     *("session_timeout", "session_check", "client_protocol_version", "wait_end_of_query"),
@@ -31,7 +31,7 @@ _OTHERS = {
     *("enable_http_compression", "cancel_http_readonly_queries_on_client_close"),
 }
 _FORMAT = re.compile(r"\s+FORMAT\s+(\w+)\s*;?\s*$", re.IGNORECASE)
-# With rows behind it.
+# An INSERT followed by rows.
 _INSERT = re.compile(rb"\s*(INSERT\s+INTO\s[^\n]*?)\s+FORMAT\s+(\w+)\s*\n", re.IGNORECASE)
 _ARROW = "ArrowStream"
 _CODE = re.compile(r"Code: (\d+)")
@@ -44,12 +44,12 @@ Session: Any = session.Session
 
 
 class Refused(Exception):
-    """As the engine words it."""
+    """An error with the engine's message."""
 
 
 @contextmanager
 def _alone(query_id: str) -> Iterator[None]:
-    """As a server does: of two queries of one id it refuses the second while the first runs."""
+    """Reject a query whose id is that of a running one, as a server does."""
     with _lock:
         if query_id in _running:
             raise Refused(f"Code: {_SAME_ID}. DB::Exception: Query with id = {query_id} is already "
@@ -68,7 +68,7 @@ def _literal(text: str) -> str:
 
 
 class _Chunked:
-    """A file whose every write is a chunk of HTTP's."""
+    """A file that writes each block as a chunk of HTTP."""
 
     closed = False
 
@@ -107,7 +107,7 @@ class Handler(BaseHTTPRequestHandler):
                 self._run(asked, body)
         except (BrokenPipeError, ConnectionResetError):
             self.close_connection = True
-        except Exception as error:  # whatever chdb says
+        except Exception as error:  # any error of chdb's
             self._refuse(str(error))
 
     def _body(self) -> bytes:
@@ -149,11 +149,11 @@ class Handler(BaseHTTPRequestHandler):
                 self._answer(engine.query(text, form).bytes())
 
     def _stream(self, engine: Any, query: str) -> None:
-        """Record batches as the engine makes them: of chdb each chunk is a stream of its own."""
+        """Yield record batches; chdb returns each chunk as a stream of its own."""
         with engine.send_query(query, _ARROW) as result:
             chunks = (pa.ipc.open_stream(chunk.bytes()) for chunk in result if chunk.bytes())
             first = next(chunks, None)
-            if first is None:  # without rows chdb streams nothing
+            if first is None:  # without rows, chdb streams nothing
                 self._answer(engine.query(query, _ARROW).bytes())
                 return
             self._begin({"Transfer-Encoding": "chunked", "X-ClickHouse-Format": _ARROW})
@@ -165,7 +165,7 @@ class Handler(BaseHTTPRequestHandler):
                 writer.close()
                 self.wfile.write(b"0\r\n\r\n")
             finally:
-                self.close_connection = True  # in mid-stream there is no other way to say so
+                self.close_connection = True  # in mid-stream, no other way signals an error
 
     def _begin(self, headers: dict[str, str], status: int = 200) -> None:
         self.send_response(status)

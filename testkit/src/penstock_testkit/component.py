@@ -1,4 +1,4 @@
-"""One process of an orchestrator that runs beside the tests."""
+"""One process of an orchestrator, running beside the tests."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from penstock_testkit.servers import ServerError
 
 
 class Component:
-    """A process, and its descendants. None of them outlives this process.
+    """A process and its descendants, none of which outlives this process.
 
     Parameters:
-        name: for messages, and of its log.
-        command: what to run.
+        name: the name for messages and the log.
+        command: the command to run.
         env: its whole environment.
-        log: the file that gets what it prints, after what is there already.
+        log: the file to append its output to.
     """
 
     def __init__(self, name: str, command: list[str], env: dict[str, str], log: Path) -> None:
@@ -34,7 +34,7 @@ class Component:
 
     @property
     def process(self) -> psutil.Process:
-        """Its own process, that was started last.
+        """Return its process, the last one started.
 
         Raises:
             ServerError: it was never started.
@@ -48,7 +48,7 @@ class Component:
         return self._process.is_running() if self._process is not None else False
 
     def start(self) -> None:
-        """Start it. Running, do nothing."""
+        """Start it; do nothing if it is running."""
         if self.running:
             return
         keep = [sys.executable, "-I", "-S", family.__file__, str(os.getpid())]
@@ -67,7 +67,7 @@ class Component:
         self._process = psutil.Process(int(process.stdout.readline()))
 
     def stop(self, timeout: float = 30) -> None:
-        """Ask it to end with SIGTERM, and end what is left of it with SIGKILL."""
+        """Send it SIGTERM, then end remaining processes with SIGKILL."""
         if self.running:
             # It may end by itself just now.
             with contextlib.suppress(psutil.NoSuchProcess, psutil.TimeoutExpired):
@@ -76,11 +76,11 @@ class Component:
         self.close()
 
     def kill(self) -> None:
-        """End it and all its descendants with SIGKILL, as the loss of its machine would."""
+        """End it and all its descendants with SIGKILL, like a machine that is lost."""
         self.close()
 
     def close(self) -> None:
-        """End all that was ever started, at once."""
+        """End everything that was ever started, at once."""
         for keeper in self._families:
             assert keeper.stdin is not None
             assert keeper.stdout is not None
@@ -90,7 +90,7 @@ class Component:
         self._families.clear()
 
     def log_tail(self, lines: int = 40) -> str:
-        """The last lines of what it printed."""
+        """Return the last lines of its output."""
         if not self.log.exists():
             return ""
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])

@@ -1,4 +1,4 @@
-"""A server that is far away: a TCP proxy that delays, and counts round trips."""
+"""A proxy that makes a server distant: it delays traffic and counts round trips."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _Blocks = queue.SimpleQueue[tuple[float, bytes]]
 class DistantServer:
     """A proxy on 127.0.0.1 in front of one server. A context manager.
 
-    It delays, and limits no rate: what is sent at once arrives together.
+    It adds a delay and does not limit the rate: data sent at once arrives together.
 
     Parameters:
-        server_url: of the server; names host and port.
+        server_url: the server's URL, with host and port.
         round_trip: seconds; half of it in each direction.
     """
 
@@ -38,13 +38,13 @@ class DistantServer:
         self._listener = socket.create_server((HOST, 0))
         port = self._listener.getsockname()[1]
         self.url = urlunsplit(parts._replace(netloc=f"{login}{at}{HOST}:{port}"))
-        """The server's URL, by way of the proxy."""
+        """The server's URL through the proxy."""
         self.connections = 0
-        """How many were opened."""
+        """The number of connections opened so far."""
         self.round_trips = 0
-        """How often a client spoke after the server had; a new connection is one more."""
+        """How often a client sent data after the server had; each new connection adds one."""
         self.most = 0
-        """Of these, those of the connection that had most, once it was open."""
+        """The most round trips of one connection, after it was opened."""
         self._lock = threading.Lock()
         self._ends: set[socket.socket] = set()
         self._acceptor = threading.Thread(target=self._accept, daemon=True)
@@ -68,7 +68,7 @@ class DistantServer:
                 end.shutdown(socket.SHUT_RDWR)
 
     def reset(self) -> None:
-        """Count from zero again."""
+        """Reset all counts to zero."""
         with self._lock:
             self.connections = self.round_trips = self.most = 0
 
@@ -100,28 +100,29 @@ class DistantServer:
             threading.Thread(target=work, daemon=True).start()
 
     def count_round_trip(self, of_connection: int) -> None:
-        """
+        """Count a round trip.
+
         Parameters:
-            of_connection: those of the same connection so far, with this one.
+            of_connection: the round trips of the same connection so far, including this one.
         """
         with self._lock:
             self.round_trips += 1
             self.most = max(self.most, of_connection)
 
     def forget(self, *ends: socket.socket) -> None:
-        """Close both ends of a connection that is over."""
+        """Close both ends of a connection that has ended."""
         for end in ends:
             self._ends.discard(end)
             end.close()
 
     @property
     def delay(self) -> float:
-        """Seconds, in one direction."""
+        """Seconds in one direction."""
         return self._delay
 
 
 class _Link:
-    """A connection: two threads for each direction, one that receives and one that sends."""
+    """A connection, with a receiving and a sending thread for each direction."""
 
     def __init__(self, proxy: DistantServer, client: socket.socket, server: socket.socket) -> None:
         self._proxy = proxy
@@ -130,7 +131,7 @@ class _Link:
         self._requests = _Blocks()
         self._answers = _Blocks()
         self._answered = True
-        """Whether what the client says next begins a round trip."""
+        """Whether the client's next data begins a round trip."""
         self._round_trips = 0
         self._open = 2
         self._lock = threading.Lock()

@@ -1,11 +1,11 @@
-"""Run one command, adopt what it leaves behind, and end all of that when the parent is gone.
+"""Run one command, adopt its orphans, and end all of them when the parent is gone.
 
 Usage: ``python -I -S family.py PARENT_PID COMMAND...``, with a pipe as stdin that the parent keeps
-open. The command's process id is written to stdout; what it prints goes to stderr. When the pipe
-closes or the parent is another one, every descendant gets SIGKILL.
+open. The command's process id is written to stdout; its output goes to stderr. When the pipe closes
+or the parent has changed, every descendant gets SIGKILL.
 
-An orchestrator's tasks may have process groups of their own, and outlive what has started them:
-this process adopts them, so that none is lost.
+An orchestrator's tasks may have their own process groups, and outlive the process that started
+them: this process adopts them, so that none is lost.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ def wait_until_orphaned(parent: int) -> None:
 
 
 def children() -> list[int]:
-    """Our direct children, the adopted ones too."""
+    """Return our direct children, including adopted ones."""
     own = os.getpid()
     with open(f"/proc/{own}/task/{own}/children", encoding="ascii") as file:
         return [int(child) for child in file.read().split()]
 
 
 def end_all() -> None:
-    # The children of those that end become ours, generation after generation.
+    # When a process ends, its children become ours, generation after generation.
     while True:
         for child in children():
             with contextlib.suppress(ProcessLookupError):
@@ -49,7 +49,7 @@ def end_all() -> None:
 def main() -> None:
     parent, command = int(sys.argv[1]), sys.argv[2:]
     ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1)
-    # From the main thread, because the kernel lists children by the thread that has them.
+    # Fork in the main thread, because the kernel lists children by the thread that has them.
     child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=sys.stderr)
     print(child.pid, flush=True)
 
@@ -64,8 +64,8 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    # Ctrl-C may come to all; a server ends when its owner says so. A handler, because the command
-    # would go on ignoring what is ignored here, and so would all that it starts.
+    # The terminal's Ctrl-C may go to every process, but a server ends when its owner says so. Use a
+    # handler, because the command and its children would inherit an ignored signal.
     signal.signal(signal.SIGINT, lambda number, frame: None)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     main()

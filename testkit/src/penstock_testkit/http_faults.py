@@ -1,4 +1,4 @@
-"""An HTTP server in front of another one that answers some requests itself, with errors."""
+"""An HTTP proxy that answers some requests itself, with errors."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ SLOW_DOWN = (
     b'<?xml version="1.0" encoding="UTF-8"?><Error><Code>SlowDown</Code>'
     b"<Message>Please reduce your request rate.</Message></Error>"
 )
-# Those of one connection, not of the message.
+# Headers of one connection rather than of the message.
 HOP_BY_HOP = {"connection", "keep-alive", "transfer-encoding"}
 
 
 @dataclass
 class Fault:
-    """Requests that are answered here."""
+    """The requests that the proxy answers itself."""
 
     pattern: re.Pattern[str]
-    """Of ``METHOD /path?query``, found anywhere in it."""
+    """A pattern to search for in ``METHOD /path?query``."""
     left: int
-    """How many more."""
+    """The number of requests still to answer."""
     status: int
     body: bytes
     kind: str
@@ -39,10 +39,10 @@ class Fault:
 class HttpFaults:
     """A proxy on 127.0.0.1 in front of one HTTP server. A context manager.
 
-    The Host header is handed on as the client sent it, so that signatures hold.
+    The Host header is passed on unchanged, so that signatures stay valid.
 
     Parameters:
-        url: of the server.
+        url: the server's URL.
     """
 
     def __init__(self, url: str) -> None:
@@ -79,11 +79,11 @@ class HttpFaults:
         """Answer the next matching requests with an error instead of forwarding them.
 
         Parameters:
-            pattern: a regular expression, looked for in ``METHOD /path?query``.
-            times: how many of them.
+            pattern: a regular expression to search for in ``METHOD /path?query``.
+            times: the number of requests to answer.
             kind: the media type of the body.
 
-        Returns: how many were answered so is in its `answered`.
+        Returns: the fault, whose `answered` counts the requests answered so far.
         """
         fault = Fault(re.compile(pattern), times, status, body, kind)
         with self.lock:
@@ -124,7 +124,7 @@ class _Handler(BaseHTTPRequestHandler):
     def handle_one_request(self) -> None:
         try:
             super().handle_one_request()
-        except OSError:  # the client went away
+        except OSError:  # the client closed the connection
             self.close_connection = True
 
     def _answer(self) -> None:
@@ -151,7 +151,7 @@ class _Handler(BaseHTTPRequestHandler):
         for name, value in headers.items():
             if name.lower() != "content-length":
                 self.send_header(name, value)
-        # That of an answer to HEAD is the object's.
+        # The length in an answer to HEAD is the object's.
         known = {name.lower(): value for name, value in headers.items()}
         length = known.get("content-length") if self.command == "HEAD" else None
         self.send_header("Content-Length", length or str(len(body)))
@@ -159,7 +159,7 @@ class _Handler(BaseHTTPRequestHandler):
         if self.command != "HEAD":
             self.wfile.write(body)
 
-    do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = _answer  # noqa: N815 - so it is called
+    do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = _answer  # noqa: N815 - the base class names them
 
     def log_message(self, format: str, *args: object) -> None:
         pass

@@ -1,4 +1,4 @@
-"""The user that PostgreSQL runs as: it refuses to run as root."""
+"""The user that runs PostgreSQL, which refuses to run as root."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ RunAs = Literal["auto", "self", "namespace", "user"]
 
 @dataclass(frozen=True)
 class Identity:
-    """How to run a command as somebody PostgreSQL accepts."""
+    """A way to run a command as a user that PostgreSQL accepts."""
 
     prefix: tuple[str, ...] = ()
-    """What to put in front of the command."""
+    """The words before the command."""
     owner: tuple[int, int] | None = None
-    """User and group that must own the data, if not our own."""
+    """The user and group that must own the data, if not our own."""
 
     def give(self, path: Path) -> None:
-        """Hand `path` and everything below over to the one the command runs as."""
+        """Give `path` and everything below it to the user that runs the command."""
         if self.owner is not None:
             for entry in (path, *path.rglob("*")):
                 os.chown(entry, *self.owner, follow_symlinks=False)
 
     def can_run(self, program: Path) -> bool:
-        """Whether that one may execute `program`: a folder above may be closed to others."""
+        """Whether that user may execute `program`: a folder above may be closed to others."""
         return _succeeds(*self.prefix, str(program), "--version")
 
 
@@ -39,10 +39,10 @@ def identity(run_as: RunAs = "auto") -> Identity:
     Parameters:
         run_as: ``self`` as we are; ``namespace`` as an unprivileged user of a new user namespace,
             outside of which the files still belong to root; ``user`` as that user for real (root
-            only); ``auto`` the first of these that works here.
+            only); ``auto`` the first of these that works on this machine.
 
     Raises:
-        RuntimeError: nothing of that kind works here.
+        RuntimeError: none of them works on this machine.
     """
     if run_as == "self" or (run_as == "auto" and os.geteuid() != 0):
         return Identity()
@@ -60,7 +60,7 @@ def identity(run_as: RunAs = "auto") -> Identity:
 
 
 def _unprivileged_users() -> list[pwd.struct_passwd]:
-    # A mere number will not do: initdb looks up its user's name.
+    # A number is not enough: initdb looks up its user's name.
     users = {user.pw_name: user for user in pwd.getpwall() if user.pw_uid != 0}
     return [users[name] for name in ("nobody", "postgres", "daemon") if name in users]
 

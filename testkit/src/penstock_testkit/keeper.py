@@ -1,11 +1,11 @@
-"""Run one command as a child, and end it when the process that asked for it is gone.
+"""Run one command as a child, and end it when the process that started this one is gone.
 
 Usage: ``python -I -S keeper.py PARENT_PID DIRECTORY COMMAND...``, with a pipe as stdin that the
-parent keeps open. When the pipe closes or the parent is another one, the command gets SIGQUIT, ten
-seconds later SIGKILL, and DIRECTORY is removed.
+parent keeps open. When the pipe closes or the parent has changed, the command gets SIGQUIT and, ten
+seconds later, SIGKILL, and DIRECTORY is removed.
 
-A process of its own and not PR_SET_PDEATHSIG: that one fires when the *thread* that started the
-child ends, and the kernel clears it when credentials change, as they do in ``unshare``.
+PR_SET_PDEATHSIG would not do: it fires when the *thread* that started the child ends, and the
+kernel clears it when credentials change, as they do in ``unshare``.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    # The terminal's Ctrl-C goes to the whole group; a server ends when its owner says so.
+    # The terminal's Ctrl-C goes to the whole group, but a server ends when its owner says so.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # Where the tests are started in the background it is ignored, as it would be by the command.
+    # If the tests run in the background it is ignored, and the command would inherit that.
     signal.signal(signal.SIGQUIT, signal.SIG_DFL)
     sys.exit(main())

@@ -1,4 +1,4 @@
-"""Files and folders that take long to make, made once and kept."""
+"""Files and folders that take long to create, created once and kept."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from pathlib import Path
 
 
 def kept(folder: str, name: str, make: Callable[[Path], None]) -> Path:
-    """A file or folder that is made once and kept in $PENSTOCK_CACHE, or else ~/.cache/penstock.
+    """Return a file or folder that is created once and kept.
 
-    Where neither can be written it is made in the temporary directory.
+    It is in $PENSTOCK_CACHE or else ~/.cache/penstock; if neither can be written, in the temporary
+    directory.
 
     Parameters:
-        folder: in which it is.
-        name: its own; says all that its contents depend on.
-        make: writes it to the path it is given.
+        folder: the folder that contains it.
+        name: its name, which must include everything that its contents depend on.
+        make: writes it to the path in its argument.
     """
     place = Path(os.environ.get("PENSTOCK_CACHE") or Path.home() / ".cache/penstock") / folder
     try:
@@ -32,7 +33,7 @@ def kept(folder: str, name: str, make: Callable[[Path], None]) -> Path:
     with locked(place / f".lock-{name}"):
         if not path.exists():
             making = path.with_name(f".making-{name}")
-            # A folder of a process that was killed at it; a file is written over.
+            # A killed process may have left a folder; a file is simply overwritten.
             shutil.rmtree(making, ignore_errors=True)
             make(making)
             making.rename(path)
@@ -41,7 +42,7 @@ def kept(folder: str, name: str, make: Callable[[Path], None]) -> Path:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold a lock that no other process holds at the same time; waits for it."""
+    """Hold an exclusive lock between processes, waiting for it if necessary."""
     with path.open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield

@@ -1,4 +1,4 @@
-"""A SQL Server that somebody names, or one in a container, and new databases on it."""
+"""An external SQL Server or one in a container, and new databases on it."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 EXTERNAL = "PENSTOCK_TEST_MSSQL"
-"""The URL of a server of one's own, as one who may make databases."""
-# Microsoft's own, of the developer edition. Whoever runs it accepts its license.
+"""The URL of an external server, with a user who may create databases."""
+# Microsoft's own image of the developer edition. Running it accepts its license.
 IMAGE = "mcr.microsoft.com/mssql/server:2022-latest"
 ENGINE = Path("/var/run/docker.sock")
 HOST = "127.0.0.1"
-# It makes its system databases first.
+# It first creates its system databases.
 START_SECONDS = 120
 DROP_SECONDS = 30
 MASTER = "master"
 
 
 def mssql_missing() -> str:
-    """Why `any_mssql_server` has none here; empty where it has one."""
+    """Return the reason why `any_mssql_server` has no server; empty if it has one."""
     if os.environ.get(EXTERNAL) or _docker_answers():
         return ""
     return f"no SQL Server: {EXTERNAL}=mssql://... names none, and no Docker engine answers"
@@ -34,7 +34,7 @@ def mssql_missing() -> str:
 def _docker_answers() -> bool:
     if not os.environ.get("DOCKER_HOST") and not ENGINE.exists():
         return False
-    import docker  # noqa: PLC0415 - slow to import, and seldom of use
+    import docker  # noqa: PLC0415 - slow, and rarely needed
 
     try:
         with closing(docker.from_env()) as engine:
@@ -45,7 +45,7 @@ def _docker_answers() -> bool:
 
 @contextmanager
 def any_mssql_server() -> Iterator[str]:
-    """The URL of the server that PENSTOCK_TEST_MSSQL names, or else of one in a container."""
+    """Yield the URL of the server in PENSTOCK_TEST_MSSQL, or else of one in a container."""
     if url := os.environ.get(EXTERNAL):
         yield url
         return
@@ -86,12 +86,12 @@ def _wait_for(url: str) -> None:
 
 
 def connect_mssql(url: str, database: str = "") -> Any:
-    """A connection of the driver's own, where each statement is a transaction.
+    """Return a connection of the driver in autocommit mode.
 
     Parameters:
-        database: in the place of the URL's.
+        database: replaces the URL's database.
     """
-    import mssql_python  # noqa: PLC0415 - where it is not used, it need not be there
+    import mssql_python  # noqa: PLC0415 - optional
 
     parts = urlsplit(url)
     options = dict(parse_qsl(parts.query))
@@ -103,7 +103,7 @@ def connect_mssql(url: str, database: str = "") -> Any:
         "Encrypt": options.get("encrypt", "yes"),
         "TrustServerCertificate": options.get("trust_server_certificate", "no"),
     }
-    # A database cannot be dropped while a pool has a session in it.
+    # A database cannot be dropped while a pool holds a session in it.
     mssql_python.pooling(enabled=False)
     braced = (f"{name}={{{value.replace('}', '}}')}}};" for name, value in said.items())
     return mssql_python.connect("".join(braced), autocommit=True)
@@ -111,11 +111,11 @@ def connect_mssql(url: str, database: str = "") -> Any:
 
 @contextmanager
 def new_mssql_database(url: str) -> Iterator[str]:
-    """The URL of a new database, which is dropped afterwards.
+    """Yield the URL of a new database, and drop it afterwards.
 
     Parameters:
-        url: of the server, as one who may make databases. The new one's name begins with that of
-            its database, which need not be there.
+        url: the server's URL, with a user who may create databases. The new name begins with that
+            of its database, which need not exist.
     """
     parts = urlsplit(url)
     name = f"{unquote(parts.path.removeprefix('/')) or 'test'}_{uuid.uuid4().hex[:12]}"
@@ -128,7 +128,7 @@ def new_mssql_database(url: str) -> Iterator[str]:
 
 
 def _drop(cursor: Any, name: str) -> None:
-    """Once nobody uses it any more: what was killed is still about to leave."""
+    """Drop a database once no session uses it: killed ones may still be ending."""
     import mssql_python  # noqa: PLC0415
 
     deadline = time.monotonic() + DROP_SECONDS

@@ -40,8 +40,8 @@ DEFAULTS: Mapping[str, Setting] = {
     "bind_address": HOST,
     "character_set_server": "utf8mb4",
     "innodb_buffer_pool_size": "64M",
-    # At each commit the log is written, but never flushed: it survives the death of the server,
-    # not of the machine.
+    # Each commit writes the log without flushing it: it survives the server's death, but not the
+    # machine's.
     "innodb_flush_log_at_trx_commit": 2,
     "loose_innodb_flush_method": "nosync",
     "innodb_use_native_aio": False,
@@ -52,7 +52,7 @@ DEFAULTS: Mapping[str, Setting] = {
     "secure_file_priv": "",
     "skip_name_resolve": True,
 }
-# Of one line each: the server reads them as it starts.
+# One line each, because the server reads them at its start.
 FIRST_STATEMENTS = f"""\
 CREATE USER IF NOT EXISTS '{USER}'@'%' IDENTIFIED BY '{PASSWORD}';
 GRANT ALL PRIVILEGES ON *.* TO '{USER}'@'%' WITH GRANT OPTION;
@@ -63,22 +63,22 @@ NO_FUNCTION = 1305
 
 
 class AnyMysqlServer(ABC):
-    """What a test needs from a server, whoever started it."""
+    """The interface that a test needs from a server, its own or external."""
 
     @property
     @abstractmethod
     def url(self) -> str:
-        """The URL of one of its databases, as a user who may make others."""
+        """The URL of one of its databases, with a user who may create others."""
 
     @abstractmethod
     def url_for(
         self, db: str | None = None, user: str | None = None, password: str | None = None
     ) -> str:
-        """The same URL with the parts given put in."""
+        """Return the URL with some parts replaced."""
 
     @contextmanager
     def new_database(self) -> Iterator[str]:
-        """The URL of a new database, which is dropped afterwards, whoever is still connected."""
+        """Yield the URL of a new database, and drop it afterwards, even with open sessions."""
         name = f"test_{uuid.uuid4().hex[:12]}"
         with closing(connect_mysql(self.url)) as admin, admin.cursor() as cursor:
             cursor.execute(f"CREATE DATABASE {name}")
@@ -88,7 +88,7 @@ class AnyMysqlServer(ABC):
             self.drop_database(name)
 
     def drop_database(self, name: str) -> None:
-        """Drop a database, if it is there, and end the sessions that it was opened by."""
+        """Drop a database if it exists, and end the sessions that use it."""
         import pymysql  # noqa: PLC0415
 
         with closing(connect_mysql(self.url)) as admin, admin.cursor() as cursor:
@@ -100,24 +100,24 @@ class AnyMysqlServer(ABC):
                     except pymysql.OperationalError as error:
                         if error.args[0] != UNKNOWN_THREAD:
                             raise
-            # By default it would wait for days for a session that has the database's tables open.
+            # By default, it would wait for days for a session that has the database's tables open.
             cursor.execute("SET lock_wait_timeout = 30")
             cursor.execute(f"DROP DATABASE IF EXISTS {name}")
 
 
 class ExternalMysqlServer(ExternalServer, AnyMysqlServer):
-    """A server that somebody else started, by such a URL."""
+    """An external server, by its URL."""
 
 
 class MysqlServer(AnyMysqlServer):
-    """A real MySQL or MariaDB on 127.0.0.1 and a unix socket, with data of its own.
+    """A real MySQL or MariaDB on 127.0.0.1 and a unix socket, with its own data.
 
     A context manager: entering starts it, leaving ends it and removes its data. It never outlives
-    this process, not even one ended by SIGKILL. Whatever is committed survives `kill`.
+    this process, not even one ended by SIGKILL. All commits survive `kill`.
 
     Parameters:
-        settings: system variables, over the defaults that suit tests.
-        program: which server, by default the one that is installed, see `mysql_program`.
+        settings: system variables, which override the defaults for tests.
+        program: the server to run; by default the installed one, see `mysql_program`.
     """
 
     def __init__(
@@ -144,10 +144,10 @@ class MysqlServer(AnyMysqlServer):
 
     @property
     def program(self) -> Path:
-        """Which server this is.
+        """The server's program.
 
         Raises:
-            ServerError: none is installed.
+            ServerError: no server is installed.
         """
         return self._program or mysql_program()
 
@@ -174,18 +174,18 @@ class MysqlServer(AnyMysqlServer):
 
     @property
     def url(self) -> str:
-        """The URL of an empty database, as a user who may do anything."""
+        """The URL of an empty database, with a user who has all privileges."""
         return self.url_for()
 
     def url_for(
         self, db: str | None = None, user: str | None = None, password: str | None = None
     ) -> str:
-        """The server's URL.
+        """Return a URL of the server.
 
         Parameters:
             db: the database; `test` by default.
-            user: the user; by default one who may do anything.
-            password: that user's.
+            user: the user; by default one with all privileges.
+            password: the user's password.
         """
         base = f"mysql://{USER}:{PASSWORD}@{HOST}:{self.port}/{DATABASE}"
         return ExternalServer(base).url_for(db, user, password)
@@ -209,10 +209,10 @@ class MysqlServer(AnyMysqlServer):
         raise ServerError(f"the server is not running\n{self.log_tail()}")
 
     def start(self, timeout: float = 60) -> None:
-        """Start the server, with the data of last time if there is any. Running, do nothing.
+        """Start the server, with the data of its last run if any; do nothing if it is running.
 
         Raises:
-            ServerError: none is installed, or it did not come up in `timeout` seconds.
+            ServerError: no server is installed, or it did not start within `timeout` seconds.
         """
         if self.running:
             return
@@ -232,7 +232,7 @@ class MysqlServer(AnyMysqlServer):
                     raise
 
     def stop(self, timeout: float = 60) -> None:
-        """Stop the server in good order and keep its data. Stopped, do nothing.
+        """Shut the server down and keep its data; do nothing if it is stopped.
 
         Raises:
             ServerError: it did not end in time.
@@ -245,18 +245,18 @@ class MysqlServer(AnyMysqlServer):
         self.start()
 
     def kill(self) -> None:
-        """End the server with SIGKILL, and keep the data. Stopped, do nothing."""
+        """End the server with SIGKILL and keep the data; do nothing if it is stopped."""
         self._end(signal.SIGKILL, timeout=30)
 
     def close(self) -> None:
-        """End the server and remove its data. Closed, do nothing."""
+        """End the server and remove its data; do nothing if it is closed."""
         self.kill()
         if self._remover is not None:
             self._remover()
         self._home = self._remover = None
 
     def log_tail(self, lines: int = 40) -> str:
-        """The last lines of the server's log."""
+        """Return the last lines of the server's log."""
         if self._home is None or not (log := self._home / "log").exists():
             return ""
         return "\n".join(log.read_text(errors="replace").splitlines()[-lines:])
@@ -267,7 +267,7 @@ class MysqlServer(AnyMysqlServer):
         self._remover = weakref.finalize(self, _remove, str(home), os.getpid())
         (home / "tmp").mkdir()
         (home / "first.sql").write_text(FIRST_STATEMENTS)
-        # Some of its files have holes, which stay what they are.
+        # Some of its files are sparse, and stay so.
         subprocess.run(["cp", "-a", str(empty), str(self.data)], check=True)
 
     def _launch(self, timeout: float) -> None:
@@ -305,8 +305,8 @@ class MysqlServer(AnyMysqlServer):
         raise ServerError(f"the server was not ready after {timeout:g} s\n{log_tail}")
 
     def _answers(self) -> bool:
-        """Whether it greets, which it does once it has read the first statements."""
-        # By the socket, which is in our own directory: the port may be another server's.
+        """Whether it greets clients, which it does after running the first statements."""
+        # Use the socket in our own directory, because the port may be another server's.
         with socket.socket(socket.AF_UNIX) as probe, suppress(OSError):
             probe.settimeout(5)
             probe.connect(str(self.socket))
@@ -334,7 +334,7 @@ class MysqlServer(AnyMysqlServer):
 
 @contextmanager
 def any_mysql_server() -> Iterator[AnyMysqlServer]:
-    """The server that PENSTOCK_TEST_MYSQL names, or else one of our own."""
+    """Yield the server in PENSTOCK_TEST_MYSQL, or else one of our own."""
     if url := os.environ.get(EXTERNAL):
         have_md5(url)
         yield ExternalMysqlServer(url)
@@ -344,7 +344,7 @@ def any_mysql_server() -> Iterator[AnyMysqlServer]:
 
 
 def mysql_missing() -> str:
-    """Why `any_mysql_server` has none here; empty where it has one."""
+    """Return the reason why `any_mysql_server` has no server; empty if it has one."""
     if os.environ.get(EXTERNAL):
         return ""
     try:
@@ -355,12 +355,12 @@ def mysql_missing() -> str:
 
 
 def connect_mysql(url: str, **options: Any) -> Any:
-    """A connection of PyMySQL's, where each statement is a transaction until `begin`.
+    """Return a connection of PyMySQL's, which commits each statement until `begin`.
 
     Parameters:
-        options: PyMySQL's own, over what the URL says.
+        options: PyMySQL's options, which override those of the URL.
     """
-    import pymysql  # noqa: PLC0415 - for those who have such a server only
+    import pymysql  # noqa: PLC0415 - only for such servers
 
     parts = urlsplit(url)
     given: dict[str, Any] = {
@@ -376,7 +376,7 @@ def connect_mysql(url: str, **options: Any) -> Any:
 
 
 def have_md5(url: str) -> None:
-    """Install the component that has MD5(), where the server lacks it: MySQL 9.6 and later."""
+    """Install the component that has MD5(), if the server lacks it: MySQL 9.6 and later."""
     import pymysql  # noqa: PLC0415
 
     with closing(connect_mysql(url)) as admin, admin.cursor() as cursor:

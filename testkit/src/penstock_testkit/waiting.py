@@ -1,4 +1,4 @@
-"""Waiting for what a process of another program does."""
+"""Functions that wait for another program's processes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-# How long after an answer is asked again, in seconds.
+# Seconds between an answer and the next call.
 SOONEST, LATEST = 0.1, 1.0
 
 
@@ -21,18 +21,18 @@ def until(
     otherwise: Callable[[], str],
     soonest: float = SOONEST,
 ) -> T:
-    """Ask again and again until there is an answer that is not None. Returns it.
+    """Call a function again and again until it returns something other than None; return that.
 
-    The longer it takes to answer, the more seldom it is asked: who waits must not keep a machine
-    busy that is slow because it is busy.
+    The longer a call takes, the longer the pause before the next: waiting must not load a machine
+    that is slow because it is busy.
 
     Parameters:
-        timeout: in seconds.
-        otherwise: gives the error's message.
-        soonest: how long after an answer is asked again.
+        timeout: seconds.
+        otherwise: returns the error's message.
+        soonest: the shortest pause after an answer, in seconds.
 
     Raises:
-        TimeoutError: there was none in time.
+        TimeoutError: the time ran out.
     """
     deadline = time.monotonic() + timeout
     while True:
@@ -46,10 +46,10 @@ def until(
 
 
 def end_when_orphaned(folder: str) -> None:
-    """Have this process end, in half a second, when the one that started it is gone.
+    """End this process within half a second after its parent is gone.
 
     Parameters:
-        folder: is removed then.
+        folder: a folder to remove at that time.
     """
     parent = os.getppid()
 

@@ -1,8 +1,7 @@
-"""Any backend, whose statements are counted: ``counted+SCHEME://`` is ``SCHEME://``.
+"""A wrapper around any backend that counts statements: ``counted+SCHEME://`` for ``SCHEME://``.
 
-It stands before a driver's connections, in the main process and in workers alike, and hands every
-call on. `PENSTOCK_COUNTING` names a file: each statement is written down there as a line with the
-process's id.
+It wraps a driver's connections, in the main process and in workers, and passes every call on.
+`PENSTOCK_COUNTING` names a file, to which it appends a line with the process id for each statement.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ def count(statement: object) -> None:
 
 
 class Counted:
-    """Stands before a driver's connection."""
+    """A wrapper around a driver's connection."""
 
     def __init__(self, inner: Any) -> None:
         self._inner = inner
@@ -45,14 +44,15 @@ class Counted:
         return self
 
     def __exit__(self, *ended: object) -> None:
-        # As the driver has it: one commits, another closes.
+        # The driver decides: one commits, another closes.
         self._inner.__exit__(*ended)
 
 
 def counting(call: Callable[..., Any], place: int = 0) -> Callable[..., Any]:
-    """
+    """Count the statements of a call.
+
     Parameters:
-        place: of the statement, among the arguments.
+        place: the position of the statement among the arguments.
     """
 
     @wraps(call)
@@ -64,14 +64,14 @@ def counting(call: Callable[..., Any], place: int = 0) -> Callable[..., Any]:
 
 
 def before_driver(module: str) -> None:
-    """Of a driver whose connections are objects that cannot be changed."""
+    """Wrap the connections of a driver whose objects cannot be changed."""
     driver = import_module(module)
     connect = driver.connect
     vars(driver)["connect"] = lambda *a, **named: Counted(connect(*a, **named))
 
 
 def before_connection(module: str, *names: str) -> None:
-    """Of a backend whose statements all go through one class."""
+    """Wrap the class that sends all statements of a backend."""
     connection = import_module(module).Connection
     for name in names:
         setattr(connection, name, counting(getattr(connection, name), 1))

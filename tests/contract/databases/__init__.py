@@ -1,4 +1,4 @@
-"""Pages of configuration: one for each backend that keeps the contract."""
+"""Pages of configuration: one for each backend that fulfils the contract."""
 
 from __future__ import annotations
 
@@ -21,4 +21,4 @@ DATABASES: Mapping[str, type[Database]] = {
 }
 
 PLACES: Mapping[str, type[Database]] = {**DATABASES, "s3": S3}
-"""All that can be opened: a bucket is one more place for Parquet files."""
+"""All places that can be opened; a bucket is another place for Parquet files."""

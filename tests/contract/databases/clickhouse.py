@@ -1,4 +1,4 @@
-"""ClickHouse, for the contract suite: chdb behind the testkit's front, or a server of one's own."""
+"""ClickHouse for the contract suite: chdb behind the testkit's front, or an external server."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..rows import Row, Rows
 class ClickHouse(Database):
     name = "clickhouse"
     statements = ((90, 115), (12, 22))
-    many = 5  # in its process, a server takes its time
+    many = 5  # a server in its own process is slow
     made_type = "Decimal(20, 0)"
     recopies = False
     starts_over = False

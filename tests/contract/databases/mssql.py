@@ -1,4 +1,4 @@
-"""SQL Server, for the contract suite."""
+"""SQL Server for the contract suite."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class MSSQL(SqlDatabase):
 
     @property
     def hashes_texts(self) -> bool:
-        # That takes a collation of UTF-8.
+        # Checksums of texts need a UTF-8 collation.
         with self.connected() as connection, connection.cursor() as cursor:
             cursor.execute("SELECT COLLATIONPROPERTY('Latin1_General_100_BIN2_UTF8', 'CodePage')")
             return cursor.fetchone()[0] is not None
@@ -56,7 +56,7 @@ class MSSQL(SqlDatabase):
         return closing(connect_mssql(self.url))
 
     def insert_all(self, cursor: Any, statement: str, rows: Rows) -> None:
-        # The driver takes the first rows' sizes for all of them, and no days before 1753.
+        # The driver uses the first rows' sizes for all rows, and rejects days before 1753.
         for row in rows.rows:
             cursor.execute(statement, [str(v) if type(v) is date else v for v in row])
 

@@ -1,4 +1,4 @@
-"""MySQL or MariaDB, for the contract suite."""
+"""MySQL or MariaDB for the contract suite."""
 
 from __future__ import annotations
 

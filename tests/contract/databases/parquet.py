@@ -1,4 +1,4 @@
-"""Parquet files in a folder, for the contract suite."""
+"""Parquet files in a folder for the contract suite."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Parquet(Database):
         return {"target": self.url}
 
     def make(self, rows: Rows, key: str = "") -> None:
-        """A target of files needs nothing beforehand."""
+        """Do nothing: a target of files needs no preparation."""
 
     def insert(self, rows: Rows) -> None:
         self._folder.mkdir(exist_ok=True)

@@ -1,4 +1,4 @@
-"""PostgreSQL, for the contract suite."""
+"""PostgreSQL for the contract suite."""
 
 from __future__ import annotations
 

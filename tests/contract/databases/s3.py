@@ -1,4 +1,4 @@
-"""Parquet files in a bucket, for the tests of pairs: written and read through a folder."""
+"""Parquet files in a bucket for tests of pairs, written and read through a folder."""
 
 from __future__ import annotations
 

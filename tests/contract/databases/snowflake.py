@@ -1,4 +1,4 @@
-"""Snowflake, or what emulates it, for the contract suite."""
+"""Snowflake or its emulator for the contract suite."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from ..database import Database, Places, SqlDatabase
 from ..rows import Rows
 
 ALL = "PENSTOCK_TEST_SNOWFLAKE_ALL"
-# The emulator takes some 10 ms for each statement. These call each hook, and each call of
-# the control store, once at least, in every mode and with every strategy.
+# The emulator takes some 10 ms per statement. These tests call each hook and each method of the
+# control store at least once, in every mode and with every strategy.
 CHOSEN = (
     "test_every_kind_of_value[postgresql-snowflake]",
     "test_every_kind_of_value[snowflake-postgresql]",
@@ -35,7 +35,7 @@ CHOSEN = (
     "test_rows_that_were_changed[snowflake]",
     "test_the_files_know_the_usual_types[snowflake]",
 )
-# Rows of a statement: one by one takes as long as the copy.
+# Rows per statement: inserting them one by one takes as long as the copy.
 AT_ONCE = 100
 
 
@@ -69,7 +69,7 @@ class Snowflake(SqlDatabase):
 
     def insert_all(self, cursor: Any, statement: str, rows: Rows) -> None:
         # The driver binds times as numbers, which the emulator rounds, and decimals, which it does
-        # not know.
+        # not support.
         values = [
             [str(v) if isinstance(v, date | time | Decimal) else v for v in row]
             for row in rows.rows

@@ -1,4 +1,4 @@
-"""SQLite, whose backend is the toy, for the contract suite."""
+"""SQLite for the contract suite; its backend is the toy."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class SQLite(SqlDatabase):
         self._folder = folder
         self._path = folder / "t.sqlite"
         self.url = f"sqlite:///{self._path}"
-        self.execute("PRAGMA user_version = 1")  # a database without a table
+        self.execute("PRAGMA user_version = 1")  # creates a database without tables
 
     @classmethod
     def opened(cls, places: Places) -> AbstractContextManager[Database]:

@@ -1,9 +1,9 @@
-"""Any backend, whose processes die where a test wants it: ``dying+SCHEME://`` is ``SCHEME://``.
+"""A wrapper around any backend that kills processes: ``dying+SCHEME://`` for ``SCHEME://``.
 
-It stands before a backend's objects and hands every call on. Each call has two moments, before it
-and after it, such as `hooks.commit after`. `PENSTOCK_KILLING` names a folder: each moment that
-passes is written down in its file `passed`; a file that has a moment's name, or a partition's and a
-moment's, kills the first process that comes to it.
+It wraps a backend's objects and passes every call on. Each call has two moments, before and after
+it, such as `hooks.commit after`. `PENSTOCK_KILLING` names a folder: each moment that passes is
+appended to its file `passed`; a file named after a moment, or after a partition and a moment, kills
+the first process that reaches it.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from penstock.backends.api.worker import Pumping
 FOLDER = "PENSTOCK_KILLING"
 PREFIX = "dying+"
 MID_STREAM = "reader.read before the end"
-# What these return is an object of the backend's again, whose calls have moments.
+# Methods that return an object of the backend, whose calls have moments as well.
 PARTS = {"documents", "open_stage", "open_stream", "reading", "store", "writing"}
 _partition = ""
-"""The one that this worker is copying."""
+"""The partition that this worker is copying."""
 
 
 def pass_moment(name: str) -> None:
@@ -41,10 +41,10 @@ def pass_moment(name: str) -> None:
 
 
 class Watched:
-    """Stands before an object, and passes the moments of its calls.
+    """A wrapper around an object whose calls have moments.
 
     Parameters:
-        name: of the object, in the names of moments.
+        name: the object's name in the names of moments.
     """
 
     def __init__(self, inner: Any, name: str) -> None:
@@ -80,7 +80,7 @@ def _entering(manager: AbstractContextManager[Any], name: str) -> Iterator[Any]:
 
 
 class WatchedCatalog:
-    """A target's catalog whose control store passes moments."""
+    """A target's catalog whose control store has moments."""
 
     def __init__(self, catalog: Any) -> None:
         self._catalog = catalog
@@ -122,13 +122,13 @@ class WatchedPump:
 
     def run(self, *arguments: Any) -> bool:
         more: bool = self._pump.run(*arguments)
-        # The rows are with the target, which has not been told that they are all.
+        # The target has the rows, and does not know yet that they are complete.
         pass_moment(MID_STREAM)
         return more
 
 
 class WatchedWriter:
-    """A writer around hooks that pass moments."""
+    """A writer around hooks with moments."""
 
     def __init__(self, writer: Any, spec: Any) -> None:
         if hasattr(writer.hooks, "unseen_bytes"):

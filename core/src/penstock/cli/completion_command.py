@@ -1,4 +1,4 @@
-"""`completion`: a script by which a shell completes command lines, without starting Python."""
+"""`completion`: print a script that lets a shell complete commands without starting Python."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ examples:
   eval "$(penstock completion zsh)"      # in ~/.zshrc, after compinit
   penstock completion fish | source      # in ~/.config/fish/config.fish
 """
-# Options whose values may be paths, beside those that say FILE.
+# Options that take paths, apart from those whose placeholder says FILE.
 _CONNECTIONS = ("source", "target")
 
 
@@ -31,9 +31,9 @@ def add_completion(commands: Commands) -> None:
 
 
 def _completion(arguments: argparse.Namespace) -> int:
-    import shtab  # noqa: PLC0415 - seldom
+    import shtab  # noqa: PLC0415 - rarely needed
 
-    # The parser of all commands, to which this one is added.
+    # The parser of all commands, which includes this one.
     from penstock.cli.main import make_parser  # noqa: PLC0415
 
     parser = make_parser()

@@ -1,6 +1,6 @@
-"""`plan`, `create`, `copy`, and those of many tables: commands that take a source and a target."""
+"""`plan`, `create`, `copy` and their batch forms: commands that take a source and a target."""
 
-# ruff: noqa: PLC0415 - the engine and rich are imported by what needs them: --help is fast
+# ruff: noqa: PLC0415 - import the engine and rich only on use, so that --help is fast
 
 from __future__ import annotations
 
@@ -156,9 +156,10 @@ def _add_for_tables(
     epilog: Sequence[str],
     json_content: str,
 ) -> None:
-    """
+    """Add a command on many tables.
+
     Parameters:
-        json_content: what `--json` writes.
+        json_content: describes the output of `--json`.
     """
     usage = "[FILE] --source URL --target URL --tables PATTERN ... [options]"
     parser = commands.add(name, call, text, usage, epilog)
@@ -177,9 +178,10 @@ def _add_for_table(
     examples: str,
     json_content: str,
 ) -> None:
-    """
+    """Add a command on one table.
+
     Parameters:
-        json_content: what `--json` writes.
+        json_content: describes the output of `--json`.
     """
     usage = "[FILE] --source URL --target URL [--table NAME] [options]"
     parser = commands.add(name, call, text, usage, (examples, FILE))

@@ -6,7 +6,7 @@ of its own, each committed exactly once. An interrupted run continues where it
 stopped.
 """
 
-# Replaced with the backends' own examples of URLs when help is shown.
+# Replaced with the backends' example URLs when help is shown.
 URLS = "    URL\n"
 
 CONNECTIONS = f"""\

@@ -1,6 +1,6 @@
-"""`init`: a first file of many tables, from what a source has."""
+"""`init`: write a first file of many tables from the tables of a source."""
 
-# ruff: noqa: PLC0415 - the engine is imported by what needs it: --help is fast
+# ruff: noqa: PLC0415 - import the engine only on use, so that --help is fast
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def _init(arguments: argparse.Namespace) -> int:
 
 
 def _shown(url: str, variable: str) -> str:
-    """A connection as it stands in the file: one with a secret is named by a variable instead."""
+    """Return a connection as the file shows it; a variable's name replaces one with a secret."""
     from penstock.run.connections import holds_secret
 
     if not holds_secret(url):

@@ -1,4 +1,4 @@
-"""The parts that are installed, for `--version`: from metadata alone, so no driver is imported."""
+"""The installed parts for `--version`, read from metadata alone, so that no driver is imported."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from penstock.backends.shared.native import SWITCH, VERSION
 DISTRIBUTION = "penstock"
 NATIVE = "native"
 INTEGRATIONS = "penstock.integrations"
-"""The entry point group in which a distribution for an orchestrator declares itself."""
+"""The entry point group in which an orchestrator's distribution declares itself."""
 _REQUIREMENT = re.compile(r"([\w.-]+)[^;]*;.*\bextra == ['\"]([\w.-]+)['\"]")
 
 
 def version_lines() -> Iterator[str]:
-    """The lines of ``penstock --version``; the first is ``penstock X.Y.Z`` and no more."""
+    """Return the lines of ``penstock --version``; the first is exactly ``penstock X.Y.Z``."""
     yield f"{DISTRIBUTION} {version(DISTRIBUTION)}"
     parts = {"python": f"{platform.python_version()}, {platform.system()} {platform.machine()}"}
     parts |= _drivers()
@@ -30,7 +30,7 @@ def version_lines() -> Iterator[str]:
 
 
 def _drivers() -> dict[str, str]:
-    """The drivers that each extra of Penstock brings, by the extra's name; each driver once."""
+    """Return the drivers of each extra of Penstock by the extra's name, each driver once."""
     needs: dict[str, set[str]] = {}
     for requirement in distribution(DISTRIBUTION).requires or ():
         if match := _REQUIREMENT.match(requirement):
@@ -65,7 +65,7 @@ def _version(name: str) -> str:
 
 
 def _foreign(group: str) -> dict[str, str]:
-    """Other distributions that declare something in a group of entry points."""
+    """Return other distributions that declare an entry point in a group."""
     return {
         entry.name: f"{entry.dist.name} {entry.dist.version}"
         for entry in entry_points(group=group)

@@ -1,4 +1,4 @@
-"""The command line. Thin: commands read options, call the engine and show the results."""
+"""The command line: commands read options, call the engine and show its results."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ from penstock.workers import early_fork
 
 
 class _Version(argparse.Action):
-    """Looks versions up on demand: that is slow."""
+    """An action that looks up versions on demand, because that is slow."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
-        from penstock.cli.installed_parts import version_lines  # noqa: PLC0415 - seldom
+        from penstock.cli.installed_parts import version_lines  # noqa: PLC0415 - rarely needed
 
         print(*version_lines(), sep="\n")
         parser.exit()
@@ -66,10 +66,10 @@ _COMMANDS = {
 
 
 def make_parser(command: str = "") -> argparse.ArgumentParser:
-    """The command line.
+    """Create the parser of the command line.
 
     Parameters:
-        command: the only one to be parsed; all if there is none of that name.
+        command: the only command to add; an unknown name adds all of them.
     """
     parser = Parser(
         prog="penstock",
@@ -90,7 +90,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run a command.
 
     Parameters:
-        argv: the arguments, without the program's name; those of the process by default.
+        argv: the arguments without the program's name; by default those of the process.
 
     Returns: the exit code.
     """
@@ -117,10 +117,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _choose_values(asked: str | None) -> None:
-    """Values of rows are shown to a person at a terminal, who may see them, and to nobody else.
+    """Show values of rows only to a person at a terminal, unless the environment chooses otherwise.
 
     Raises:
-        UsageError: the environment names no choice that there is.
+        UsageError: the environment variable holds an unknown choice.
     """
     named = os.environ.get(values.VARIABLE)
     if named and named not in values.SHOW_VALUES:
@@ -133,8 +133,8 @@ def _choose_values(asked: str | None) -> None:
 
 
 def run() -> NoReturn:
-    """The program: run a command, and end the process with its exit code."""
-    # Imports make many objects and hardly a cycle.
+    """Run a command, and end the process with its exit code."""
+    # Imports create many objects and hardly any cycles.
     gc.set_threshold(100_000, 50, 50)
     early_fork.allow()
     handle_signals()
@@ -142,10 +142,10 @@ def run() -> NoReturn:
     try:
         with signals():
             code = main()
-    except Interrupted as error:  # at its very beginning, or its very end
+    except Interrupted as error:  # raised before the command began, or after it ended
         code = report_end(error) if code is None else code
     early_fork.discard()
-    # Skips the clean-up of C libraries: a thread that still waits for a server could crash in it.
+    # Skip the clean-up of C libraries: a thread that still waits for a server could crash in it.
     os._exit(code)
 
 

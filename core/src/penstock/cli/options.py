@@ -1,4 +1,4 @@
-"""Options on the command line and in a TOML file, generated from the fields of `CopySpec`."""
+"""Options of the command line and of TOML files, generated from the fields of `CopySpec`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from penstock.spec.references import redact
 from penstock.spec.toml_file import read_toml
 
 _OF_BATCH = ("target_schema", "on_table_error")
-# A batch's run id comes last, and a run's is another one.
+# A batch's run id is its last option, and differs from the run id of a table.
 _COPY_OPTIONS = frozenset(item.name for item in fields(CopySpec)) - {"run_id"}
 
 _GROUPS: Mapping[str, tuple[str, ...]] = {
@@ -96,10 +96,10 @@ _CONNECTION = ("source", "target")
 
 
 def add_copy_options(parser: argparse.ArgumentParser, without: Collection[str] = ()) -> None:
-    """Add the options of `CopySpec`, in groups. Only the given ones end up in the result.
+    """Add the options of `CopySpec` in groups; only those on the command line reach the result.
 
     Parameters:
-        without: names of those that are left out.
+        without: names of options to leave out.
     """
     left = {item.name: item for item in fields(CopySpec) if item.name not in without}
     for title, names in _GROUPS.items():
@@ -114,7 +114,7 @@ def add_copy_options(parser: argparse.ArgumentParser, without: Collection[str] =
 
 
 def add_batch_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options that select tables, and those that all tables may share."""
+    """Add the options that select tables, and those that apply to all tables."""
     group = parser.add_argument_group("which tables")
     known = {item.name: item for item in fields(CopySpec)}
     for name in _CONNECTION:
@@ -173,7 +173,7 @@ def add_resume_options(parser: argparse.ArgumentParser) -> None:
 
 
 def add_hold_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options that matter for holding a run's snapshot."""
+    """Add the options that apply to holding a run's snapshot."""
     group = parser.add_argument_group(
         "how to hold it", "options left out stay as they are in the run"
     )
@@ -185,7 +185,7 @@ def add_hold_options(parser: argparse.ArgumentParser) -> None:
 def add_connections(
     parser: argparse.ArgumentParser, *names: str, required: bool = True, schema: bool = True
 ) -> None:
-    """Add ``--source`` and ``--target``, or one of them, and ``--control-schema``."""
+    """Add ``--source`` and ``--target``, or one of the two, and ``--control-schema``."""
     group = parser.add_argument_group("where it is")
     known = {item.name: item for item in fields(CopySpec)}
     for name in names:
@@ -195,13 +195,13 @@ def add_connections(
 
 
 def add_show_values(parser: argparse.ArgumentParser) -> None:
-    """Add ``--show-values``, where the other options of an execution are not taken."""
+    """Add ``--show-values`` to a command that takes no other options of an execution."""
     known = {item.name: item for item in fields(CopySpec)}
     _add(parser, known["show_values"])
 
 
 def _add(
-    group: Any,  # argparse's own class for this is private
+    group: Any,  # argparse keeps the class of groups private
     item: Field[Any],
     *,
     required: bool = False,
@@ -210,7 +210,7 @@ def _add(
     text = str(item.metadata["help"])
     default = item.default
     kind = str(item.type)
-    # That a flag is off by default goes without saying.
+    # Flags are off by default, so the help does not say it.
     if show_default and default is not MISSING and default is not None and default is not False:
         shown = f"{default:g}s" if kind == "float" else str(default)
         text += f" (default: {shown})"
@@ -225,7 +225,7 @@ def _add(
     elif item.metadata["choices"]:
         settings["choices"] = item.metadata["choices"]
         settings["metavar"] = item.metadata["metavar"] or None
-        if item.name == "atomic":  # of a table, unless more is said
+        if item.name == "atomic":  # on its own, the flag means one transaction per table
             settings |= {"nargs": "?", "const": ATOMIC[0]}
     else:
         settings["metavar"] = item.metadata["metavar"] or None
@@ -235,13 +235,13 @@ def _add(
 
 
 def read_spec(arguments: argparse.Namespace, environ: Mapping[str, str] = os.environ) -> CopySpec:
-    """The spec from a TOML file, if one is given, and the command line.
+    """Return the spec from the command line and, if specified, a TOML file.
 
-    The command line overrides the file, option by option, and what `--tuned` names, which
-    overrides the file, too.
+    Each option on the command line overrides the file's and those of the file that `--tuned` names.
+    The latter override the TOML file, too.
 
     Raises:
-        UsageError: the file cannot be read, or an option is unknown, missing or wrong.
+        UsageError: the file cannot be read, or an option is unknown, missing or invalid.
     """
     options, origin = _from_file(arguments, environ)
     if options.keys() & {"tables", "defaults"} or isinstance(options.get("table"), list):
@@ -249,7 +249,7 @@ def read_spec(arguments: argparse.Namespace, environ: Mapping[str, str] = os.env
         raise UsageError(f"{origin}: describes many tables: use penstock {many}")
     explicit = _explicit_options(arguments)
     if (tuned := getattr(arguments, "tuned", None)) is not None:
-        from penstock.tuning.tuned_file import tuned_options  # noqa: PLC0415 - seldom
+        from penstock.tuning.tuned_file import tuned_options  # noqa: PLC0415 - rarely needed
 
         raw = read_toml(tuned, environ)
         options.update(tuned_options(raw, tuned, {**options, **explicit}))
@@ -258,12 +258,12 @@ def read_spec(arguments: argparse.Namespace, environ: Mapping[str, str] = os.env
 
 
 def read_batch(arguments: argparse.Namespace, environ: Mapping[str, str] = os.environ) -> BatchSpec:
-    """The batch from a TOML file, if one is given, and the command line.
+    """Return the batch from the command line and, if specified, a TOML file.
 
-    Without both a file and a source, `TABLES_FILE` of the current folder is read.
+    Without a file or a source, read `TABLES_FILE` in the current directory.
 
     Raises:
-        UsageError: the file cannot be read, or an option is unknown, missing or wrong.
+        UsageError: the file cannot be read, or an option is unknown, missing or invalid.
     """
     explicit = _explicit_options(arguments)
     for name in ("tables", "exclude", *_OF_BATCH):
@@ -273,7 +273,7 @@ def read_batch(arguments: argparse.Namespace, environ: Mapping[str, str] = os.en
         arguments.file = TABLES_FILE
     if arguments.file is None:
         return BatchSpec.from_mapping(explicit, f"penstock {arguments.command}")
-    from penstock.run.tables_file import batch_of_file  # noqa: PLC0415 - it needs the backends
+    from penstock.run.tables_file import batch_of_file  # noqa: PLC0415 - it imports the backends
 
     return batch_of_file(arguments.file, explicit, environ)
 
@@ -281,26 +281,26 @@ def read_batch(arguments: argparse.Namespace, environ: Mapping[str, str] = os.en
 def _from_file(
     arguments: argparse.Namespace, environ: Mapping[str, str]
 ) -> tuple[dict[str, Any], str]:
-    """The options of the file, if one is given, and their origin, for errors."""
+    """Return the options of the file, if one is specified, and their origin for error messages."""
     if arguments.file is None:
         return {}, f"penstock {arguments.command}"
     return read_toml(arguments.file, environ), arguments.file
 
 
 def read_overrides(arguments: argparse.Namespace) -> dict[str, Any]:
-    """The options given to ``resume``, by name, with values of their types.
+    """Return the options of ``resume`` by name, with typed values.
 
     Raises:
-        UsageError: a value is of the wrong type or out of range.
+        UsageError: a value has the wrong type or is out of range.
     """
     given = _explicit_options(arguments)
-    # The rest stands in for what the run has stored, and allows every execution option.
+    # Stand in for the stored options; this table and mode allow every execution option.
     spec = CopySpec.from_mapping({**given, "table": "a.b", "mode": "truncate"}, "penstock resume")
     return {name: getattr(spec, name) for name in given if name in resumed_options()}
 
 
 def execution_words(arguments: argparse.Namespace) -> list[str]:
-    """The execution options of a ``resume`` as written, for the next one."""
+    """Return the execution options of a ``resume`` as typed, for the next command."""
     return [
         word
         for name in resumed_options()
@@ -310,7 +310,7 @@ def execution_words(arguments: argparse.Namespace) -> list[str]:
 
 
 def batch_words(arguments: argparse.Namespace) -> list[str]:
-    """The arguments of a ``copy-all``, without the run's name and secrets, for the next one."""
+    """Return the arguments of a ``copy-all`` for the next one, without run name and secrets."""
     words = [arguments.file] if arguments.file else []
     for name, value in vars(arguments).items():
         flag = "--" + name.replace("_", "-")

@@ -1,6 +1,6 @@
 """Output of commands: results to standard output, errors to standard error."""
 
-# ruff: noqa: PLC0415 - the engine and rich are imported by what needs them: --help is fast
+# ruff: noqa: PLC0415 - import the engine and rich only on use, so that --help is fast
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ R = TypeVar("R")
 
 
 class _Caught:
-    """What has been caught since the outermost `signals` began."""
+    """The signals caught since the outermost `signals` block began."""
 
     current: _Caught | None = None
     any = False
@@ -38,9 +38,9 @@ class _Caught:
 
 @contextmanager
 def signals(display: Display | None = None) -> Iterator[None]:
-    """Turn the first SIGINT or SIGTERM into `Interrupted`, and ignore those that follow.
+    """Turn the first SIGINT or SIGTERM into `Interrupted`, and ignore later ones.
 
-    A second one would break the clean-up that the first one started, within others of these too.
+    A second signal would interrupt the clean-up that the first one started. Blocks may be nested.
     """
     outer = _Caught.current
     caught_so_far = outer or _Caught()
@@ -70,7 +70,7 @@ def signals(display: Display | None = None) -> Iterator[None]:
 
 @contextmanager
 def results() -> Iterator[None]:
-    """Write results to stdout; a reader that leaves early (`| head`) is not an error."""
+    """Write results to stdout; a reader that closes it early (`| head`) is not an error."""
     try:
         yield
         sys.stdout.flush()
@@ -84,7 +84,7 @@ def stdout_console() -> Iterator[Console]:
 
     reconfigure = getattr(sys.stdout, "reconfigure", None)
     if reconfigure is not None:
-        # A terminal that lacks a character is no reason to fail.
+        # A character that the terminal lacks is no reason to fail.
         reconfigure(errors="replace")
     with results():
         yield make_console(sys.stdout)
@@ -96,7 +96,7 @@ def _print_json(result: Any) -> None:
 
 
 def print_json_line(found: Any) -> None:
-    """To standard output, as soon as it is found."""
+    """Write a JSON line to stdout at once."""
     print(json.dumps(_shown(found), separators=(",", ":")), flush=True)
 
 
@@ -106,11 +106,11 @@ def print_result(
     shown: Callable[[Console, R], object],
     as_json: Callable[[], Any] | None = None,
 ) -> None:
-    """To standard output, as JSON where that is asked for.
+    """Print a result on stdout, as JSON if requested.
 
     Parameters:
-        shown: prints it for people.
-        as_json: what is printed else; by default all that the result has.
+        shown: prints the result for people.
+        as_json: the JSON to print instead; by default the whole result.
     """
     if arguments.json:
         _print_json(_shown(as_json() if as_json else to_json(result)))
@@ -120,7 +120,7 @@ def print_result(
 
 
 def _shown(found: Any) -> Any:
-    """Without the bounds of partitions that are hidden from people."""
+    """Return the result without partition bounds, unless people may see values."""
     if isinstance(found, dict):
         if found.keys() == {"type", "text"}:
             return {**found, "text": str(Bound(found["type"], found["text"]))}
@@ -129,7 +129,8 @@ def _shown(found: Any) -> Any:
 
 
 def write_file(path: str, text: str, flag: str) -> None:
-    """
+    """Write a file.
+
     Raises:
         UsageError: the file cannot be written.
     """
@@ -148,7 +149,7 @@ def say(text: str) -> None:
 
 
 def report_end(error: BaseException) -> int:
-    """Report on stderr what ended the command. Returns the exit code."""
+    """Report on stderr why the command ended, and return the exit code."""
     if isinstance(error, KeyboardInterrupt):
         say("interrupted")
         return EXIT_INTERRUPTED
@@ -171,14 +172,14 @@ def _print_traceback(error: BaseException) -> None:
     if values.are_shown():
         traceback.print_exception(error)
         return
-    # Causes, and what the exceptions say, may quote values of rows.
+    # The messages of causes and exceptions may quote values of rows.
     lines = traceback.format_tb(error.__traceback__)
     print("Traceback (most recent call last):", *lines, sep="\n", file=sys.stderr)
     print(f"{type(error).__name__}: {values.said(str(error))}", file=sys.stderr)
 
 
 def discard(stream: Any) -> None:
-    """Discard what is still buffered for a reader that is gone."""
+    """Discard output that is still buffered for a reader that has closed the pipe."""
     with suppress(OSError, ValueError, AttributeError):
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, stream.fileno())

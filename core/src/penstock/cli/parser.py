@@ -1,4 +1,4 @@
-"""The parsers of commands, all in the same form."""
+"""The parsers of all commands, in one form."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from penstock.spec.toml_file import UNQUOTED
 
 
 class Parser(argparse.ArgumentParser):
-    """Usage errors end with our own exit code, not with argparse's 2."""
+    """A parser whose usage errors end with our own exit code instead of argparse's 2."""
 
     def __init__(self, **settings: Any) -> None:
         settings.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
@@ -21,7 +21,7 @@ class Parser(argparse.ArgumentParser):
 
     def format_help(self) -> str:
         if self.epilog and URLS in self.epilog:
-            from penstock.backends.api.registry import url_examples  # noqa: PLC0415 - for help alone
+            from penstock.backends.api.registry import url_examples  # noqa: PLC0415 - only help needs it
 
             self.epilog = self.epilog.replace(URLS, indent(url_examples(), "    "))
         return super().format_help()
@@ -29,12 +29,12 @@ class Parser(argparse.ArgumentParser):
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
         found, unknown = self.parse_known_args(args, namespace)
         if unknown:
-            # argparse would have the program's own parser speak, not the command's.
+            # argparse would print the usage of the whole program instead of the command's.
             found.refuse(unknown)
         return found
 
     def refuse(self, unknown: Sequence[str]) -> NoReturn:
-        from difflib import get_close_matches  # noqa: PLC0415 - for errors alone
+        from difflib import get_close_matches  # noqa: PLC0415 - only errors need it
 
         message = f"unrecognized arguments: {' '.join(unknown)}"
         if any("/" in word for word in unknown):
@@ -61,12 +61,13 @@ class Commands:
         usage: str,
         epilog: Sequence[str] = (),
     ) -> argparse.ArgumentParser:
-        """
+        """Add a command.
+
         Parameters:
             call: runs the command and returns the exit code; stored as `arguments.call`.
-            text: what it does.
-            usage: what follows its name.
-            epilog: examples, and other text before connections and exit codes.
+            text: describes the command.
+            usage: the usage line after the command's name.
+            epilog: examples and other text before connections and exit codes.
         """
         parser: Parser = self._parsers.add_parser(
             name,
@@ -90,9 +91,10 @@ class Commands:
 
 
 def add_run_id(parser: argparse.ArgumentParser, *, batch: bool = False) -> None:
-    """
+    """Add the argument for a run id.
+
     Parameters:
-        batch: a batch's name will do as well.
+        batch: whether the name of a batch is also valid.
     """
     also = "or a batch's, " if batch else ""
     text = f"the run's name, {also}as shown by copy and penstock runs"

@@ -1,6 +1,6 @@
-"""`verify --repair`: what differs is copied again."""
+"""`verify --repair`: copy differing ranges again."""
 
-# ruff: noqa: PLC0415 - the engine and rich are imported by what needs them: --help is fast
+# ruff: noqa: PLC0415 - import the engine and rich only on use, so that --help is fast
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from penstock.run.repair import Repair
 
 NOTED = 100
-"""A line is printed after so many ranges."""
+"""Ranges between two lines of progress."""
 
 
 def add_repair(parser: argparse.ArgumentParser) -> None:
@@ -42,9 +42,10 @@ def add_repair(parser: argparse.ArgumentParser) -> None:
 
 
 def check_alone(arguments: argparse.Namespace) -> None:
-    """
+    """Check that the options of a repair are used together, and with no conflicting one.
+
     Raises:
-        UsageError: an option of a repair was given without it, or one that does not go with it.
+        UsageError: an option needs `--repair`, or conflicts with it.
     """
     for flag in ("--max-deletes", "--dry-run"):
         if getattr(arguments, flag[2:].replace("-", "_")) and not arguments.repair:
@@ -54,9 +55,9 @@ def check_alone(arguments: argparse.Namespace) -> None:
 
 
 def repair_runs(arguments: argparse.Namespace, run_ids: Sequence[str]) -> int:
-    """Repair runs, one after the other.
+    """Repair runs one after the other.
 
-    Returns: the exit code: of the first that has failed.
+    Returns: the exit code of the first repair that failed.
     """
     code = EXIT_DONE
     for run_id in run_ids:

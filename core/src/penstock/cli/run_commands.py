@@ -1,6 +1,6 @@
 """`runs`, `status`, `report`, `resume`, `verify`: commands on existing runs."""
 
-# ruff: noqa: PLC0415 - the engine and rich are imported by what needs them: --help is fast
+# ruff: noqa: PLC0415 - import the engine and rich only on use, so that --help is fast
 
 from __future__ import annotations
 
@@ -93,10 +93,10 @@ def _schema(arguments: argparse.Namespace) -> str:
 
 
 def _batch(arguments: argparse.Namespace, error: UsageError) -> tuple[RunEntry, ...]:
-    """The runs of a batch that is named where there is no run of the name.
+    """Return the runs of a batch, for a name that is not a run id.
 
     Raises:
-        UsageError: there is no such batch either.
+        UsageError: no batch has the name.
     """
     from penstock.run.listing import batch_runs
 
@@ -253,7 +253,7 @@ def _resume(arguments: argparse.Namespace) -> int:
     if arguments.recopy and not arguments.only:
         raise UsageError("--recopy: expected --only with partitions, found none")
     if arguments.recopy:
-        # A new name each time: repeating the command repeats the copy.
+        # A new name each time, so that repeating the command repeats the copy.
         overrides["recopy"] = f"cli-{secrets.token_hex(8)}"
     if arguments.as_of_now:
         overrides["as_of_now"] = True
@@ -289,9 +289,10 @@ def _resume(arguments: argparse.Namespace) -> int:
 
 
 def _check_for_batch(arguments: argparse.Namespace) -> None:
-    """
+    """Check the options of a batch.
+
     Raises:
-        UsageError: an option was given that goes with a single run.
+        UsageError: an option applies only to a single run.
     """
     for name in ("only", "as_of_now", "await_snapshot"):
         if getattr(arguments, name):

@@ -1,6 +1,6 @@
-"""`schema`: the statements that make tables in the target."""
+"""`schema`: print the statements that create tables in the target."""
 
-# ruff: noqa: PLC0415 - the engine is imported by what needs it: --help is fast
+# ruff: noqa: PLC0415 - import the engine only on use, so that --help is fast
 
 from __future__ import annotations
 

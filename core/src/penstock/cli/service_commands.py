@@ -1,6 +1,6 @@
-"""`hold`, `release`, `control-ddl`: commands around a run, which copy no rows."""
+"""`hold`, `release`, `control-ddl`: commands that support a run and copy no rows."""
 
-# ruff: noqa: PLC0415 - the engine and rich are imported by what needs them: --help is fast
+# ruff: noqa: PLC0415 - import the engine and rich only on use, so that --help is fast
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""`tune`: measure which degree, and which options, copy a table fast."""
+"""`tune`: measure which degree and which options copy a table fast."""
 
-# ruff: noqa: PLC0415 - the engine and rich are imported by what needs them: --help is fast
+# ruff: noqa: PLC0415 - import the engine and rich only on use, so that --help is fast
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from penstock.spec.units import parse_size
 if TYPE_CHECKING:
     from penstock.spec.copy_spec import CopySpec
 
-# Said by `--degrees`, left to the copies of a sample, or without a meaning there.
+# Options that `--degrees` or tune itself sets, or that have no meaning for a sample.
 _NOT_HERE = ("degree", "run_id", "verify", "control_schema", "sequences")
 
 
@@ -86,7 +86,7 @@ def _tune(arguments: argparse.Namespace) -> int:
         "sample": parse_size(arguments.sample, "--sample"),
         "repeat": arguments.repeat,
     }
-    # Before an hour is spent.
+    # Check this before the measurements, which may take an hour.
     for flag in ("--out", "--html"):
         _check_writable(getattr(arguments, flag[2:]), flag)
     return _plan(arguments, spec, sweep) if arguments.plan else _measure(arguments, spec, sweep)
@@ -140,9 +140,10 @@ def _numbers(text: str, flag: str) -> tuple[int, ...]:
 
 
 def _check_writable(path: str | None, flag: str) -> None:
-    """
+    """Check that a file can be written.
+
     Raises:
-        UsageError: it is in no folder that can be written.
+        UsageError: the file's directory does not exist, or cannot be written to.
     """
     if path is None:
         return

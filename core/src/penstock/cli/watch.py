@@ -1,6 +1,6 @@
-"""An execution on the command line: shown while it runs, reported at its end."""
+"""Show an execution on the command line while it runs, and report its end."""
 
-# ruff: noqa: PLC0415 - the engine and rich are imported by what needs them: --help is fast
+# ruff: noqa: PLC0415 - import the engine and rich only on use, so that --help is fast
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 
 
 def fork_early(source: str, target: str) -> None:
-    """Fork what starts the workers, while this process has neither threads nor connections.
+    """Fork the process that starts workers, while this process has neither threads nor connections.
 
     Raises:
-        UsageError: source or target lead nowhere.
+        UsageError: the source or the target cannot be resolved.
     """
     if not early_fork.is_possible():
         return
@@ -50,11 +50,11 @@ def watch(
     go_on: list[str],
     only: int = 0,
 ) -> int:
-    """Show a run's events to their end, and its report.
+    """Show a run's events until its end, then its report.
 
     Parameters:
-        go_on: the words of the command that continues the run, without the run's id.
-        only: how many partitions were asked for, if not all of the plan.
+        go_on: the command that continues the run, without the run's id.
+        only: how many partitions were requested; 0 for the whole plan.
     """
     display = _open_display(json=arguments.json, title=title, only=only)
     failure: BaseException | None = None
@@ -71,9 +71,9 @@ def watch(
     tally = display.tally
     finished = tally.finished
     if finished is not None and finished.status == "partial" and "--only" in go_on:
-        # The requested ones are done: only the others are left.
+        # The requested partitions are done; only others remain.
         go_on = go_on[: go_on.index("--only")]
-    # If somebody changed the target's table, only a new run helps.
+    # If the target's table has been changed, only a new run helps.
     command = "" if isinstance(failure, TargetChanged) else _with_run_id(go_on, tally.run_id)
     if tally.is_batch:
         if go_on[1] != "resume":
@@ -86,12 +86,12 @@ def watch(
             print_report(console, finished, command, tally.before)
     complete = finished is not None and finished.status in ("done", "partial")
     if complete and isinstance(failure, Interrupted | KeyboardInterrupt):
-        # The signal came after the end.
+        # The signal arrived after the end.
         failure = None
     if failure is None:
         return EXIT_DONE
     if finished is not None and isinstance(failure, RunFailed | RunFailedTransiently):
-        # The report has shown the rest.
+        # The report has already shown the rest.
         say(f"error: {failure.message}".partition("\n")[0])
         code = failure.exit_code
     else:
@@ -99,13 +99,13 @@ def watch(
     if finished is not None and not arguments.json:
         return code
     if tally.run_id and command:
-        # There are no events before the run is in the target.
+        # There are no events until the run is stored in the target.
         say(f"continue with: {command}")
     return code
 
 
 def _end_batch(tally: Tally, failure: BaseException | None, go_on: str, *, json: bool) -> int:
-    """Show the end of a batch. Returns the exit code."""
+    """Show the end of a batch, and return the exit code."""
     finished = tally.batch_finished
     if finished is not None and not json:
         from penstock.show.report_table import print_batch
@@ -120,7 +120,7 @@ def _end_batch(tally: Tally, failure: BaseException | None, go_on: str, *, json:
 
 
 def _open_display(*, json: bool, title: str, only: int) -> Display:
-    """JSON to stdout if requested; otherwise to stderr, live if that is a terminal."""
+    """Return a display: JSON on stdout if requested, otherwise on stderr, live on a terminal."""
     tally = Tally(only)
     if json:
         return JsonDisplay(tally, sys.stdout)
@@ -135,7 +135,7 @@ def _open_display(*, json: bool, title: str, only: int) -> Display:
 
 
 def command_words(name: str, source: str, target: str, control_schema: str) -> list[str]:
-    """The words of a command on a run, without its id and without secrets."""
+    """Return the words of a command on a run, without the run's id and secrets."""
     words = ["penstock", name, "--source", redact(source), "--target", redact(target)]
     return words if control_schema == "penstock" else [*words, "--control-schema", control_schema]
 
@@ -146,7 +146,7 @@ def _with_run_id(words: Sequence[str], run_id: str) -> str:
 
 @contextmanager
 def closing_events(events: Iterator[Event]) -> Iterator[None]:
-    """Close the generator: an exception raised by the display has not passed through it."""
+    """Close the generator on exit, because an error in the display does not reach it."""
     try:
         yield
     finally:

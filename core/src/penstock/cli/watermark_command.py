@@ -1,6 +1,6 @@
-"""`watermark`: how far sources were read by nights, and where the next one begins."""
+"""`watermark`: show how far nights have read their sources, and where the next one begins."""
 
-# ruff: noqa: PLC0415 - the engine and rich are imported by what needs them: --help is fast
+# ruff: noqa: PLC0415 - import the engine and rich only on use, so that --help is fast
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Figures of a run: where its time went, and what to do about it."""
+"""Figures of a run: where its time went, and how to speed it up."""

@@ -1,4 +1,4 @@
-"""One line of advice from the figures of a run. Pure: no I/O, no database."""
+"""One line of advice from the figures of a run. Pure: no I/O and no database."""
 
 from __future__ import annotations
 
@@ -8,60 +8,60 @@ from dataclasses import dataclass, field
 from penstock.backends.api.optional.pulse import LOCKS, LOG, STORAGE, WORKING
 from penstock.figures.run_report import Outlier, TimeSpent
 
-# Seconds: of a copy that is over before, nothing is worth saying.
+# Seconds: a shorter copy gets no advice.
 SHORT = 5.0
-# Shares of the streams' time, and of the sessions that were seen.
+# Shares of the streams' time, and of the sampled sessions.
 BOUND, MOSTLY = 0.5, 0.3
-# Share of the streams' time at work that was lost at the end.
+# Share of the streams' working time that was lost in the tail.
 TAIL = 0.1
-# Seconds: below, a partition is mostly begin and end.
+# Seconds: a shorter partition spends most of its time on starting and ending.
 TINY = 0.25
-# Seconds of planning for a table: more is spent waiting for answers, or on a scan.
+# Seconds of planning per table: above this, planning waited for answers or scanned the table.
 FAR_AWAY = 0.1
 MANY = 20
-"""Partitions of each stream."""
+"""Recommended partitions per stream."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFacts:
-    """What the advice goes by."""
+    """The facts that the advice is based on."""
 
     spent: TimeSpent | None
     copying: float
     """Seconds in which partitions were copied."""
     planning: float = 0.0
-    """Seconds before them that went into plans."""
+    """Seconds of planning before the partitions."""
     tables: int = 1
-    """That were planned."""
+    """The number of planned tables."""
     cheaper_plan: str = ""
-    """The option by which the table is cut without a scan of it, where planning has scanned it."""
+    """The option that cuts the table without scanning it, if planning did scan it."""
     steps: float = 0.0
-    """Seconds of the steps after them."""
+    """Seconds of the steps after the partitions."""
     degree: int = 0
-    """Streams allowed at once; 0 where that is not known."""
+    """Concurrent streams allowed; 0 if unknown."""
     partitions: int = 0
     median: float = 0.0
-    """Seconds of a partition."""
+    """Seconds of the median partition."""
     slow: Outlier | None = None
-    """The partition that took far longer than the others, if one did."""
+    """The partition that took far longer than the others, if any."""
     tail: float = 0.0
     idle: float = 0.0
     lost: float = 0.0
-    """Seconds of attempts that failed."""
+    """Seconds lost in failed attempts."""
     waits: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    """By side, the share of each kind of wait."""
+    """The share of each kind of wait, by side."""
     deferrable: str = ""
-    """The options by which indexes are built after the load, where they apply and are not set."""
+    """The options that build indexes after the load, if they apply and are not set."""
     unlogged: str = ""
-    """The same for a load without a log."""
+    """The options that load without a log, if they apply and are not set."""
     counts: bool = False
-    """The strategy cuts into as many partitions as are asked for."""
+    """Whether the strategy cuts as many partitions as requested."""
     even: str = ""
-    """The options by which the key is cut by counting its rows, where it was cut otherwise."""
+    """The options that cut the key by counting rows, if it was cut in another way."""
 
 
 def advice(facts: RunFacts) -> str:
-    """What was slow, in numbers, and which option may help; empty where nothing stands out."""
+    """Return what was slow, in numbers, and which option may help; empty if nothing stands out."""
     if facts.planning + facts.copying + facts.steps < SHORT:
         return ""
     for rule in _RULES:
@@ -175,8 +175,10 @@ _DOING = {
 
 
 def _bound(facts: RunFacts, side: str) -> tuple[str, str]:
-    """What a copy mostly waits for, if it is that side, and the kind of what its sessions mostly
-    do, if that stands out."""
+    """Return a sentence if a copy mostly waits for a side, and the kind of its sessions' waits.
+
+    Each is empty if it does not stand out.
+    """
     spent = facts.spent
     waited = getattr(spent, side, 0.0)
     if spent is None or waited <= BOUND * spent.total:

@@ -1,4 +1,4 @@
-"""The report of a run, from what its target's control store keeps of it."""
+"""The report of a run, read from its target's control store."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ from penstock.spec.modes import mode_of
 from penstock.spec.strategies import NAMED, NTILE, RANGE, STRATEGIES, VALUES, Strategy
 
 SLOWEST = 10
-# Runs of a batch that are asked for in one statement.
+# Runs of a batch to load in one statement.
 _AT_ONCE = 100
-# Of one server.
+# Waits to list per server.
 MOST_WAITS = 8
-# By strategy, what cuts the table without a scan of it.
+# The option that cuts the table without scanning it, by strategy.
 _CHEAPER_PLANS = {NTILE: f"--strategy {RANGE}", VALUES: "--values-query"}
 _FLAGS = {"indexes": "--indexes defer", "unlogged": "--unlogged"}
 _SIDES = ("source", "target")
@@ -55,13 +55,12 @@ def report_of(
     has_indexes: Callable[[TableRef], bool],
     at_work: Callable[[RunRow], bool | None],
 ) -> RunReport | None:
-    """
-    Parameters:
-        run_id: of a run, or of a batch.
-        at_work: whether a process executes a run at this moment; None: that cannot be told.
-        has_indexes: see `WithIndexes`. Asked only where the answer matters.
+    """Return the report of a run or a batch; None if neither exists.
 
-    Returns: None where there is neither.
+    Parameters:
+        run_id: the id of a run or a batch.
+        at_work: whether a process is executing a run now; None if unknown.
+        has_indexes: see `WithIndexes`; called only if the answer matters.
     """
     look = _Look(control, target, has_indexes, at_work)
     if found := look.at_runs([run_id]):
@@ -82,7 +81,7 @@ def report_of(
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """Where to look for what is reported; see `report_of`."""
+    """The sources of a report; see `report_of`."""
 
     control: ControlStore
     target: TargetCapabilities
@@ -90,7 +89,7 @@ class _Look:
     at_work: Callable[[RunRow], bool | None]
 
     def at_runs(self, run_ids: Sequence[str]) -> list[RunReport]:
-        """Of those that there are."""
+        """Return the reports of the runs that exist."""
         control = self.control
         stored = control.load_runs(run_ids)
         runs = [stored[run_id] for run_id in run_ids if run_id in stored]
@@ -114,7 +113,7 @@ class _Look:
 
 
 def _killed(journals: Sequence[Journal]) -> tuple[Journal, ...]:
-    """Nobody is at work: who has not said how it ended was killed."""
+    """Mark open executions as killed; called if no process is at work."""
     return tuple(
         replace(journal, status=KILLED) if journal.status == RUNNING else journal
         for journal in journals
@@ -129,7 +128,7 @@ def of_run(
     target: TargetCapabilities,
     has_indexes: Callable[[TableRef], bool],
 ) -> RunReport:
-    """The report of a run, from what is kept of it."""
+    """Return the report of a run from its stored figures."""
     plan = run.plan
     labels = {partition.id: str(partition.extent) for partition in plan.partitions}
     partitions = sorted(
@@ -138,7 +137,8 @@ def of_run(
     )
     spent, far = _sum(partition.spent for partition in partitions), outliers(partitions)
     slow = next((outlier for outlier in far if outlier.measure == "seconds"), None)
-    # Where it has no more rows than others they are wide, and another cut would be no better.
+    # With no more rows than others, these partitions have wide rows, and another cut would not
+    # help.
     large = {outlier.partition_id for outlier in far if outlier.measure == "rows"}
     facts = replace(
         _facts(journals),
@@ -181,9 +181,10 @@ def of_run(
 def _of_batch(
     batch_id: str, journals: Sequence[Journal], runs: Sequence[RunReport], tables: int
 ) -> RunReport:
-    """
+    """Return the report of a batch.
+
     Parameters:
-        tables: of the batch; some may have no run.
+        tables: the tables of the batch; some may have no run.
     """
     slowest = sorted(
         (
@@ -197,7 +198,7 @@ def _of_batch(
     phases = _phases(journals)
     facts = replace(_facts(journals), spent=spent, tables=tables)
     if phases:
-        # Windows are copied one after the other, with other things in between.
+        # Windows are copied one after the other, with other work in between.
         facts = replace(
             facts,
             planning=phases[PLANNING],
@@ -228,7 +229,7 @@ def _of_batch(
 
 
 def _phases(journals: Sequence[Journal]) -> dict[str, float]:
-    """Of a batch; empty where an execution of it was made by an earlier version."""
+    """Return the phases of a batch; empty if an earlier version executed part of it."""
     if not all(journal.phases for journal in journals):
         return {}
     return {
@@ -238,7 +239,7 @@ def _phases(journals: Sequence[Journal]) -> dict[str, float]:
 
 
 def _from_journals(journals: Sequence[Journal]) -> dict[str, Any]:
-    """What they say of a run, or of a batch, as fields of a `RunReport`."""
+    """Return the fields of a `RunReport` that come from the journals of a run or batch."""
     return {
         "degree": max((journal.degree for journal in journals), default=0),
         "seconds": round(executed(journals), 3) if journals else None,
@@ -312,7 +313,7 @@ def _sum(times: Iterable[TimeSpent | None]) -> TimeSpent | None:
 
 
 def _span(records: Sequence[CommitRecord]) -> float:
-    """Seconds from the first begin to the last commit."""
+    """Return the seconds from the first begin to the last commit."""
     if not records:
         return 0.0
     begun = min(datetime.fromisoformat(record.started_at) for record in records)
@@ -360,7 +361,7 @@ def _waits(journals: Sequence[Journal]) -> dict[str, tuple[WaitShare, ...]]:
 
 
 def _kinds(journals: Sequence[Journal]) -> dict[str, dict[str, float]]:
-    """By side, the share of each kind of wait."""
+    """Return the share of each kind of wait, by side."""
     kinds: dict[str, dict[str, float]] = {}
     for side in _SIDES:
         seen = _seen(journals, side)
@@ -387,23 +388,23 @@ def _execution(journal: Journal) -> ExecutionFigures:
 
 
 def applicable(spec: Mapping[str, Any], target: TargetCapabilities, name: str) -> str:
-    """An option, with the permission that it needs; empty where it does not apply, or is set."""
+    """Return an option with the permission it needs; empty if it is set or does not apply."""
     mode = mode_of(spec)
     if spec.get(name) not in (None, False, "keep") or mode not in target.options.get(name, ()):
         return ""
     if name == "indexes" and mode.loads_new_table:
-        return ""  # those of a new table are made after the load anyway
+        return ""  # indexes of a new table are always built after the load
     flag = _FLAGS[name]
     return flag if mode.loads_new_table or spec.get("allow_ddl") else f"{flag} --allow-ddl"
 
 
 def _strategy(run: RunRow) -> Strategy:
-    # A system may have a name of its own for the one that was chosen.
+    # A system may have its own name for the chosen strategy.
     return STRATEGIES.get(run.plan.strategy) or STRATEGIES.get(run.spec["strategy"], NAMED)
 
 
 def _even(run: RunRow) -> str:
-    """What counts the rows of a key that was cut by its statistics."""
+    """Return the options that cut by counting rows; empty unless the key was cut by statistics."""
     partitions = run.plan.partitions
     extent = partitions[0].extent if partitions else None
     if not _strategy(run).needs_statistics or not isinstance(extent, KeyRange):

@@ -1,4 +1,4 @@
-"""What is reported of a run, or of a batch of them."""
+"""The contents of a report on a run, or on a batch of runs."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from penstock.model.journal import DegreeChange, FailedAttempt, Point
 
 @dataclass(frozen=True, slots=True)
 class TimeSpent:
-    """Seconds, summed over the attempts that have committed."""
+    """Seconds, summed over the committed attempts."""
 
     source: float
-    """Waiting for the source."""
+    """Seconds spent waiting for the source."""
     target: float
-    """Waiting for the target."""
+    """Seconds spent waiting for the target."""
     moving: float
-    """The rest: the mover's own work."""
+    """All other seconds: Penstock's own work."""
     paced: float = 0.0
-    """Keeping to a rate."""
+    """Seconds paused to keep to a rate."""
 
     @property
     def total(self) -> float:
@@ -31,15 +31,15 @@ class TimeSpent:
 class PartitionFigures:
     partition_id: str
     label: str
-    """What it selects."""
+    """The partition's extent, as text."""
     attempt: int
-    """The one that has committed, as its execution counts them."""
+    """The committed attempt's number within its execution."""
     rows: int
     bytes: int
     seconds: float
-    """From the attempt's begin to its commit."""
+    """From the beginning of the attempt to its commit."""
     spent: TimeSpent | None
-    """None where it was committed by an earlier version."""
+    """None if an earlier version committed the partition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,20 +55,20 @@ class Outlier:
 
     @property
     def times(self) -> float:
-        """The value in medians."""
+        """The value as a multiple of the median."""
         return self.value / self.median
 
 
 @dataclass(frozen=True, slots=True)
 class WaitShare:
-    """What sessions of a server waited for."""
+    """A wait of a server's sessions."""
 
     wait: str
-    """In the server's words."""
+    """The server's name for the wait."""
     kind: str
-    """See `penstock.backends.api.optional.pulse`."""
+    """The kind of wait; see `penstock.backends.api.optional.pulse`."""
     share: float
-    """Of all sessions that were seen."""
+    """The share among all sampled sessions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,38 +76,38 @@ class ExecutionFigures:
     execution_id: str
     started_at: str
     status: str
-    """``running``: it is at work, or was killed after it was last heard of; ``killed``: it was."""
+    """``running``: at work, or killed since its last sign of life; ``killed``: known to be dead."""
     heard_of: str
     seconds: float
     degree: int
     attempts: int
     failed: int
     failures: tuple[FailedAttempt, ...]
-    """The first ones."""
+    """The first failures."""
     degrees: tuple[DegreeChange, ...]
-    """The first ones."""
+    """The first changes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """How a run went over the time in which it was executed; pauses are left out."""
+    """The progress of a run over the time in which it was executed, without pauses."""
 
     width: float
-    """Seconds of each point."""
+    """Seconds per point."""
     points: tuple[Point, ...]
     pauses: tuple[float, ...]
-    """Where they are left out: seconds from the beginning."""
+    """Places where pauses are left out, in seconds from the beginning."""
     changes: tuple[DegreeChange, ...]
-    """Of the degree, the first ones of each execution; in seconds from the beginning, too."""
+    """The first changes of the degree in each execution, in seconds from the beginning."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunReport:
-    """Where the time of a run went, or of the runs of a batch."""
+    """Where the time of a run, or of the runs of a batch, went."""
 
     run_id: str
     what: str
-    """Source's and target's table; of a batch, how many tables."""
+    """The tables of source and target; for a batch, the number of tables."""
     status: str
     mode: str
     strategy: str
@@ -119,43 +119,42 @@ class RunReport:
     rows: int
     bytes: int
     degree: int
-    """Streams that were allowed at once; 0 where that is not known."""
+    """Concurrent streams allowed; 0 if unknown."""
     seconds: float | None
-    """In which it was executed; None where that is not known."""
+    """Seconds in which the run was executed; None if unknown."""
     copying: float | None
-    """Of these, seconds in which partitions were copied."""
+    """The part of `seconds` in which partitions were copied."""
     planning: float
     comparing: float
     steps: Mapping[str, float]
-    """Seconds of the steps after the last partition, by what they do."""
+    """Seconds of the steps after the last partition, by what each does."""
     finishing: float
-    """Seconds in which one or more of these were done."""
+    """Seconds in which at least one of these steps ran."""
     spent: TimeSpent | None
     failed_attempts: int
     lost: float
-    """Seconds of attempts that failed."""
+    """Seconds lost in failed attempts."""
     tail: float
-    """Seconds at the end in which fewer streams were at work than allowed."""
+    """Seconds of the tail."""
     idle: float
-    """Seconds of streams that were not at work then."""
+    """Seconds for which streams were idle in the tail."""
     waits: Mapping[str, tuple[WaitShare, ...]]
-    """By side, the most frequent first."""
+    """By side, the most frequent wait first."""
     slowest: tuple[PartitionFigures, ...]
     outliers: tuple[Outlier, ...]
     timeline: Timeline | None
     executions: tuple[ExecutionFigures, ...]
     advice: str
-    """In one line; empty where there is nothing to say."""
+    """One line; empty if nothing stands out."""
     unknown: tuple[str, ...]
-    """What is not known, and why."""
+    """Missing figures, with the reason for each."""
     runs: tuple[RunReport, ...] = ()
-    """Of a batch: its tables."""
+    """The tables of a batch."""
     phases: Mapping[str, float] = field(default_factory=dict)
-    """Of a batch: seconds by what they went into, one after the other; empty where that is not
-    known."""
+    """Seconds of a batch by phase; phases do not overlap. Empty if unknown."""
 
     columns: tuple[str, ...] = ()
-    """What is not copied as the source has it, a line for each option that says so."""
+    """Columns that are not copied unchanged, one line per option."""
 
     def as_json(self) -> dict[str, object]:
         written: dict[str, object] = to_json(self)

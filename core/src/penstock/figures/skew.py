@@ -7,17 +7,16 @@ from statistics import median
 
 from penstock.figures.run_report import Outlier, PartitionFigures
 
-# Medians. Cuts by statistics are off by less than that as a rule.
+# Multiples of the median. Cuts by statistics usually deviate less.
 FAR = 2.0
 FEWEST = 3
-# What takes less is not worth telling, whatever the others took.
+# Partitions that take less are not reported, however little the others took.
 LEAST = {"seconds": 0.5, "rows": 0}
 MOST = 5
 
 
 def outliers(partitions: Sequence[PartitionFigures]) -> tuple[Outlier, ...]:
-    """Those with far more rows, or that took far longer, than half of the others; the farthest
-    first, a few of each."""
+    """Return a few partitions with far more rows or time than the median, the farthest first."""
     found: list[Outlier] = []
     for measure in ("seconds", "rows"):
         values = [float(getattr(partition, measure)) for partition in partitions]

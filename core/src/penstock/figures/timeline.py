@@ -1,4 +1,4 @@
-"""The series of all executions of a run as one."""
+"""The time series of all executions of a run, merged into one."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from datetime import datetime
 from penstock.figures.run_report import Timeline
 from penstock.model.journal import DegreeChange, Journal, Series
 
-# Seconds. Less than that between two executions is no pause.
+# Seconds. A shorter gap between two executions is not a pause.
 PAUSE = 5.0
 
 
 def merged(journals: Sequence[Journal]) -> Timeline | None:
-    """What the executions have moved over time, also where they ran side by side."""
+    """Return what the executions moved over time, including executions that overlap."""
     if not any(journal.points for journal in journals):
         return None
     spans = [(_begun(each), each) for each in journals if each.points or each.degrees]
@@ -33,15 +33,15 @@ def merged(journals: Sequence[Journal]) -> Timeline | None:
 
 
 def executed(journals: Sequence[Journal]) -> float:
-    """Seconds in which one or more of the executions were at work."""
+    """Return the seconds in which at least one execution was at work."""
     return covered((0.0, journal.seconds, journal) for journal in journals)
 
 
 def covered(spans: Iterable[tuple[float, float, Journal]]) -> float:
-    """Seconds in which one or more of the executions did something.
+    """Return the seconds in which at least one execution did something.
 
     Parameters:
-        spans: seconds after an execution's begin, seconds that it took, and the execution.
+        spans: seconds from an execution's begin, seconds that the work took, and the execution.
     """
     begins = [(_begun(journal) + after, seconds) for after, seconds, journal in spans]
     return _Clock([(begun, begun + seconds) for begun, seconds in begins]).total
@@ -52,10 +52,10 @@ def _begun(journal: Journal) -> float:
 
 
 class _Clock:
-    """Runs while some execution is at work, and stands still otherwise.
+    """A clock that runs only while an execution is at work.
 
     Parameters:
-        spans: when executions began and ended.
+        spans: the begin and the end of each execution.
     """
 
     def __init__(self, spans: Sequence[tuple[float, float]]) -> None:
@@ -76,5 +76,5 @@ class _Clock:
         return tuple(self.at_work(begun) for begun, _ in self._spans[1:])
 
     def at_work(self, moment: float) -> float:
-        """The time by this clock."""
+        """Return the time on this clock."""
         return sum(min(ended, moment) - begun for begun, ended in self._spans if begun < moment)

@@ -1,1 +1,1 @@
-"""What a person sees of a run."""
+"""Displays and reports of runs for people."""

@@ -1,4 +1,4 @@
-"""The plans of many tables: sums first, what is alike in one line."""
+"""The plans of many tables: sums first, then similar tables in one line."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, order=True)
 class _Line:
-    """A table that is shown by itself."""
+    """A table with a line of its own."""
 
     bytes: int
     table: str
     cut: tuple[str, int]
-    """Strategy and number of partitions."""
+    """The strategy and the number of partitions."""
     rows: int | None
 
 
 @dataclass(slots=True)
 class _Alike:
-    """Tables that are cut alike."""
+    """Tables that are cut in the same way."""
 
     tables: int = 0
     rows: int = 0
@@ -50,17 +50,17 @@ class _Alike:
 
 @dataclass(slots=True)
 class PlanSums:
-    """What is shown of plans that are not kept."""
+    """Sums of plans that are shown and not kept."""
 
     tables: int = 0
     partitions: int = 0
     rows: int = 0
     bytes: int = 0
     unknown: int = 0
-    """Tables whose rows nobody has estimated."""
+    """Tables without an estimate of their rows."""
     modes: Counter[str] = field(default_factory=Counter)
     warnings: list[tuple[str, str]] = field(default_factory=list)
-    """With their tables, as are errors."""
+    """Warnings with their tables; errors have the same form."""
     errors: list[tuple[str, str]] = field(default_factory=list)
     not_copied: list[NotCopied] = field(default_factory=list)
     _largest: list[_Line] = field(default_factory=list)
@@ -92,7 +92,7 @@ class PlanSums:
         alike.bytes += line.bytes
 
     def lines(self) -> list[list[str]]:
-        """The largest tables, then all others that are cut alike together."""
+        """Return the largest tables, then one line for each group of tables cut in the same way."""
         rows = [
             [line.table, *_cut(line.cut), number(line.rows), size(line.bytes)]
             for line in sorted(self._largest, reverse=True)

@@ -1,7 +1,7 @@
 """Charts as inline SVG: bars, curves, and areas over time. Pure: numbers in, markup out.
 
-Colours are classes of the page. Each chart has a title and a description, and its numbers stand
-beside it as text: nobody needs to tell colours apart.
+Colours are classes of the page. Each chart has a title and a description, and the page shows its
+numbers as text as well, so that colours are never the only difference.
 """
 
 from __future__ import annotations
@@ -17,21 +17,22 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 52, 12, 10, 26
 _HEIGHT = 190
 _ROW, _BAR = 24, 14
 _LABEL = 250
-# Room above a chart for numbers of marks, and beside each.
+# Room above a chart for the numbers of marks, and on either side.
 _MARKS, _MARK = 14, 18
 _VALUE = 110
 
 
 def text(value: str) -> str:
-    """A text of others within markup."""
+    """Escape text for use within markup."""
     return escape(one_line(value))
 
 
 def chart(name: str, height: float, title: str, description: str, body: str) -> str:
-    """
+    """Return a chart as SVG.
+
     Parameters:
-        name: of the chart's id, unique within the page.
-        description: what it shows, for who does not see it.
+        name: the prefix of the chart's ids, unique within the page.
+        description: describes the chart to readers who cannot see it.
     """
     return (
         f'<svg viewBox="0 0 {WIDTH} {height:g}" role="img" aria-labelledby="{name}-t {name}-d">'
@@ -41,7 +42,7 @@ def chart(name: str, height: float, title: str, description: str, body: str) -> 
 
 
 Part = tuple[str, str, float]
-"""Class, name and value of a part of a bar."""
+"""The class, name and value of a part of a bar."""
 
 
 def bars(
@@ -51,10 +52,10 @@ def bars(
     rows: Sequence[tuple[str, Sequence[Part], str]],
     most: float,
 ) -> str:
-    """Horizontal bars, one below the other: of each a label, its parts side by side, and a value.
+    """Draw horizontal bars, one below the other, each with a label, its parts and a value.
 
     Parameters:
-        most: the value at the right end.
+        most: the value at the right edge.
     """
     room = WIDTH - _LABEL - _VALUE - 12
     body = []
@@ -76,7 +77,7 @@ def bars(
 
 
 Layer = tuple[str, Sequence[float]]
-"""Class and values of an area; areas lie on top of each other."""
+"""The class and the values of an area; areas are stacked."""
 
 
 def areas(
@@ -91,14 +92,14 @@ def areas(
     limits: Sequence[float] = (),
     marks: Sequence[float] = (),
 ) -> str:
-    """Values over time, as steps, stacked.
+    """Draw values over time as stacked steps.
 
     Parameters:
-        width: seconds of each value.
-        shown: a value of the axis, as text.
-        pauses: seconds at which a line says that time was left out.
-        limits: values that are drawn as a line.
-        marks: seconds that are marked with numbers above, from 1.
+        width: seconds per value.
+        shown: formats a value of the axis.
+        pauses: seconds at which a line marks time that is left out.
+        limits: values to draw as a line.
+        marks: seconds to mark with numbers above the chart, from 1.
     """
     count = len(layers[0][1])
     sums = [0.0] * count
@@ -122,7 +123,7 @@ def areas(
         )
 
     body = _grid(step, highest, y, shown)
-    # The highest first: each lower one covers its part of it.
+    # Draw the highest first: each lower area covers part of it.
     for (kind, _), top in reversed(list(zip(layers, tops, strict=True))):
         ends = f"L{x(count * width)},{y(0)}Z"
         body.append(f'<path class="{kind}" d="M{x(0)},{y(0)}{steps(top)}{ends}"/>')
@@ -149,8 +150,10 @@ def areas(
 
 
 def _marks(marks: Sequence[float], total: float, width: float, height: float) -> list[str]:
-    """A line at each, and its number above; of those that are too close, the first and the last
-    number."""
+    """Draw a line and a number at each mark; marks too close together show only two numbers.
+
+    These are the first and the last number of the group.
+    """
     found, places = [], [width * min(at / total, 1.0) for at in marks]
     groups: list[list[int]] = []
     for number, place in enumerate(places, 1):
@@ -172,7 +175,7 @@ def _marks(marks: Sequence[float], total: float, width: float, height: float) ->
 
 
 Curve = tuple[str, str, Sequence[tuple[int, float]]]
-"""Class and name of a curve; of each point its place among those below, and its value."""
+"""The class and name of a curve, and its points: the index of the tick below, and the value."""
 
 
 def curves(
@@ -183,11 +186,11 @@ def curves(
     below: Sequence[str],
     shown: Callable[[float], str],
 ) -> str:
-    """Values against something else, as lines with points.
+    """Draw values as lines with points.
 
     Parameters:
-        below: what stands below, at equal distances.
-        shown: a value, as text.
+        below: labels below the chart, at equal distances.
+        shown: formats a value.
     """
     step, highest = _axis(max(value for _, _, points in drawn for _, value in points))
     plot_width, plot_height = WIDTH - _LEFT - _RIGHT, _HEIGHT - _TOP - _BOTTOM
@@ -217,7 +220,7 @@ def curves(
 def _grid(
     step: float, highest: float, y: Callable[[float], str], shown: Callable[[float], str]
 ) -> list[str]:
-    """Lines at round values, which stand at their left."""
+    """Draw lines at round values, with the values on their left."""
     body = []
     for number in range(round(highest / step) + 1):
         value = number * step
@@ -230,7 +233,7 @@ def _grid(
 
 
 def _axis(most: float) -> tuple[float, float]:
-    """The distance of round values, two to five of them, and the highest of these."""
+    """Return the distance between two to five round values, and the highest of them."""
     if most <= 0:
         return 1.0, 1.0
     size = 10.0 ** math.floor(math.log10(most))

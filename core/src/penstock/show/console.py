@@ -1,10 +1,10 @@
 """A console for results: tables without rules, facts, headings.
 
-rich draws them, on a terminal. Anywhere else texts that fit are written as they are: importing rich
-takes longer than a small copy needs to write its report.
+On a terminal, rich draws them. Elsewhere, texts that fit are written unchanged, because importing
+rich takes longer than writing the report of a small copy.
 """
 
-# ruff: noqa: PLC0415 - rich is imported by what draws
+# ruff: noqa: PLC0415 - rich is imported only to draw
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ STYLES: Mapping[str, str] = {
     "warning": "yellow",
     "error": "bold red",
 }
-# They change what rich does with a file.
+# Variables that change what rich writes to a file.
 _FOR_RICH = ("FORCE_COLOR", "TTY_COMPATIBLE")
 _WIDTH = 80
 
 
 class Console(Protocol):
-    """What results are printed on: rich's, or a plain one."""
+    """The console that results are printed on: rich's or a plain one."""
 
     @property
     def is_terminal(self) -> bool: ...
@@ -47,7 +47,7 @@ class Console(Protocol):
 
 
 class Text:
-    """A text with styles, of which a plain console writes the words alone."""
+    """Text with styles; a plain console writes only the words."""
 
     def __init__(self, text: str = "", style: str = "") -> None:
         self._parts: list[tuple[str, str]] = [(text, style)]
@@ -76,7 +76,7 @@ class Text:
 
 
 class Shortened:
-    """A text that leaves out its middle if there is not enough room."""
+    """Text whose middle is left out if there is not enough room."""
 
     def __init__(self, text: str, style: str = "") -> None:
         self.plain = text
@@ -97,12 +97,12 @@ class Shortened:
 
 @dataclass(frozen=True, slots=True)
 class TextColumn:
-    """A column of a table, left out where the console is narrower than `from_width`."""
+    """A table column, left out if the console is narrower than `from_width`."""
 
     title: str
     right: bool = False
     wide: bool = False
-    """Takes the space that the others leave."""
+    """Whether the column takes the remaining width."""
     width: int | None = None
     from_width: int = 0
 
@@ -112,7 +112,7 @@ class Table:
     """A table without rules.
 
     Parameters:
-        expand: to the console's whole width.
+        expand: use the console's whole width.
     """
 
     columns: Sequence[TextColumn]
@@ -139,7 +139,7 @@ class Table:
         return table
 
     def lines(self, width: int) -> list[str] | None:
-        """As plain text, if it is no wider than so many columns of ASCII."""
+        """Return the table as plain text; None unless it is ASCII and fits the width in columns."""
         rows: list[Sequence[RenderableType]] = [[item.title for item in self.columns], *self.rows]
         texts = [[text for item in row if (text := _plain(item)) is not None] for row in rows]
         if self.expand or [*map(len, texts)] != [*map(len, rows)]:
@@ -160,7 +160,7 @@ class Table:
 
 
 class _PlainConsole:
-    """Writes to a file what rich would write to it; asks rich about what may not fit."""
+    """A console that writes to a file like rich, and calls rich only for what may not fit."""
 
     is_terminal = False
 
@@ -183,7 +183,7 @@ class _PlainConsole:
 
 
 def _plain(item: RenderableType) -> str | None:
-    """A text without anything that rich would change, None for others."""
+    """Return the plain text of a cell; None if rich would render it differently."""
     text = item.plain if isinstance(item, Text | Shortened) else item
     if not isinstance(text, str) or text != text.rstrip():
         return None
@@ -191,7 +191,7 @@ def _plain(item: RenderableType) -> str | None:
 
 
 def make_console(file: TextIO, width: int | None = None) -> Console:
-    """A console for results; plain unless there is a terminal, or somebody asks for colours."""
+    """Create a console for results; plain unless on a terminal, or if variables ask for colours."""
     if file.isatty() or any(name in os.environ for name in _FOR_RICH) or _has_terminal():
         return rich_console(file, width)
     columns = os.environ.get("COLUMNS", "")
@@ -199,16 +199,16 @@ def make_console(file: TextIO, width: int | None = None) -> Console:
 
 
 def _has_terminal() -> bool:
-    """Whether a standard stream is one: a pipe's reader may show there what has its width."""
+    """Whether a standard stream is a terminal, whose width then applies to a pipe as well."""
     return any(map(os.isatty, range(3)))
 
 
 def rich_console(file: TextIO, width: int | None = None) -> RichConsole:
-    """A console for texts that hold data: no markup, no emoji, no highlighting."""
+    """Create a console for texts that hold data: no markup, no emoji, no highlighting."""
     from rich.console import Console as RichConsole
 
     class PipeConsole(RichConsole):
-        """A console whose reader may go away: rich itself would exit the process then."""
+        """A console whose reader may close the pipe; rich itself would exit the process then."""
 
         def on_broken_pipe(self) -> None:
             raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
@@ -223,7 +223,7 @@ def make_table(
     *,
     expand: bool = False,
 ) -> Table:
-    """A table without rules. Columns that would not fit are left out: half a number misleads."""
+    """Create a table without rules, and without columns that do not fit: half a number misleads."""
     shown = [position for position, item in enumerate(columns) if console.width >= item.from_width]
     return Table(
         [columns[position] for position in shown],
@@ -234,7 +234,7 @@ def make_table(
 
 
 def print_line(console: Console, text: Text | RichText) -> None:
-    """Print one line. A terminal wraps it with a hanging indent; a file gets it as it is."""
+    """Print one line; terminals wrap it with a hanging indent, files get it unchanged."""
     if not console.is_terminal:
         console.print(text, soft_wrap=True)
         return

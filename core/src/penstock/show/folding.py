@@ -1,4 +1,4 @@
-"""Texts about many tables, folded where they differ in nothing but the tables' names."""
+"""Texts about many tables, folded if they differ only in the tables' names."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from dataclasses import dataclass, field
 from penstock.show.text import one_line
 
 FEW = 20
-"""Of so many tables each is shown by itself."""
+"""The largest number of tables that are shown one by one."""
 _NAMED = 3
-# What else may differ: ids of runs, and object ids.
+# Run ids and object ids may differ as well.
 _NUMBERS = re.compile(r"\d+")
 
 
 @dataclass(slots=True)
 class Folded:
-    """Texts that say the same of many tables."""
+    """A text that is the same for many tables."""
 
     text: str
-    """Of the first table."""
+    """The text about the first table."""
     tables: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
@@ -32,7 +32,7 @@ class Folded:
 
 
 def pattern_of(table: str, text: str) -> str:
-    """A text without the name of its table: the same for all texts that say the same."""
+    """Return a text without its table's name, so that equal texts about tables compare equal."""
     found = text
     for name in (table, table.rpartition(".")[2]):
         found = _without(name, found) if name else found
@@ -40,7 +40,7 @@ def pattern_of(table: str, text: str) -> str:
 
 
 def _without(name: str, text: str) -> str:
-    """Of names that are words of the text. A regular expression for each table would be slow."""
+    """Remove names that are words of the text; a regular expression per table would be slow."""
     first, *rest = text.split(name)
     for part in rest:
         is_word = not (_ends_in_word(first[-1:]) or _ends_in_word(part[:1]))
@@ -53,11 +53,10 @@ def _ends_in_word(letter: str) -> bool:
 
 
 def folded(texts: Iterable[tuple[str, str]]) -> list[Folded]:
-    """
-    Parameters:
-        texts: with the tables that they are about.
+    """Fold texts, those about most tables first.
 
-    Returns: those about most tables first.
+    Parameters:
+        texts: pairs of a table and a text.
     """
     found: dict[str, Folded] = {}
     for table, text in texts:
@@ -66,10 +65,10 @@ def folded(texts: Iterable[tuple[str, str]]) -> list[Folded]:
 
 
 def folded_lines(texts: Sequence[tuple[str, str]]) -> list[str]:
-    """A line for each text if they are few; else one for all that say the same.
+    """Return one line per text if there are few, otherwise one per group of equal texts.
 
     Parameters:
-        texts: with the tables that they are about.
+        texts: pairs of a table and a text.
     """
     if len(texts) <= FEW:
         return [f"{one_line(table)}: {one_line(text)}" for table, text in texts]

@@ -1,4 +1,4 @@
-"""The report of a run as one page of HTML: charts in it, and nothing fetched from elsewhere."""
+"""The report of a run as one HTML page that includes its charts and fetches nothing."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SLOWEST_TABLES = 10
 
 
 def run_report_html(report: RunReport) -> str:
-    """A page that stands alone: no script, no reference to anything else. Also well-formed XML."""
+    """Return a self-contained page: no scripts, no external references, and well-formed XML."""
     kind = "Batch" if report.runs else "Run"
     sections = [
         _facts(report),
@@ -101,7 +101,7 @@ def _over_time(report: RunReport) -> str:
         return ""
     points, width, pauses = timeline.points, timeline.width, timeline.pauses
     rates = [point.bytes / width for point in points]
-    # The first and the last point are not full.
+    # The first and the last point cover only part of their time.
     total = report.copying or len(points) * width
     average = sum(point.bytes for point in points) / total
     said = (
@@ -175,15 +175,17 @@ def _mb(value: float) -> str:
 
 
 def _kinds(*spent: TimeSpent | None) -> tuple[str, ...]:
-    """What time was spent on: of keeping to a rate nothing is said where there was none."""
+    """Return the kinds of time; *keeping to a rate* is included only if time was spent on it."""
     kinds = ("waiting for source", "waiting for target", "moving")
     return (*kinds, PACED) if any(each and each.paced for each in spent) else kinds
 
 
 def _streams(point: Point, width: float) -> tuple[float, float, float, float]:
-    """On average within a point: waiting for the source, for the target, moving, keeping to a
-    rate."""
-    # Told by two clocks, a worker's and this machine's: more may fall on a point than it has.
+    """Return the average number of streams per point, by what they spent their time on.
+
+    In order: waiting for the source, waiting for the target, moving, keeping to a rate.
+    """
+    # Worker and main process use different clocks, so a point may get more seconds than it has.
     source = min(point.source, point.busy)
     target = min(point.target, point.busy - source)
     paced = min(point.paced, point.busy - source - target)
@@ -290,7 +292,7 @@ def _executions(report: RunReport) -> str:
 
 
 def _phases(report: RunReport) -> str:
-    """Of a batch."""
+    """Return the phases of a batch."""
     if not report.phases:
         return ""
     total = max(sum(report.phases.values()), 0.001)
@@ -334,7 +336,7 @@ def _tables(report: RunReport) -> str:
     named = counted(len(report.runs), "table")
     listed = table(_TABLE_HEAD, map(_table_row, report.runs), words=3)
     if len(report.runs) > FEW:
-        # A browser lays out what is open: a page of thousands of tables opens at once.
+        # Browsers lay out only what is open, so that a page with thousands of tables opens at once.
         listed = f"<details><summary>All of them, the slowest first</summary>{listed}</details>"
     return section(f"The batch's {named}", listed)
 

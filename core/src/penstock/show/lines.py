@@ -1,4 +1,4 @@
-"""A run's events as plain lines, or as JSON: displays that need no terminal."""
+"""Displays that need no terminal: a run's events as plain lines or as JSON."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PROGRESS_EVERY = 5.0
 
 
 class Display(Protocol):
-    """Shows the events of one execution; a context manager around all of them."""
+    """A context manager that shows the events of one execution."""
 
     tally: Tally
 
@@ -53,7 +53,7 @@ class _Lines:
 
 
 class JsonDisplay(_Lines):
-    """One JSON object a line, for programs."""
+    """A display for programs: one JSON object a line."""
 
     def show(self, event: Event) -> None:
         self.tally.add(event)
@@ -62,10 +62,10 @@ class JsonDisplay(_Lines):
 
 
 class Narrator:
-    """Turns events into lines for a log: what happened, and now and then how far it is.
+    """Turns events into log lines: what happened, and from time to time the progress.
 
     Parameters:
-        clock: seconds, monotonic.
+        clock: a monotonic clock, in seconds.
     """
 
     def __init__(self, tally: Tally, clock: Callable[[], float] = time.monotonic) -> None:
@@ -75,7 +75,7 @@ class Narrator:
         self._notes = Notes(tally)
 
     def lines(self, event: Event) -> tuple[str, ...]:
-        """Take an event into account, and return the lines for it."""
+        """Process an event, and return its lines."""
         self.tally.add(event)
         many = len(self.tally.tables.names) > FEW
         if isinstance(event, Committed) and not many:
@@ -117,10 +117,10 @@ class Narrator:
 
 
 class PlainDisplay(_Lines):
-    """Lines with the time of day.
+    """A display of lines that begin with the time of day.
 
     Parameters:
-        clock: seconds, monotonic.
+        clock: a monotonic clock, in seconds.
     """
 
     def __init__(

@@ -18,19 +18,19 @@ from penstock.show.notes import Notes
 from penstock.show.tally import Tally
 from penstock.show.text import cells, counted, duration, megabytes, number, one_line, percent, size
 
-# Title, bar, figures, an empty line, the streams' heading, an empty line, and one to spare.
+# Title, bar, figures, an empty line, the streams' heading, an empty line, and one spare line.
 _OTHER_LINES = 7
-# Failed tables.
+# Failed tables to show.
 _MOST_NAMED = 10
 
 
 class LiveDisplay:
-    """A bar, overall figures and one line per stream, redrawn in place; notes stay above.
+    """A bar, overall figures and one line per stream, redrawn in place below the notes.
 
     Parameters:
         tally: adds up the events.
-        console: where to draw.
-        title: what is copied.
+        console: the console to draw on.
+        title: names what is copied.
     """
 
     def __init__(self, tally: Tally, console: Console, title: str) -> None:
@@ -38,10 +38,11 @@ class LiveDisplay:
         self._notes = Notes(tally)
         self._console = console
         self._title = title
-        # The refresh thread reads the tally. Never held while printing: that takes the console's
-        # own lock, which the refresh thread holds when it takes this one.
+        # Guards the tally, which the refresh thread reads. Never hold it while printing: printing
+        # takes the console's own lock, which the refresh thread already holds when it takes this
+        # one.
         self._lock = Lock()
-        # stdout is for results, and may be another file: leave it alone.
+        # stdout is for results and may go to another file, so do not redirect it.
         self._live = Live(
             console=console,
             get_renderable=self.render,
@@ -74,9 +75,9 @@ class LiveDisplay:
                 print_line(self._console, Text(line, style=STYLES["warning"] if warned else ""))
 
     def render(self) -> RenderableType:
-        """The lower part of the screen."""
+        """Return the lower part of the screen."""
         with self._lock:
-            # Ends with an empty line, where the terminal's echo of ^C breaks nothing.
+            # Ends with an empty line, so that the terminal's echo of ^C overwrites nothing.
             tables = self._tables()
             streams = self._streams(max(1, self._console.height - _OTHER_LINES - len(tables)))
             return Group(self._header(), self._bar(), self._figures(), *tables, "", streams, "")
@@ -130,7 +131,7 @@ class LiveDisplay:
         return Text(text, no_wrap=True, overflow="ellipsis")
 
     def _tables(self) -> list[RenderableType]:
-        """Of a batch: the tables that are done, in one line, and those that have failed."""
+        """Return the done tables of a batch in one line, and its failed tables."""
         tables = self.tally.tables
         if not self.tally.is_batch or not tables.ended:
             return []
@@ -146,7 +147,7 @@ class LiveDisplay:
         return list(lines)
 
     def _steps(self, room: int) -> list[str]:
-        """The steps after the last partition that are under way."""
+        """Return the running steps after the last partition."""
         steps = [
             f"{table}: {step}" if (table := self.tally.table(run_id)) else step
             for (run_id, _), step in self.tally.steps.items()

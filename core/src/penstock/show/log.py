@@ -1,4 +1,4 @@
-"""Lines and reports for the logs of others, such as orchestrators."""
+"""Lines and reports for other programs' logs, such as those of orchestrators."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ def narrate(
     commits: bool = True,
     warn: Callable[[str], object] | None = None,
 ) -> Iterator[Event]:
-    """Pass events on, and log what is worth a line: what happened, and every few seconds how far
-    it is.
+    """Pass events on, and log important ones, with the progress every few seconds.
 
-    A final failure is not logged here: it is in `Finished.failures`, and whoever raises it logs it.
+    The final failure is not logged here: it is in `Finished.failures`, and the caller that raises
+    it logs it.
 
     Parameters:
         say: receives a line, without a line break.
-        only: how many partitions were asked for, if not all of the plan.
+        only: how many partitions were requested; 0 for the whole plan.
         warn: receives the lines of warnings; by default `say`.
-        commits: log each committed partition; False if something else reports them.
+        commits: log each committed partition; False if another component reports them.
     """
     narrator = Narrator(Tally(only))
     failed: dict[tuple[str, str], tuple[str, ...]] = {}
@@ -56,7 +56,7 @@ def narrate(
             failed[event.run_id, event.partition_id] = lines
             lines = ()
         elif isinstance(event, Planned) and only:
-            lines = lines[:1]  # the reasons were logged where the run was planned
+            lines = lines[:1]  # the reasons were logged when the run was planned
         elif isinstance(event, Committed) and not commits:
             lines = ()
         elif isinstance(event, Retrying):
@@ -68,10 +68,9 @@ def narrate(
 
 
 def failure_text(finished: Finished | BatchFinished) -> str:
-    """Why an execution failed, in full: the run's error, then each partition's; of a batch, each
-    table's.
+    """Return why an execution failed: the run's error, then each partition's or table's.
 
-    The first line is a summary, for places that show no more.
+    The first line is a summary, for places that show only one line.
     """
     if isinstance(finished, BatchFinished):
         return "\n".join(_batch_failure(finished))
@@ -112,13 +111,13 @@ def _batch_failure(finished: BatchFinished) -> Iterator[str]:
 
 
 def combined_report(executions: Sequence[Finished], seconds: float, degree: int) -> Finished:
-    """One report for several executions of a run, in the order in which they ended.
+    """Combine the reports of several executions of a run, in the order in which they ended.
 
-    The status is the last one's; rows, attempts and waits are summed.
+    The status is that of the last one; rows, attempts and waits are summed.
 
     Parameters:
-        seconds: from the start of the first to the end of the last.
-        degree: how many streams ran at once.
+        seconds: from the start of the first execution to the end of the last.
+        degree: the number of concurrent streams.
     """
     last = executions[-1]
     timings = sorted(
@@ -148,7 +147,7 @@ def combined_report(executions: Sequence[Finished], seconds: float, degree: int)
 
 
 def report_text(finished: Finished | BatchFinished, go_on: str) -> str:
-    """The report of an execution as text: what was done, where the time went, what failed.
+    """Return the report of an execution as text: what was done, where the time went, what failed.
 
     Parameters:
         go_on: how to continue the run if it is not done.

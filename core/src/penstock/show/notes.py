@@ -1,4 +1,4 @@
-"""The lines that every display shows for an event."""
+"""The lines about an event that are common to all displays."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ from penstock.show.text import (
     size,
 )
 
-# Of a batch's many steps, only those that take longer are shown, in seconds.
+# Seconds. Only longer steps of a batch are shown, because it has many.
 _SHOW_STEP_AFTER = 1.0
-# Of the notes about many tables that say the same.
+# How many notes that differ only in the table are shown.
 _MOST_ALIKE = 3
 
 
@@ -53,24 +53,25 @@ class Note:
 
 
 class Notes:
-    """The notes of an execution. In a batch of many tables, those that each would repeat are
-    folded: plans into one line for each window, and of what goes wrong alike the first ones are
-    shown. The report at the end counts all of them.
+    """The notes of an execution.
+
+    In a batch of many tables, repeated notes are folded: plans into one line per window, and of
+    similar failures only the first ones are shown. The report at the end counts all of them.
 
     Parameters:
-        tally: has added up an event before its notes are asked for.
+        tally: processes each event before its notes are requested.
     """
 
     def __init__(self, tally: Tally) -> None:
         self._tally = tally
         self._window: list[Planned] = []
-        """Plans that nothing was said of yet."""
+        """Plans that no note has mentioned yet."""
         self._planned = 0
         self._shown: Counter[str] = Counter()
-        """How many notes there were of each pattern."""
+        """The number of notes of each pattern."""
 
     def of(self, event: Event) -> list[Note]:
-        """The notes for an event, whatever the display."""
+        """Return the notes for an event."""
         if len(self._tally.tables.names) <= FEW:
             found = note(event, self._tally)
             return [] if found is None else [found]
@@ -93,7 +94,7 @@ class Notes:
         return self._first(event, found, _MOST_ALIKE)
 
     def _plans(self) -> list[Note]:
-        """What was planned since this was asked last."""
+        """Return a note about the plans since the last call."""
         plans, self._window = self._window, []
         if not plans:
             return []
@@ -105,7 +106,7 @@ class Notes:
         return [Note("plain", (f"planned: {text}",))]
 
     def _first(self, event: Event, found: Note, most: int) -> list[Note]:
-        """A note, if there were no more than so many like it."""
+        """Return a note, unless the limit of similar notes has been reached."""
         table = self._tally.table(event.run_id)
         pattern = pattern_of(table, " ".join(found.lines))
         self._shown[pattern] += 1
@@ -119,7 +120,7 @@ class Notes:
 
 
 def note(event: Event, tally: Tally) -> Note | None:
-    """The lines for an event, by itself; None if it needs none."""
+    """Return the lines for a single event; None if it needs no note."""
     match event:
         case BatchStarted():
             return Note("plain", tuple(_batch_lines(event)))
@@ -271,7 +272,7 @@ def _streams(event: Planned | BatchStarted) -> str:
 
 
 def plan_warnings(event: Planned) -> Iterable[str]:
-    """A plan's warnings, and what it leaves out, one line each."""
+    """Return a plan's warnings and what it leaves out, one line each."""
     for warning in event.warnings:
         yield f"    warning: {one_line(warning)}"
     for dropped, what in ((False, "not copied"), (True, "dropped with the target's old table")):

@@ -1,4 +1,4 @@
-"""A page of HTML that stands alone: what is around its charts and tables."""
+"""The frame of a self-contained HTML page, around its charts and tables."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ CLASSES = {
     PACED: "paced",
     "failed attempts": "lost",
 }
-"""Of what time is spent on, the class that colours it."""
+"""The class that colours each use of time."""
 _WORD = re.compile(r"[a-z0-9]+")
 _OPTION = re.compile(r"--[a-z][a-z-]*( \d+| defer| ntile)?")
 
 
 def page(title: str, status: str, state: str, advice: str, sections: Iterable[str]) -> str:
-    """Without any script, or reference to anything else. Also well-formed XML.
+    """Return a page without scripts or external references, as well-formed XML.
 
     Parameters:
         state: the class that colours the status.
-        sections: markup; empty ones are left out.
+        sections: markup; empty sections are left out.
     """
     style = files(__package__).joinpath("report.css").read_text(encoding="utf-8")
-    # An option is not to be broken at its hyphens.
+    # An option must not break at its hyphens.
     said = _OPTION.sub(r"<code>\g<0></code>", text(advice))
     shown = f'<p class="advice">{said}</p>' if said else ""
     return (
@@ -45,15 +45,16 @@ def page(title: str, status: str, state: str, advice: str, sections: Iterable[st
 
 
 def section(title: str, *parts: str) -> str:
-    """Found by its title as well: ``#over-time``."""
+    """Return a section whose anchor is its title, such as ``#over-time``."""
     name = "-".join(_WORD.findall(title.lower()))
     return f'<section id="{name}"><h2>{text(title)}</h2>{"".join(parts)}</section>'
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], words: int = 1) -> str:
-    """
+    """Return a table.
+
     Parameters:
-        words: how many columns, from the left, are no numbers.
+        words: the number of text columns, from the left; the others hold numbers.
     """
 
     def cells(row: Sequence[str], tag: str) -> str:
@@ -76,14 +77,15 @@ def fact_list(facts: Iterable[tuple[str, str]]) -> str:
 
 
 def legend(*names: str) -> str:
-    """Of what time is spent on."""
+    """Return the legend for uses of time."""
     return keys((CLASSES[name], name) for name in names)
 
 
 def keys(named: Iterable[tuple[str, str]]) -> str:
-    """
+    """Return the legend of a chart.
+
     Parameters:
-        named: classes, and what they stand for.
+        named: classes and their labels.
     """
     found = "".join(
         f'<span class="key"><span class="swatch {kind}"></span>{text(name)}</span>'

@@ -1,4 +1,4 @@
-"""A plan as a table, and what a copy leaves out."""
+"""A plan as a table, and the objects that a copy leaves out."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ _LAST_ROWS = 10
 
 
 def print_created(console: Console, run: RunRow) -> None:
-    """A run that is stored, and not begun."""
+    """Print a run that is stored and has not started."""
     print_plan(console, run.plan)
     console.print(f"run {run.run_id}")
 
 
 def print_plan(console: Console, plan: PartitionPlan) -> None:
-    """Strategy and reasons, warnings, estimates, and the partitions."""
+    """Print strategy and reasons, warnings, estimates and the partitions."""
     console.print(
         Text.assemble(
             (counted(len(plan.partitions), "partition"), "bold"),
@@ -104,10 +104,10 @@ def print_plan(console: Console, plan: PartitionPlan) -> None:
 
 
 def print_not_copied(console: Console, items: Sequence[NotCopied]) -> None:
-    """What a copy leaves out besides rows, and the statements that would create it."""
+    """Print what a copy leaves out besides rows, and the statements that would create it."""
     for line in not_copied_lines(items):
         if line.startswith(" "):
-            # In full: statements are meant to be copied and pasted.
+            # In full, because people copy and paste statements.
             console.print(Text(line), soft_wrap=True)
         else:
             console.print()

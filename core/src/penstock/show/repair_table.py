@@ -23,7 +23,7 @@ _MOST_RANGES = 40
 
 
 def print_repair(console: Console, repair: Repair) -> None:
-    """What differs, and how much was compared."""
+    """Print the differences, and how much was compared."""
     ranges = repair.ranges
     found = f"{counted(len(ranges), 'range')} of {number(repair.compared)}"
     differ = "differs" if len(ranges) == 1 else "differ"

@@ -1,4 +1,4 @@
-"""The report of an execution, of a run or a batch, as tables."""
+"""The report of an execution of a run or a batch, as tables."""
 
 from __future__ import annotations
 
@@ -38,16 +38,15 @@ STATUS_STYLES = {"done": "bold green", "partial": "bold yellow"}
 _SLOWEST = 5
 _MOST_FAILURES = 5
 SlowPartition = tuple[str, str, int, int, float, tuple[float, float] | None]
-"""Id, what it selects, rows, bytes, seconds, and of these those of waiting for source and target,
-where that is known."""
+"""Id, extent, rows, bytes, seconds, and the seconds of waiting for source and target, if known."""
 
 
 def print_report(console: Console, finished: Finished, go_on: str, before: int = 0) -> None:
-    """The report of an execution: what was done, where the time went, and what failed.
+    """Print the report of an execution: what was done, where the time went, and what failed.
 
     Parameters:
         go_on: the command that continues the run; empty if none can.
-        before: how many partitions earlier executions had committed.
+        before: the number of partitions that earlier executions committed.
     """
     _print_ending(console, "run", finished.run_id, finished.status)
     seconds = max(finished.seconds, 0.001)
@@ -115,7 +114,7 @@ def _print_ending(console: Console, kind: str, run_id: str, status: str) -> None
 
 
 def _changes(finished: Finished) -> list[tuple[str, str | Text]]:
-    """What mode upsert did with the rows."""
+    """Return what mode upsert did with the rows."""
     if finished.inserted is None or finished.updated is None:
         return []
     unchanged = finished.rows - finished.inserted - finished.updated
@@ -130,8 +129,10 @@ def _changes(finished: Finished) -> list[tuple[str, str | Text]]:
 
 
 def print_batch(console: Console, finished: BatchFinished) -> None:
-    """The report of a batch: totals, what was slow, and what failed; of many tables, what is alike
-    in one line."""
+    """Print the report of a batch: totals, what was slow, and what failed.
+
+    Similar lines about many tables are folded into one.
+    """
     _print_ending(console, "batch", finished.run_id, finished.status)
     tables = finished.tables
     done = sum(table.status == "done" for table in tables)
@@ -180,14 +181,15 @@ def print_batch(console: Console, finished: BatchFinished) -> None:
 
 
 def phases_text(phases: Mapping[str, float]) -> str:
-    """Where the time of a batch went; empty where that is not known."""
+    """Return where the time of a batch went; empty if unknown."""
     return ", ".join(f"{phase} {duration(seconds)}" for phase, seconds in phases.items())
 
 
 def print_slowest_tables(console: Console, slowest: Iterable[tuple[str, int, int, float]]) -> None:
-    """
+    """Print the slowest tables.
+
     Parameters:
-        slowest: tables, their rows, bytes, and the seconds of their streams.
+        slowest: tables, their rows and bytes, and the seconds of their streams.
     """
     rows: list[list[RenderableType]] = [
         [f"  {one_line(name)}", number(count), size(moved), duration(seconds)]
@@ -206,7 +208,7 @@ def print_slowest_tables(console: Console, slowest: Iterable[tuple[str, int, int
 
 
 def why_not_done(table: BatchTable) -> str:
-    """In one line: the status, and the first error."""
+    """Return the status and the first error in one line."""
     error = table.error or (table.failures[0].error if table.failures else None)
     return f"{table.status}: {error_lines(error)[0]}" if error else table.status
 
@@ -293,7 +295,7 @@ def print_failure(
     error: Mapping[str, Any],
     indent: str = "  ",
 ) -> None:
-    # Label, message and context may be long: they wrap, and nothing is cut off.
+    # Label, message and context may be long, so they wrap in full.
     what = Text.assemble(
         indent,
         (one_line(partition_id), STYLES["error"]),

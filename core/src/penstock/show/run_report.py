@@ -41,9 +41,9 @@ _SLOWEST_TABLES = 10
 _SPARKS = "▁▂▃▄▅▆▇█"
 _MOST_SPARKS = 60
 FEWEST_POINTS = 2
-# Share of what the streams could do.
+# A share of the streams' capacity.
 NEGLIGIBLE = 0.01
-# Seconds: less would be shown as none.
+# Seconds; less would be shown as zero.
 LEAST_SHOWN = 0.05
 KINDS = {
     "working": "computing",
@@ -53,11 +53,11 @@ KINDS = {
     "mover": "Penstock",
     "other": "other",
 }
-"""What a wait of a kind is for."""
+"""What each kind of wait is for."""
 
 
 def print_run_report(console: Console, report: RunReport) -> None:
-    """Where the time of a run went, what was slow, and what may help."""
+    """Print where the time of a run went, what was slow, and what may help."""
     console.print(
         Text.assemble(
             "batch " if report.runs else "run ",
@@ -104,7 +104,7 @@ def print_run_report(console: Console, report: RunReport) -> None:
 
 
 def facts(report: RunReport) -> list[tuple[str, str]]:
-    """What the report begins with."""
+    """Return the facts at the head of the report."""
     cut = f", {report.strategy}" if report.strategy else ""
     found = [
         ("copied", f"{report.what} ({report.mode}{cut})"),
@@ -121,14 +121,14 @@ def facts(report: RunReport) -> list[tuple[str, str]]:
     if report.phases:
         found.append(("of it", phases_text(report.phases)))
     if report.copying and report.timeline:
-        # Not of what is committed: an execution that was killed has told of a part of it.
+        # Not the committed rows: an execution that was killed has reported only part of them.
         points = report.timeline.points
         rows = sum(point.rows for point in points) / report.copying
         moved = sum(point.bytes for point in points) / report.copying
         said = f"{number(rows)} rows/s, {megabytes(moved)} MB/s"
         found.append(("rate", f"{said}, over {duration(report.copying)} of copying"))
     if report.phases:
-        return found  # the same by window, and the steps of each table
+        return found  # windows and steps of each table are in their own sections
     for name, seconds in (("planning", report.planning), ("comparing", report.comparing)):
         if seconds:
             found.append((name, duration(seconds)))
@@ -143,7 +143,7 @@ def facts(report: RunReport) -> list[tuple[str, str]]:
 
 
 def one_partition_each(report: RunReport) -> bool:
-    """Whether it is a batch whose slowest partitions are its slowest tables."""
+    """Whether this is a batch whose slowest partitions are its slowest tables."""
     return FEW < len(report.runs) == report.partitions
 
 
@@ -162,8 +162,7 @@ def _attempts(report: RunReport) -> list[tuple[str, str]]:
 
 
 def tail(report: RunReport) -> str:
-    """What was lost when there was not enough left to do for all streams; empty if next to
-    nothing was."""
+    """Return the time lost in the tail, as text; empty if it is negligible."""
     if report.idle <= max(NEGLIGIBLE * report.degree * (report.copying or 0.0), LEAST_SHOWN):
         return ""
     return (
@@ -173,7 +172,7 @@ def tail(report: RunReport) -> str:
 
 
 def times(report: RunReport) -> list[tuple[str, float, float]]:
-    """Where the streams' time went: what for, seconds, and the share of it."""
+    """Return how the streams spent their time: the use, its seconds and its share."""
     spent = report.spent
     if spent is None:
         return []
@@ -226,8 +225,10 @@ def _print_waits(console: Console, report: RunReport) -> None:
 
 
 def drawn(report: RunReport) -> Timeline | None:
-    """How it went over time, unless that was over so soon that points, most of them not full, would
-    show other rates than there were."""
+    """Return the timeline to draw; None if the run was too short.
+
+    In a short run most points are not full, and would show wrong rates.
+    """
     timeline = report.timeline
     if timeline is None or not timeline.points:
         return None
@@ -236,7 +237,7 @@ def drawn(report: RunReport) -> Timeline | None:
 
 
 def _sparkline(timeline: Timeline) -> str:
-    """The rate as a row of bars, of as many points as have room, and the highest one's."""
+    """Return the rate as a row of bars, as many as fit, and the highest rate."""
     step = -(-len(timeline.points) // _MOST_SPARKS)
     values = []
     for start in range(0, len(timeline.points), step):
@@ -307,7 +308,7 @@ def _print_executions(console: Console, report: RunReport) -> None:
 
 
 def happenings(degrees: Sequence[DegreeChange], failures: Sequence[FailedAttempt]) -> list[str]:
-    """Changes of the degree and failed attempts of an execution, in their order."""
+    """Return the degree changes and failed attempts of an execution, in order."""
     found = [(change.at, degree_change(change)) for change in degrees]
     for failed in failures:
         said = " ".join(part for part in (failed.side, failed.error, failed.code) if part)
@@ -322,7 +323,7 @@ def degree_change(change: DegreeChange) -> str:
 
 
 def _print_many_tables(console: Console, runs: Sequence[RunReport]) -> None:
-    """Those that were slow, and those that are not done."""
+    """Print the slow tables and the tables that are not done."""
     timed = [run for run in runs if run.spent]
     print_slowest_tables(
         console,
@@ -367,7 +368,7 @@ def _print_tables(console: Console, runs: Sequence[RunReport]) -> None:
 
 
 def run_report_text(report: RunReport) -> str:
-    """The report as text, for logs."""
+    """Return the report as text for logs."""
     file = io.StringIO()
     console = make_console(file, _WIDTH)
     print_run_report(console, report)
@@ -375,7 +376,7 @@ def run_report_text(report: RunReport) -> str:
 
 
 def run_report_markdown(report: RunReport) -> str:
-    """The report's summary as Markdown: the advice, and where the time went."""
+    """Return the report's summary as Markdown: the advice, and where the time went."""
     lines = [f"**{_cell(report.advice)}**", ""] if report.advice else []
     parts = times(report)
     if parts:
@@ -397,7 +398,7 @@ def run_report_markdown(report: RunReport) -> str:
 
 
 def _cell(text: str) -> str:
-    """A text of others within Markdown: no markup, no line break, no end of a table's cell."""
+    """Escape text for a cell of a Markdown table."""
     escaped = "".join(f"\\{letter}" if letter in _MARKUP else letter for letter in one_line(text))
     return " ".join(escaped.split())
 

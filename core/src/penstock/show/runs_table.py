@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from penstock.run.listing import RunEntry
 
 _LONGEST = 50
-# Tables of a batch that are listed.
+# Tables of a batch to list.
 _MOST_UNDONE = 40
 
 
 def print_runs(console: Console, entries: Sequence[RunEntry]) -> None:
-    """The newest first, one a line."""
+    """Print runs, the newest first, one a line."""
     if not entries:
         console.print("no runs")
         return
@@ -61,11 +61,11 @@ def print_batch_runs(
     missing: str = "",
     dropped: Sequence[NotCopied] = (),
 ) -> None:
-    """How the tables of a batch are.
+    """Print the status of the tables of a batch.
 
     Parameters:
-        missing: what is to be said of tables that have no run.
-        dropped: foreign keys that are missing until it is resumed.
+        missing: the text for tables that have no run.
+        dropped: foreign keys that are missing until the batch is resumed.
     """
     status = batch_status(entries, all_planned=not missing)
     style = STATUS_STYLES.get(status, "bold")
@@ -101,7 +101,7 @@ def print_batch_runs(
 
 
 def batch_status(entries: Sequence[RunEntry], *, all_planned: bool) -> str:
-    """``done`` where all tables are; else the status that most needs somebody.
+    """Return ``done`` if all tables are done; otherwise the status that most needs attention.
 
     Parameters:
         all_planned: each table of the batch has a run.

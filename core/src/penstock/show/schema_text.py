@@ -1,4 +1,4 @@
-"""The statements that make tables, as a script that a person can run."""
+"""The statements that create tables, as a script for people to run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from penstock.run.schema import SchemaEnd, TableSchema
 
 
 def table_lines(table: TableSchema) -> Iterator[str]:
-    """The table, but for its links to others."""
+    """Return the statements of a table, except its foreign keys."""
     yield f"-- {table.table} to {table.target_table}"
     if table.error:
         yield from _comment(f"cannot be made: {table.error}")
@@ -21,9 +21,10 @@ def table_lines(table: TableSchema) -> Iterator[str]:
 
 
 def end_lines(links: Sequence[str], end: SchemaEnd) -> Iterator[str]:
-    """
+    """Return the statements that end the script.
+
     Parameters:
-        links: of all tables.
+        links: the foreign keys of all tables.
     """
     if links:
         yield "-- foreign keys, and what else links tables"

@@ -23,7 +23,7 @@ _MOST_PENDING = 12
 
 
 def print_status(console: Console, status: RunStatus) -> None:
-    """A run's current state in its target."""
+    """Print a run's current state in its target."""
     run = status.run
     plan = run.plan
     done = {record.partition_id for record in status.committed}
@@ -132,7 +132,7 @@ def _night_facts(night: NightStatus, *, is_load: bool) -> list[tuple[str, str | 
 def _spec_facts(spec: Mapping[str, Any], strategy: str) -> list[tuple[str, str | Text]]:
     table, target_table = spec.get("table"), spec.get("target_table")
     names = [name for name in (table, target_table) if name]
-    # One name if both are the same, or if only one end has a name: URLs say the rest.
+    # Show one name if both are the same, or if only one end has a name: the URLs tell them apart.
     names = names[:1] if len(set(names)) < 2 else names
     key = f" of {spec['key']}" if spec.get("key") else ""
     facts = [
@@ -149,7 +149,7 @@ def _spec_facts(spec: Mapping[str, Any], strategy: str) -> list[tuple[str, str |
 
 
 def _spans(ids: Sequence[str], positions: Sequence[int]) -> str:
-    """Neighbours in the plan as `first to last`, up to a few such spans."""
+    """Join neighbours in the plan to `first to last`, up to a few such spans."""
     spans: list[list[int]] = []
     for position in positions:
         if spans and spans[-1][-1] == position - 1:

@@ -1,4 +1,4 @@
-"""What was suggested for the tables of a source, as a file of many tables."""
+"""The suggestions for a source's tables, as a file of many tables."""
 
 from __future__ import annotations
 
@@ -29,11 +29,12 @@ _HEAD = """\
 
 
 def tables_file_text(survey: Survey, source: str, target: str, file: str) -> str:
-    """
+    """Return the text of the file.
+
     Parameters:
-        source, target: as they stand in the file, without secrets.
-        file: a space and the argument that names the file to other commands; empty where they
-            find it by themselves.
+        source, target: the connections for the file, without secrets.
+        file: a space and the argument that names the file to other commands; empty if they find it
+            by themselves.
     """
     defaults, why = _defaults(survey.tables)
     head = _HEAD.format(file=printable(file))
@@ -48,8 +49,10 @@ def tables_file_text(survey: Survey, source: str, target: str, file: str) -> str
 
 
 def _defaults(found: Sequence[Suggestion]) -> tuple[dict[str, Any], str]:
-    """The options that most tables have, and why; none where they would reach a table that must not
-    have them."""
+    """Return the options that most tables share, and the reason for them.
+
+    Both are empty if the options would also apply to a table that must not have them.
+    """
     loaded = [each for each in found if "mode" in each.options]
     kinds = Counter(_shared(each) for each in loaded)
     if not kinds:
@@ -62,7 +65,7 @@ def _defaults(found: Sequence[Suggestion]) -> tuple[dict[str, Any], str]:
 
 
 def _shared(each: Suggestion) -> tuple[tuple[str, Any], ...]:
-    """The options that another table may have, too."""
+    """Return the options that another table may share."""
     return tuple(item for item in each.options.items() if item[0] != "conflict_columns")
 
 
@@ -86,7 +89,7 @@ def _view(each: Suggestion) -> Iterator[str]:
 
 
 def pattern_of(table: TableRef) -> str:
-    """What names a table as a section; a pattern, where its name is none that could be written."""
+    """Return a table's section name, as a pattern if the name cannot be a section's."""
     plain = f"{table.schema}.{table.name}"
     if plain == str(table) and plain == escape(plain):
         return plain
@@ -99,7 +102,7 @@ def _assignments(options: Mapping[str, Any]) -> list[str]:
 
 
 def _value(value: Any) -> str:
-    # A string or a list of strings is written alike in JSON and in TOML, but for DEL.
+    # JSON and TOML write strings and lists of strings alike, except for DEL.
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007F")
 
 

@@ -1,4 +1,4 @@
-"""Adds up an execution's events: how much is done, how fast, how long it will take."""
+"""Totals of an execution's events: progress, rate and remaining time."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ _ESTIMATE_AFTER = 3.0
 
 @dataclass(slots=True)
 class Stream:
-    """An attempt under way."""
+    """An attempt in progress."""
 
     run_id: str
     partition_id: str
     label: str
     attempt: int
     moved_at: float
-    """When its bytes last grew, by the tally's clock."""
+    """When its bytes last increased, by the tally's clock."""
     rows: int = 0
     bytes: int = 0
     recent: deque[tuple[float, int, int]] = field(
@@ -47,7 +47,7 @@ class Stream:
     )
 
     def rate(self) -> tuple[float, float]:
-        """Rows and bytes a second, over the last few reports."""
+        """Return the rows and bytes per second over the last few reports."""
         start, rows, size = self.recent[0]
         seconds = self.recent[-1][0] - start
         if seconds <= 0:
@@ -57,24 +57,24 @@ class Stream:
 
 @dataclass(slots=True)
 class _Run:
-    """What is planned for a run, and what this execution has committed of it."""
+    """The plan of a run, and what this execution has committed of it."""
 
     partitions: int
     before: int
-    """Partitions that earlier executions have committed."""
+    """Partitions that earlier executions committed."""
     rows: int | None
-    """Estimated."""
+    """An estimate."""
     bytes: int | None
-    """Estimated."""
+    """An estimate."""
     done: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """Rows and bytes by partition; forgotten at the run's end."""
+    """Rows and bytes by partition; dropped at the run's end."""
     labels: dict[str, str] = field(default_factory=dict)
-    """What partitions select; forgotten at the run's end."""
+    """The extents of partitions as text; dropped at the run's end."""
 
 
 @dataclass(slots=True)
 class _Sums:
-    """Sums over all runs. So many may be in a batch that nothing is added up twice."""
+    """Running sums over all runs, because a large batch has too many to add up each time."""
 
     runs: int = 0
     partitions: int = 0
@@ -82,7 +82,7 @@ class _Sums:
     rows: int = 0
     bytes: int = 0
     without_rows: int = 0
-    """Runs whose rows nobody has estimated."""
+    """Runs without an estimate of their rows."""
     without_bytes: int = 0
     done: int = 0
     """Partitions that this execution has committed."""
@@ -90,9 +90,10 @@ class _Sums:
     done_bytes: int = 0
 
     def add(self, run: _Run, sign: int = 1) -> None:
-        """
+        """Add a run to the sums.
+
         Parameters:
-            sign: -1 takes the run out again.
+            sign: -1 to subtract the run.
         """
         self.runs += sign
         self.partitions += sign * run.partitions
@@ -112,18 +113,18 @@ class _Sums:
 
 @dataclass(slots=True)
 class Tables:
-    """How far the tables of a batch are."""
+    """The progress of a batch's tables."""
 
     names: dict[str, str] = field(default_factory=dict)
-    """By run."""
+    """Names of tables by run."""
     done: int = 0
     done_rows: int = 0
-    """Of those that are done, by this execution."""
+    """Rows that this execution committed in tables that are done."""
     done_bytes: int = 0
     failed: dict[str, str] = field(default_factory=dict)
-    """The names of those that have failed, by run."""
+    """Names of failed tables by run."""
     unplanned: int = 0
-    """How many of those have failed before they were planned."""
+    """Tables that failed before they were planned."""
 
     @property
     def ended(self) -> int:
@@ -134,8 +135,8 @@ class Tally:
     """Adds up the events of one execution, of a run or of a batch of runs.
 
     Parameters:
-        only: how many partitions were asked for, if not all of the plan.
-        clock: seconds, monotonic.
+        only: how many partitions were requested; 0 for the whole plan.
+        clock: a monotonic clock, in seconds.
     """
 
     def __init__(self, only: int = 0, clock: Callable[[], float] = time.monotonic) -> None:
@@ -146,11 +147,11 @@ class Tally:
         self.finished: Finished | None = None
         self.batch_finished: BatchFinished | None = None
         self.steps: dict[tuple[str, str], str] = {}
-        """Steps after the last partition that are under way."""
+        """Steps in progress after the last partition."""
         self.tables = Tables()
-        """Of a batch."""
+        """The tables of a batch."""
         self.cancelling = False
-        """A signal has arrived; the streams are being ended."""
+        """Whether a signal has arrived and the streams are being ended."""
         self.streams: dict[str, Stream] = {}
         self._runs: dict[str, _Run] = {}
         self._sums = _Sums()
@@ -158,12 +159,12 @@ class Tally:
 
     def _begin(self) -> None:
         self.opened: float | None = None
-        # Committed, under way, and moved in vain by failed attempts.
+        # Committed, in progress, and lost in failed attempts.
         self._moved_rows = self._moved_bytes = 0
         self._samples: deque[tuple[float, int, int]] = deque()
 
     def _plan(self, run_id: str, run: _Run) -> None:
-        """Begin a run, or start it over."""
+        """Begin a run, or restart it."""
         if before := self._runs.get(run_id):
             self._sums.add(before, -1)
         self._runs[run_id] = run
@@ -177,7 +178,7 @@ class Tally:
             del self.streams[shown]
 
     def add(self, event: Event) -> None:
-        """Take an event into account."""
+        """Process an event."""
         if not self.is_batch:
             self.run_id = event.run_id
         match event:
@@ -197,7 +198,7 @@ class Tally:
             case StepChanged(state="done" | "failed"):
                 self.steps.pop((event.run_id, event.step_id), None)
             case Prepared(already=False) if run := self._runs.get(event.run_id):
-                # Once per run, unless the run starts over.
+                # Once per run, unless the run restarts.
                 self._plan(event.run_id, _Run(run.partitions, 0, run.rows, run.bytes))
             case SnapshotChanged(state="lost"):
                 self.streams.clear()
@@ -221,7 +222,7 @@ class Tally:
         for step in [step for step in self.steps if step[0] == event.run_id]:
             del self.steps[step]
         if run := self._runs.get(event.run_id):
-            # All that is left of it is in the sums.
+            # The sums hold everything that is still needed.
             run.done, run.labels = {}, {}
         if not self.is_batch:
             return
@@ -234,12 +235,12 @@ class Tally:
 
     @property
     def is_planned(self) -> bool:
-        """Whether there is a plan, of one of the runs at least."""
+        """Whether at least one run has a plan."""
         return bool(self._runs)
 
     @property
     def before(self) -> int:
-        """Partitions that earlier executions have committed."""
+        """Partitions that earlier executions committed."""
         return self._sums.before
 
     @property
@@ -247,11 +248,11 @@ class Tally:
         return bool(self.tables.names)
 
     def table(self, run_id: str) -> str:
-        """The table of a run, in a batch."""
+        """Return the table of a run in a batch."""
         return self.tables.names.get(run_id, "")
 
     def partition_name(self, event: AttemptEvent | Retrying) -> str:
-        """A partition's name: its id, in a batch with its table."""
+        """Return a partition's name: its id, with its table in a batch."""
         table = self.table(event.run_id)
         return f"{table} {event.partition_id}" if table else event.partition_id
 
@@ -291,7 +292,7 @@ class Tally:
             self._sums.add_done(event.rows, event.bytes)
 
     def label(self, event: AttemptEvent) -> str:
-        """What a partition selects, if an event has said so."""
+        """Return the extent of a partition as text, if an event has reported it."""
         run = self._runs.get(event.run_id)
         return run.labels.get(event.partition_id, "") if run else ""
 
@@ -308,13 +309,15 @@ class Tally:
         return min(self._sums.before + self._sums.done, self.partitions)
 
     def commit_counts(self) -> tuple[int, int]:
-        """Partitions that are committed, and of how many: if only some were requested, of those,
-        since others may be copying the rest."""
+        """Return the numbers of committed partitions and of all partitions.
+
+        If only some were requested, both count those alone, since others may be copying the rest.
+        """
         return (self._sums.done, self._only) if self._only else (self.committed, self.partitions)
 
     @property
     def rows(self) -> int:
-        """Committed by this execution, or under way."""
+        """Rows that this execution has committed or is copying."""
         return self._sums.done_rows + sum(stream.rows for stream in self.streams.values())
 
     @property
@@ -322,7 +325,7 @@ class Tally:
         return self._sums.done_bytes + sum(stream.bytes for stream in self.streams.values())
 
     def rate(self) -> tuple[float, float]:
-        """Rows and bytes a second, of all streams, over the last seconds."""
+        """Return the rows and bytes per second of all streams, over the last seconds."""
         if not self._samples:
             return 0.0, 0.0
         start, rows, size = self._samples[0]
@@ -331,15 +334,16 @@ class Tally:
         return (self._moved_rows - rows) / seconds, (self._moved_bytes - size) / seconds
 
     def idle(self, stream: Stream) -> float:
-        """Seconds since a stream's bytes last grew; 0 while that is recent."""
+        """Return the seconds since a stream's bytes last increased; 0 if that is recent."""
         seconds = self._clock() - stream.moved_at
         return seconds if seconds >= _IDLE_AFTER else 0.0
 
     def share(self) -> float:
-        """How much of this execution's work is done, 0 to 1.
+        """Return the share of this execution's work that is done, 0 to 1.
 
-        In rows, or else in bytes, if their number was estimated; otherwise in partitions. The more
-        partitions are committed, the more weight their size gets against the estimate.
+        The share is in rows if their number was estimated, otherwise in bytes or else in
+        partitions. The more partitions are committed, the more their actual size outweighs the
+        estimate.
         """
         sums = self._sums
         if not self.is_planned:
@@ -348,7 +352,7 @@ class Tally:
         done = sums.done / asked if asked > 0 else 1.0
         if done >= 1:
             return 1.0
-        # If one table's number is unknown, so is the total.
+        # If the number for one table is unknown, so is the total.
         estimate: float = 0 if sums.without_rows else sums.rows
         committed, covered = sums.done_rows, self.rows
         if not estimate:
@@ -359,12 +363,14 @@ class Tally:
         estimate *= asked / sums.partitions
         if covered >= estimate:
             return done
-        # Committed partitions count with their share of all partitions.
+        # Committed partitions count by their share of all partitions.
         return covered / max((1 - done) * estimate + committed, covered)
 
     def overall(self) -> float:
-        """How much is done of what `commit_counts` counts, earlier executions included, 0 to 1;
-        of a batch, how much of all its tables."""
+        """Return the share of all work that is done, earlier executions included, 0 to 1.
+
+        The share is of the partitions in `commit_counts`; in a batch, of all its tables.
+        """
         sums = self._sums
         if self._only or not sums.partitions:
             return self.share()
@@ -372,13 +378,15 @@ class Tally:
         return (before + (1 - before) * self.share()) * self._known()
 
     def _known(self) -> float:
-        """The share of a batch's tables that are planned: one window of them after the other. The
-        others are taken to be like these."""
+        """Return the share of a batch's tables that are planned, one window after the other.
+
+        The other tables are assumed to be similar.
+        """
         tables = self.tables
         return (self._sums.runs + tables.unplanned) / len(tables.names) if tables.names else 1.0
 
     def seconds_left(self) -> float | None:
-        """Estimated seconds to the end; None while it is too early to tell."""
+        """Return the estimated seconds to the end; None while it is too early to estimate."""
         share = self.share() * self._known()
         if self.opened is None or share < 0.01:
             return None

@@ -1,4 +1,4 @@
-"""Numbers, sizes, errors and what is left out, as text for people."""
+"""Numbers, sizes, errors and objects left out, as text for people."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from typing import Any
 from penstock.model.tables import NotCopied
 
 PACED = "keeping to a rate"
-"""What time may be spent on, besides waiting and moving."""
+"""A use of time besides waiting and moving."""
 _MOST_OF_A_KIND = 20
 _LONGEST_REMEDY = 12
 
 
 def number(value: float | None) -> str:
-    """A whole number with thousands separators; a question mark for None."""
+    """Format a whole number with thousands separators; a question mark for None."""
     return "?" if value is None else f"{value:,.0f}"
 
 
 def size(count: float | None) -> str:
-    """Bytes for people, decimal units; a question mark for None."""
+    """Format bytes in decimal units; a question mark for None."""
     if count is None:
         return "?"
     if count < 100_000:
@@ -33,12 +33,12 @@ def size(count: float | None) -> str:
 
 
 def megabytes(count: float) -> str:
-    """Bytes as a number of 10^6."""
+    """Format bytes in units of 10^6."""
     return f"{count / 1e6:,.1f}"
 
 
 def duration(seconds: float) -> str:
-    """``12.3 s`` below a minute, then ``M:SS`` or ``H:MM:SS``."""
+    """Format seconds: ``12.3 s`` below a minute, then ``M:SS`` or ``H:MM:SS``."""
     if seconds < 59.95:
         return f"{seconds:.1f} s"
     minutes, second = divmod(round(seconds), 60)
@@ -47,7 +47,7 @@ def duration(seconds: float) -> str:
 
 
 def moment(written: str) -> str:
-    """A time with a zone, to the second, in UTC; as it is where it is none."""
+    """Format a time with a zone, to the second, in UTC; other text is returned unchanged."""
     try:
         return f"{datetime.fromisoformat(written).astimezone(UTC):%Y-%m-%d %H:%M:%SZ}"
     except ValueError:
@@ -55,20 +55,17 @@ def moment(written: str) -> str:
 
 
 def percent(share: float) -> str:
-    """Rounded down: only the end is 100%."""
+    """Format a percentage, rounded down, so that only the end is 100%."""
     return f"{int(share * 100)}%"
 
 
 def counted(count: int, noun: str) -> str:
-    """``1 partition``, ``1,234 partitions``."""
+    """Format a number with its noun: ``1 partition``, ``1,234 partitions``."""
     return f"{count:,} {noun}" + ("" if count == 1 else "s")
 
 
 def printable(text: str) -> str:
-    """Text with control characters escaped, so that data cannot drive the terminal.
-
-    Line breaks stay.
-    """
+    """Escape control characters, so that data cannot drive the terminal; keep line breaks."""
     return "".join(
         letter
         if letter == "\n" or unicodedata.category(letter) not in ("Cc", "Cf", "Cs", "Zl", "Zp")
@@ -78,12 +75,12 @@ def printable(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """As `printable`, with line breaks as spaces."""
+    """Escape text as `printable` does, with line breaks as spaces."""
     return printable(" ".join(text.split("\n")))
 
 
 def cells(text: str) -> int:
-    """The width of a text on a terminal, in columns."""
+    """Return the width of a text on a terminal, in columns."""
     return sum(
         0
         if unicodedata.combining(letter)
@@ -110,10 +107,10 @@ def shorten(text: str, width: int) -> str:
 
 
 def error_lines(error: Mapping[str, Any]) -> list[str]:
-    """An error as it travels in events: what happened first, then detail, hint and context."""
+    """Return an event's error as lines: the message first, then detail, hint and context."""
     message = str(error.get("message") or error.get("error") or "unknown error")
     known = (str(error.get(name) or "") for name in ("side", "code"))
-    # Most messages name their side themselves.
+    # Most messages already name their side.
     where = " ".join(text for text in known if text and f"{text}:" not in message)
     lines = [(f"[{where}] " if where else "") + message]
     lines += [
@@ -125,16 +122,16 @@ def error_lines(error: Mapping[str, Any]) -> list[str]:
 
 
 def kinds(items: Iterable[NotCopied]) -> str:
-    """How many there are of each kind: ``foreign keys (2), triggers (1)``."""
+    """Return how many objects there are of each kind: ``foreign keys (2), triggers (1)``."""
     return ", ".join(
         f"{kind} ({count:,})" for kind, count in Counter(i.kind for i in items).items()
     )
 
 
 def not_copied_lines(items: Sequence[NotCopied]) -> list[str]:
-    """What a copy leaves out, by kind, each with the statement or option that would create it.
+    """Return what a copy leaves out, by kind, each with the statement or option that creates it.
 
-    Long lists and long statements are shortened: this is for people; programs read events.
+    Long lists and long statements are shortened for people; programs read events.
     """
     lines = []
     for dropped in (False, True):

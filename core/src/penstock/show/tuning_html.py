@@ -1,4 +1,4 @@
-"""What `tune` has found out, as one page of HTML with charts."""
+"""The results of `tune`, as one HTML page with charts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from penstock.show.text import PACED, moment
 from penstock.show.tuning_table import by_kind, facts, numbers
 from penstock.tuning.measurements import TOO_SHORT, Figures, Tuning
 
-# One for each variant; what they stand for is said beside them.
+# One for each variant; a legend beside the chart names them.
 _COLOURS = ("source", "target", "moving", "paced")
 _SESSIONS = {
     "working": "moving",
@@ -19,12 +19,12 @@ _SESSIONS = {
     "mover": "lost",
     "other": "other",
 }
-"""Classes of what sessions do."""
+"""Classes for the activities of sessions."""
 _STEPS = "steps after the load"
 
 
 def tuning_html(tuning: Tuning) -> str:
-    """A page that stands alone: no script, no reference to anything else. Also well-formed XML."""
+    """Return a self-contained page: no scripts, no external references, and well-formed XML."""
     best = tuning.recommendation
     return page(
         f"Tuning of {tuning.source}",

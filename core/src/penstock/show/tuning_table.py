@@ -1,4 +1,4 @@
-"""What `tune` is going to do, does and has found out, as lines and tables."""
+"""The plan, progress and results of `tune`, as lines and tables."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from penstock.tuning.sweep import Sweep, SweepBegun, SweepNote, Told
 
 
 def line_of(told: Told) -> str:
-    """What happens, in one line; empty for what is shown otherwise."""
+    """Return one line about an event; empty for events that are shown in another way."""
     if isinstance(told, SweepNote):
         return one_line(told.text)
     if isinstance(told, Sweep):
@@ -42,7 +42,7 @@ def sample_of(sweep: Sweep) -> str:
 
 
 def print_sweep(console: Console, sweep: Sweep) -> None:
-    """What would be copied, how often, and how many bytes that is."""
+    """Print what would be copied, how often, and the bytes of that."""
     spec = sweep.spec
     console.print(Text(f"{one_line(spec.source_name)} to a scratch table", style="bold"))
     total = sweep.sampled_bytes * sweep.copies
@@ -82,7 +82,7 @@ _FROM = {_ROWS: 86, _BETWEEN: 100, _BUSIEST: 130}
 
 
 def numbers(tuning: Tuning) -> tuple[list[str], list[list[str]]]:
-    """The head of a table, two columns of which are the setting, and its rows."""
+    """Return the head of a table, whose first two columns are the setting, and its rows."""
     found = [_cells(each) for each in tuning.figures]
     repeated = any(len(each.copies) > 1 for each in tuning.figures)
     head = [title for title in found[0] if repeated or title != _BETWEEN]
@@ -90,7 +90,7 @@ def numbers(tuning: Tuning) -> tuple[list[str], list[list[str]]]:
 
 
 def _cells(found: Figures) -> dict[str, str]:
-    """By title; waits as shares of the streams' time."""
+    """Return cells by title; waits are shares of the streams' time."""
     spent = found.typical.spent
     total = max(spent.total, 0.001)
     return {
@@ -109,13 +109,13 @@ def _cells(found: Figures) -> dict[str, str]:
 
 
 def _busiest(found: Figures) -> str:
-    """What the target's sessions did most."""
+    """Return what the target's sessions did most."""
     shares = sorted(by_kind(found).items(), key=lambda each: -each[1])
     return ", ".join(f"{share:.0%} {KINDS[kind]}" for kind, share in shares[:2] if share)
 
 
 def by_kind(found: Figures) -> dict[str, float]:
-    """Shares of what the target's sessions did, by kind; all 0 where that was not seen enough."""
+    """Return the shares of each kind of session activity on the target; all 0 with few samples."""
     shares = dict.fromkeys(KINDS, 0.0)
     if not found.shows_sessions:
         return shares

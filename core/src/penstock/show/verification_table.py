@@ -26,7 +26,7 @@ _FIRST_CHECKS = 20
 
 
 def print_verification(console: Console, verification: Verification) -> None:
-    """The checks. If there are many, only the first few that agree are shown."""
+    """Print the checks; if there are many, only the first few that agree."""
     console.print(
         Text.assemble(
             "run ",

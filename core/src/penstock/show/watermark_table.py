@@ -1,4 +1,4 @@
-"""Watermarks as tables: the latest of each name, and the nights of one."""
+"""Watermarks as tables: the latest of each name, and the nights of one name."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def print_watermarks(console: Console, found: Sequence[Watermark]) -> None:
-    """One a line."""
+    """Print watermarks, one a line."""
     if not found:
         console.print("no watermarks: no copy with --incremental has ended in this target")
         return
@@ -26,7 +26,7 @@ def print_watermarks(console: Console, found: Sequence[Watermark]) -> None:
 
 
 def print_history(console: Console, found: Sequence[Watermark]) -> None:
-    """The nights of one watermark, the newest first."""
+    """Print the nights of one watermark, the newest first."""
     console.print(Text(one_line(found[0].name), style="bold"))
     console.print(make_table(console, list(_NIGHT), [_night(each) for each in found]))
 
@@ -61,7 +61,7 @@ def _night(mark: Watermark) -> list[RenderableType]:
 
 
 def _read_to(mark: Watermark) -> str:
-    """By versions they are all that the moment has."""
+    """Return how far a watermark has read; with row versions, all it has is the horizon."""
     cursor = mark.cursor
     if mark.files is not None:
         return "its files"

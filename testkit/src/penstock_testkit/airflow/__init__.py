@@ -1,6 +1,6 @@
-"""Airflow for tests: one DAG run in a process of its own, or a real scheduler with all its parts.
+"""Airflow for tests: one DAG run in its own process, or a real scheduler with all components.
 
-Nothing here imports airflow: it runs in processes of its own, whichever version that is.
+Nothing here imports Airflow, which runs in its own processes, in any supported version.
 """
 
 from penstock_testkit.airflow.dag_runs import (

@@ -1,7 +1,7 @@
-"""One DAG run in a process of its own, by `dag.test()`, and its result.
+"""One DAG run in its own process, by `dag.test()`, and the run's result.
 
-Airflow is not imported into the process of the tests: it is slow to import, has one configuration
-per process, and warns. What a run left behind is read from its SQLite file.
+Airflow is not imported into the test process: its import is slow, it allows one configuration per
+process, and it emits warnings. Results are read from its SQLite file.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ UNMAPPED = -1
 
 
 class DagTestError(RuntimeError):
-    """A DAG could not be run at all; the message ends with what was printed."""
+    """A DAG could not be run at all; the message ends with the output."""
 
 
 @dataclass(frozen=True)
@@ -43,30 +43,30 @@ class TaskRun:
 
     task_id: str
     map_index: int
-    """-1 where the task is not mapped."""
+    """-1 if the task is not mapped."""
     state: str | None
-    """``success``, ``failed``, ``skipped``, ``upstream_failed``, ...; None: not begun."""
+    """``success``, ``failed``, ``skipped``, ``upstream_failed``, ...; None if not started."""
     try_number: int
     rendered_map_index: str | None
     """The name of the mapped task instance in the grid."""
     duration: float | None
-    """In seconds, of the last try."""
+    """Seconds of the last try."""
     rendered_fields: dict[str, Any]
-    """The templated fields as they are shown in the web interface."""
+    """The templated fields as the web interface shows them."""
     xcoms: dict[str, Any]
-    """By key, as JSON."""
+    """JSON values by key."""
     log: str = field(repr=False)
-    """What was printed and logged while it ran, of all its tries."""
+    """The output and log lines of all tries."""
 
     @property
     def value(self) -> Any:
-        """What `execute` returned, as JSON; None if nothing."""
+        """The return value of `execute`, as JSON; None if nothing."""
         return self.xcoms.get("return_value")
 
 
 @dataclass(frozen=True)
 class AssetEvent:
-    """An asset was updated."""
+    """An update of an asset."""
 
     uri: str
     task_id: str | None
@@ -83,18 +83,18 @@ class DagRunResult:
     state: str
     """``success`` or ``failed``."""
     tasks: list[TaskRun]
-    """In the order of task id and map index."""
+    """Sorted by task id and map index."""
     asset_events: list[AssetEvent]
     output: str = field(repr=False)
-    """Everything that was printed and logged."""
+    """All output and log lines."""
     database: Path = field(repr=False)
     """The SQLite file with all of Airflow's tables."""
 
     def task(self, task_id: str, map_index: int = UNMAPPED) -> TaskRun:
-        """One task instance.
+        """Return one task instance.
 
         Raises:
-            LookupError: there is none; the message lists what there is.
+            LookupError: it does not exist; the message lists those that do.
         """
         for task in self.tasks:
             if (task.task_id, task.map_index) == (task_id, map_index):
@@ -102,12 +102,12 @@ class DagRunResult:
         raise LookupError(f"no task instance {task_id}[{map_index}] in {self.states}")
 
     def mapped(self, task_id: str) -> list[TaskRun]:
-        """All instances of a mapped task, by map index."""
+        """Return all instances of a mapped task, by map index."""
         return [task for task in self.tasks if task.task_id == task_id]
 
     @property
     def states(self) -> dict[str, str | None]:
-        """States by task id, of mapped ones with the index: ``copy[3]``."""
+        """States by task id, with the index for mapped tasks: ``copy[3]``."""
         return {
             task.task_id if task.map_index == UNMAPPED else f"{task.task_id}[{task.map_index}]": (
                 task.state
@@ -116,22 +116,22 @@ class DagRunResult:
         }
 
     def succeeded(self) -> Self:
-        """This result.
+        """Return this result if the run succeeded.
 
         Raises:
-            AssertionError: the run's state is another; the message ends with all that was printed.
+            AssertionError: the run has another state; the message ends with all output.
         """
         assert self.state == "success", f"{self.state}: {self.states}\n{self.output}"
         return self
 
 
 class DagRunner:
-    """Runs DAGs one at a time, in one Airflow home with a metadata database of its own.
+    """Runs DAGs one at a time, in one Airflow home with its own metadata database.
 
     Parameters:
         home: an empty folder.
-        python: the interpreter, which has Airflow 2.11 or 3.x; this one by default.
-        settings: of Airflow, by ``section.name``.
+        python: the interpreter with Airflow 2.11 or 3.x; by default this one.
+        settings: Airflow's settings, by ``section.name``.
     """
 
     def __init__(
@@ -149,7 +149,7 @@ class DagRunner:
 
     @property
     def version(self) -> str:
-        """Airflow's, like ``2.11.2``."""
+        """Airflow's version, such as ``2.11.2``."""
         return airflow_version(self.python)
 
     def run(
@@ -165,17 +165,17 @@ class DagRunner:
     ) -> DagRunResult:
         """Run a DAG to its end.
 
-        Airflow reads every DAG file in the folder of `file`: keep that folder small.
+        Airflow reads every DAG file in the folder of `file`, so keep that folder small.
 
         Parameters:
-            run_conf: the run's conf.
-            logical_date: with a time zone; now by default.
+            run_conf: the conf of the run.
+            logical_date: a time with a time zone; by default now.
             connections: URLs by connection id.
-            env: more environment variables.
-            timeout: of the whole run, in seconds.
+            env: additional environment variables.
+            timeout: seconds for the whole run.
 
         Raises:
-            DagTestError: the file cannot be imported, it has no such DAG, or the time is over.
+            DagTestError: the file cannot be imported, does not define the DAG, or the time ran out.
         """
         answer = self.home / "answer.json"
         answer.unlink(missing_ok=True)
@@ -208,7 +208,7 @@ class DagRunner:
 
 
 class Forks:
-    """Runs DAGs one at a time in forks of a process that has Airflow imported, see `run_forks`."""
+    """Runs DAGs one at a time in forks of a process that has imported Airflow; see `run_forks`."""
 
     def __init__(self) -> None:
         self._home = Path(tempfile.mkdtemp(prefix="penstock-airflow-"))
@@ -220,7 +220,7 @@ class Forks:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
-                # A line that was read ahead would not be seen to be there.
+                # `select` would not see a line that has been read ahead.
                 bufsize=0,
                 start_new_session=True,
             )
@@ -228,7 +228,7 @@ class Forks:
     @classmethod
     @cache
     def shared(cls) -> Forks:
-        """The one of this process, which ends with it."""
+        """Return the instance of this process, which ends with it."""
         made = cls()
         atexit.register(made.close)
         return made
@@ -236,11 +236,11 @@ class Forks:
     def output_of(
         self, arguments: list[str], env: Mapping[str, str], output: Path, timeout: float
     ) -> tuple[int | None, str]:
-        """Run ``run_dag.py`` in a fork; as `_output_of`.
+        """Run ``run_dag.py`` in a fork, with the result of `_output_of`.
 
         Parameters:
-            output: the file that gets it.
-            timeout: in seconds, from when the fork is there.
+            output: the file for the output.
+            timeout: seconds from the start of the fork.
         """
         assert self._process.stdin is not None
         assert self._process.stdout is not None
@@ -251,7 +251,7 @@ class Forks:
             if select.select([self._process.stdout], [], [], timeout)[0]:
                 code = self._line()
         finally:
-            # A test that is interrupted leaves no process behind.
+            # An interrupted test must leave no process behind.
             if code is None:
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(pid, signal.SIGKILL)
@@ -266,7 +266,7 @@ class Forks:
         return int(line)
 
     def close(self) -> None:
-        """End it, and remove its files."""
+        """End the process, and remove its files."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.close()
@@ -276,7 +276,7 @@ class Forks:
 
 
 def _output_of(command: list[str], env: dict[str, str], timeout: float) -> tuple[int | None, str]:
-    """The exit code, None where the time was over, and what was printed."""
+    """Return the exit code, or None after the timeout, and the output."""
     process = subprocess.Popen(
         command,
         env=env,
@@ -294,7 +294,7 @@ def _output_of(command: list[str], env: dict[str, str], timeout: float) -> tuple
         os.killpg(process.pid, signal.SIGKILL)
         return None, process.communicate()[0]
     finally:
-        # A test that is interrupted leaves no process behind.
+        # An interrupted test must leave no process behind.
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
@@ -325,7 +325,7 @@ def _tasks(
 def _by_task(
     connection: sqlite3.Connection, table: str, dag_id: str, run_id: str
 ) -> dict[tuple[str, int], list[sqlite3.Row]]:
-    """The rows of a table that has some for each task instance."""
+    """Return the rows of a table, by task instance."""
     rows: dict[tuple[str, int], list[sqlite3.Row]] = {}
     query = f"SELECT * FROM {table} WHERE (dag_id, run_id) = (?, ?)"
     for row in connection.execute(query, (dag_id, run_id)):
@@ -353,12 +353,12 @@ def _asset_events(connection: sqlite3.Connection, dag_id: str, run_id: str) -> I
 
 
 def _json(stored: Any) -> Any:
-    """SQLite turns text that looks like a number into one."""
+    """Decode JSON, which SQLite may have turned into a number."""
     return json.loads(stored) if isinstance(stored, str | bytes) else stored
 
 
 def _logs(output: str) -> dict[tuple[str, int], str]:
-    """What was printed between the lines with which `dag.test()` begins and ends a task."""
+    """Return the output of each task, between the lines that `dag.test()` prints around it."""
     logs: dict[tuple[str, int], str] = {}
     edge = re.compile(r"\[DAG TEST\] (starting|end task) task_id=(\S+) map_index=(-?\d+)")
     key: tuple[str, int] | None = None

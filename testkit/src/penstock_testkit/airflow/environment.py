@@ -6,23 +6,23 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-# Variables that the test run, or whoever started it, may have set for itself.
+# Variables that the test run, or its caller, may have set for itself.
 FOREIGN = ("AIRFLOW", "_AIRFLOW", "__AIRFLOW", "PG", "PYTHONWARNINGS", "PYTEST_", "COVERAGE")
 
 
 def environment(
     home: Path, dags: Path, settings: Mapping[str, object], connections: Mapping[str, str]
 ) -> dict[str, str]:
-    """The environment of an Airflow process that shares nothing with the machine's own Airflow.
+    """Return the environment of an Airflow process, isolated from the machine's own Airflow.
 
     Parameters:
-        home: AIRFLOW_HOME, which is made where it is missing.
+        home: AIRFLOW_HOME, created if missing.
         dags: the folder of DAG files.
-        settings: by ``section.name``, over those that every test needs.
+        settings: settings by ``section.name``, which override those that every test needs.
         connections: URLs by connection id.
     """
     home.mkdir(parents=True, exist_ok=True)
-    # Found missing, the file is written with defaults, by each process that starts, at once.
+    # If the file is missing, every process that starts writes it with defaults, all at once.
     (home / "airflow.cfg").touch()
     common: dict[str, object] = {
         "core.dags_folder": dags,

@@ -1,4 +1,4 @@
-"""Airflow's empty metadata database, migrated once and kept, because migrating takes seconds."""
+"""Airflow's empty metadata database, migrated once and kept, because a migration takes seconds."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ VERSION = "from importlib.metadata import version; print(version('apache-airflow
 
 @cache
 def airflow_version(python: Path) -> str:
-    """The version of Airflow that an interpreter has.
+    """Return the version of Airflow in an interpreter's environment.
 
     Raises:
-        RuntimeError: it has none.
+        RuntimeError: Airflow is not installed there.
     """
     found = subprocess.run(
         [python, "-I", "-c", VERSION], capture_output=True, text=True, check=False
@@ -29,7 +29,7 @@ def airflow_version(python: Path) -> str:
 
 
 def sqlite_template(python: Path) -> Path:
-    """A migrated SQLite file, to be copied."""
+    """Return a migrated SQLite file to copy."""
 
     def make(path: Path) -> None:
         with tempfile.TemporaryDirectory(prefix="penstock-airflow-") as work:
@@ -41,10 +41,10 @@ def sqlite_template(python: Path) -> Path:
 
 
 def migrate(python: Path, home: Path, settings: dict[str, object]) -> None:
-    """Make Airflow's tables.
+    """Create Airflow's tables.
 
     Raises:
-        RuntimeError: it failed; the message ends with Airflow's words.
+        RuntimeError: the migration failed; the message ends with Airflow's output.
     """
     made = subprocess.run(
         [python, "-m", "airflow", "db", "migrate"],

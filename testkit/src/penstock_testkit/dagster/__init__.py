@@ -1,6 +1,6 @@
 """Dagster for tests: a real one, with web server, daemon and code server.
 
-Nothing here imports dagster: it runs in processes of its own.
+Nothing here imports Dagster, which runs in its own processes.
 """
 
 from penstock_testkit.dagster.graphql import GraphQL, GraphQLError

@@ -10,7 +10,7 @@ from urllib.request import Request, urlopen
 
 
 class GraphQLError(RuntimeError):
-    """The server refused; the message is its answer."""
+    """The server rejected a request; the message is its answer."""
 
 
 @dataclass(frozen=True)
@@ -18,17 +18,17 @@ class GraphQL:
     """The GraphQL interface of a web server.
 
     Parameters:
-        url: of the server, without ``/graphql``.
+        url: the server's URL, without ``/graphql``.
     """
 
     url: str
 
     def ask(self, text: str, /, **variables: Any) -> dict[str, Any]:
-        """Send a query or a mutation. Returns the answer's data.
+        """Send a query or a mutation, and return the answer's data.
 
         Raises:
-            GraphQLError: the server said no.
-            URLError: it does not listen.
+            GraphQLError: the server rejected it.
+            URLError: the server does not listen.
         """
         body = json.dumps({"query": text, "variables": variables}).encode()
         headers = {"Content-Type": "application/json"}
@@ -46,13 +46,14 @@ class GraphQL:
         return data
 
     def one(self, kind: str, text: str, /, **variables: Any) -> dict[str, Any]:
-        """As `ask`, of a query with one field. Returns that.
+        """Send a query with one field as `ask` does, and return the field.
 
         Parameters:
-            kind: its type, where all is well.
+            kind: the field's type on success.
 
         Raises:
-            GraphQLError: it has another type, as errors have; the message is all of it.
+            GraphQLError: the field has another type, as errors have; the message is the whole
+                field.
         """
         (found,) = self.ask(text, **variables).values()
         if found["__typename"] != kind:

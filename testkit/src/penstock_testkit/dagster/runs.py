@@ -1,4 +1,4 @@
-"""Dagster's runs and backfills, and what can be done to them. Every wait has a limit in seconds."""
+"""Dagster's runs and backfills, and their operations. Every wait has a limit in seconds."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ METADATA = """
 
 @dataclass(frozen=True)
 class Materialization:
-    """Dagster's event that a partition, or a whole asset, is materialized."""
+    """A materialization event of a partition or a whole asset."""
 
     asset: str
-    """Its key, like ``dw/orders``."""
+    """The asset's key, such as ``dw/orders``."""
     partition: str | None
     metadata: dict[str, Any]
 
@@ -45,15 +45,15 @@ class Event:
     """An entry of a run's log."""
 
     kind: str
-    """The type's name in GraphQL, like ``ExecutionStepFailureEvent``."""
+    """The type's name in GraphQL, such as ``ExecutionStepFailureEvent``."""
     message: str
     error: str
-    """The messages of an error and its causes; empty where there is none."""
+    """The messages of an error and its causes; empty if there is no error."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """A run of Dagster's."""
+    """A Dagster run."""
 
     graphql: GraphQL
     run_id: str
@@ -68,10 +68,10 @@ class Run:
         return {tag["key"]: tag["value"] for tag in self._ask("tags { key value }")["tags"]}
 
     def wait(self, statuses: Collection[str] = FINISHED, timeout: float = 180) -> str:
-        """Wait for the run to have one of some statuses. Returns it.
+        """Wait until the run has one of some statuses, and return it.
 
         Raises:
-            TimeoutError: it had not in time; the message ends with its log.
+            TimeoutError: the time ran out; the message ends with the run's log.
         """
         return until(
             lambda: status if (status := self.status) in statuses else None,
@@ -83,13 +83,13 @@ class Run:
         """Wait for the end of the run.
 
         Raises:
-            AssertionError: it ended otherwise; the message ends with its log.
+            AssertionError: the run ended with another status; the message ends with its log.
         """
         found = self.wait(timeout=timeout)
         assert found == status, f"expected {status}, found {found}\n{self.log()}"
 
     def materializations(self) -> list[Materialization]:
-        """The run's events so far, in order."""
+        """Return the run's materialization events so far, in order."""
         query = f"assetMaterializations {{ assetKey {{ path }} partition {METADATA} }}"
         return [
             Materialization(
@@ -101,11 +101,11 @@ class Run:
         ]
 
     def partitions(self) -> list[str | None]:
-        """Partitions that were materialized, sorted: one named twice was materialized twice."""
+        """Return the materialized partitions, sorted, with repetitions."""
         return sorted((one.partition for one in self.materializations()), key=str)
 
     def events(self) -> Iterator[Event]:
-        """Its log."""
+        """Return the run's log."""
         cursor: str | None = None
         more = True
         while more:
@@ -124,26 +124,26 @@ class Run:
             cursor, more = page["cursor"], page["hasMore"]
 
     def log(self) -> str:
-        """Its log as text, an entry a line."""
+        """Return the run's log as text, one entry a line."""
         return "\n".join(f"{event.kind}: {event.message} {event.error}" for event in self.events())
 
     def step_process(self, timeout: float = 120) -> psutil.Process:
-        """The process of the step that has begun last, which must be there.
+        """Return the process of the step that started last.
 
         Raises:
-            TimeoutError: no step began in time.
-            psutil.NoSuchProcess: it is gone.
+            TimeoutError: no step started in time.
+            psutil.NoSuchProcess: the process is gone.
         """
         return self._process(
             "StepWorkerStartedEvent", r"Executing step .* in subprocess", "pid", timeout
         )
 
     def worker_process(self, timeout: float = 120) -> psutil.Process:
-        """The process of the run, whose children are those of its steps; see `step_process`."""
+        """Return the run's process, whose children are those of its steps; see `step_process`."""
         return self._process("EngineEvent", r"parent process \(pid: (\d+)\)", "", timeout)
 
     def cancel(self) -> None:
-        """Ask it to end, as the button in the web interface does."""
+        """Cancel the run, as the button in the web interface does."""
         self.graphql.one(
             "TerminateRunSuccess",
             "mutation($run: String!) { terminateRun(runId: $run, terminatePolicy: SAFE_TERMINATE)"
@@ -152,7 +152,7 @@ class Run:
         )
 
     def reexecute(self, strategy: str = "FROM_FAILURE") -> Run:
-        """Run it again.
+        """Execute the run again.
 
         Parameters:
             strategy: ``FROM_FAILURE``, ``FROM_ASSET_FAILURE`` or ``ALL_STEPS``.
@@ -182,7 +182,7 @@ class Run:
         return psutil.Process(until(pid, timeout, lambda: f"no process told\n{self.log()}"))
 
     def _ask(self, fields: str, **variables: Any) -> dict[str, Any]:
-        # GraphQL refuses variables that are declared and not used.
+        # GraphQL rejects variables that are declared and not used.
         kinds = {"cursor": "String", "limit": "Int"}
         declared = "".join(f", ${name}: {kinds[name]}" for name in variables)
         return self.graphql.one(
@@ -196,7 +196,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Backfill:
-    """A backfill, for which the daemon launches runs; it looks every 30 seconds."""
+    """A backfill; the daemon checks it every 30 seconds, and launches its runs."""
 
     graphql: GraphQL
     backfill_id: str
@@ -207,10 +207,10 @@ class Backfill:
         return str(self._ask("status")["status"])
 
     def runs(self, count: int, timeout: float = 180) -> list[Run]:
-        """Wait until it has so many runs. Returns them.
+        """Wait until the backfill has a number of runs, and return them.
 
         Raises:
-            TimeoutError: it had not in time.
+            TimeoutError: the time ran out.
         """
 
         def there() -> list[Run] | None:
@@ -220,10 +220,10 @@ class Backfill:
         return until(there, timeout, lambda: f"{self.backfill_id}: {self._ask(TOLD)}")
 
     def wait(self, timeout: float = 180) -> str:
-        """Wait until the daemon has seen that all its runs are over. Returns the status.
+        """Wait until the daemon has seen the end of all runs, and return the status.
 
         Raises:
-            TimeoutError: it had not in time.
+            TimeoutError: the time ran out.
         """
         return until(
             lambda: status if (status := self.status) in OVER else None,
@@ -232,7 +232,7 @@ class Backfill:
         )
 
     def reexecute(self) -> Backfill:
-        """Launch another one, of the partitions that are not materialized."""
+        """Launch another backfill, of the partitions that are not materialized."""
         made = self.graphql.one(
             "LaunchBackfillSuccess",
             "mutation($again: ReexecutionParams!) {"
@@ -255,7 +255,7 @@ TOLD = "status runs { id status } error { message } logEvents { events { message
 
 
 def entry(told: dict[str, Any]) -> tuple[str, Any]:
-    """The label and the value of a metadata entry, which was asked for as in `METADATA`."""
+    """Return the label and the value of a metadata entry that was queried with `METADATA`."""
     label = str(told["label"])
     if "intRepr" in told:
         return label, int(told["intRepr"])

@@ -20,7 +20,7 @@ from penstock_testkit.dagster.runs import ERROR, METADATA, Backfill, Run, entry
 from penstock_testkit.servers import HOST, ServerError, free_port
 from penstock_testkit.waiting import until
 
-# Variables that the test run, or whoever started it, may have set for itself.
+# Variables that the test run, or its caller, may have set for itself.
 FOREIGN = ("DAGSTER", "PG", "PYTHONWARNINGS", "PYTEST_", "COVERAGE")
 ALL_ASSETS = "__ASSET_JOB"
 INSTANCE = """\
@@ -34,7 +34,7 @@ run_retries: {enabled: false}
 
 @dataclass(frozen=True)
 class PartitionStatuses:
-    """Of an asset: which of its partitions are there, and whose last copy failed."""
+    """The partitions of an asset by status."""
 
     materialized: list[str]
     failed: list[str]
@@ -45,12 +45,12 @@ class PartitionStatuses:
 class DagsterStack:
     """A real Dagster on 127.0.0.1.
 
-    A context manager: entering starts it, which takes about 10 seconds, leaving stops it and
+    A context manager: entering starts it, which takes about 10 seconds; leaving stops it and
     removes everything. It never outlives this process.
 
     Parameters:
         definitions: the Python file with the `Definitions`.
-        env: environment variables, over those of this process.
+        env: environment variables, which override those of this process.
     """
 
     def __init__(self, definitions: Path, env: Mapping[str, str] | None = None) -> None:
@@ -75,10 +75,10 @@ class DagsterStack:
         self.close()
 
     def close(self) -> None:
-        """Stop everything and remove its files. Closed, do nothing."""
+        """Stop everything and remove its files; do nothing if closed."""
         self._resources.close()
 
-    # What runs
+    # Runs
 
     def launch(
         self,
@@ -86,13 +86,13 @@ class DagsterStack:
         partitions: str | tuple[str, str] | None = None,
         checks: bool = True,
     ) -> Run:
-        """Have assets materialized now, in one run.
+        """Materialize assets now, in one run.
 
         Parameters:
-            assets: their keys, like ``dw/orders``.
-            partitions: one partition, or the first and the last one of a range; None: they
-                has none.
-            checks: run its checks too.
+            assets: their keys, such as ``dw/orders``.
+            partitions: one partition, or the first and the last one of a range; None if the assets
+                have no partitions.
+            checks: whether to run their checks as well.
         """
         tags: dict[str, str] = {}
         if isinstance(partitions, str):
@@ -125,10 +125,10 @@ class DagsterStack:
         return Run(self.graphql, made["run"]["runId"])
 
     def backfill(self, asset: str, partitions: Sequence[str]) -> Backfill:
-        """Have the daemon launch what materializes some partitions of an asset.
+        """Start a backfill of some partitions of an asset.
 
         Parameters:
-            asset: its key, like ``dw/orders``.
+            asset: its key, such as ``dw/orders``.
         """
         made = self.graphql.one(
             "LaunchBackfillSuccess",
@@ -139,10 +139,10 @@ class DagsterStack:
         )
         return Backfill(self.graphql, made["backfillId"])
 
-    # What is there
+    # Results
 
     def statuses(self, asset: str) -> PartitionStatuses:
-        """Of the partitions of an asset, which must not be time windows."""
+        """Return the partitions of an asset by status; they must not be time windows."""
         found = self._asset(
             asset,
             "assetPartitionStatuses { ... on DefaultPartitionStatuses { materializedPartitions"
@@ -156,7 +156,7 @@ class DagsterStack:
         )
 
     def checks(self, asset: str, name: str) -> dict[str | None, bool]:
-        """Whether a check of an asset has passed, by partition; its newest evaluations."""
+        """Return whether a check of an asset passed, by partition, from its newest evaluations."""
         executions = self.graphql.ask(
             "query($asset: AssetKeyInput!, $name: String!) { assetCheckExecutions(assetKey: $asset,"
             " checkName: $name, limit: 1000) { evaluation { partition success } } }",
@@ -168,11 +168,11 @@ class DagsterStack:
         return {one["partition"]: one["success"] for one in found}
 
     def metadata(self, asset: str) -> dict[str, Any]:
-        """What the asset's definition has, by label."""
+        """Return the metadata of the asset's definition, by label."""
         return dict(map(entry, self._asset(asset, METADATA)["metadataEntries"]))
 
     def log_tail(self, lines: int = 80) -> str:
-        """The last lines of what it printed."""
+        """Return the last lines of the output."""
         return self.process.log_tail(lines)
 
     def _asset(self, asset: str, fields: str) -> dict[str, Any]:
@@ -183,7 +183,7 @@ class DagsterStack:
             asset=_key(asset),
         )
 
-    # How it is started
+    # Start
 
     def _start(self) -> None:
         self.home = Path(tempfile.mkdtemp(prefix="penstock-dagster-"))
@@ -208,7 +208,7 @@ class DagsterStack:
         )
 
     def _code(self) -> tuple[str, str] | None:
-        """The names under which the user's code is loaded; None: not yet."""
+        """Return the names under which the user's code is loaded; None if not loaded yet."""
         if not self.process.running:
             raise ServerError(f"dagster dev ended\n{self.log_tail()}")
         query = (

@@ -1,4 +1,4 @@
-"""SQLite as source and target: the least that a backend needs, as an example to copy."""
+"""SQLite as source and target: a minimal backend, as an example to copy."""
 
 from __future__ import annotations
 

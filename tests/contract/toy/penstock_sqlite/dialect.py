@@ -1,4 +1,4 @@
-"""How SQLite writes SQL, and which types of it are known here."""
+"""SQLite's SQL, and the types that this backend supports."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ARROW_TYPES = {
     "BLOB": pa.binary(),
     "DATE": pa.date32(),
 }
-"""Of the columns that can be copied. A date is a text."""
+"""The types of columns that can be copied. A date is a text."""
 _TAGS = {"INTEGER": "int8", "REAL": "float8", "TEXT": "text", "BLOB": "bytea", "DATE": "date"}
 
 _TYPES = {
@@ -44,7 +44,7 @@ class SqliteDialect(CatalogDialect):
     )
 
     def ident(self, name: str) -> str:
-        # In double quotes what is no column's name would be a text.
+        # In double quotes, a name that is no column's would be a text.
         return "`" + name.replace("`", "``") + "`"
 
     def cast(self, value: str, type_: str) -> str:
@@ -65,7 +65,7 @@ class SqliteDialect(CatalogDialect):
     def beginning(self, text: str, length: int) -> str:
         return f"substr({text}, 1, {length})"
 
-    # What SQL alone cannot say is a function of Python: see `FUNCTIONS`.
+    # Python functions do what SQL alone cannot: see `FUNCTIONS`.
 
     def canonical(self, value: str, type_: Type, kind: str) -> str:
         return f"penstock_canonical({value}, {self.literal(kind)})"

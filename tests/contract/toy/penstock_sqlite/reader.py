@@ -17,7 +17,7 @@ from .session import SqliteSession, connect, translated
 from .snapshot import VERSIONS
 
 BATCH_ROWS = 1000
-# SQLite keeps dates as texts.
+# SQLite stores dates as texts.
 DATES = {pa.date32(): date.fromisoformat}
 
 
@@ -36,7 +36,7 @@ class SqliteReader(FileReader[SqliteSession]):
         batches = RowBatches(schema, f"source: {subject}", DATES)
         with translated("source", subject):
             cursor = session.connection.execute(f"SELECT {listed} FROM {rows} WHERE {chosen}")
-            # Now that it reads, nobody writes until it is through; before, somebody may have.
+            # While it reads, nothing can write; before, another process may have.
             if self.path is not None and self.spec.snapshot is not None:
                 VERSIONS.check(self.path, self.spec.snapshot)
             yield batches.batch([])

@@ -1,4 +1,4 @@
-"""Sessions of SQLite, as the SQL kit asks them."""
+"""Sessions of SQLite for the SQL kit."""
 
 from __future__ import annotations
 
@@ -36,21 +36,22 @@ _PASSING = (
 def translated(
     side: str, subject: str, lasting: type[PermanentError] = PermanentError
 ) -> Iterator[None]:
-    """Raise SQLite's errors as Penstock's."""
+    """Turn SQLite's errors into Penstock's."""
     try:
         yield
     except sqlite3.Error as error:
-        # The lowest byte of an extended code tells the kind.
+        # The lowest byte of an extended code is its kind.
         passing = getattr(error, "sqlite_errorcode", 0) & 0xFF in _PASSING
         kind = TransientError if passing else lasting
         raise kind(f"{side}: {subject}: {error}", Diagnosis(side=side)) from error
 
 
 def connect(path: str, side: str, mode: str, patience: float = 60.0) -> SqliteSession:
-    """
+    """Open a connection.
+
     Parameters:
         mode: `ro` to read, `rw` to write.
-        patience: seconds to wait for others that write, or keep others from it.
+        patience: seconds to wait for other writers, or to keep others from writing.
     """
     if not os.path.exists(path):
         raise PlanningError(f"{side}: expected an SQLite database, found no file {path}")
@@ -93,7 +94,7 @@ class SqliteSession(DriverSession):
         return {**found, **super().describe_all(untyped)}
 
     def describe(self, query: str, subject: str) -> list[tuple[str, Type]]:
-        """By declared types; a computed column is of the type of its first value."""
+        """Return columns with declared types; a computed one has the type of its first value."""
         self.fetch(f"CREATE TEMP VIEW penstock_described AS {query}", subject)
         try:
             found = self.fetch("SELECT name, type FROM pragma_table_info('penstock_described')", "")
@@ -109,7 +110,7 @@ class SqliteSession(DriverSession):
 
 
 class SqliteFile(OneFile):
-    """A file as a target: opened for a moment at a time."""
+    """A file as a target, opened for a moment at a time."""
 
     dialect = SQLITE
 
@@ -131,7 +132,7 @@ class SqliteFile(OneFile):
 
 
 def _known(declared: str) -> str:
-    """See https://www.sqlite.org/datatype3.html#determination_of_column_affinity"""
+    """Follow https://www.sqlite.org/datatype3.html#determination_of_column_affinity"""
     name = declared.upper()
     parts = {"INT": "INTEGER", "CHAR": "TEXT", "TEXT": "TEXT", "REAL": "REAL", "DOUB": "REAL"}
     return next((known for part, known in parts.items() if part in name), name)

@@ -1,4 +1,4 @@
-"""One moment of a source: while somebody reads, nobody writes."""
+"""A snapshot of a source: while a process reads, none writes."""
 
 from __future__ import annotations
 

@@ -22,7 +22,8 @@ def open_writer(path: str, spec: WorkerSpec) -> StagedWriter:
 
 class SqliteStage(FileStage):
     def check_values(self, batch: pa.RecordBatch, passed: int) -> None:
-        """
+        """Check values that SQLite would change.
+
         Raises:
             PermanentError: SQLite would keep a NaN as NULL.
         """

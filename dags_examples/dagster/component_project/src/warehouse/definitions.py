@@ -1,4 +1,4 @@
-"""Everything in `defs`, as one code location."""
+"""The code location, with everything in `defs`."""
 
 from pathlib import Path
 
