@@ -11,6 +11,7 @@ from penstock.backends.api.execution.control import ControlStore
 from penstock.backends.api.target import TargetCatalog
 from penstock.errors import (
     NoHolder,
+    Overtaken,
     PenstockError,
     StallError,
     Superseded,
@@ -74,7 +75,7 @@ class ControlLink:
 
         Raises:
             TransientError: the server stays unreachable.
-            NoHolder, StallError, Superseded, TargetBusy: immediately.
+            NoHolder, Overtaken, StallError, Superseded, TargetBusy: immediately.
         """
         try:
             return call(self.catalog.control)
@@ -166,5 +167,5 @@ def _allow(run_id: str, others: Sequence[str]) -> None:
 def is_of_the_connection(error: BaseException) -> bool:
     """Whether a new connection may help."""
     return isinstance(error, TransientError) and not isinstance(
-        error, NoHolder | StallError | Superseded | TargetBusy
+        error, NoHolder | Overtaken | StallError | Superseded | TargetBusy
     )
