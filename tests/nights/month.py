@@ -28,7 +28,7 @@ DELETES = ("hard", "soft", "ignore")
 # The share of nights that are built beside the target and swapped in.
 SWAPPED = 0.25
 # Ended well; rejected permanently, with nothing written; to be retried.
-CODES = (0, 65, 75)
+CODES = (0, 65, 75, 76)
 # 64: killed before the target stored the run.
 RESUMED = (*CODES, 64)
 TRIES = 20

@@ -39,7 +39,7 @@ NIGHTS = 5
 ROWS = 300
 LOOKBACK = 1.0
 # Ended well; rejected; to be retried; 64: killed before the target stored the run.
-CODES = (0, 65, 75)
+CODES = (0, 65, 75, 76)
 ALL = "SELECT id, word FROM items"
 
 seeds = pytest.mark.parametrize("seed", range(FIRST_SEED, FIRST_SEED + (SEEDS or 1)))
