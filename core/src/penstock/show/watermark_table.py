@@ -35,12 +35,12 @@ _NIGHT = (
     TextColumn("epoch", right=True),
     TextColumn("as of"),
     TextColumn("read", right=True),
-    TextColumn("inserted", right=True, from_width=96),
-    TextColumn("updated", right=True, from_width=96),
-    TextColumn("deleted", right=True, from_width=96),
+    TextColumn("inserted", right=True, from_width=80),
+    TextColumn("updated", right=True, from_width=80),
+    TextColumn("deleted", right=True, from_width=80),
     TextColumn("rows", right=True, from_width=100),
     TextColumn("read up to", from_width=140),
-    TextColumn("run", from_width=70),
+    TextColumn("run", from_width=104),
     TextColumn("why all rows were read", from_width=120, wide=True),
 )
 
