@@ -129,10 +129,8 @@ def _movers(bench: Bench, folder: Path) -> dict[str, Load]:
     if python is None:
         tell("losses: left out: sling and dlt, which could not be installed")
         return movers
-    (sling,) = folder.glob("**/sling_linux_amd64/bin/sling-linux-amd64")
-    sling.chmod(0o755)
     streams = [
-        *(str(sling), "run", "--src-conn", f"{source}?sslmode=disable"),
+        *(sling_in(folder), "run", "--src-conn", f"{source}?sslmode=disable"),
         *("--src-stream", "losses.items", "--tgt-conn", f"{target}?sslmode=disable"),
         *("--tgt-object", "losses_sling.items", "--mode", "incremental"),
         *("--primary-key", "id", "--update-key", "updated_at"),
@@ -162,6 +160,13 @@ def peers_python(folder: Path) -> Path | None:
         if subprocess.run(command, check=False).returncode:
             return None
     return python
+
+
+def sling_in(folder: Path) -> str:
+    """Return the path of the Sling program that `peers_python` has installed, made executable."""
+    (sling,) = folder.glob("**/sling_linux_amd64/bin/sling-linux-amd64")
+    sling.chmod(0o755)
+    return str(sling)
 
 
 @contextmanager

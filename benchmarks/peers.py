@@ -16,7 +16,7 @@ import psycopg
 from benchmarks import cost
 from benchmarks.bench import Bench
 from benchmarks.cost import CommandFailed, Cost, measure
-from benchmarks.losses import peers_python
+from benchmarks.losses import peers_python, sling_in
 from benchmarks.report import Limit, show_table, tell
 from benchmarks.tables import cloned
 
@@ -114,10 +114,8 @@ def _movers(bench: Bench, folder: Path) -> dict[str, Load]:
     if python is None:
         tell("peers: left out: sling and dlt, which could not be installed")
         return movers
-    (sling,) = folder.glob("**/sling_linux_amd64/bin/sling-linux-amd64")
-    sling.chmod(0o755)
     streams = [
-        *(str(sling), "run", "--src-conn", f"{source}?sslmode=disable"),
+        *(sling_in(folder), "run", "--src-conn", f"{source}?sslmode=disable"),
         *("--src-stream", TABLE, "--tgt-conn", f"{target}?sslmode=disable"),
         *("--tgt-object", TABLE, "--mode", "full-refresh"),
     ]

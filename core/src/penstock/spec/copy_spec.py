@@ -464,7 +464,7 @@ class CopySpec:
     )
     on_error: str = option(
         "stop",
-        "after a partition has failed for good: start no others, or continue with them",
+        "after a partition has failed permanently: start no others, or continue with them",
         execution=True,
         choices=ON_ERROR,
     )

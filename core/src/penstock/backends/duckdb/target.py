@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import cast
@@ -107,14 +107,6 @@ class DuckTarget(FileTarget):
         for name in (path, os.path.dirname(path)):
             if os.path.exists(name) and not os.access(name, os.W_OK):
                 raise PlanningError(f"target: no permission to write to {name}")
-
-    def wanted_columns(
-        self,
-        table: TableRef,
-        columns: Sequence[Column],
-        define: Callable[[], TableDefinition],
-    ) -> tuple[Column, ...]:
-        return self.defined_columns(table, define(), columns, {})
 
     def column_changes(self, table: TableRef, followed: Followed) -> tuple[ColumnChange, ...]:
         with self._reading() as session:

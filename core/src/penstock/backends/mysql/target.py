@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 
@@ -213,14 +213,6 @@ class MySqlTarget(ServerTarget[MySqlSession]):
                 f"target: expected {table} to be of the engine InnoDB, found {engine}, in which "
                 "nothing is undone when a copy fails; ALTER TABLE ... ENGINE = InnoDB"
             )
-
-    def wanted_columns(
-        self,
-        table: TableRef,
-        columns: Sequence[Column],
-        define: Callable[[], TableDefinition],
-    ) -> tuple[Column, ...]:
-        return self.defined_columns(table, define(), columns, {})
 
     def column_changes(self, table: TableRef, followed: Followed) -> tuple[ColumnChange, ...]:
         return column_changes(self._session, table, followed)

@@ -51,6 +51,15 @@ class SqlTarget(ABC):
         """Return a table of the columns defined for a new table, and a session that sees it."""
         raise NotImplementedError  # no mode creates a table
 
+    def wanted_columns(
+        self,
+        table: TableRef,
+        columns: Sequence[Column],
+        define: Callable[[], TableDefinition],
+    ) -> tuple[Column, ...]:
+        """See `AltersColumns`."""
+        return self.defined_columns(table, define(), columns, {})
+
     @contextmanager
     def _rows_made(self, table: TableRef) -> Iterator[tuple[Session, str]]:
         """Provide that table as an item of FROM."""
