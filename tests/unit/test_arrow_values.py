@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from penstock.backends.postgresql.arrow.parsing import days, microseconds, parse
 from penstock.backends.postgresql.arrow.texts import as_json, date_text, hexadecimal
-from penstock.backends.postgresql.arrow.writing import Encoder, binary_form
+from penstock.backends.postgresql.arrow.encoder import Encoder, binary_form
 from penstock.backends.postgresql.catalog.datatypes import DataType
 from penstock.backends.shared.values.arrow import exactly, first_failing, own
 from penstock.backends.shared.values.hex_values import from_hex, uuids

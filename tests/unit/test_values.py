@@ -9,7 +9,7 @@ import pytest
 from penstock.errors import PermanentError
 from penstock.model import values
 from penstock.model.extents import Bound, Key, KeyRange, KeyValues
-from penstock.run.showing import apart, apart_throughout
+from penstock.run.value_display import apart, apart_throughout
 
 # What servers and libraries say of a value, and what is left of it.
 SAID = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.errors import PlanningError
-from penstock.planning.where_words import of_where
+from penstock.planning.condition_errors import of_where
 
 SAID = [
     ("id >> ' foo", 'near "\' foo\n END FROM t"', 'near "\' foo", character 7 of the condition'),

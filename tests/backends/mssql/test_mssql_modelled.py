@@ -7,7 +7,7 @@ from typing import Any
 
 from penstock.backends.api.facts import Siblings
 from penstock.backends.mssql.catalog.links import is_modelled, read_comments, read_foreign_keys
-from penstock.backends.mssql.catalog.own_parts import OwnIndex
+from penstock.backends.mssql.catalog.native_parts import OwnIndex
 from penstock.backends.mssql.catalog.table_model import indexes_of
 from penstock.backends.mssql.dialect import MSSQL
 from penstock.backends.sql.definitions.foreign_keys import ForeignKeyChange

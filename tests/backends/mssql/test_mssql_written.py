@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.backends.mssql.catalog.own_parts import OwnIndex, OwnParts
+from penstock.backends.mssql.catalog.native_parts import OwnIndex, OwnParts
 from penstock.backends.mssql.dialect import MSSQL
-from penstock.backends.mssql.load.likeness import (
+from penstock.backends.mssql.load.table_clone import (
     always,
     check_statement,
     check_text,

@@ -24,7 +24,7 @@ from penstock.model.nights import Horizon, Watermark
 from penstock.model.tables import Column, TableRef
 from penstock.planning.asking.catalogs import Catalogs
 from penstock.planning.facts import Facts, NightFacts, TargetTable
-from penstock.planning.known import KeyBounds, Known, ListedValues, MergedRows
+from penstock.planning.known_answers import KeyBounds, Known, ListedValues, MergedRows
 from penstock.planning.questions import Outdated, Question, Questions, Wanted, together
 from penstock.planning.step import source_step, step
 from penstock.spec.modes import MODES

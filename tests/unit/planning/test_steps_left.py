@@ -6,7 +6,7 @@ from penstock import CopySpec
 from penstock.model.plans import LoadPlan, Step
 from penstock.model.table_model import FOREIGN_KEYS
 from penstock.model.tables import NotCopied, TableRef
-from penstock.planning.steps_left import with_steps_left
+from penstock.planning.pending_steps import with_steps_left
 
 TABLE = TableRef("public", "article")
 

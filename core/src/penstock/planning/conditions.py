@@ -12,7 +12,7 @@ from penstock.model.tables import Column, ColumnPair
 from penstock.planning.choice import Choice
 from penstock.planning.column_pairs import ColumnMapping
 from penstock.planning.facts import TargetTable
-from penstock.planning.known import Known
+from penstock.planning.known_answers import Known
 from penstock.planning.questions import together
 from penstock.spec.masks import mentions
 from penstock.spec.parts import Route

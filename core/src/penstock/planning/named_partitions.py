@@ -25,7 +25,7 @@ from penstock.model.extents import (
 )
 from penstock.model.plans import CHOSEN, Partition
 from penstock.model.tables import Relation
-from penstock.planning.known import Known
+from penstock.planning.known_answers import Known
 from penstock.planning.named_bounds import read_ranges, read_values
 from penstock.planning.questions import together
 from penstock.spec.ids import MAX_PARTITION_ID

@@ -13,7 +13,7 @@ from penstock.model.plans import Partition
 from penstock.planning import cuts
 from penstock.planning.choice import Choice, choose
 from penstock.planning.cuts import Cut
-from penstock.planning.known import Known
+from penstock.planning.known_answers import Known
 from penstock.planning.named_partitions import resolve_partitions
 from penstock.planning.questions import together
 from penstock.planning.request import PlanRequest

@@ -14,7 +14,7 @@ from penstock.model.drift import GONE, ColumnChange, original_names
 from penstock.model.nights import Night
 from penstock.model.plans import MERGE_STEP, LoadPlan, Partition, PartitionPlan
 from penstock.model.tables import Column, SequencePosition
-from penstock.planning.built_nights import built, within_limit
+from penstock.planning.night_rebuild import built, within_limit
 from penstock.planning.column_pairs import ColumnMapping, chosen_columns, map_columns
 from penstock.planning.conditions import check_conditions
 from penstock.planning.cursors import explained_cursor
@@ -29,9 +29,9 @@ from penstock.planning.drift import (
     said_of,
 )
 from penstock.planning.facts import Facts, TargetTable, fact
-from penstock.planning.gone_rows import check_gone
+from penstock.planning.deleted_rows import check_gone
 from penstock.planning.incremental import Continued, continued
-from penstock.planning.known import Known
+from penstock.planning.known_answers import Known
 from penstock.planning.masked_keys import check_bounds, check_key, without_masked_key
 from penstock.planning.nights import explained, setting_watermark
 from penstock.planning.partitions import PlannedPartitions, deletes_by_condition, plan_partitions
@@ -44,7 +44,7 @@ from penstock.planning.remarks import (
 )
 from penstock.planning.request import PlanRequest
 from penstock.planning.seen_files import new_files
-from penstock.planning.steps_left import with_steps_left
+from penstock.planning.pending_steps import with_steps_left
 from penstock.spec.parts import Route
 from penstock.spec.strategies import FILES
 

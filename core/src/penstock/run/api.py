@@ -18,7 +18,7 @@ from penstock.backends.api.execution.control import (
     RunRow,
     reading_run,
 )
-from penstock.backends.api.optional.described import describing, look_ahead
+from penstock.backends.api.optional.bulk_catalogs import describing, look_ahead
 from penstock.backends.api.registry import ddl_scheme, find_backend
 from penstock.backends.api.source import SourceCatalog
 from penstock.backends.api.target import TargetCatalog
@@ -47,14 +47,14 @@ from penstock.run.resume_checks import (
     load_run,
     stored_spec,
 )
-from penstock.run.showing import apart, apart_throughout
-from penstock.run.snapshot.as_of_now import ReadAsOfNow
-from penstock.run.snapshot.awaited import AwaitHolder
+from penstock.run.value_display import apart, apart_throughout
+from penstock.run.snapshot.current_reads import ReadAsOfNow
+from penstock.run.snapshot.awaited_holder import AwaitHolder
 from penstock.run.snapshot.loss_policy import OptionPolicy
 from penstock.run.snapshot.source_view import LossPolicy, SourceView
-from penstock.run.standing import load_standing
+from penstock.run.run_status import load_standing
 from penstock.run.state import RunState, new_run_id
-from penstock.run.unrestored import unrestored
+from penstock.run.dropped_foreign_keys import unrestored
 from penstock.spec.copy_spec import CopySpec
 from penstock.spec.ids import check_run_id
 from penstock.spec.references import resolve_reference

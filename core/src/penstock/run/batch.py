@@ -11,7 +11,7 @@ from typing import Any
 
 from penstock.backends.api.execution.control import NewRun, RunRow, reading_run
 from penstock.backends.api.facts import Siblings
-from penstock.backends.api.optional.described import describing, look_ahead
+from penstock.backends.api.optional.bulk_catalogs import describing, look_ahead
 from penstock.backends.api.source import HeldSnapshot, LockingSource, SourceCatalog
 from penstock.backends.api.target import TargetCatalog
 from penstock.errors import (
@@ -42,12 +42,12 @@ from penstock.run.listing import unplanned, without_run
 from penstock.run.opening import Holding, meanwhile
 from penstock.run.phases import Phases
 from penstock.run.resume_checks import committed_partitions, not_there
-from penstock.run.showing import apart_throughout
-from penstock.run.snapshot.as_of_now import ReadAsOfNow
+from penstock.run.value_display import apart_throughout
+from penstock.run.snapshot.current_reads import ReadAsOfNow
 from penstock.run.snapshot.loss_policy import OptionPolicy
 from penstock.run.snapshot.shared import SharedSnapshot
 from penstock.run.snapshot.source_view import TAKES, LossPolicy, SourceView
-from penstock.run.standing import load_standing
+from penstock.run.run_status import load_standing
 from penstock.run.state import RunState, new_run_id
 from penstock.run.table_requests import TableRequest
 from penstock.spec.batch_spec import BatchSpec, batch_of

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.backends.api.facts import Siblings
-from penstock.backends.api.optional.described import describing
+from penstock.backends.api.optional.bulk_catalogs import describing
 from penstock.backends.api.source import SourceCatalog
 from penstock.backends.api.target import TargetCatalog
 from penstock.errors import PenstockError
@@ -21,7 +21,7 @@ from penstock.planning.asking.search_path import lacks_schema
 from penstock.planning.request import PlanRequest
 from penstock.run.batch_tables import BatchTables, check_many, siblings_of
 from penstock.run.connections import Connections, connect
-from penstock.run.showing import apart_throughout
+from penstock.run.value_display import apart_throughout
 from penstock.run.state import new_run_id
 from penstock.run.table_requests import TableRequest
 from penstock.run.windows import windows

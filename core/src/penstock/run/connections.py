@@ -22,7 +22,7 @@ from penstock.planning.support import check_supported
 from penstock.run.control_link import ControlLink
 from penstock.run.opening import Holding, Opening
 from penstock.run.pulses import PulseEnd
-from penstock.run.showing import apart
+from penstock.run.value_display import apart
 from penstock.spec.copy_spec import CopySpec
 from penstock.spec.references import resolve_reference
 from penstock.spec.worker_spec import Patience

@@ -9,7 +9,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from functools import cache
 from itertools import chain
 
-from penstock.backends.api.optional.described import describing
+from penstock.backends.api.optional.bulk_catalogs import describing
 from penstock.backends.api.source import SourceCatalog
 from penstock.errors import (
     Interrupted,
@@ -26,13 +26,13 @@ from penstock.model.plans import GONE_STEP, MERGE_STEP, Step
 from penstock.run.connections import Connections
 from penstock.run.control_link import ControlLink
 from penstock.run.final_steps import FinalSteps
-from penstock.run.gone import find_gone
+from penstock.run.deleted_rows import find_gone
 from penstock.run.preparation import prepare
 from penstock.run.pulses import Pulses
-from penstock.run.standing import links_due, load_records, marks_of, set_statuses, steps_due
+from penstock.run.run_status import links_due, load_records, marks_of, set_statuses, steps_due
 from penstock.run.state import SMALL, RunState
-from penstock.run.steps_together import StepsTogether
-from penstock.run.whole_counts import WholeCounts
+from penstock.run.batched_steps import StepsTogether
+from penstock.run.row_counts import WholeCounts
 from penstock.run.windows import windows
 from penstock.spec.degrees import Streams
 from penstock.workers.process import Nursery

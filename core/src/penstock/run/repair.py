@@ -25,7 +25,7 @@ from penstock.planning.request import PlanRequest
 from penstock.run.api import create, resume
 from penstock.run.connections import connect
 from penstock.run.resume_checks import load_run
-from penstock.run.showing import apart
+from penstock.run.value_display import apart
 from penstock.spec.copy_spec import CopySpec
 from penstock.spec.deletes import HARD, MOST_DELETED, SOFT, parse_most_deleted
 from penstock.spec.ids import MAX_RUN_ID, check_run_id

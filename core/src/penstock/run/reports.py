@@ -12,7 +12,7 @@ from penstock.figures.gather import report_of
 from penstock.figures.run_report import RunReport
 from penstock.run.connections import resolve
 from penstock.run.resume_checks import not_there
-from penstock.run.showing import apart
+from penstock.run.value_display import apart
 from penstock.spec.copy_spec import CopySpec
 from penstock.spec.ids import check_run_id
 

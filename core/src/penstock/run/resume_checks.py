@@ -15,7 +15,7 @@ from penstock.errors import PlanningError, SnapshotLost, SpecMismatch, UsageErro
 from penstock.model.extents import Crossing, KeyRange
 from penstock.model.plans import Partition, changes_of
 from penstock.planning.asking.catalogs import match_columns
-from penstock.planning.asking.selected import read_selected
+from penstock.planning.asking.selected_columns import read_selected
 from penstock.spec.copy_spec import CopySpec, resumed_options
 from penstock.spec.parts import Loading, Route
 

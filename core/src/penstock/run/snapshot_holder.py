@@ -16,7 +16,7 @@ from penstock.model import values
 from penstock.run.connections import Connections, connect, resolve
 from penstock.run.control_link import ControlLink
 from penstock.run.resume_checks import committed_partitions, load_run, not_there, stored_spec
-from penstock.run.showing import apart, apart_throughout
+from penstock.run.value_display import apart, apart_throughout
 from penstock.run.snapshot.loss_policy import OptionPolicy
 from penstock.run.snapshot.source_view import SourceView
 from penstock.spec.copy_spec import CopySpec

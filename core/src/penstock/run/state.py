@@ -44,8 +44,8 @@ from penstock.run.preparation import prepare
 from penstock.run.report import Report
 from penstock.run.resume_checks import unless_complete
 from penstock.run.snapshot.source_view import SourceView
-from penstock.run.standing import load_records
-from penstock.run.whole_counts import WholeCounts
+from penstock.run.run_status import load_records
+from penstock.run.row_counts import WholeCounts
 from penstock.spec.copy_spec import CopySpec
 from penstock.spec.degrees import Streams
 from penstock.spec.masking_keys import session_values

@@ -7,14 +7,14 @@ from contextlib import closing
 from dataclasses import dataclass
 
 from penstock.backends.api.capabilities import SourceCapabilities
-from penstock.backends.api.optional.described import describing, look_ahead
+from penstock.backends.api.optional.bulk_catalogs import describing, look_ahead
 from penstock.backends.api.source import SourceCatalog, VersionedSource
 from penstock.errors import PlanningError, UsageError
 from penstock.model.tables import TableRef
 from penstock.planning.asking.search_path import with_any_schema, with_searched
 from penstock.planning.suggestions import KnownTable, Suggestion, suggestion, view_suggestion
 from penstock.run.connections import resolve
-from penstock.run.showing import apart
+from penstock.run.value_display import apart
 from penstock.spec.night_kinds import XMIN
 
 

@@ -10,7 +10,7 @@ from penstock.backends.api.execution.control import ControlStore
 from penstock.errors import TargetBusy, UsageError
 from penstock.model.nights import BY_HAND, Watermark
 from penstock.run.connections import resolve
-from penstock.run.showing import apart
+from penstock.run.value_display import apart
 from penstock.run.state import new_run_id
 
 

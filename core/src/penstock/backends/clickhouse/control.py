@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from penstock.backends.api.execution.control import RunningAttempt, RunRow
 from penstock.backends.api.execution.records import Row
-from penstock.backends.clickhouse.load.adding import adds_to, check_not_shut_out
+from penstock.backends.clickhouse.load.appending_runs import adds_to, check_not_shut_out
 from penstock.backends.clickhouse.load.documents import TableDocuments
 from penstock.backends.clickhouse.load.loaded_tables import (
     changed,

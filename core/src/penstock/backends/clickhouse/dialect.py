@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from penstock.backends.clickhouse.catalog.canonical import canonical, framed
 from penstock.backends.clickhouse.catalog.masking import ClickHouseMasking
 from penstock.backends.clickhouse.types import TYPES, UTC
-from penstock.backends.sql.catalog.described import TableQuery
+from penstock.backends.sql.catalog.catalog_facts import TableQuery
 from penstock.backends.sql.dialect import DAY, NEW_UUID, NOW, UTC_NOW, CatalogDialect, Type
 from penstock.backends.sql.rows.bounds import decimal
 from penstock.backends.sql.server.intervals import parse_interval

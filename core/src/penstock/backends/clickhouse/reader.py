@@ -11,7 +11,7 @@ from penstock.backends.clickhouse.connection import connect
 from penstock.backends.clickhouse.session import ClickHouseSession
 from penstock.backends.clickhouse.types import TYPES, ChType
 from penstock.backends.shared.values.arrow import exactly, first_failing
-from penstock.backends.shared.values.promised_types import PromisedTypes
+from penstock.backends.shared.values.planned_types import PromisedTypes
 from penstock.backends.sql.server.reader import BATCH_ROWS, BatchQueryReader
 from penstock.errors import Diagnosis, PermanentError
 from penstock.model import values

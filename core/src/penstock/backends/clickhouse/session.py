@@ -9,7 +9,7 @@ from penstock.backends.clickhouse.connection import Connection
 from penstock.backends.clickhouse.dialect import CLICKHOUSE
 from penstock.backends.clickhouse.errors import translated
 from penstock.backends.clickhouse.types import ChType, parse
-from penstock.backends.sql.catalog.described import TableQuery
+from penstock.backends.sql.catalog.catalog_facts import TableQuery
 from penstock.backends.sql.dialect import Type, raw
 from penstock.backends.sql.server.session import InterruptibleSession
 from penstock.model.tables import TableRef

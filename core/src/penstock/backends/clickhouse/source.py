@@ -11,7 +11,7 @@ from penstock.backends.clickhouse.connection import connect
 from penstock.backends.clickhouse.session import ClickHouseSession
 from penstock.backends.clickhouse.types import TYPES
 from penstock.backends.sql.catalog import keys
-from penstock.backends.sql.catalog.described import TableQuery
+from penstock.backends.sql.catalog.catalog_facts import TableQuery
 from penstock.backends.sql.definitions.definition import definition_of
 from penstock.backends.sql.dialect import Type
 from penstock.backends.sql.server.source import ServerSource

@@ -9,7 +9,7 @@ from penstock.backends.clickhouse.capabilities import TARGET
 from penstock.backends.clickhouse.connection import connect
 from penstock.backends.clickhouse.control import ClickHouseControl
 from penstock.backends.clickhouse.load import tables as made
-from penstock.backends.clickhouse.load.adding import CLEAN
+from penstock.backends.clickhouse.load.appending_runs import CLEAN
 from penstock.backends.clickhouse.load.steps import CREATE, SWAP
 from penstock.backends.clickhouse.session import ClickHouseSession
 from penstock.backends.clickhouse.source import DIALECT

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from penstock.backends.shared.values.arrow import arrow_type, is_list
-from penstock.backends.shared.values.made_types import MadeTypes
+from penstock.backends.shared.values.created_types import MadeTypes
 from penstock.backends.shared.values.type_table import TypeLine, TypeTable
 from penstock.errors import PermanentError
 from penstock.model import table_model as model

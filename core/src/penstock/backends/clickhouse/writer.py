@@ -14,7 +14,7 @@ from penstock.backends.api.execution.roll_forward import Piece
 from penstock.backends.api.worker import Block, Loaded, Wait
 from penstock.backends.clickhouse.connection import Connection, connect
 from penstock.backends.clickhouse.errors import translated
-from penstock.backends.clickhouse.load.adding import check_not_shut_out
+from penstock.backends.clickhouse.load.appending_runs import check_not_shut_out
 from penstock.backends.clickhouse.load.documents import TableDocuments
 from penstock.backends.clickhouse.load.loaded_tables import check_loaded
 from penstock.backends.clickhouse.load.stages import Stages

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from penstock.backends.api.execution.control import RunRow
 from penstock.backends.mssql.catalog.tables import enabled_indexes
-from penstock.backends.mssql.load.likeness import set_identity
+from penstock.backends.mssql.load.table_clone import set_identity
 from penstock.backends.mssql.records import MssqlRecords
 from penstock.backends.sql.definitions.definition import SCHEMA
 from penstock.backends.sql.definitions.index_changes import IndexChange

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from penstock.backends.api.facts import LoadRequest
 from penstock.backends.mssql.capabilities import TARGET
-from penstock.backends.mssql.catalog.own_parts import OWN, OwnParts
+from penstock.backends.mssql.catalog.native_parts import OWN, OwnParts
 from penstock.backends.mssql.catalog.tables import DIALECT, IDENTITY, table_columns
 from penstock.backends.mssql.connection import connect
-from penstock.backends.mssql.load.likeness import column_text, identity_steps, names_free
+from penstock.backends.mssql.load.table_clone import column_text, identity_steps, names_free
 from penstock.backends.mssql.load.tables import MssqlTables, text_type
 from penstock.backends.mssql.records import MssqlRecords
 from penstock.backends.mssql.runs import MssqlRuns

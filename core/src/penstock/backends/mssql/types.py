@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from penstock.backends.shared.values import guards
 from penstock.backends.shared.values.guards import ValueGuard
-from penstock.backends.shared.values.made_types import MadeTypes, with_units
+from penstock.backends.shared.values.created_types import MadeTypes, with_units
 from penstock.backends.shared.values.type_table import TypeLine, TypeTable
 from penstock.model import table_model as model
 

@@ -10,7 +10,7 @@ from penstock.backends.mysql.catalog.indexes import read_indexes
 from penstock.backends.mysql.catalog.tables import finding, made_at, made_of_all, table_columns
 from penstock.backends.mysql.dialect import MySqlDialect, replaced
 from penstock.backends.mysql.errors import translated
-from penstock.backends.mysql.load.joined_steps import (
+from penstock.backends.mysql.load.batched_steps import (
     finish_together,
     note_altered,
     note_altering,

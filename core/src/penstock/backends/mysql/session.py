@@ -13,7 +13,7 @@ from penstock.backends.mysql.connection import Connection
 from penstock.backends.mysql.dialect import MySqlDialect
 from penstock.backends.mysql.errors import planning, translated
 from penstock.backends.mysql.types import type_of
-from penstock.backends.sql.catalog.described import TableQuery
+from penstock.backends.sql.catalog.catalog_facts import TableQuery
 from penstock.backends.sql.dialect import Type, raw
 from penstock.backends.sql.server.session import KnownServer
 from penstock.backends.sql.session import Row

@@ -22,7 +22,7 @@ from penstock.backends.mysql.catalog.tables import (
 from penstock.backends.mysql.connection import connect
 from penstock.backends.mysql.dialect import BY_BYTES, order_name, own_name
 from penstock.backends.mysql.errors import planning
-from penstock.backends.mysql.load.besides import expect_alike
+from penstock.backends.mysql.load.table_parts import expect_alike
 from penstock.backends.mysql.load.drift import column_changes
 from penstock.backends.mysql.load.loading import read_settings
 from penstock.backends.mysql.load.rehearsal import made_for_now, without_numbers

@@ -13,7 +13,7 @@ from psycopg import conninfo, sql
 from psycopg.pq import PipelineStatus, TransactionStatus
 
 from penstock.backends.postgresql.errors import from_connecting, from_driver, is_loss
-from penstock.backends.postgresql.session.asked_together import AskedTogether, Question
+from penstock.backends.postgresql.session.shared_round_trips import AskedTogether, Question
 from penstock.backends.shared.in_use import CALL_SECONDS, InUse
 from penstock.errors import Interrupted, PenstockError
 

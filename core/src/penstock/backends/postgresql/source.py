@@ -26,7 +26,7 @@ from penstock.backends.postgresql.catalog.cursors import (
     open_since,
     why_unproven,
 )
-from penstock.backends.postgresql.catalog.described import Described
+from penstock.backends.postgresql.catalog.relation_facts import Described
 from penstock.backends.postgresql.catalog.queries import described_columns, query_columns
 from penstock.backends.postgresql.catalog.relations import (
     check_readable,
@@ -65,7 +65,7 @@ from penstock.backends.postgresql.compare.checksums import (
     source_values,
 )
 from penstock.backends.postgresql.compare.conditions import select
-from penstock.backends.postgresql.compare.gone import (
+from penstock.backends.postgresql.compare.deleted_keys import (
     bits_of_ranges,
     in_buckets,
     in_spans,
@@ -544,7 +544,7 @@ class PostgresSource:
     def with_columns(
         self, definition: TableDefinition, columns: tuple[Column, ...]
     ) -> TableDefinition:
-        from penstock.backends.postgresql.ddl.computed import with_columns  # noqa: PLC0415 - seldom
+        from penstock.backends.postgresql.ddl.computed_columns import with_columns  # noqa: PLC0415 - seldom
 
         return with_columns(self._connection, definition, columns)
 

@@ -31,7 +31,7 @@ from penstock.backends.postgresql.compare.checksums import (
     written_by,
 )
 from penstock.backends.postgresql.compare.conditions import condition
-from penstock.backends.postgresql.compare.gone import (
+from penstock.backends.postgresql.compare.deleted_keys import (
     in_buckets,
     in_spans,
     keep_keys,
@@ -254,7 +254,7 @@ class PostgresTarget:
             return self._connection.execute(query).rowcount > 0
 
     def plan_built(self, request: LoadRequest, merged: LoadPlan, *, replaces: bool) -> LoadPlan:
-        from penstock.backends.postgresql.new_tables.built_night import plan_built  # noqa: PLC0415 - seldom
+        from penstock.backends.postgresql.new_tables.night_rebuild import plan_built  # noqa: PLC0415 - seldom
 
         return plan_built(self._facts(request.target), request, merged, replaces=replaces)
 

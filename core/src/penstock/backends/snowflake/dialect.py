@@ -10,7 +10,7 @@ from penstock.backends.snowflake.catalog.canonical import canonical
 from penstock.backends.snowflake.catalog.masking import SnowflakeMasking
 from penstock.backends.snowflake.catalog.names import shown, swapped
 from penstock.backends.snowflake.types import TYPES
-from penstock.backends.sql.catalog.described import TableQuery
+from penstock.backends.sql.catalog.catalog_facts import TableQuery
 from penstock.backends.sql.dialect import DAY, NEW_UUID, NOW, UTC_NOW, CatalogDialect, Type
 from penstock.backends.sql.rows.bounds import TEXTS
 from penstock.errors import PlanningError

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 from snowflake.connector.constants import FIELD_ID_TO_NAME
 
-from penstock.backends.shared.values.made_types import MadeTypes, with_units
+from penstock.backends.shared.values.created_types import MadeTypes, with_units
 from penstock.backends.shared.values.type_table import TypeLine, TypeTable
 
 _NAMES = {"FIXED": "number", "REAL": "float", "TEXT": "varchar", "TIMESTAMP": "timestamp_ntz"}

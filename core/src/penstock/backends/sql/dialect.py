@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from string import whitespace
 from typing import Any
 
-from penstock.backends.sql.catalog.described import TableQuery
+from penstock.backends.sql.catalog.catalog_facts import TableQuery
 from penstock.backends.sql.masking import Masking
 from penstock.backends.sql.rows.bounds import WHOLE_NUMBERS, check_whole, decimal, hexadecimal
 from penstock.errors import PlanningError

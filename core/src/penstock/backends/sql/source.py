@@ -19,7 +19,7 @@ from penstock.backends.sql.definitions.definition import definition_of, plain_mo
 from penstock.backends.sql.dialect import BYTES, Type
 from penstock.backends.sql.rows.bounds import check_ranged
 from penstock.backends.sql.rows.checksums import canonical_texts, read_checksum, read_digests
-from penstock.backends.sql.rows.computed import ALL, computed_rows
+from penstock.backends.sql.rows.computed_columns import ALL, computed_rows
 from penstock.backends.sql.rows.conditions import condition
 from penstock.backends.sql.rows.cursors import CursorSql, tag_of_cursor
 from penstock.backends.sql.session import Session, closed, keeping

@@ -18,7 +18,7 @@ from penstock.backends.sql.catalog.relations import (
     read_relations,
     relations_now,
 )
-from penstock.backends.sql.loads.gone import TargetKeys
+from penstock.backends.sql.loads.deleted_keys import TargetKeys
 from penstock.backends.sql.loads.load_plan import TargetTables
 from penstock.backends.sql.loads.loaded_runs import LoadedRuns
 from penstock.backends.sql.rows.checksums import (

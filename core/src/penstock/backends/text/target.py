@@ -13,7 +13,7 @@ from penstock.backends.parquet.load.fence import replaces_files
 from penstock.backends.parquet.target import ParquetTarget
 from penstock.backends.shared.values.arrow import arrow_type, schema_from_text, schema_to_text
 from penstock.backends.text.control import TextControl
-from penstock.backends.text.files.comparing import TextComparing
+from penstock.backends.text.files.comparison import TextComparing
 from penstock.backends.text.files.values import FOLDER, JSON
 from penstock.backends.text.load.steps import WHOLE, with_whole_file
 from penstock.backends.text.load.storage import TextStorage, open_text_storage

@@ -18,7 +18,7 @@ from penstock.model.tables import Column, ColumnPair, Relation, TableRef
 from penstock.planning.asking.orders import disorder, shared_order
 from penstock.planning.column_pairs import ColumnMapping, map_columns
 from penstock.planning.cuts import MOST_PARTITIONS, cut_range, cut_values, cut_windows
-from penstock.planning.known import KeyBounds, KeyWindows, ListedValues, MergedRows
+from penstock.planning.known_answers import KeyBounds, KeyWindows, ListedValues, MergedRows
 from penstock.planning.questions import Question
 from penstock.spec.atomic_limits import AtomicLimit
 from penstock.spec.modes import Mode

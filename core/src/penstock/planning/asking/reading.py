@@ -25,17 +25,17 @@ from penstock.model.nights import Horizon, SourceVersions, Watermark, is_behind
 from penstock.model.table_model import TableDefinition
 from penstock.model.tables import Column, TableRef
 from penstock.planning.asking.drift import read_drift
-from penstock.planning.asking.nights_before import NightsBefore
-from penstock.planning.asking.selected import read_selected, selected_definition
-from penstock.planning.asking.steps_left import StepsLeft
+from penstock.planning.asking.earlier_nights import NightsBefore
+from penstock.planning.asking.selected_columns import read_selected, selected_definition
+from penstock.planning.asking.pending_steps import StepsLeft
 from penstock.planning.cursors import goes_on
 from penstock.planning.facts import Fact, Facts, NightFacts, TargetTable, fact
 from penstock.planning.incremental import may_move_watermark
 from penstock.planning.nights import new_leaves
-from penstock.planning.one_statement import expecting_one_statement
+from penstock.planning.single_statement import expecting_one_statement
 from penstock.planning.request import PlanRequest
 from penstock.planning.seen_files import seen
-from penstock.planning.steps_left import takes_steps_left
+from penstock.planning.pending_steps import takes_steps_left
 from penstock.planning.target_table import (
     check_taken_as_is,
     is_there,
@@ -43,7 +43,7 @@ from penstock.planning.target_table import (
     wanted_table,
     without_mark,
 )
-from penstock.planning.where_words import of_where
+from penstock.planning.condition_errors import of_where
 from penstock.spec.night_kinds import FILES
 
 T = TypeVar("T")

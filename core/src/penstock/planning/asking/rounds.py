@@ -7,16 +7,16 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from penstock.backends.api.optional.described import MakesMany
+from penstock.backends.api.optional.bulk_catalogs import MakesMany
 from penstock.backends.api.source import SourceCatalog
 from penstock.backends.api.target import TargetCatalog
 from penstock.errors import Interrupted, PenstockError
 from penstock.model.plans import PartitionPlan
 from penstock.model.table_model import TableDefinition
 from penstock.planning.asking.catalogs import Catalogs
-from penstock.planning.asking.nights_before import NightsBefore
+from penstock.planning.asking.earlier_nights import NightsBefore
 from penstock.planning.asking.reading import TableReader, read_source
-from penstock.planning.asking.steps_left import StepsLeft
+from penstock.planning.asking.pending_steps import StepsLeft
 from penstock.planning.facts import Facts
 from penstock.planning.questions import Outdated, Question, Questions
 from penstock.planning.request import PlanRequest

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from penstock.backends.clickhouse.session import ClickHouseSession
 from penstock.backends.clickhouse.types import TYPES, ChType
-from penstock.backends.sql.catalog.described import TableQuery
-from penstock.backends.sql.definitions.enclosed import end_of_level
+from penstock.backends.sql.catalog.catalog_facts import TableQuery
+from penstock.backends.sql.definitions.parentheses import end_of_level
 from penstock.backends.sql.definitions.expressions import read
 from penstock.model import table_model
 from penstock.model.table_model import (

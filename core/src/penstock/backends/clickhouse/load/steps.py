@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from penstock.backends.api.execution.control import RunRow
 from penstock.backends.clickhouse.dialect import CLICKHOUSE, OWN
-from penstock.backends.clickhouse.load.adding import CLEAN, adds_no_more, shut_out
+from penstock.backends.clickhouse.load.appending_runs import CLEAN, adds_no_more, shut_out
 from penstock.backends.clickhouse.load.documents import TableDocuments, short_hash
 from penstock.backends.clickhouse.load.loaded_tables import (
     check_loaded,

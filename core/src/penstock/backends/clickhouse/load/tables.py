@@ -22,7 +22,7 @@ from penstock.backends.shared.values.arrow import (
     schema_to_text,
 )
 from penstock.backends.shared.values.fitting import carried, fit_column
-from penstock.backends.sql.catalog.described import TableQuery
+from penstock.backends.sql.catalog.catalog_facts import TableQuery
 from penstock.backends.sql.catalog.relations import TYPE, read_relations
 from penstock.backends.sql.definitions.definition import left_unlike
 from penstock.backends.sql.definitions.rendering import Rendered, Rendering

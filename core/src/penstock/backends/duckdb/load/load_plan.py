@@ -20,7 +20,7 @@ from penstock.backends.duckdb.dialect import DUCKDB
 from penstock.backends.duckdb.errors import first_lines
 from penstock.backends.duckdb.load.numbering import advance_steps, numbering_steps
 from penstock.backends.shared.values.arrow import held_kinds
-from penstock.backends.sql.catalog.described import TableQuery
+from penstock.backends.sql.catalog.catalog_facts import TableQuery
 from penstock.backends.sql.catalog.relations import check_is_table
 from penstock.backends.sql.definitions.definition import Besides, listed_columns
 from penstock.backends.sql.definitions.rendering import Rendered

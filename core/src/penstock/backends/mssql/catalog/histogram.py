@@ -17,7 +17,7 @@ from typing import Any
 from penstock.backends.api.facts import WeightedBound
 from penstock.backends.mssql.session import ONE_TABLE, MssqlSession
 from penstock.backends.sql.dialect import Type
-from penstock.backends.sql.rows.between import middles, time_of
+from penstock.backends.sql.rows.midpoints import middles, time_of
 from penstock.errors import PlanningError
 from penstock.model.extents import Bound, Key
 from penstock.model.tables import TableRef

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.backends.mssql.catalog.own_parts import COMMENTS
+from penstock.backends.mssql.catalog.native_parts import COMMENTS
 from penstock.backends.mssql.dialect import DESCRIPTION
 from penstock.backends.mssql.session import MssqlSession
 from penstock.model.table_model import FOREIGN_KEYS, ForeignKeyModel

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from penstock.backends.mssql.catalog.links import read_comments, read_foreign_keys
-from penstock.backends.mssql.catalog.own_parts import OwnIndex, OwnParts, read_indexes
+from penstock.backends.mssql.catalog.native_parts import OwnIndex, OwnParts, read_indexes
 from penstock.backends.mssql.catalog.tables import COLLATION, table_columns, unique_keys
 from penstock.backends.mssql.session import MssqlSession
 from penstock.backends.mssql.types import MAX, TYPES, MsType

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from penstock.backends.mssql.catalog.own_parts import DISABLED
+from penstock.backends.mssql.catalog.native_parts import DISABLED
 from penstock.backends.mssql.catalog.table_model import read_parts
 from penstock.backends.mssql.dialect import MSSQL
-from penstock.backends.mssql.load.likeness import (
+from penstock.backends.mssql.load.table_clone import (
     LONGEST_NAME,
     always,
     check_statement,

@@ -6,11 +6,11 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from penstock.backends.api.facts import LoadRequest
-from penstock.backends.mssql.catalog.own_parts import COMMENTS, GRANTS, OWN, OwnParts, attached
+from penstock.backends.mssql.catalog.native_parts import COMMENTS, GRANTS, OWN, OwnParts, attached
 from penstock.backends.mssql.catalog.tables import enabled_indexes, unique_keys
 from penstock.backends.mssql.dialect import BY_BYTES
 from penstock.backends.mssql.load.exchange import like
-from penstock.backends.mssql.load.likeness import identity_steps, made_alike
+from penstock.backends.mssql.load.table_clone import identity_steps, made_alike
 from penstock.backends.mssql.session import MssqlSession
 from penstock.backends.sql.catalog.relations import check_is_table
 from penstock.backends.sql.definitions.definition import Besides

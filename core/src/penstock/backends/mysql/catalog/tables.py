@@ -12,7 +12,7 @@ from penstock.backends.mysql.catalog.table_model import read_table
 from penstock.backends.mysql.dialect import MYSQL, MySqlDialect, order_name
 from penstock.backends.mysql.session import MySqlSession
 from penstock.backends.mysql.types import MyType
-from penstock.backends.sql.catalog.described import TableQuery
+from penstock.backends.sql.catalog.catalog_facts import TableQuery
 from penstock.backends.sql.catalog.relations import TYPE, no_such, read_relations
 from penstock.backends.sql.definitions.definition import definition_of
 from penstock.backends.sql.session import Row

@@ -18,7 +18,7 @@ from penstock.backends.mysql.catalog.tables import (
     unique_keys,
 )
 from penstock.backends.mysql.dialect import MYSQL
-from penstock.backends.mysql.load.besides import UTF8, left_of_flavour, made_alike, made_unlike
+from penstock.backends.mysql.load.table_parts import UTF8, left_of_flavour, made_alike, made_unlike
 from penstock.backends.mysql.load.rehearsal import check_makes, refused_clauses
 from penstock.backends.mysql.session import MySqlSession
 from penstock.backends.mysql.types import TYPES

@@ -14,7 +14,7 @@ from penstock.backends.postgresql.catalog.columns import data_type
 from penstock.backends.postgresql.catalog.queries import described_query
 from penstock.backends.postgresql.catalog.sequences import read_positions
 from penstock.backends.postgresql.connection import Connection, full_names
-from penstock.backends.postgresql.ddl.needs import read_needs
+from penstock.backends.postgresql.ddl.prerequisites import read_needs
 from penstock.backends.postgresql.ddl.table_model import model_of, others_of
 from penstock.backends.postgresql.ddl.text import shortened
 from penstock.backends.postgresql.ddl.types import read_types, types_of

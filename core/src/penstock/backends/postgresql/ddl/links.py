@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from penstock.backends.api.facts import Siblings
-from penstock.backends.postgresql.catalog.existing import Linked
-from penstock.backends.postgresql.ddl import done, steps
+from penstock.backends.postgresql.catalog.existing_tables import Linked
+from penstock.backends.postgresql.ddl import steps
+from penstock.backends.postgresql.ddl import completion
 from penstock.backends.postgresql.ddl.foreign_keys import (
     FOREIGN_KEYS,
     foreign_key_steps,
@@ -80,7 +81,7 @@ def _inherit(table: Json, ref: TableRef, siblings: Siblings, links: Links) -> No
             *steps.locks(modes),
             *statements,
             instead=left,
-            done=done.inherits(ref, known[0]),
+            done=completion.inherits(ref, known[0]),
         )
     )
 

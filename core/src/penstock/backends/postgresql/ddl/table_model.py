@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from penstock.backends.postgresql.ddl.attached import left_out
+from penstock.backends.postgresql.ddl.attachments import left_out
 from penstock.backends.postgresql.ddl.foreign_keys import FOREIGN_KEYS
 from penstock.backends.postgresql.ddl.links import INHERITANCE
 from penstock.backends.postgresql.ddl.text import Json, with_value

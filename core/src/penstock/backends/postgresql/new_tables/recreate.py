@@ -8,13 +8,14 @@ from dataclasses import replace
 from typing import Any
 
 from penstock.backends.api.facts import LoadRequest
-from penstock.backends.postgresql.catalog import existing
+from penstock.backends.postgresql.catalog import existing_tables
 from penstock.backends.postgresql.catalog.privileges import check_owned, missing_grant
 from penstock.backends.postgresql.catalog.relations import KINDS
 from penstock.backends.postgresql.catalog.sequences import ColumnSequence
 from penstock.backends.postgresql.connection import Connection
-from penstock.backends.postgresql.ddl import done, indexes, steps, tables
-from penstock.backends.postgresql.ddl.attached import left_out
+from penstock.backends.postgresql.ddl import indexes, steps, tables
+from penstock.backends.postgresql.ddl import completion
+from penstock.backends.postgresql.ddl.attachments import left_out
 from penstock.backends.postgresql.ddl.foreign_keys import FOREIGN_KEYS
 from penstock.backends.postgresql.ddl.links import links_of, relink_steps, unlink_steps
 from penstock.backends.postgresql.ddl.text import Json, Names, shortened
@@ -130,13 +131,13 @@ def _finished(request: LoadRequest, made: Sequence[Json], names: Names) -> Itera
                 f"statistics and constraints of {names.table(table)}",
                 steps.DRESS,
                 *late,
-                done=done.is_dressed(table, names, policies=False),
+                done=completion.is_dressed(table, names, policies=False),
             )
 
 
 def _check_droppable(
     facts: TargetFacts, ref: TableRef, remade: Collection[TableRef] = ()
-) -> tuple[list[existing.Relation], list[existing.Linked]]:
+) -> tuple[list[existing_tables.Relation], list[existing_tables.Linked]]:
     """Return the relations of the existing table, and the links to remove before it is dropped.
 
     Parameters:
@@ -163,7 +164,7 @@ def _check_droppable(
         linked = [
             link for link in facts.links(ref) if link.kind == "sequence" or link.root in remade
         ]
-        found = existing.listed_dependents(facts.dependents(ref), undone=linked)
+        found = existing_tables.listed_dependents(facts.dependents(ref), undone=linked)
     if found:
         raise PlanningError(
             f"{NEEDS}: {ref} cannot be dropped, since other objects depend on it: "
@@ -178,7 +179,7 @@ def _dropped_with(facts: TargetFacts, ref: TableRef) -> tuple[NotCopied, ...]:
     return left_out(found, lambda table: TableRef(table["schema"], table["name"]), dropped=True)
 
 
-def _owner_warnings(connection: Connection, old: Sequence[existing.Relation]) -> list[str]:
+def _owner_warnings(connection: Connection, old: Sequence[existing_tables.Relation]) -> list[str]:
     """Return a warning if the existing table belongs to another user."""
     user = connection.info.user
     if not old or old[0].owner == user:
@@ -190,7 +191,7 @@ def names_for(
     facts: TargetFacts,
     ref: TableRef,
     made: Sequence[Json],
-    old: Sequence[existing.Relation],
+    old: Sequence[existing_tables.Relation],
     warnings: list[str],
 ) -> Names:
     """Return the source's names, adapted where objects are named after a table with another name.

@@ -17,10 +17,10 @@ from penstock.backends.postgresql.catalog.columns import (
     describe_columns,
 )
 from penstock.backends.postgresql.catalog.datatypes import UNKNOWN, DataType, Types
-from penstock.backends.postgresql.catalog.existing import read_trees
+from penstock.backends.postgresql.catalog.existing_tables import read_trees
 from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.ddl import indexes, tables
-from penstock.backends.postgresql.ddl.needs import (
+from penstock.backends.postgresql.ddl.prerequisites import (
     address,
     find_addresses,
     missing_lines,

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from penstock.backends.shared.values.arrow import TRAIT
 from penstock.backends.shared.values.guards import ValueGuard
-from penstock.backends.shared.values.made_types import MadeTypes, check_type
+from penstock.backends.shared.values.created_types import MadeTypes, check_type
 from penstock.errors import PlanningError
 from penstock.model.table_model import OTHER
 from penstock.model.tables import Column

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from penstock.backends.sql.definitions.making import make_step
+from penstock.backends.sql.definitions.missing_table import make_step
 from penstock.backends.sql.dialect import CatalogDialect, Dialect
 from penstock.model.codec import from_json, to_json
 from penstock.model.plans import Step

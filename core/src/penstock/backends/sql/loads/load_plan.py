@@ -18,7 +18,7 @@ from penstock.backends.sql.definitions.definition import (
 )
 from penstock.backends.sql.definitions.foreign_keys import ForeignKeyChange
 from penstock.backends.sql.definitions.index_changes import IndexChange
-from penstock.backends.sql.definitions.making import check_not_asked
+from penstock.backends.sql.definitions.missing_table import check_not_asked
 from penstock.backends.sql.definitions.rendering import (
     Rendered,
     Rendering,

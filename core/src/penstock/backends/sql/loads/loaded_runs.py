@@ -13,9 +13,9 @@ from penstock.backends.shared.records.step_records import MergeCounts
 from penstock.backends.sql.catalog.relations import read_columns, read_relations
 from penstock.backends.sql.definitions.column_changes import is_made
 from penstock.backends.sql.definitions.definition import SCHEMA
-from penstock.backends.sql.definitions.making import MAKE, make
+from penstock.backends.sql.definitions.missing_table import MAKE, make
 from penstock.backends.sql.dialect import CatalogDialect
-from penstock.backends.sql.loads.gone import TargetKeys
+from penstock.backends.sql.loads.deleted_keys import TargetKeys
 from penstock.backends.sql.loads.load_plan import SWAP
 from penstock.backends.sql.loads.loaded_table import LoadedTable, LoadRecords
 from penstock.backends.sql.loads.night import follow, merge, stage_tables

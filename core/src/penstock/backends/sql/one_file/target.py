@@ -10,11 +10,11 @@ from penstock.backends.api.facts import Fit, LoadRequest
 from penstock.backends.shared import database_file
 from penstock.backends.shared.values.arrow import in_arrow, schema_of, schema_to_text
 from penstock.backends.shared.values.fitting import fit_column
-from penstock.backends.sql.catalog.described import CatalogFacts
+from penstock.backends.sql.catalog.catalog_facts import CatalogFacts
 from penstock.backends.sql.catalog.relations import read_columns
 from penstock.backends.sql.loads.load_plan import plan_load
 from penstock.backends.sql.one_file.database import OneFile
-from penstock.backends.sql.one_file.later import LaterSession
+from penstock.backends.sql.one_file.lazy_session import LaterSession
 from penstock.backends.sql.one_file.runs import FileRuns
 from penstock.backends.sql.session import Session
 from penstock.backends.sql.target import SqlTarget

@@ -12,7 +12,7 @@ import pyarrow as pa
 from penstock.backends.parquet.files.listing import ListedFile, fingerprint, list_files
 from penstock.backends.parquet.storage.filesystems import file_system
 from penstock.backends.shared.values.arrow import schema_from_text, schema_to_text
-from penstock.backends.text.files.found import Found, find
+from penstock.backends.text.files.contents import Found, find
 from penstock.backends.text.location import TextLocation, is_text_file, parse
 from penstock.errors import PlanningError, SnapshotLost
 from penstock.model.snapshots import Snapshot

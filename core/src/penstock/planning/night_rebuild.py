@@ -10,7 +10,7 @@ from penstock.model.nights import Night
 from penstock.model.plans import LoadPlan
 from penstock.model.tables import Column
 from penstock.planning.cursors import without_range
-from penstock.planning.known import Known
+from penstock.planning.known_answers import Known
 from penstock.spec.atomic_limits import FAIL, AtomicLimit
 from penstock.spec.parts import Nightly, Route
 

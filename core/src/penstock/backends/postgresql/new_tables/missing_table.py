@@ -14,8 +14,9 @@ from typing import Any
 from psycopg import sql
 
 from penstock.backends.api.facts import LoadRequest, Siblings
-from penstock.backends.postgresql.ddl import done, indexes, steps, tables
-from penstock.backends.postgresql.ddl.attached import left_out
+from penstock.backends.postgresql.ddl import indexes, steps, tables
+from penstock.backends.postgresql.ddl import completion
+from penstock.backends.postgresql.ddl.attachments import left_out
 from penstock.backends.postgresql.ddl.foreign_keys import FOREIGN_KEYS
 from penstock.backends.postgresql.ddl.links import links_of
 from penstock.backends.postgresql.ddl.text import Json, Names, beside
@@ -32,7 +33,7 @@ from penstock.backends.postgresql.new_tables.recreate import (
 from penstock.backends.postgresql.new_tables.rehearsal import NEEDS, Rehearsals, rehearsed
 from penstock.backends.postgresql.session.statements import ident, literal, name, statement
 from penstock.backends.sql.definitions.definition import KINDS
-from penstock.backends.sql.definitions.making import check_not_asked
+from penstock.backends.sql.definitions.missing_table import check_not_asked
 from penstock.model.plans import LoadPlan, Step
 from penstock.model.tables import NotCopied, TableRef
 
@@ -66,7 +67,7 @@ def plan_missing(
             parts = connection.execute(_parts(rehearsal)).fetchall()
         names = names_for(facts, ref, made, [], warnings)
         schemas = [
-            replace(step, done=done.has_schema(step.makes_schema))
+            replace(step, done=completion.has_schema(step.makes_schema))
             for step in schema_steps(facts, names, missing)
         ]
     make = steps.before(
@@ -83,7 +84,7 @@ def plan_missing(
     check = _check(ref, wanted, names if advance else None)
     before = [
         *schemas,
-        replace(make, done=done.is_there(ref)),
+        replace(make, done=completion.is_there(ref)),
         steps.before("check", f"check that {ref} is as planned", check),
     ]
     if request.mode.truncates:
@@ -124,7 +125,7 @@ def plan_missing_beside(
     column = request.deletes.column
     marks = [f"ALTER TABLE {name(new)} ADD COLUMN {ident(column)} timestamptz"] if column else []
     schemas = (
-        replace(step, done=done.has_schema(step.makes_schema))
+        replace(step, done=completion.has_schema(step.makes_schema))
         for step in schema_steps(facts, names, missing)
     )
     types = (
@@ -143,7 +144,7 @@ def plan_missing_beside(
         ),
     ]
     late = tables.create_statistics(table, own)
-    dressed = done.is_dressed(table, own, policies=False)
+    dressed = completion.is_dressed(table, own, policies=False)
     dress = steps.after("dress", f"statistics of {new}", steps.DRESS, *late, done=dressed)
     renamed = steps.after(
         steps.SWAP,

@@ -15,7 +15,7 @@ from penstock.backends.parquet.files import engine
 from penstock.backends.parquet.files.footers import plain_schema, read_footers
 from penstock.backends.parquet.files.listing import ListedFile, list_files
 from penstock.backends.parquet.files.scan import FileScan, whole_file
-from penstock.backends.parquet.files.scanned import ScannedFiles
+from penstock.backends.parquet.files.duckdb_scan import ScannedFiles
 from penstock.backends.parquet.storage.filesystems import file_system
 from penstock.backends.parquet.storage.storage import Storage
 from penstock.backends.sql.rows.checksums import (

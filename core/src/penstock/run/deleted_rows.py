@@ -8,7 +8,7 @@ from collections.abc import Generator, Sequence
 from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING
 
-from penstock.backends.api.optional.described import describing
+from penstock.backends.api.optional.bulk_catalogs import describing
 from penstock.backends.api.optional.nights import FindsGone
 from penstock.backends.api.source import SourceCatalog, VersionedSource
 from penstock.backends.api.target import TargetCatalog
@@ -25,11 +25,11 @@ from penstock.model.nights import has_tables_of
 from penstock.model.plans import GONE_STEP, Step
 from penstock.model.tables import TableRef
 from penstock.run.control_link import ControlLink
-from penstock.run.standing import load_records
+from penstock.run.run_status import load_records
 
 if TYPE_CHECKING:
     from penstock.run.state import RunState
-    from penstock.verification.gone import Gone
+    from penstock.verification.deleted_rows import Gone
 
 
 class TablesChanged(TransientError):
@@ -120,7 +120,7 @@ class _Gone:
         return self.errors
 
     def _find(self, run: RunState) -> Gone:
-        from penstock.verification.gone import find_gone  # noqa: PLC0415 - seldom
+        from penstock.verification.deleted_rows import find_gone  # noqa: PLC0415 - seldom
 
         stored = self._link.call(lambda control: control.load_run(run.run_id))
         snapshot = run.view.snapshot

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from penstock.backends.api.facts import LoadRequest
-from penstock.backends.mssql.catalog.own_parts import OwnIndex, OwnParts
+from penstock.backends.mssql.catalog.native_parts import OwnIndex, OwnParts
 from penstock.backends.mssql.catalog.tables import last_numbers
 from penstock.backends.mssql.dialect import MSSQL
 from penstock.backends.mssql.errors import planning

@@ -23,7 +23,7 @@ from penstock.backends.mysql.records import JOINED_SECONDS, MySqlRecords
 from penstock.backends.sql.definitions.definition import SCHEMA
 from penstock.backends.sql.definitions.foreign_keys import ForeignKeyChange
 from penstock.backends.sql.definitions.index_changes import IndexChange
-from penstock.backends.sql.definitions.making import MAKE
+from penstock.backends.sql.definitions.missing_table import MAKE
 from penstock.backends.sql.loads.loaded_table import LoadedTable
 from penstock.errors import Interrupted, PenstockError
 from penstock.model.plans import LoadPlan, Step

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any
 
-from penstock.backends.sql.catalog.described import CatalogFacts
+from penstock.backends.sql.catalog.catalog_facts import CatalogFacts
 from penstock.backends.sql.dialect import Type
 from penstock.backends.sql.one_file.database import OneFile
 from penstock.backends.sql.session import NamedRelations, Row, Session

@@ -9,7 +9,7 @@ from functools import cached_property
 
 import pyarrow as pa
 
-from penstock.backends.parquet.files.comparing import Comparing
+from penstock.backends.parquet.files.comparison import Comparing
 from penstock.backends.parquet.files.listing import ListedFile, local_file
 from penstock.backends.parquet.files.scan import whole_file
 from penstock.backends.parquet.files.types import travelling

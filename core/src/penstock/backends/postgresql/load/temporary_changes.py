@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from penstock.backends.postgresql.catalog import existing
+from penstock.backends.postgresql.catalog import existing_tables
 from penstock.backends.postgresql.catalog.privileges import check_owned
 from penstock.backends.postgresql.ddl import indexes, steps
 from penstock.backends.postgresql.ddl.text import Json, Names

@@ -8,7 +8,7 @@ from penstock.model.extents import Whole
 from penstock.model.plans import LoadPlan
 from penstock.planning.column_pairs import ColumnMapping
 from penstock.planning.facts import Facts, TargetTable
-from penstock.planning.known import Known
+from penstock.planning.known_answers import Known
 from penstock.spec.masks import mentions
 from penstock.spec.parts import Route
 

@@ -8,7 +8,7 @@ from penstock.backends.api.facts import LoadRequest
 from penstock.backends.postgresql.errors import planning
 from penstock.backends.postgresql.load.drift import changing_new, check_no_rename
 from penstock.backends.postgresql.load.target_facts import TargetFacts
-from penstock.backends.postgresql.new_tables.missing import plan_missing_beside
+from penstock.backends.postgresql.new_tables.missing_table import plan_missing_beside
 from penstock.backends.postgresql.new_tables.night import finding_gone
 from penstock.backends.postgresql.new_tables.swap import plan_swap
 from penstock.backends.postgresql.session.statements import literal, name
