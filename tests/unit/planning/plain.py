@@ -99,7 +99,7 @@ def facts_of(**changes: Any) -> Facts:
         "columns": COLUMNS,
         "table": TargetTable(COLUMNS),
         "statistics": STATISTICS,
-        "finds_gone": True,
+        "finds_deleted": True,
         "builds_nights": True,
     }
     return Facts(**{**known, **changes})

@@ -12,7 +12,7 @@ _NEAR = re.compile(r"""near (?P<quote>["'])(?P<text>.*)""", re.DOTALL)
 
 
 @contextmanager
-def of_where(where: str | None) -> Iterator[None]:
+def wrap_condition_errors(where: str | None) -> Iterator[None]:
     """Wrap the statements that contain the condition.
 
     Raises:

@@ -8,19 +8,19 @@ from penstock.model.extents import Whole
 from penstock.model.plans import LoadPlan
 from penstock.planning.column_pairs import ColumnMapping
 from penstock.planning.facts import Facts, TargetTable
-from penstock.planning.known_answers import Known
+from penstock.planning.known_answers import KnownAnswers
 from penstock.spec.masks import mentions
 from penstock.spec.parts import Route
 
 
-def check_gone(
+def check_deletes(
     route: Route,
     deletes: str,
     facts: Facts,
     mapping: ColumnMapping,
     table: TargetTable,
     load: LoadPlan,
-    known: Known,
+    known: KnownAnswers,
 ) -> None:
     """Check that the target can find rows that are gone.
 
@@ -33,7 +33,7 @@ def check_gone(
         PlanningError: keys cannot be compared, or the target cannot select the run's rows.
     """
     flag = f"--deletes {deletes}"
-    if not facts.finds_gone:
+    if not facts.finds_deleted:
         raise PlanningError(f"{flag}: this target cannot look for rows that are gone")
     pairs = {pair.target: pair for pair in mapping.pairs}
     for name in load.conflict_columns:

@@ -15,7 +15,7 @@ from penstock.errors import PenstockError
 from penstock.model.extents import Bound, Extent, Key
 from penstock.model.plans import LoadPlan
 from penstock.model.tables import Column, ColumnPair, Relation, TableRef
-from penstock.planning.questions import Answers, Question, Wanted
+from penstock.planning.questions import Answers, AnswersNeeded, Question
 from penstock.spec.atomic_limits import AtomicLimit
 from penstock.spec.modes import Mode
 
@@ -57,11 +57,11 @@ class MergedRows:
     """The number of rows that may have changed; None if they need not be counted."""
 
 
-class Known:
+class KnownAnswers:
     """The known answers. Each method is a question; `Catalogs` has the same methods, and asks them.
 
     All raise:
-        Wanted: the answer is not known yet.
+        AnswersNeeded: the answer is not known yet.
         PenstockError: as the catalogs raised it.
     """
 
@@ -71,7 +71,7 @@ class Known:
     def _look_up(self, name: str, *arguments: object, **named: object) -> Any:
         question = Question(name, arguments, tuple(named.items()))
         if question not in self._answers:
-            raise Wanted([question])
+            raise AnswersNeeded([question])
         found = self._answers[question]
         if isinstance(found, PenstockError):
             raise found

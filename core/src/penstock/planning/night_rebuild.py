@@ -10,7 +10,7 @@ from penstock.model.nights import Night
 from penstock.model.plans import LoadPlan
 from penstock.model.tables import Column
 from penstock.planning.cursors import without_range
-from penstock.planning.known_answers import Known
+from penstock.planning.known_answers import KnownAnswers
 from penstock.spec.atomic_limits import FAIL, AtomicLimit
 from penstock.spec.parts import Nightly, Route
 
@@ -24,7 +24,7 @@ def within_limit(
     night: Night,
     selection: str,
     statistics: TableStatistics,
-    known: Known,
+    known: KnownAnswers,
 ) -> tuple[Night, bool]:
     """Return the night, and whether it may be merged.
 
@@ -70,7 +70,7 @@ def built(
     merged: LoadPlan,
     columns: Sequence[Column],
     statistics: TableStatistics,
-    known: Known,
+    known: KnownAnswers,
     *,
     may_merge: bool,
     can_build: bool,

@@ -18,12 +18,12 @@ Left = Sequence[tuple[str, Step]]
 """The steps that stopped runs left undone on a table, each with the id of its run."""
 
 
-def takes_steps_left(loading: Loading, capabilities: TargetCapabilities) -> bool:
+def takes_pending_steps(loading: Loading, capabilities: TargetCapabilities) -> bool:
     """Whether stopped runs may have left steps that a load has to do or report."""
     return not loading.load_mode.recreates and bool(_ALTERING & capabilities.options.keys())
 
 
-def with_steps_left(
+def with_pending_steps(
     loading: Loading, load: LoadPlan, left: Left
 ) -> tuple[LoadPlan, tuple[str, ...]]:
     """Add the steps that stopped runs left undone, or warnings about them.

@@ -23,7 +23,7 @@ Steps = Mapping[str, Sequence[Step]]
 """Steps by run."""
 
 
-class StepsTogether:
+class BatchedSteps:
     """The steps that can be done together; others are left, and report errors when done alone.
 
     Parameters:

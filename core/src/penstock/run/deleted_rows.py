@@ -9,7 +9,7 @@ from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING
 
 from penstock.backends.api.optional.bulk_catalogs import describing
-from penstock.backends.api.optional.nights import FindsGone
+from penstock.backends.api.optional.nights import FindsDeletedRows
 from penstock.backends.api.source import SourceCatalog, VersionedSource
 from penstock.backends.api.target import TargetCatalog
 from penstock.errors import (
@@ -29,14 +29,14 @@ from penstock.run.run_status import load_records
 
 if TYPE_CHECKING:
     from penstock.run.state import RunState
-    from penstock.verification.deleted_rows import Gone
+    from penstock.verification.deleted_rows import DeletedRows
 
 
 class TablesChanged(TransientError):
     """The tables of the source have changed while it was read."""
 
 
-def find_gone(
+def find_deleted(
     runs: Sequence[RunState], link: ControlLink
 ) -> Generator[Event, None, dict[RunState, PenstockError]]:
     """Look for rows that the sources no longer have, while their snapshot is held.
@@ -95,7 +95,7 @@ class _Gone:
             finding: the runs for whose rows to look, each with its step.
             checked: other runs, of which only the source's tables are checked.
         """
-        found: dict[RunState, Gone] = {}
+        found: dict[RunState, DeletedRows] = {}
         began: dict[RunState, float] = {}
         for run, step in finding.items():
             began[run] = time.monotonic()
@@ -113,14 +113,14 @@ class _Gone:
             if run not in self.errors:
                 with self._noting(run):
                     target = self._target_catalog()
-                    assert isinstance(target, FindsGone), "its capabilities say so"
-                    target.note_gone(run.run_id, gone.digests, gone.check, gone.within)
-                    run.note_gone(len(gone.digests))
+                    assert isinstance(target, FindsDeletedRows), "its capabilities say so"
+                    target.note_deleted(run.run_id, gone.digests, gone.check, gone.within)
+                    run.note_deleted(len(gone.digests))
                     yield run.step_changed(finding[run], "done", began[run])
         return self.errors
 
-    def _find(self, run: RunState) -> Gone:
-        from penstock.verification.deleted_rows import find_gone  # noqa: PLC0415 - seldom
+    def _find(self, run: RunState) -> DeletedRows:
+        from penstock.verification.deleted_rows import find_deleted  # noqa: PLC0415 - seldom
 
         stored = self._link.call(lambda control: control.load_run(run.run_id))
         snapshot = run.view.snapshot
@@ -139,7 +139,7 @@ class _Gone:
             ) from None
         target = self._target_catalog()
         try:
-            return find_gone(run.spec, stored, self._source, target, exact=run.is_of_one_moment)
+            return find_deleted(run.spec, stored, self._source, target, exact=run.is_of_one_moment)
         except PermanentError:
             self._check_tables([run])  # changed tables explain the error
             if run in self.errors:

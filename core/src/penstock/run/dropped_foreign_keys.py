@@ -23,7 +23,7 @@ def unrestored(control: ControlStore, runs: Sequence[RunRow]) -> dict[str, tuple
     if not asked:
         return found
     done = control.steps_done_of([run.run_id for run in asked])
-    left = control.steps_left(list(dict.fromkeys(run.plan.load.table for run in asked)))
+    left = control.pending_steps(list(dict.fromkeys(run.plan.load.table for run in asked)))
     for run in asked:
         missing = {
             (step.instead.table, step.instead.name)

@@ -36,7 +36,7 @@ class _Count:
     found: Future[int | None] = field(default_factory=Future)
 
 
-class WholeCounts:
+class RowCounts:
     """Row counts, taken on a separate thread, one run after another, over one connection.
 
     Runs that cannot be counted now are counted after the last partition.

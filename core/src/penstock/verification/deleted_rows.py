@@ -17,7 +17,7 @@ from penstock.backends.api.optional.nights import (
     Bucket,
     Chosen,
     CountsRanges,
-    FindsGone,
+    FindsDeletedRows,
     GroupsKeys,
     KeyDigest,
     KeyRanges,
@@ -39,7 +39,7 @@ _NONE = Bucket(0, 0)
 
 
 @dataclass(frozen=True, slots=True)
-class Gone:
+class DeletedRows:
     """The rows found to be gone."""
 
     digests: Sequence[int]
@@ -51,9 +51,9 @@ class Gone:
     """The ranges that hold the gone rows; None if they may be anywhere."""
 
 
-def find_gone(
+def find_deleted(
     spec: CopySpec, run: RunRow, source: SourceCatalog, target: TargetCatalog, *, exact: bool
-) -> Gone:
+) -> DeletedRows:
     """Find the rows of the target that the source no longer has.
 
     Parameters:
@@ -66,7 +66,7 @@ def find_gone(
     Raises:
         PermanentError: too many rows would be deleted, or the target lacks rows.
     """
-    assert isinstance(target, FindsGone), "its capabilities say so"
+    assert isinstance(target, FindsDeletedRows), "its capabilities say so"
     # A night whose cursor may miss rows leaves the target without some keys of the source.
     exact = exact and not (run.plan.night and run.plan.night.missing)
     with ThreadPoolExecutor(1) as beside:
@@ -84,7 +84,7 @@ def find_gone(
         _check_share(spec, mine, mine + count)
 
     if mine == theirs and exact:
-        return Gone((), check)
+        return DeletedRows((), check)
     if theirs < mine and exact:
         raise PermanentError(
             f"target: {spec.target_name} would have {theirs:,} rows once the night is merged, and "
@@ -95,7 +95,9 @@ def find_gone(
     within, left = None, theirs
     if exact and isinstance(source, GroupsKeys) and isinstance(target, CountsRanges):
         within, left = _ranges(spec, run, source, target, theirs)
-    return Gone(_gone_keys(spec, run, source, target, left, within, exact=exact), check, within)
+    return DeletedRows(
+        _gone_keys(spec, run, source, target, left, within, exact=exact), check, within
+    )
 
 
 def _key(run: RunRow) -> list[ColumnPair]:
@@ -143,7 +145,7 @@ def _gone_keys(
     spec: CopySpec,
     run: RunRow,
     source: SourceCatalog,
-    target: FindsGone,
+    target: FindsDeletedRows,
     rows: int,
     within: KeyRanges | None,
     *,

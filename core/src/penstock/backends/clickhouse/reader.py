@@ -55,7 +55,7 @@ class ClickHouseReader(BatchQueryReader[ClickHouseSession]):
                 arrays.append(_exactly(array, wanted))
             except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
                 row = first_failing(array, partial(_exactly, wanted=wanted))
-                found = values.said(str(error))
+                found = values.server_message(str(error))
                 raise PermanentError(
                     f"{promised.subject}: column {pair.source!r}, row {passed + row + 1:,}: "
                     f"expected a value of {type_}, as {wanted}, found: {found}; for bytes in a "

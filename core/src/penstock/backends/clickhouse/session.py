@@ -71,7 +71,7 @@ class ClickHouseSession(InterruptibleSession):
         found = self.about(_UUID, table)
         return str(found[0][0]) if found else ""
 
-    def type_made(self, written: str, subject: str) -> ChType:
+    def resolve_type(self, written: str, subject: str) -> ChType:
         """Return a type that the user wrote.
 
         Raises:

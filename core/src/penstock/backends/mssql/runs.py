@@ -34,7 +34,7 @@ class MssqlRuns(StagedRuns):
         if step.id == SCHEMA:
             self._tables.hold_making(table)
         if (indexes := IndexChange.of(step, table)) is not None:
-            if (left := indexes.left(enabled_indexes(session, table))).indexes:
+            if (left := indexes.remaining(enabled_indexes(session, table))).indexes:
                 session.run(left.statement(session.dialect))
         elif step.sequence_of:
             set_identity(session, table, step.position)

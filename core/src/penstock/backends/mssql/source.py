@@ -160,7 +160,7 @@ class MssqlSource(ServerSource[MssqlSession]):
         rows = f"{self._rows(relation)} TABLESAMPLE ({SAMPLE} ROWS)"
         return rows, f"a sample of about {SAMPLE:,} rows"
 
-    def own_order(self, relation: Relation, key: Key) -> str:
+    def native_order(self, relation: Relation, key: Key) -> str:
         if key.expression:
             return ""
         return next(

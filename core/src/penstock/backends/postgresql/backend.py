@@ -65,7 +65,7 @@ class PostgresBackend:
         return self.snapshot_session(url).hold(relations)
 
     def snapshot_session(self, url: str) -> SnapshotSession:
-        from penstock.backends.postgresql.snapshot import exported# noqa: PLC0415
+        from penstock.backends.postgresql.snapshot import exported  # noqa: PLC0415
 
         return exported.SnapshotSession(url)
 

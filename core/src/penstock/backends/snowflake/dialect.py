@@ -47,7 +47,9 @@ class SnowflakeDialect(CatalogDialect):
     now = "CAST(SYSDATE() AS VARCHAR)"
     computed = "0"
 
-    def identity_made(self, table: TableRef, column: str, type_: str, identity: Identity) -> str:
+    def identity_statements(
+        self, table: TableRef, column: str, type_: str, identity: Identity
+    ) -> str:
         # The start is set when the table is created, before the source's final number is known; and
         # no key rejects a number that a row already has.
         numbers = f"AUTOINCREMENT START {identity.first} INCREMENT {identity.step}"

@@ -130,7 +130,9 @@ class SqlSource:
         columns = self.columns(relation)
         return definition_of(self._session.dialect.name.lower(), columns, plain_model(columns))
 
-    def others(self, include: Sequence[str], exclude: Sequence[str]) -> tuple[NotCopied, ...]:
+    def other_objects(
+        self, include: Sequence[str], exclude: Sequence[str]
+    ) -> tuple[NotCopied, ...]:
         known = read_relations(self._session)
         views = matching([table for table in known if known[table]], include, exclude)
         return tuple(NotCopied("views", str(view)) for view in views)
@@ -214,7 +216,7 @@ class SqlSource:
         nullable, indexed = self.key_facts(relation, key)
         return KeyStatistics(key, nullable, nulls, bounds, origin, indexed)
 
-    def own_order(self, relation: Relation, key: Key) -> str:
+    def native_order(self, relation: Relation, key: Key) -> str:
         return ""
 
     def shared_order(self, relation: Relation, key: Key) -> str:

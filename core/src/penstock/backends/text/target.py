@@ -92,7 +92,7 @@ class TextTarget(ParquetTarget):
             self._check_whole(request)
         load = super().plan_load(request)
         schema = schema_from_text(load.schema)
-        for column in request.made if request.definition is not None else ():
+        for column in request.new_columns if request.definition is not None else ():
             if column.type == _AS_JSON:
                 place = schema.get_field_index(column.name)
                 schema = schema.set(place, schema.field(place).with_metadata(JSON))

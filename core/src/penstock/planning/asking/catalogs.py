@@ -1,4 +1,4 @@
-"""Both catalogs, with a method for each question of `Known`."""
+"""Both catalogs, with a method for each question of `KnownAnswers`."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ class Catalogs:
 
     def order(self, relation: Relation, key: Key, shared_with: TableRef | None) -> str:
         if shared_with is None:
-            return self._source.own_order(relation, key)
+            return self._source.native_order(relation, key)
         return shared_order(self._source, relation, key, self._target, shared_with)
 
     def bounds(

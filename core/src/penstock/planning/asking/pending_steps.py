@@ -11,7 +11,7 @@ from penstock.model.tables import TableRef
 from penstock.planning.request import PlanRequest
 
 
-class StepsLeft:
+class PendingSteps:
     """Steps that stopped runs left undone on the tables of many copies: the first access reads
     those of all tables.
 
@@ -31,4 +31,4 @@ class StepsLeft:
 
     @cached_property
     def _found(self) -> Mapping[TableRef, tuple[tuple[str, Step], ...]]:
-        return self._target.control.steps_left(self._tables)
+        return self._target.control.pending_steps(self._tables)

@@ -18,7 +18,7 @@ from penstock.run.snapshot.source_view import SourceView
 _BLOCKS = BlockRange | ChildBlocks
 
 
-class ReadAsOfNow:
+class CurrentReads:
     """A policy that takes a snapshot of its own, even if the run's is held.
 
     The run's own snapshot stays valid for the other partitions. Each commit record has the moment

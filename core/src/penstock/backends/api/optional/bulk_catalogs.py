@@ -28,10 +28,10 @@ class DescribesMany(Protocol):
 
 
 @runtime_checkable
-class LooksAhead(DescribesMany, Protocol):
+class Prefetches(DescribesMany, Protocol):
     """A catalog that can ask in few round trips what planning will ask in many."""
 
-    def look_ahead(self, definitions: Collection[bool] = ()) -> None:
+    def prefetch(self, definitions: Collection[bool] = ()) -> None:
         """Within `describing`, read and keep the facts that are usually needed.
 
         Raises nothing: errors are raised when the facts are asked for.
@@ -62,7 +62,7 @@ def describing(catalog: object, relations: Sequence[Relation]) -> AbstractContex
     return nullcontext()
 
 
-def look_ahead(catalog: object, definitions: Collection[bool] = ()) -> None:
-    """Look ahead as in `LooksAhead`; other catalogs are asked when facts are needed."""
-    if isinstance(catalog, LooksAhead):
-        catalog.look_ahead(definitions)
+def prefetch(catalog: object, definitions: Collection[bool] = ()) -> None:
+    """Look ahead as in `Prefetches`; other catalogs are asked when facts are needed."""
+    if isinstance(catalog, Prefetches):
+        catalog.prefetch(definitions)

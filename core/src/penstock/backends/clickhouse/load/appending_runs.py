@@ -23,11 +23,11 @@ def _folder(uuid: str) -> str:
     return f"adding/{uuid}"
 
 
-def adds_to(documents: RecordDocuments, uuid: str, run_id: str) -> None:
+def start_appending(documents: RecordDocuments, uuid: str, run_id: str) -> None:
     documents.create(f"{_folder(uuid)}/{run_id}.json", b"{}")
 
 
-def adds_no_more(documents: RecordDocuments, uuid: str, run_id: str) -> None:
+def stop_appending(documents: RecordDocuments, uuid: str, run_id: str) -> None:
     documents.delete([f"{_folder(uuid)}/{run_id}.json"])
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.backends.shared.values.arrow import first_failing, leaves, own
+from penstock.backends.shared.values.arrow import compacted, first_failing, leaves
 
 _INFINITE = {"date": (1 << 31) - 1, "timestamp": (1 << 63) - 1}
 # https://duckdb.org/docs/stable/sql/data_types/timestamp: earlier values have no text.
@@ -34,7 +34,7 @@ def first_infinite(array: pa.Array) -> tuple[int, Infinite] | None:
     else:
         return None
     try:
-        check_finite(own(array.slice(row, 1)))
+        check_finite(compacted(array.slice(row, 1)))
         raise AssertionError("that row is finite")
     except Infinite as found:
         return row, found

@@ -26,7 +26,7 @@ def read_foreign_keys(session: MssqlSession, table: TableRef) -> tuple[ForeignKe
         distrusted,
         mine,
         theirs,
-    ) in session.asked("foreign_keys", table):
+    ) in session.catalog_rows("foreign_keys", table):
         before = found.get(name)
         found[name] = ForeignKeyModel(
             name,
@@ -46,5 +46,5 @@ def _action(described: str) -> str:
 
 def read_comments(session: MssqlSession, table: TableRef) -> dict[str, str]:
     """Return comments by column; the table's own has no name."""
-    rows = session.asked("comments", table)
+    rows = session.catalog_rows("comments", table)
     return {name or "": text for name, text in rows if text}

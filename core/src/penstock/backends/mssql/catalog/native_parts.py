@@ -20,7 +20,7 @@ _ROWSTORE = {1: "CLUSTERED", 2: "NONCLUSTERED"}
 
 
 @dataclass(frozen=True, slots=True)
-class OwnIndex:
+class NativeIndex:
     name: str
     constraint: str
     """The kind of key it belongs to; otherwise empty."""
@@ -48,18 +48,18 @@ class OwnIndex:
 
 
 @dataclass(frozen=True, slots=True)
-class OwnParts:
+class NativeParts:
     defaults: Mapping[str, str]
     """The names of defaults that the user named, by column."""
     distrusted: tuple[str, ...]
     """The texts of checks that not all rows meet."""
-    indexes: tuple[OwnIndex, ...]
+    indexes: tuple[NativeIndex, ...]
     """All indexes, including those of keys."""
 
 
-def read_indexes(session: MssqlSession, table: TableRef) -> tuple[OwnIndex, ...]:
+def read_indexes(session: MssqlSession, table: TableRef) -> tuple[NativeIndex, ...]:
     known: dict[str, tuple[Sequence[Any], list[str], list[str], list[str]]] = {}
-    for name, *said, column, descends, included, ordinal in session.asked("indexes", table):
+    for name, *said, column, descends, included, ordinal in session.catalog_rows("indexes", table):
         _, keys, descending, others = known.setdefault(name, (said, [], [], []))
         if included:
             others.append(column)
@@ -75,12 +75,12 @@ def _index(
     keys: Sequence[str],
     descending: Sequence[str],
     included: Sequence[str],
-) -> OwnIndex:
+) -> NativeIndex:
     kind, described, unique, primary, constraint, ignores, disabled, condition, unnamed = said
     options = f" WHERE {condition}" if condition else ""
     options += " WITH (IGNORE_DUP_KEY = ON)" if ignores else ""
     rowstore = _ROWSTORE.get(kind, "")
-    return OwnIndex(
+    return NativeIndex(
         name,
         "PRIMARY KEY" if primary else "UNIQUE" if constraint else "",
         not unnamed,
@@ -96,7 +96,7 @@ def _index(
 
 def attached(session: MssqlSession, table: TableRef) -> tuple[NotCopied, ...]:
     """Return objects that depend on a table, and are not created for another one."""
-    rows = session.asked("attached", table)
+    rows = session.catalog_rows("attached", table)
     with suppress(PlanningError):  # Babelfish has no such view
-        rows += session.asked("security_policies", table)
+        rows += session.catalog_rows("security_policies", table)
     return tuple(NotCopied(kind, name) for kind, name in rows)

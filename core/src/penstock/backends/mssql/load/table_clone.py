@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from penstock.backends.api.facts import LoadRequest
-from penstock.backends.mssql.catalog.native_parts import OwnIndex, OwnParts
+from penstock.backends.mssql.catalog.native_parts import NativeIndex, NativeParts
 from penstock.backends.mssql.catalog.tables import last_numbers
 from penstock.backends.mssql.dialect import MSSQL
 from penstock.backends.mssql.errors import planning
 from penstock.backends.mssql.session import MssqlSession
-from penstock.backends.sql.definitions.definition import KINDS, Besides, listed_columns
+from penstock.backends.sql.definitions.definition import KINDS, TableExtras, listed_columns
 from penstock.errors import PlanningError
 from penstock.model.plans import Step
 from penstock.model.table_model import CheckModel, ColumnModel, TableModel
@@ -28,7 +28,7 @@ def unnamed(name: str) -> str:
     return ""
 
 
-def column_text(column: ColumnModel, own: OwnParts, named: Named = unnamed) -> str:
+def column_text(column: ColumnModel, own: NativeParts, named: Named = unnamed) -> str:
     """Return what follows a column's name, without NOT NULL."""
     words = [column.native]
     if column.identity is not None:
@@ -43,12 +43,12 @@ def check_text(check: CheckModel, named: Named = unnamed) -> str:
     return f"{named(check.name)}CHECK {check.test.text}"
 
 
-def key_text(index: OwnIndex, named: Named = unnamed) -> str:
+def key_text(index: NativeIndex, named: Named = unnamed) -> str:
     name = named(index.name if index.called else "")
     return f"{name}{index.constraint} {index.kind} {index.columns}"
 
 
-def index_statement(index: OwnIndex, table: TableRef) -> str:
+def index_statement(index: NativeIndex, table: TableRef) -> str:
     made = f"{'UNIQUE ' * index.unique}{index.kind} INDEX {MSSQL.ident(index.name)}"
     return f"CREATE {made} ON {MSSQL.table(table)} {index.columns}"
 
@@ -69,7 +69,7 @@ def with_name(check: CheckModel, table: TableRef) -> CheckModel:
 class _Part:
     """A part of the new table besides the loaded columns."""
 
-    left: NotCopied
+    omitted: NotCopied
     """The entry that replaces it if it is not created."""
     text: str
     """A clause or a statement."""
@@ -82,9 +82,9 @@ class _Part:
     """The columns of a key or unique index."""
 
 
-def made_alike(
-    session: MssqlSession, request: LoadRequest, own: OwnParts, columns: Sequence[Column]
-) -> Besides:
+def clone_parts(
+    session: MssqlSession, request: LoadRequest, own: NativeParts, columns: Sequence[Column]
+) -> TableExtras:
     """Return the parts of a table like another one.
 
     Parameters:
@@ -94,7 +94,7 @@ def made_alike(
     assert request.definition is not None
     model, table = request.definition.model, request.target
     beside = rehearsed(session, table)
-    left = [
+    omitted = [
         NotCopied("indexes", f"{index.name} ({index.obstacle})")
         for index in own.indexes
         if index.obstacle
@@ -109,20 +109,20 @@ def made_alike(
         [(part.tried, part.late) for part in parts],
     )
     made = [part for part in parts if part.tried not in refused]
-    left += [part.left for part in parts if part.tried in refused]
+    omitted += [part.omitted for part in parts if part.tried in refused]
     late = [part for part in made if part.late]
     complete: list[str] = []
     if not request.mode.loads_new_table:
         complete = [part.text for part in late if not part.is_check]
         # Not all rows meet them.
-        left += [replace(part.left, remedy=f"{part.text};") for part in late if part.is_check]
+        omitted += [replace(part.omitted, remedy=f"{part.text};") for part in late if part.is_check]
         late = []
     steps = [
-        Step(f"make {rank}", f"make {part.left.name} of {table}", part.text, True, rank)
+        Step(f"make {rank}", f"make {part.omitted.name} of {table}", part.text, True, rank)
         for rank, part in enumerate(late)
     ]
     identities = [column.name for column in model.columns if column.identity is not None]
-    return Besides(
+    return TableExtras(
         tuple(part.text for part in made if not part.late),
         complete=tuple(complete),
         keys=tuple(
@@ -131,7 +131,7 @@ def made_alike(
             if any(set(part.unique) == set(key.columns) for part in made)
         ),
         after=(*steps, *identity_steps(request, identities)),
-        left=tuple(replace(item, table=str(table)) for item in left),
+        omitted=tuple(replace(item, table=str(table)) for item in omitted),
         warnings=tuple(
             f"{part.text} is not made: {refused[part.tried]}"
             for part in parts
@@ -141,7 +141,7 @@ def made_alike(
 
 
 def _parts(
-    model: TableModel, own: OwnParts, table: TableRef, beside: TableRef, named: Named
+    model: TableModel, own: NativeParts, table: TableRef, beside: TableRef, named: Named
 ) -> Iterator[_Part]:
     for check in model.checks:
         late = check.test.text in own.distrusted or not check.enforced
@@ -153,21 +153,21 @@ def _parts(
         tried = check_text(check)
         if late:
             tried = f"ALTER TABLE {MSSQL.table(beside)} ADD {tried}"
-        left = NotCopied(KINDS["CHECK"], check.name or check.test.text)
-        yield _Part(left, text, tried, late, is_check=True)
+        omitted = NotCopied(KINDS["CHECK"], check.name or check.test.text)
+        yield _Part(omitted, text, tried, late, is_check=True)
     for index in own.indexes:
         if index.obstacle:
             continue
         if index.constraint:
-            left = NotCopied(KINDS[index.constraint], index.name)
-            yield _Part(left, key_text(index, named), key_text(index), unique=index.keys)
+            omitted = NotCopied(KINDS[index.constraint], index.name)
+            yield _Part(omitted, key_text(index, named), key_text(index), unique=index.keys)
     # The clustered index first, since the others refer to it.
     for index in sorted(own.indexes, key=lambda each: each.kind != "CLUSTERED"):
         if not (index.obstacle or index.constraint):
             text = index_statement(index, table)
-            left = NotCopied("indexes", index.name, f"{text};")
+            omitted = NotCopied("indexes", index.name, f"{text};")
             tried, unique = index_statement(index, beside), index.keys * index.unique
-            yield _Part(left, text, tried, late=True, unique=unique)
+            yield _Part(omitted, text, tried, late=True, unique=unique)
 
 
 def always(name: str) -> str:

@@ -16,7 +16,7 @@ from typing import Protocol
 from penstock.backends.api.execution.control import RunRow
 from penstock.backends.api.execution.records import NOW, Hold, Kind, Row
 from penstock.backends.mysql.catalog.indexes import read_all_indexes
-from penstock.backends.mysql.catalog.tables import made_of_all
+from penstock.backends.mysql.catalog.tables import creation_times
 from penstock.backends.mysql.connection import wait_for_locks
 from penstock.backends.mysql.load.loaded_table import ALTERING
 from penstock.backends.mysql.records import JOINED_SECONDS, MySqlRecords
@@ -48,7 +48,7 @@ class JoinedRuns(Protocol):
     def do(self, run: RunRow, step: Step) -> object: ...
 
 
-def prepare_together(runs: JoinedRuns, loads: Mapping[str, LoadPlan]) -> frozenset[str]:
+def prepare_batch(runs: JoinedRuns, loads: Mapping[str, LoadPlan]) -> frozenset[str]:
     """Do the steps before the first partition of runs that are not prepared.
 
     Returns: the ids of the runs that are now prepared.
@@ -178,7 +178,7 @@ def note_altered(records: MySqlRecords, tables: Sequence[TableRef]) -> dict[Tabl
 
     Returns: the creation time of each table.
     """
-    made = made_of_all(records.session, tables)
+    made = creation_times(records.session, tables)
     by_id = {LoadedTable(records, table).id: table for table in tables}
     if by_id:
         changes: dict[str, Row] = {
@@ -226,7 +226,7 @@ class _Indexed:
         return self.run.plan.load.table
 
 
-def finish_together(runs: JoinedRuns, steps: Mapping[str, Sequence[Step]]) -> frozenset[str]:
+def finish_batch(runs: JoinedRuns, steps: Mapping[str, Sequence[Step]]) -> frozenset[str]:
     """Do steps that create indexes; runs with other steps are left out.
 
     Returns: the ids of the runs whose steps are done and recorded.
@@ -239,7 +239,7 @@ def finish_together(runs: JoinedRuns, steps: Mapping[str, Sequence[Step]]) -> fr
         tables = [each.table for each in due.values()]
         scripts = dict(_scripts(records, due))
         due = {run_id: due[run_id] for run_id in scripts}
-        made = made_of_all(records.session, tables)
+        made = creation_times(records.session, tables)
         note_altering(records, {each.table: made[each.table] for each in due.values()})
         try:
             refused = _refused_statements(
@@ -297,7 +297,7 @@ def _scripts(records: MySqlRecords, due: Mapping[str, _Indexed]) -> Iterator[tup
             for step in each.steps:
                 change = IndexChange.of(step, each.table)
                 assert change is not None
-                left = change.left(indexes)
+                left = change.remaining(indexes)
                 if left.indexes:
                     texts.append(left.statement(records.session.dialect))
         except PenstockError:

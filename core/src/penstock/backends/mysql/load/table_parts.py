@@ -18,7 +18,7 @@ from penstock.backends.mysql.catalog.table_model import (
     UNVERSIONED,
     clause_of,
 )
-from penstock.backends.mysql.catalog.tables import ALTERING, OPTIONS, TRIGGERS, own_columns
+from penstock.backends.mysql.catalog.tables import ALTERING, OPTIONS, TRIGGERS, native_columns
 from penstock.backends.mysql.load.rehearsal import (
     AUTOMATIC,
     refused_clauses,
@@ -26,8 +26,8 @@ from penstock.backends.mysql.load.rehearsal import (
     rehearse_all,
 )
 from penstock.backends.mysql.session import MySqlSession
-from penstock.backends.shared.values.arrow import held_kinds
-from penstock.backends.sql.definitions.definition import Besides, left_unlike
+from penstock.backends.shared.values.arrow import value_kinds
+from penstock.backends.sql.definitions.definition import TableExtras, omitted_parts
 from penstock.backends.sql.definitions.index_changes import IndexChange
 from penstock.backends.sql.definitions.rendering import Clause, Rendered, Rendering
 from penstock.backends.sql.session import Session
@@ -39,7 +39,7 @@ from penstock.model.table_model import (
     ColumnModel,
     KeyModel,
     TableDefinition,
-    left_of_column,
+    omitted_of_column,
 )
 from penstock.model.tables import Column, NotCopied, Relation, TableRef
 
@@ -50,15 +50,15 @@ _NEXT = re.compile(r"nextval\(", re.IGNORECASE)
 _CHANGES = re.compile(r" ON (?:UPDATE|DELETE) (?:CASCADE|SET NULL|SET DEFAULT)")
 # Not supported for temporary tables.
 _UNTRIED = ("FULLTEXT", "SPATIAL")
-Renders = Callable[[Session, LoadRequest, Besides, Rendered], Besides]
+Renders = Callable[[Session, LoadRequest, TableExtras, Rendered], TableExtras]
 
 
 # Same flavor
 
 
-def made_alike(
+def clone_parts(
     session: MySqlSession, request: LoadRequest, columns: Sequence[Column], render: Renders
-) -> Besides:
+) -> TableExtras:
     """Return the parts of a table of the same flavor.
 
     Parameters:
@@ -78,10 +78,10 @@ def made_alike(
     _leave(rendered, [clauses[text] for text in reasons if text in clauses])
     made = {text: key for text, key in keys.items() if text not in reasons}
     _leave_columns(session, request, rendered, list(made), options)
-    rendered.left += left_unlike(
+    rendered.omitted += omitted_parts(
         session.dialect, replace(definition, others=()), table, made.values()
     )
-    rendered.left += _hanging(session, definition, table)
+    rendered.omitted += _hanging(session, definition, table)
     now = [each for each in rendered.indexes if each.kind == "UNIQUE" or not fresh]
     for column in definition.model.columns:
         if column.identity is not None:
@@ -89,16 +89,16 @@ def made_alike(
             there = [*made, *(each.text for each in now)]
             if not any(map(begins.search, there)):
                 now += [each for each in rendered.indexes if begins.match(each.text)][:1]
-    found = Besides(tuple(made), keys=tuple(made.values()))
+    found = TableExtras(tuple(made), keys=tuple(made.values()))
     return _completed(session, request, found, rendered, render, now)
 
 
-def expect_alike(session: MySqlSession, definitions: Sequence[TableDefinition]) -> None:
-    """Try together what `made_alike` tries for each of these tables, if all of it is created."""
+def rehearse_clones(session: MySqlSession, definitions: Sequence[TableDefinition]) -> None:
+    """Try together what `clone_parts` tries for each of these tables, if all of it is created."""
     expected = []
     table = TableRef("", "")
     for definition in definitions:
-        columns = own_columns(definition)
+        columns = native_columns(definition)
         rendered = _in_own_words(session, definition, columns, table, table)
         tried = [*_keys(definition, columns), *_clauses(session, rendered)]
         expected.append((columns, tried, definition.content[OPTIONS]))
@@ -120,12 +120,12 @@ def _in_own_words(
     The text after a column's name is its type, unless the user specified one.
     """
     model, made = definition.model, {column.name: column for column in columns}
-    own = {column.name: column.type for column in own_columns(definition)}
+    own = {column.name: column.type for column in native_columns(definition)}
     rendering = Rendering(
         session.dialect,
         source,
         table,
-        {**dict.fromkeys(made, ""), **held_kinds([each for each in columns if each.traits])},
+        {**dict.fromkeys(made, ""), **value_kinds([each for each in columns if each.traits])},
         siblings or Siblings(),
         types={name: column.type for name, column in made.items()},
         at_once=at_once,
@@ -134,7 +134,7 @@ def _in_own_words(
     )
     texts = {name: column.type for name, column in made.items()}
     said = {name for name, text in texts.items() if text == own[name]}
-    left = [
+    omitted = [
         ColumnModel(each.name, native=each.native, generated=each.generated)
         if each.name in said
         else replace(each, default=None)
@@ -149,7 +149,7 @@ def _in_own_words(
         for check in model.checks
         if check.name or not any(f"CHECK ({check.test.text})" in texts[name] for name in said)
     ]
-    return rendering.of(replace(model, columns=tuple(left), checks=tuple(tests)))
+    return rendering.of(replace(model, columns=tuple(omitted), checks=tuple(tests)))
 
 
 def _hanging(
@@ -159,19 +159,19 @@ def _hanging(
     named = session.table(table)
     for column in definition.model.columns:
         if column.default is not None and _NEXT.match(column.default.text):
-            left = left_of_column(column)[DEFAULTS]
+            omitted = omitted_of_column(column)[DEFAULTS]
             remedy = session.dialect.default_set(table, column.name, column.default.text)
-            yield replace(left, remedy=f"{remedy};", table=str(table))
+            yield replace(omitted, remedy=f"{remedy};", table=str(table))
     for text in definition.content[ALTERING]:
         name = text.removeprefix("ADD ")
         yield NotCopied(TABLE_OPTIONS, name, f"ALTER TABLE {named} {text};", str(table))
     # Only a versioned table has columns without versioning.
     yield from (replace(each, table=str(table)) for each in definition.others
                 if each.name.endswith(UNVERSIONED))  # fmt: skip
-    yield from triggers_left(session, definition, table)
+    yield from omitted_triggers(session, definition, table)
 
 
-def triggers_left(
+def omitted_triggers(
     session: MySqlSession, definition: TableDefinition, table: TableRef
 ) -> Iterator[NotCopied]:
     """Yield the triggers of a table of MySQL or MariaDB."""
@@ -192,35 +192,35 @@ def _keys(definition: TableDefinition, columns: Sequence[Column]) -> Mapping[str
 # Other flavor, and all other systems
 
 
-def left_of_flavour(
+def omitted_of_flavour(
     session: MySqlSession,
     request: LoadRequest,
-    left: Sequence[NotCopied],
+    omitted: Sequence[NotCopied],
     columns: Sequence[Column],
 ) -> Iterator[NotCopied]:
     """Yield what is not copied from a table of the other flavor.
 
     Parameters:
-        left: what is not copied from any system.
+        omitted: what is not copied from any system.
         columns: the columns of the target's table, whose types cover part of it.
     """
     assert request.definition is not None
     types = {column.name: column.type for column in columns}
-    for item in left:
+    for item in omitted:
         name, _, text = item.name.partition(": ")
         said = item.kind in (COLLATIONS, COLUMN_OPTIONS) and text in types.get(name, "")
         if not said and item.kind != TRIGGERS:
             yield item
-    yield from triggers_left(session, request.definition, request.target)
+    yield from omitted_triggers(session, request.definition, request.target)
 
 
-def made_unlike(
+def foreign_parts(
     session: MySqlSession,
     request: LoadRequest,
-    found: Besides,
+    found: TableExtras,
     rendered: Rendered,
     render: Renders,
-) -> Besides:
+) -> TableExtras:
     """Return the parts of another system's table; see `TargetTables.rendered`.
 
     Parameters:
@@ -241,7 +241,7 @@ def made_unlike(
         keys = list(found.constraints)
     _leave_checks(session, rendered, automatic)
     clauses = _clauses(session, rendered, untried=())
-    refused = refused_clauses(session, request.made, list(clauses), UTF8)
+    refused = refused_clauses(session, request.new_columns, list(clauses), UTF8)
     rendered.warnings += _warnings(refused)
     _leave(rendered, [clauses[text] for text in refused])
     now = [] if request.mode.loads_new_table else list(rendered.indexes)
@@ -262,8 +262,8 @@ def _leave_columns(
     Raises:
         PlanningError: the clause is the one that computes a column.
     """
-    refused = refused_columns(session, request.made, rendered.columns, keys, options)
-    computed = {column.name for column in request.made if column.generated}
+    refused = refused_columns(session, request.new_columns, rendered.columns, keys, options)
+    computed = {column.name for column in request.new_columns if column.generated}
     for name, why in refused.items():
         if name in computed:
             # Otherwise nothing would fill the column.
@@ -281,9 +281,9 @@ def _leave_column(
     """Create a column with only its comment."""
     assert request.definition is not None
     model = request.definition.model.column(name)
-    for kind, item in left_of_column(model).items():
+    for kind, item in omitted_of_column(model).items():
         if kind in (DEFAULTS, ON_UPDATES, IDENTITIES):
-            rendered.left.append(replace(item, table=str(request.target)))
+            rendered.omitted.append(replace(item, table=str(request.target)))
     if model.comment:
         rendered.columns[name] = session.dialect.commented(model.comment)
     else:
@@ -323,7 +323,7 @@ def _warnings(refused: Mapping[str, str]) -> list[str]:
 
 
 def _leave(rendered: Rendered, clauses: Sequence[Clause]) -> None:
-    rendered.left += (each.left for each in clauses)
+    rendered.omitted += (each.omitted for each in clauses)
     rendered.indexes[:] = [each for each in rendered.indexes if each not in clauses]
     rendered.checks[:] = [each for each in rendered.checks if each not in clauses]
 
@@ -331,11 +331,11 @@ def _leave(rendered: Rendered, clauses: Sequence[Clause]) -> None:
 def _completed(
     session: MySqlSession,
     request: LoadRequest,
-    found: Besides,
+    found: TableExtras,
     rendered: Rendered,
     render: Renders,
     now: Sequence[Clause],
-) -> Besides:
+) -> TableExtras:
     """Complete the parts of a table with what the server accepts.
 
     Parameters:
@@ -347,11 +347,11 @@ def _completed(
     later = {each.name: _index(session, each) for each in rendered.indexes if each not in now}
     rendered.indexes.clear()
     keys = (*found.constraints, *(_index(session, each) for each in now))
-    besides = render(session, request, replace(found, constraints=keys), rendered)
+    extras = render(session, request, replace(found, constraints=keys), rendered)
     if not later:
-        return besides
+        return extras
     made = IndexChange(table, later, makes=True, exact=False).step(session.dialect)
-    return replace(besides, after=(made, *besides.after))
+    return replace(extras, after=(made, *extras.after))
 
 
 def _name_constraints(session: MySqlSession, table: TableRef, rendered: Rendered) -> None:

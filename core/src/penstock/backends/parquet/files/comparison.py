@@ -12,10 +12,10 @@ from pyarrow import fs
 from penstock.backends.api.facts import Checksum
 from penstock.backends.duckdb.dialect import condition
 from penstock.backends.parquet.files import engine
+from penstock.backends.parquet.files.duckdb_scan import ScannedFiles
 from penstock.backends.parquet.files.footers import plain_schema, read_footers
 from penstock.backends.parquet.files.listing import ListedFile, list_files
 from penstock.backends.parquet.files.scan import FileScan, whole_file
-from penstock.backends.parquet.files.duckdb_scan import ScannedFiles
 from penstock.backends.parquet.storage.filesystems import file_system
 from penstock.backends.parquet.storage.storage import Storage
 from penstock.backends.sql.rows.checksums import (

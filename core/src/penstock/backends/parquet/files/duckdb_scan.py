@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from penstock.backends.parquet.files.scan import FileScan, in_engine
-from penstock.backends.shared.background import Ahead
+from penstock.backends.shared.background import BufferedIterator
 from penstock.backends.shared.values.arrow import has_empty_struct
 from penstock.errors import PenstockError
 from penstock.model.extents import FilePart
@@ -84,7 +84,7 @@ class ScannedFiles(ds.UnionDataset):  # type: ignore[misc]
                 )
                 yield from rows.to_batches()
 
-        yield from Ahead(chosen, AHEAD).take(_waited)
+        yield from BufferedIterator(chosen, AHEAD).take(_waited)
 
     def _batches(
         self, schema: pa.Schema, condition: ds.Expression | None

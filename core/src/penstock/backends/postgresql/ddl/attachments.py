@@ -98,7 +98,7 @@ def _publication(item: Json, ref: TableRef) -> str:
     return f"ALTER PUBLICATION {ident(item['name'])} ADD TABLE {name(ref)}{listed}{condition}"
 
 
-def left_out(
+def omitted_objects(
     tables: Sequence[Json],
     ref_of: Callable[[Json], TableRef],
     *,

@@ -36,29 +36,29 @@ def with_columns(
     by_name = {column.name: column for column in columns}
     gone = {each["name"] for each in table["columns"]} - by_name.keys()
     computed = {column.name for column in columns if EXPRESSION in column.traits}
-    left: list[tuple[str, str]] = []
-    root = {**table, "columns": list(_columns(table, by_name, gone | computed, left))}
+    omitted: list[tuple[str, str]] = []
+    root = {**table, "columns": list(_columns(table, by_name, gone | computed, omitted))}
     changed = gone | computed
     alike = {name for name in computed if by_name[name].traits[DISTINCT]}
     root["indexes"] = [
-        index for index in table["indexes"] if _keeps_index(index, changed, alike, left)
+        index for index in table["indexes"] if _keeps_index(index, changed, alike, omitted)
     ]
     root["constraints"] = [
-        each for each in table["constraints"] if _keeps_constraint(each, changed, left)
+        each for each in table["constraints"] if _keeps_constraint(each, changed, omitted)
     ]
     for part in ("sequences", "used_sequences"):
         root[part] = [each for each in table[part] if each["column"] not in changed]
     root["statistics"] = [
         each for each in table["statistics"] if not mentions(each["body"], changed)
     ]
-    left += [
+    omitted += [
         (_STATISTICS, each["name"])
         for each in table["statistics"]
         if each not in root["statistics"]
     ]
     with planning("source", "types of columns"), full_names(connection):
         types = types_of([root], read_types(connection, [root]))
-    own = [*map(tuple, definition.content[OWN]), *left]
+    own = [*map(tuple, definition.content[OWN]), *omitted]
     cut = definition.model.partitioning.removeprefix("PARTITION BY ")
     found = definition_with(root, types, "" if mentions(cut, changed) else cut, own)
     content = {**found.content, "warnings": list(definition.content["warnings"])}
@@ -66,7 +66,7 @@ def with_columns(
 
 
 def _columns(
-    table: Json, by_name: dict[str, Column], changed: set[str], left: list[tuple[str, str]]
+    table: Json, by_name: dict[str, Column], changed: set[str], omitted: list[tuple[str, str]]
 ) -> Iterator[Json]:
     known = {each["name"]: each for each in table["columns"]}
     for name, column in by_name.items():
@@ -78,7 +78,7 @@ def _columns(
             continue
         if there is not None and (there["default"] or there["identity"]):
             kind = IDENTITIES if there["identity"] else DEFAULTS
-            left.append((kind, name))
+            omitted.append((kind, name))
         yield {
             "name": name,
             "type": column.type,
@@ -91,7 +91,7 @@ def _columns(
 
 
 def _keeps_index(
-    index: Json, changed: set[str], alike: set[str], left: list[tuple[str, str]]
+    index: Json, changed: set[str], alike: set[str], omitted: list[tuple[str, str]]
 ) -> bool:
     """Whether an index can be created: one on digests serves as well as one on the originals."""
     spoken = {name for name in changed if mentions(index["tail"], [name])}
@@ -100,7 +100,7 @@ def _keeps_index(
     plain = plain and " WHERE " not in index["tail"] and "_ops" not in index["tail"]
     if not spoken or (spoken <= alike and plain and "(" not in _inside(index["tail"])):
         return True
-    left.append((INDEXES, index["name"]))
+    omitted.append((INDEXES, index["name"]))
     return False
 
 
@@ -109,10 +109,10 @@ def _inside(tail: str) -> str:
     return tail.partition("(")[2]
 
 
-def _keeps_constraint(constraint: Json, changed: set[str], left: list[tuple[str, str]]) -> bool:
+def _keeps_constraint(constraint: Json, changed: set[str], omitted: list[tuple[str, str]]) -> bool:
     if changed.isdisjoint(constraint["from"] or ()):
         return True
     if constraint["kind"] != "n":  # the column records whether it allows NULL
         kind = FOREIGN_KEYS if constraint["kind"] == "f" else CHECKS
-        left.append((kind, constraint["name"]))
+        omitted.append((kind, constraint["name"]))
     return False

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.backends.postgresql.ddl import steps
-from penstock.backends.postgresql.ddl import completion
+from penstock.backends.postgresql.ddl import completion, steps
 from penstock.backends.postgresql.ddl.text import Json, constraint_comment
 from penstock.backends.postgresql.session.statements import ident, name
 from penstock.model.plans import Step

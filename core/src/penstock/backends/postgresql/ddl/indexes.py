@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from penstock.backends.postgresql.ddl import steps, text
-from penstock.backends.postgresql.ddl import completion
+from penstock.backends.postgresql.ddl import completion, steps, text
 from penstock.backends.postgresql.ddl.text import Json, Names
 from penstock.backends.postgresql.session.statements import ident, name
 from penstock.model.plans import Step

@@ -208,9 +208,9 @@ class TargetFacts:
         return found
 
     def _gone(self, ref: TableRef) -> PlanningError:
-        from penstock.backends.postgresql.ddl.definition import TableGone  # noqa: PLC0415 - seldom
+        from penstock.backends.postgresql.ddl.definition import TableDropped  # noqa: PLC0415 - seldom
 
-        return TableGone(self.tree(ref)[0].oid)
+        return TableDropped(self.tree(ref)[0].oid)
 
     def root_definition(self, ref: TableRef) -> Json:
         """Return the definition of an existing table alone, even if it has child tables.
@@ -281,7 +281,9 @@ class TargetFacts:
             self._kept[make] = cast("Callable[[TargetFacts], T]", make)(self)
         return cast("T", self._kept[make])
 
-    def _known_trees(self, refs: Sequence[TableRef]) -> dict[TableRef, list[existing_tables.Relation]]:
+    def _known_trees(
+        self, refs: Sequence[TableRef]
+    ) -> dict[TableRef, list[existing_tables.Relation]]:
         """Return the trees of tables that the user may look up."""
         found: dict[TableRef, list[existing_tables.Relation]] = {}
         for ref in refs:
@@ -365,7 +367,7 @@ class TargetFacts:
     def _read_tables(self, asked: Iterable[int]) -> dict[int, Json]:
         """Return definitions by object id, without tables just dropped."""
         from penstock.backends.postgresql.ddl.definition import (  # noqa: PLC0415 - seldom
-            TableGone,
+            TableDropped,
             read_tables,
         )
 
@@ -375,9 +377,9 @@ class TargetFacts:
         found: dict[int, Json] = {}
         try:
             found = {table["oid"]: table for table in read_tables(self.connection, oids)}
-        except TableGone:
+        except TableDropped:
             for oid in oids:
-                with suppress(TableGone):
+                with suppress(TableDropped):
                     (found[oid],) = read_tables(self.connection, [oid])
         return found
 

@@ -27,7 +27,7 @@ def unlog(facts: TargetFacts, ref: TableRef, before: list[Step], after: list[Ste
         if relation.kind not in ("r", "p"):
             raise PlanningError(
                 f"--unlogged: expected {relation.ref} to be a table, found "
-                f"{existing.kind_name(relation)}"
+                f"{existing_tables.kind_name(relation)}"
             )
         published = [p["name"] for p in table["attached"]["publications"]]
         if published:
@@ -65,7 +65,7 @@ def defer_indexes(
     if tree[0].kind not in ("r", "p"):
         raise PlanningError(
             f"--indexes defer: expected {tree[0].ref} to be a table, found "
-            f"{existing.kind_name(tree[0])}"
+            f"{existing_tables.kind_name(tree[0])}"
         )
     if tree[0].partition:
         raise PlanningError(

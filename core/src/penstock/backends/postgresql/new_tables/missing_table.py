@@ -14,9 +14,8 @@ from typing import Any
 from psycopg import sql
 
 from penstock.backends.api.facts import LoadRequest, Siblings
-from penstock.backends.postgresql.ddl import indexes, steps, tables
-from penstock.backends.postgresql.ddl import completion
-from penstock.backends.postgresql.ddl.attachments import left_out
+from penstock.backends.postgresql.ddl import completion, indexes, steps, tables
+from penstock.backends.postgresql.ddl.attachments import omitted_objects
 from penstock.backends.postgresql.ddl.foreign_keys import FOREIGN_KEYS
 from penstock.backends.postgresql.ddl.links import links_of
 from penstock.backends.postgresql.ddl.text import Json, Names, beside
@@ -33,7 +32,7 @@ from penstock.backends.postgresql.new_tables.recreate import (
 from penstock.backends.postgresql.new_tables.rehearsal import NEEDS, Rehearsals, rehearsed
 from penstock.backends.postgresql.session.statements import ident, literal, name, statement
 from penstock.backends.sql.definitions.definition import KINDS
-from penstock.backends.sql.definitions.missing_table import check_not_asked
+from penstock.backends.sql.definitions.missing_table import check_no_changes
 from penstock.model.plans import LoadPlan, Step
 from penstock.model.tables import NotCopied, TableRef
 
@@ -42,19 +41,19 @@ def plan_missing(
     facts: TargetFacts,
     request: LoadRequest,
     content: Mapping[str, Any],
-    besides: Sequence[NotCopied] = (),
+    omitted_before: Sequence[NotCopied] = (),
     more: Sequence[str] = (),
 ) -> LoadPlan:
     """Plan the load of a table that is created first.
 
     Parameters:
-        content, besides: as for `plan_recreate`.
+        content, omitted_before: as for `plan_recreate`.
         more: statements that complete the table.
 
     Raises:
         PlanningError: the table cannot be created, or a privilege is missing.
     """
-    check_not_asked(request)
+    check_no_changes(request)
     connection = facts.connection
     ref, version = request.target, connection.info.server_version
     made: Sequence[Json] = content["tables"]
@@ -95,11 +94,11 @@ def plan_missing(
         conflict_columns=key,
         volatile=table["persistence"] == "u",
         warnings=(*warnings, *remarks),
-        not_copied=(*besides, *_left(table, names)),
+        not_copied=(*omitted_before, *_left(table, names)),
     )
 
 
-def plan_missing_beside(
+def plan_missing_table_beside(
     facts: TargetFacts, request: LoadRequest, content: Mapping[str, Any]
 ) -> LoadPlan:
     """Plan a table that is created and loaded under a temporary name.
@@ -112,7 +111,7 @@ def plan_missing_beside(
     Raises:
         PlanningError: the table cannot be created, or a privilege is missing.
     """
-    check_not_asked(request)
+    check_no_changes(request)
     ref, version = request.target, facts.connection.info.server_version
     made: Sequence[Json] = content["tables"]
     (table,) = made
@@ -259,7 +258,7 @@ def _left(table: Json, names: Names) -> Iterator[NotCopied]:
     """
     ref = names.table(table)
     links = links_of([table], names, Siblings())
-    yield from links.left
+    yield from links.omitted
     for step in links.own:
         if step.instead is not None and step.rank == steps.REFER:
             yield step.instead
@@ -267,4 +266,4 @@ def _left(table: Json, names: Names) -> Iterator[NotCopied]:
         if tables.is_unchecked(constraint):
             (added, *_) = tables.unchecked({**table, "constraints": [constraint]}, names)
             yield NotCopied(KINDS["CHECK"], constraint["name"], f"{added};", str(ref))
-    yield from left_out([table], names.table, but=FOREIGN_KEYS)
+    yield from omitted_objects([table], names.table, but=FOREIGN_KEYS)

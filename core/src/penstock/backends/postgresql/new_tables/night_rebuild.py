@@ -8,8 +8,8 @@ from penstock.backends.api.facts import LoadRequest
 from penstock.backends.postgresql.errors import planning
 from penstock.backends.postgresql.load.drift import changing_new, check_no_rename
 from penstock.backends.postgresql.load.target_facts import TargetFacts
-from penstock.backends.postgresql.new_tables.missing_table import plan_missing_beside
-from penstock.backends.postgresql.new_tables.night import finding_gone
+from penstock.backends.postgresql.new_tables.missing_table import plan_missing_table_beside
+from penstock.backends.postgresql.new_tables.night import finding_deleted
 from penstock.backends.postgresql.new_tables.swap import plan_swap
 from penstock.backends.postgresql.session.statements import literal, name
 from penstock.errors import PlanningError
@@ -30,7 +30,7 @@ def plan_built(
             "of its own; use --atomic table"
         )
     if request.definition is not None:
-        plan = plan_missing_beside(facts, request, request.definition.content)
+        plan = plan_missing_table_beside(facts, request, request.definition.content)
         return replace(plan, conflict_columns=key)
     ref = request.target
     check_no_rename(ref, request.changes)
@@ -42,7 +42,7 @@ def plan_built(
         plan = changing_new(plan, ref, request.changes)
     _check_rows(facts, request)
     if replaces:
-        steps = (*plan.steps, *finding_gone(ref, plan.table, key))
+        steps = (*plan.steps, *finding_deleted(ref, plan.table, key))
     else:
         steps = tuple(
             replace(step, statement=f"{_check_empty(ref)};\n{step.statement}")

@@ -11,9 +11,7 @@ from penstock.backends.postgresql.catalog import existing_tables
 from penstock.backends.postgresql.catalog.existing_tables import shape_of
 from penstock.backends.postgresql.catalog.privileges import check_owned, missing_grant
 from penstock.backends.postgresql.connection import Connection
-from penstock.backends.postgresql.ddl import indexes, steps, tables
-from penstock.backends.postgresql.ddl import attachments
-from penstock.backends.postgresql.ddl import completion
+from penstock.backends.postgresql.ddl import attachments, completion, indexes, steps, tables
 from penstock.backends.postgresql.ddl.foreign_keys import foreign_key_steps
 from penstock.backends.postgresql.ddl.text import Json, Names, beside, comment
 from penstock.backends.postgresql.errors import planning

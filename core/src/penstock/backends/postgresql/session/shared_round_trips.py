@@ -31,7 +31,7 @@ class _Unanswered:
         raise NotAnswered("asked together with others")
 
 
-class AskedTogether:
+class SharedRoundTrips:
     """A runner that repeats calls, each time with more answers, until all have finished.
 
     A call's first question is noted, and the call is abandoned where it uses the answer. Once all

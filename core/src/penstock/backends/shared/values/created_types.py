@@ -16,7 +16,7 @@ from penstock.model.tables import Column
 
 
 @dataclass(frozen=True, slots=True)
-class MadeTypes:
+class CreatedTypes:
     """A database's names of types. Whole numbers and floats are keyed by their bits, times by their
     units.
     """

@@ -21,7 +21,7 @@ MAKE = "make"
 """The id of the step that creates a missing table."""
 
 
-def check_not_asked(request: LoadRequest) -> None:
+def check_no_changes(request: LoadRequest) -> None:
     """Reject options that change an existing table.
 
     Raises:

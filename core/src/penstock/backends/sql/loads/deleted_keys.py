@@ -9,7 +9,7 @@ from functools import cached_property
 from penstock.backends.api.execution.control import RunRow
 from penstock.backends.api.optional.nights import Bucket, Chosen
 from penstock.backends.sql.dialect import NEVER
-from penstock.backends.sql.loads.night import gone_table
+from penstock.backends.sql.loads.night import deleted_keys_table
 from penstock.backends.sql.rows.checksums import as_loaded, canonical_texts, read_digests, row_text
 from penstock.backends.sql.rows.conditions import condition
 from penstock.backends.sql.session import Row, Session
@@ -36,7 +36,7 @@ class TargetKeys:
         self._match = " AND ".join(f"t.{name} = s.{name}" for name in map(dialect.ident, key))
         self._table = session.table(spec.target_ref)
         self._stage = session.table(run.plan.load.table)
-        self._gone = session.table(gone_table(run.plan.load.table))
+        self._gone = session.table(deleted_keys_table(run.plan.load.table))
         tests = [condition(dialect, spec.where, Whole())]
         if spec.gone.column:
             tests.append(f"{dialect.ident(spec.gone.column)} IS NULL")
@@ -89,7 +89,7 @@ class TargetKeys:
         return total
 
     def buckets_after(self, bits: int) -> dict[int, Bucket]:
-        """See `FindsGone`."""
+        """See `FindsDeletedRows`."""
         counts: Counter[int] = Counter()
         totals: Counter[int] = Counter()
         for rows in (self._rows, self._new):
@@ -108,7 +108,7 @@ class TargetKeys:
         return f"{digest} % {2**bits}"
 
     def keys(self, chosen: Chosen | None) -> Iterator[Row]:
-        """See `FindsGone.keys_there`."""
+        """See `FindsDeletedRows.keys_there`."""
         among = "1 = 1"
         if chosen is not None:
             numbers = ", ".join(map(str, chosen.buckets))

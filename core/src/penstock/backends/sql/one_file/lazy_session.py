@@ -13,7 +13,7 @@ from penstock.backends.sql.session import NamedRelations, Row, Session
 from penstock.model.tables import TableRef
 
 
-class LaterSession(NamedRelations):
+class LazySession(NamedRelations):
     """A session opened on demand. Once many tables are described, most questions are answered
     without it.
     """

@@ -24,20 +24,20 @@ _NOT_FINITE = ("NaN", "Infinity", "-Infinity")
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class TextContents:
     schema: pa.Schema
     """Columns of folders come last."""
     rows: Mapping[str, int] | None
     """By path; None if the files were not read."""
 
 
-_known: dict[object, Found] = {}
+_known: dict[object, TextContents] = {}
 """Planning asks about the same files several times, but they are read once."""
 
 
 def find(
     filesystem: fs.FileSystem, files: Sequence[ListedFile], options: TextOptions, side: str
-) -> Found:
+) -> TextContents:
     """Read all files, unless all columns of CSV are to be texts.
 
     Raises:
@@ -53,7 +53,7 @@ def find(
 
 def _find(
     filesystem: fs.FileSystem, files: Sequence[ListedFile], options: TextOptions, side: str
-) -> Found:
+) -> TextContents:
     columns: dict[str, ColumnType] = {}
     rows: dict[str, int] = {}
     counted = options.format != CSV or options.types != TEXT
@@ -83,7 +83,7 @@ def _find(
             for name, column in columns.items()
         ]
     keys = [part.with_metadata(FOLDER) for part in key_fields(files) if part.name not in columns]
-    return Found(pa.schema([*fields, *keys]), rows if counted else None)
+    return TextContents(pa.schema([*fields, *keys]), rows if counted else None)
 
 
 def opened(filesystem: fs.FileSystem, path: str) -> TextStream:
