@@ -140,15 +140,15 @@ def cell(kind: str, model: TableModel, dialect: Dialect | None) -> str:
         return LISTED
     if kind in (PRIMARY_KEYS, UNIQUE_KEYS):
         primary = kind == PRIMARY_KEYS
-        return MADE if dialect.key_made(TABLE, ["a"], primary=primary) else LISTED
+        return MADE if dialect.key_statement(TABLE, ["a"], primary=primary) else LISTED
     siblings = Siblings({OTHER: TableRef("s", "other")})
     types = {"a": "int", "b": "varchar(20)", "at": "timestamp", "sum": "int"}
     computed = computed_columns(model, KINDS, dialect)
     rendering = Rendering(dialect, TABLE, TABLE, KINDS, siblings, types=types, computed=computed)
     found = rendering.of(model)
-    if not found.left:
+    if not found.omitted:
         return MADE
-    return STATEMENT if all(item.remedy for item in found.left) else LISTED
+    return STATEMENT if all(item.remedy for item in found.omitted) else LISTED
 
 
 def rows() -> Iterator[list[str]]:

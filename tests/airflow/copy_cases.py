@@ -18,7 +18,7 @@ from .lines import (
     PATIENCE,
     VARIANTS,
     Lines,
-    check_gone,
+    check_deletes,
     family,
     partition_id,
     tries,
@@ -91,7 +91,7 @@ def killed_in_mid_copy(lines: Lines, variant: str = "packed") -> None:
     children = held(run, gate.index)
     run.process("lines.copy", gate.index).kill()
     # The children get no signal, and notice that the task is gone.
-    check_gone(children)
+    check_deletes(children)
     lines.check_no_backend(f":{partition_id(gate.partition)}:1")
     gate.open()
     lines.check_done(run)
@@ -128,7 +128,7 @@ def marked_failed_in_mid_copy(lines: Lines, variant: str = "packed") -> None:
     gate.reached()
     task, children = run.process("lines.copy", gate.index), held(run, gate.index)
     run.mark("lines.copy", gate.index, state="failed")
-    check_gone([*children, task])
+    check_deletes([*children, task])
     lines.check_no_backend(f":{partition_id(gate.partition)}:")
     # All other partitions are copied, and the run fails because one is missing.
     assert run.wait(timeout=4 * PATIENCE) == "failed"
@@ -155,7 +155,7 @@ def timed_out_in_mid_copy(lines: Lines) -> None:
     gate.reached()
     task, children = run.process("lines.copy", gate.index), held(run, gate.index)
     until(lambda: None if task.is_running() else True, PATIENCE, lambda: f"{task} goes on")
-    check_gone(children)
+    check_deletes(children)
     gate.open()
     lines.check_done(run, partitions=FEW)
     assert run.tries("lines.copy", gate.index)[0].state == "failed"

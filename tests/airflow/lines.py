@@ -367,7 +367,7 @@ def family(run: Run, index: int) -> list[psutil.Process]:
     return until(both, PATIENCE, lambda: f"{task} has only {task.children(recursive=True)}")
 
 
-def check_gone(processes: list[psutil.Process], within: float = PROMISED * SLOWER) -> None:
+def check_deletes(processes: list[psutil.Process], within: float = PROMISED * SLOWER) -> None:
     """Check that none of the processes is left, not even as a zombie."""
     until(
         lambda: True if not any(map(_lives, processes)) else None,

@@ -9,7 +9,7 @@ from penstock_testkit.airflow import AirflowStack
 
 from ..side_by_side import side_by_side
 from . import copy_cases
-from .lines import FEW, SECRETS, UNPACKED, Lines, check_gone
+from .lines import FEW, SECRETS, UNPACKED, Lines, check_deletes
 from .watch import NURSERY, Watch
 
 WRONG = "wr0ng-s3cret"
@@ -51,7 +51,7 @@ def test_no_password_is_to_be_seen_anywhere_and_no_process_is_left(
         refused = lines.run("once")
         assert refused.wait() == "failed"
     assert watch.nurseries
-    check_gone(list(watch.nurseries))
+    check_deletes(list(watch.nurseries))
     assert "password authentication failed" in refused.log("lines.prepare")
     places = {
         "processes": b"\n".join(watch.seen),

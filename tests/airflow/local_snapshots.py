@@ -15,7 +15,7 @@ from .lines import (
     Gate,
     Lines,
     Servers,
-    check_gone,
+    check_deletes,
     digest,
     execute,
     family,
@@ -92,7 +92,7 @@ def test_a_run_that_is_marked_failed_lets_it_go(lines: Lines) -> None:
         processes += [run.process("lines.copy", gate.index), *family(run, gate.index)]
     assert lines.backends(HOLDER)
     run.mark_run("failed")
-    check_gone(processes)
+    check_deletes(processes)
     lines.check_no_backend()
     assert not lines.records(run)
     assert run.wait() == "failed"

@@ -18,7 +18,7 @@ import pytest
 from penstock import CopySpec, PlanningError, copy
 from penstock.events import Committed, Finished, Planned
 from penstock.model.tables import Column
-from penstock.planning.column_types import asked_types
+from penstock.planning.column_types import requested_types
 from penstock_testkit import AnyMysqlServer
 from penstock_testkit.mysql import connect_mysql
 
@@ -248,11 +248,11 @@ def test_arrays_into_a_system_without(source_url: str, mysql_url: str) -> None:
 def test_types_by_rules() -> None:
     columns = [Column("id", "int"), Column("a", "tinyint(1)"), Column("made_at", "datetime(6)")]
     rules = {"source:tinyint(1)": "boolean", "*_at": "timestamptz", "id": "bigint"}
-    assert asked_types(rules, columns) == {
+    assert requested_types(rules, columns) == {
         "a": "boolean", "made_at": "timestamptz", "id": "bigint",
     }  # fmt: skip
-    assert asked_types({"*": "text", "a": "boolean"}, columns)["a"] == "boolean"
-    assert asked_types({"source:DATETIME": "date", "*": "text"}, columns)["made_at"] == "date"
+    assert requested_types({"*": "text", "a": "boolean"}, columns)["a"] == "boolean"
+    assert requested_types({"source:DATETIME": "date", "*": "text"}, columns)["made_at"] == "date"
 
 
 def interrupted(source: str, target: str, table: str) -> None:

@@ -180,7 +180,7 @@ def test_what_is_committed_where_the_condition_holds(pair: Pair, open_store: Ope
     halves = (("low", KeyRange(key, None, middle)), ("high", KeyRange(key, middle, None)))
     given = [Partition(name, extent) for name, extent in halves]
     for run_id, series in (("a", "other"), ("b", "s")):
-        create(pair.spec(run_id=run_id, key="id"), given=given, series=series)
+        create(pair.spec(run_id=run_id, key="id"), partitions=given, series=series)
         # Otherwise Penstock would wait a long time to find out whether the source was written to.
         pair.resume(run_id, on_snapshot_lost="accept")
     store = open_store()

@@ -153,7 +153,7 @@ def test_partitions_of_a_series_are_committed_once(pair: Pair) -> None:
     pair.make()
     half = Partition("low", KeyRange(Key("id"), None, Bound("", "150")))
     for run_id in ("a", "b"):
-        create(pair.spec(run_id=run_id, key="id"), given=[half], series="s")
+        create(pair.spec(run_id=run_id, key="id"), partitions=[half], series="s")
     pair.resume("a", **LATER)
     with pytest.raises(PenstockError, match="partition"):
         pair.resume("b", attempts=1, **LATER)

@@ -186,7 +186,7 @@ class Lines:
 
     # Checks
 
-    def check_gone(self, processes: list[psutil.Process]) -> None:
+    def check_deletes(self, processes: list[psutil.Process]) -> None:
         """Check that the processes and their sessions are gone soon."""
 
         def left() -> list[object]:

@@ -104,7 +104,7 @@ def check_goes_on(lines: Lines, run: Run) -> None:
     assert lines.stack.checks(lines.asset, "same_row_count") == dict.fromkeys(KEYS, True)
     lines.check_content()
     lines.check_all_told(run, again)
-    lines.check_gone([])
+    lines.check_deletes([])
 
 
 @side_by_side
@@ -141,7 +141,7 @@ def test_a_killed_step_leaves_nothing_behind(dev: Dev) -> None:
             seen = f"{process.cmdline()} {process.environ()}"
             assert not [secret for secret in SECRETS if secret in seen]
         processes[0].kill()
-        lines.check_gone(processes)
+        lines.check_deletes(processes)
         lines.check_nothing_half()
         run.ended("FAILURE")
         check_goes_on(lines, run)
@@ -154,7 +154,7 @@ def test_a_killed_run_worker_leaves_nothing_behind(dev: Dev) -> None:
         worker, processes = run.worker_process(), family(run)
         assert processes[0] in worker.children()
         worker.kill()
-        lines.check_gone([worker, *processes])
+        lines.check_deletes([worker, *processes])
         lines.check_nothing_half()
         run.ended("FAILURE")
         check_goes_on(lines, run)
@@ -166,7 +166,7 @@ def test_a_canceled_run_leaves_nothing_behind(dev: Dev) -> None:
         run = held_in_mid_copy(lines)
         processes = family(run)
         run.cancel()
-        lines.check_gone(processes)
+        lines.check_deletes(processes)
         lines.check_nothing_half()
         run.ended("CANCELED")
         check_goes_on(lines, run)

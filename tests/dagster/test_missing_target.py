@@ -29,7 +29,7 @@ def keys(count: int = 10) -> Sequence[str]:
     return days(count).get_partition_keys()
 
 
-def check_made(warehouse: Warehouse) -> None:
+def check_statement(warehouse: Warehouse) -> None:
     warehouse.check_same()
     assert warehouse.value("SELECT count(*) FROM pg_index WHERE indrelid = 'dw.t'::regclass") == 2
 
@@ -42,14 +42,14 @@ def test_one_run_for_each_day(missing: Warehouse) -> None:
     later = [missing.run(asset, key=key) for key in keys()[1:]]
     assert all(run.ok for run in later)
     assert not [run for run in later if "not there" in run.log]
-    check_made(missing)
+    check_statement(missing)
     assert missing.run(asset, key=keys()[3]).ok  # again: the day's rows are replaced
-    check_made(missing)
+    check_statement(missing)
 
 
 def test_one_run_for_all_days(missing: Warehouse) -> None:
     assert missing.run(daily(missing), keys=(keys()[0], keys()[-1])).ok
-    check_made(missing)
+    check_statement(missing)
 
 
 def test_days_at_once(missing: Warehouse) -> None:
@@ -63,4 +63,4 @@ def test_days_at_once(missing: Warehouse) -> None:
 
     with ThreadPoolExecutor(5) as pool:
         assert all(pool.map(run, keys()))
-    check_made(missing)
+    check_statement(missing)

@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.backends.postgresql.arrow.encoder import Encoder, binary_form
 from penstock.backends.postgresql.arrow.parsing import days, microseconds, parse
 from penstock.backends.postgresql.arrow.texts import as_json, date_text, hexadecimal
-from penstock.backends.postgresql.arrow.writing import Encoder, binary_form
 from penstock.backends.postgresql.catalog.datatypes import DataType
-from penstock.backends.shared.values.arrow import exactly, first_failing, own
+from penstock.backends.shared.values.arrow import compacted, exactly, first_failing
 from penstock.backends.shared.values.hex_values import from_hex, uuids
 from penstock.backends.shared.values.text_values import Refused
 from penstock.errors import PermanentError
@@ -77,7 +77,7 @@ def test_values_that_an_array_was_cut_from_do_not_count() -> None:
     wanted = pa.list_(pa.int32())
     with pytest.raises(pa.ArrowInvalid):  # a cast of them looks at what is not theirs
         lists[:2].cast(wanted)
-    assert own(lists[:2]).cast(wanted).to_pylist() == [[1], [2]]
+    assert compacted(lists[:2]).cast(wanted).to_pylist() == [[1], [2]]
     assert first_failing(lists, lambda part: part.cast(wanted)) == 2
 
 

@@ -40,7 +40,7 @@ from penstock.backends.api.execution.roll_forward import (
 )
 from penstock.backends.api.optional.cursors import ReadsByColumn
 from penstock.backends.api.optional.files import ReadsByFile
-from penstock.backends.api.optional.nights import FindsGone, GroupsKeys
+from penstock.backends.api.optional.nights import FindsDeletedRows, GroupsKeys
 from penstock.backends.api.source import HeldSnapshot, SourceCatalog, VersionedSource
 from penstock.backends.api.target import TargetCatalog
 from penstock.backends.api.worker import Reader, Writer
@@ -471,7 +471,7 @@ def test_the_modules_are_shown_as_they_are() -> None:
         ReadsByColumn,
         ReadsByFile,
         GroupsKeys,
-        FindsGone,
+        FindsDeletedRows,
     ],
 )
 def test_every_method_of_a_backend_is_explained(protocol: type) -> None:

@@ -16,7 +16,7 @@ import pytest
 
 from penstock.backends.parquet.storage.local_uploads import LocalUploads
 from penstock.errors import Interrupted
-from penstock.workers.interruptions import expect_dropped_waits, put_off
+from penstock.workers.interruptions import expect_dropped_waits, is_deferred
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def test_a_search_for_entry_points_is_not_interrupted(
     listdir = os.listdir
 
     def interrupted(path: Any = ".") -> Any:
-        answers.append(put_off(signal.SIGUSR1, sys._getframe()))
+        answers.append(is_deferred(signal.SIGUSR1, sys._getframe()))
         return listdir(path)
 
     monkeypatch.setattr(os, "listdir", interrupted)
@@ -49,7 +49,7 @@ def test_a_search_for_entry_points_is_not_interrupted(
 
 
 def test_elsewhere_a_signal_is_not_put_off() -> None:
-    assert not put_off(signal.SIGUSR1, sys._getframe())
+    assert not is_deferred(signal.SIGUSR1, sys._getframe())
 
 
 def test_waits_that_were_dropped_are_not_reported(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from penstock.backends.sql.catalog.described import AT_ONCE, CatalogFacts, TableQuery
+from penstock.backends.sql.catalog.catalog_facts import AT_ONCE, CatalogFacts, TableQuery
 from penstock.errors import PlanningError, TransientError
 from penstock.model.tables import Query, TableRef
 

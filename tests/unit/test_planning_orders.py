@@ -75,7 +75,7 @@ def test_more_bounds_than_one_statement_tells(source: DuckSource) -> None:
 
 
 def test_another_systems_collation(source: DuckSource) -> None:
-    assert source.own_order(RELATION, T) == ""
+    assert source.native_order(RELATION, T) == ""
     key = Key("t", collation="MariaDB:utf8mb4_general_ci")
     with pytest.raises(PlanningError, match="DuckDB cannot compare by the source's collation"):
         source.checksum(RELATION, None, KeyRange(key, None, Bound("text", "b")), ())

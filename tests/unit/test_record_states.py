@@ -20,7 +20,7 @@ from penstock.backends.roll_forward.states import (
     discarded,
     published,
     shut_out,
-    taken_back,
+    withdrawn,
 )
 
 OLD = Piece("old", 1, 10, {})
@@ -43,7 +43,7 @@ EVENTS: Mapping[StateEvent, Callable[[Record], Record]] = {
     StateEvent.COMMIT: commit,
     StateEvent.PUBLISH: published,
     StateEvent.SHUT_OUT: shut_out,
-    StateEvent.TAKE_BACK: lambda record: taken_back(record, f"request {len(record.requests)}"),
+    StateEvent.TAKE_BACK: lambda record: withdrawn(record, f"request {len(record.requests)}"),
     StateEvent.CLOSE: closed,
     StateEvent.DISCARD: discarded,
 }

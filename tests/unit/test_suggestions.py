@@ -19,8 +19,8 @@ from penstock.model.table_model import (
 )
 from penstock.model.tables import NotCopied, TableRef
 from penstock.planning.suggestions import (
-    KnownTable,
     Suggestion,
+    TableSummary,
     suggestion,
     view_suggestion,
 )
@@ -36,7 +36,7 @@ NIGHT = {"mode": "upsert", "incremental": "xmin", "deletes": "hard"}
 MERGE = {"mode": "upsert", "atomic": "table", "deletes": "hard"}
 
 
-def suggested(known: KnownTable, target: str = "", source: str = "postgresql") -> Suggestion:
+def suggested(known: TableSummary, target: str = "", source: str = "postgresql") -> Suggestion:
     """
     Parameters:
         source, target: schemes; empty: the target is not known.
@@ -74,13 +74,13 @@ def with_columns(*columns: ColumnModel, indexes: tuple[str, ...] = ()) -> TableM
     ],
 )
 def test_a_key_tells_rows_apart(keys: tuple[KeyModel, ...], options: dict[str, object]) -> None:
-    found = suggested(KnownTable(T, replace(KEYED, keys=keys), 7))
+    found = suggested(TableSummary(T, replace(KEYED, keys=keys), 7))
     assert found.options == options
     assert found.facts[0] == "about 7 rows"
 
 
 def test_without_versions_all_rows_are_merged() -> None:
-    found = suggested(KnownTable(T, KEYED, 1, "X tells no versions"))
+    found = suggested(TableSummary(T, KEYED, 1, "X tells no versions"))
     assert (found.options, found.instead) == (MERGE, {})
     assert found.why.startswith("X tells no versions: all rows are read every time")
 
@@ -107,7 +107,7 @@ def test_a_column_that_may_tell_changes_is_left_to_a_person(
     columns: list[ColumnModel], indexes: tuple[str, ...], chosen: str, flaws: str
 ) -> None:
     model = with_columns(*columns, indexes=indexes)
-    found = suggested(KnownTable(T, model, None, "none"))
+    found = suggested(TableSummary(T, model, None, "none"))
     assert found.options == MERGE
     assert found.instead == ({"incremental": chosen, "lookback": "1h"} if chosen else {})
     if chosen:
@@ -121,25 +121,25 @@ def test_what_the_target_can_do() -> None:
         ("mysql", NIGHT),
         ("clickhouse", {"mode": "truncate"}),
     ):
-        found = suggested(KnownTable(T, KEYED), scheme)
+        found = suggested(TableSummary(T, KEYED), scheme)
         assert found.options == options, scheme
 
 
 def test_what_the_source_can_do() -> None:
-    found = suggested(KnownTable(T, KEYED), source="clickhouse")
+    found = suggested(TableSummary(T, KEYED), source="clickhouse")
     assert found.options == {"mode": "truncate", "snapshot": "none"}
     assert "ClickHouse cannot show all rows as of one moment" in found.why
-    assert suggested(KnownTable(T, TableModel()), source="clickhouse").options == found.options
+    assert suggested(TableSummary(T, TableModel()), source="clickhouse").options == found.options
 
 
 def test_a_table_that_cannot_be_read_is_left_out_with_the_reason() -> None:
-    found = suggested(KnownTable(T, error="no right to read it"))
+    found = suggested(TableSummary(T, error="no right to read it"))
     assert (found.options, found.why) == ({"skip": True}, "no right to read it")
 
 
 def test_the_file_says_what_differs_from_most_tables() -> None:
-    known = [KnownTable(TableRef("public", name), KEYED, 1) for name in ("a", "b")]
-    known.append(KnownTable(TableRef("public", "c"), TableModel((CODE,)), 3))
+    known = [TableSummary(TableRef("public", name), KEYED, 1) for name in ("a", "b")]
+    known.append(TableSummary(TableRef("public", "c"), TableModel((CODE,)), 3))
     found = tuple(suggested(each) for each in known)
     view = view_suggestion(NotCopied("views", "public.v"))
     text = tables_file_text(Survey(found, (view,)), "env:A", "env:B", "")
@@ -147,7 +147,7 @@ def test_the_file_says_what_differs_from_most_tables() -> None:
     assert read["defaults"] == NIGHT
     assert read["tables"] == {"public.a": {}, "public.b": {}, "public.c": {"mode": "truncate"}}
     # Where a section could not take back what most have, each says all of it.
-    other = suggested(KnownTable(T, KEYED, 1, "none"))
+    other = suggested(TableSummary(T, KEYED, 1, "none"))
     read = tomllib.loads(tables_file_text(Survey((*found, other), ()), "env:A", "env:B", ""))
     assert "defaults" not in read
     assert (read["tables"]["public.a"], read["tables"]["public.t"]) == (NIGHT, MERGE)
@@ -155,7 +155,7 @@ def test_the_file_says_what_differs_from_most_tables() -> None:
 
 def test_a_comment_cannot_end_before_its_text_does() -> None:
     name = 'evil"\n[tables."x"]\nmode = "append" # \x1b[31m'
-    found = suggested(KnownTable(TableRef("s", name), error=f"{name} cannot be read"))
+    found = suggested(TableSummary(TableRef("s", name), error=f"{name} cannot be read"))
     read = tomllib.loads(tables_file_text(Survey((found,), ()), "env:A", "env:B", ""))
     (options,) = read["tables"].values()
     assert options == {"skip": True}

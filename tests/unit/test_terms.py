@@ -9,7 +9,7 @@ import pytest
 
 from penstock import CopySpec, UsageError
 from penstock.cli.main import main
-from penstock.run.showing import apart
+from penstock.run.value_display import scoped
 from penstock.spec import terms
 
 ENDS: dict[str, Any] = {"source": "env:A", "target": "env:B", "table": "public.orders"}
@@ -47,7 +47,7 @@ def test_of_a_spec_in_python(options: dict[str, Any], said: str) -> None:
 
 
 def test_of_a_call_in_python() -> None:
-    @apart
+    @scoped
     def called() -> None:
         raise UsageError("--mode replace: expected --key; see `penstock copy --key`")
 

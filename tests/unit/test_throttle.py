@@ -238,7 +238,7 @@ class TestLagBrake:
         assert brake.rate(1) == 32 * MB
 
 
-class Known:
+class KnownAnswers:
     """What is known of the servers, as a test says."""
 
     def __init__(self) -> None:
@@ -255,7 +255,7 @@ def steered(
     degree: Streams, max_rate: int | None, lags: list[float], seconds: int
 ) -> Iterator[tuple[int, Change]]:
     """The changes, with the second of each."""
-    brake, known = LagBrake(30, "it", "hint"), Known()
+    brake, known = LagBrake(30, "it", "hint"), KnownAnswers()
     steering = Steering(degree, max_rate, brake, 0.0)
     steering.attach(known, 0.0)
     for second in range(seconds):

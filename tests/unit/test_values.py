@@ -9,7 +9,7 @@ import pytest
 from penstock.errors import PermanentError
 from penstock.model import values
 from penstock.model.extents import Bound, Key, KeyRange, KeyValues
-from penstock.run.showing import apart, apart_throughout
+from penstock.run.value_display import scoped, scoped_generator
 
 # What servers and libraries say of a value, and what is left of it.
 SAID = {
@@ -55,10 +55,10 @@ def never(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(("text", "left"), SAID.items(), ids=range(len(SAID)))
 def test_a_value_in_a_server_s_words(text: str, left: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert values.said(text) == left
+    assert values.server_message(text) == left
     assert "SECRET" not in left
     monkeypatch.setenv(values.VARIABLE, values.ERRORS)
-    assert values.said(text) == text
+    assert values.server_message(text) == text
 
 
 def test_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,7 +73,7 @@ def test_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_who_chooses_goes_before_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    @apart
+    @scoped
     def one(choice: str | None) -> bool:
         values.choose(choice)
         return values.are_shown()
@@ -84,7 +84,7 @@ def test_who_chooses_goes_before_the_environment(monkeypatch: pytest.MonkeyPatch
 
 
 def test_two_executions_in_turn_keep_to_their_own_choices() -> None:
-    @apart_throughout
+    @scoped_generator
     def many(choice: str) -> Generator[bool, None, None]:
         values.choose(choice)
         for _ in range(2):
@@ -98,7 +98,7 @@ def test_two_executions_in_turn_keep_to_their_own_choices() -> None:
 def test_an_execution_that_is_closed_ends_where_it_is() -> None:
     ended: list[str] = []
 
-    @apart_throughout
+    @scoped_generator
     def long() -> Generator[int, None, None]:
         try:
             yield from range(9)
@@ -113,7 +113,7 @@ def test_an_execution_that_is_closed_ends_where_it_is() -> None:
 
 @pytest.mark.parametrize("choice", values.SHOW_VALUES)
 def test_causes_are_no_way_to_see_values(choice: str) -> None:
-    @apart
+    @scoped
     def failing() -> None:
         values.choose(choice)
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.errors import PlanningError
-from penstock.planning.where_words import of_where
+from penstock.planning.condition_errors import wrap_condition_errors
 
 SAID = [
     ("id >> ' foo", 'near "\' foo\n END FROM t"', 'near "\' foo", character 7 of the condition'),
@@ -23,12 +23,12 @@ SAID = [
 
 @pytest.mark.parametrize(("where", "said", "shown"), SAID)
 def test_a_condition(where: str, said: str, shown: str) -> None:
-    with pytest.raises(PlanningError) as caught, of_where(where):
+    with pytest.raises(PlanningError) as caught, wrap_condition_errors(where):
         raise PlanningError(f"source: --where on t: error {said}")
     assert caught.value.message == f"source: --where on t: error {shown}"
 
 
 def test_of_something_else() -> None:
-    with pytest.raises(PlanningError) as caught, of_where("x"):
+    with pytest.raises(PlanningError) as caught, wrap_condition_errors("x"):
         raise PlanningError('source: table t: near "x END"')
     assert caught.value.message == 'source: table t: near "x END"'

@@ -84,7 +84,7 @@ class PartitionedCopy(Copy):
             return None
         return replace(
             self.request(run_id),
-            given=tuple(partitions.values()),
+            partitions=tuple(partitions.values()),
             series=series if spec.load_mode.only_adds else "",
             check=self._check_null,
         )

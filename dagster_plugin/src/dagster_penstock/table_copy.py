@@ -135,7 +135,9 @@ class Copy(ABC):
         Raises:
             PenstockError: something could not be copied; see `trouble`.
         """
-        status = penstock.create(request.spec, given=request.given, series=request.series or None)
+        status = penstock.create(
+            request.spec, partitions=request.partitions, series=request.series or None
+        )
         if request.check is not None:
             request.check(status.run.plan)
         yield from self.planned(status)

@@ -206,7 +206,7 @@ class Trial(schedules.Trial[Load]):
                 indexes="keep",
                 unlogged=False,
                 definition=definition,
-                made=made,
+                new_columns=made,
             )
             plan = PartitionPlan(
                 strategy="whole",

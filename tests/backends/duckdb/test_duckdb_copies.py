@@ -357,7 +357,7 @@ def test_given_partitions_of_a_series_and_again(source: str, target: str) -> Non
     ends: dict[str, Any] = {"source": source, "target": target}
     for name, lower, upper in (("one", "0", "500"), ("two", "500", "1000")):
         extent = KeyRange(Key("id"), Bound("", lower), Bound("", upper))
-        penstock.create(run(name), given=[Partition(name, extent)], series="s")
+        penstock.create(run(name), partitions=[Partition(name, extent)], series="s")
         assert last(penstock.resume(name, **ends)).rows == 500
     assert {
         name: found[0] for name, found in penstock.committed_in_series("s", target=target).items()

@@ -13,7 +13,7 @@ from mssql_python.exceptions import (
 )
 from mssql_python.exceptions import Exception as DriverError
 
-from penstock.backends.mssql.drivers.native import told
+from penstock.backends.mssql.drivers.native import driver_error
 from penstock.backends.mssql.errors import from_driver, planning, translated
 from penstock.errors import PermanentError, PlanningError, TransientError
 
@@ -45,7 +45,7 @@ OURS = "[Microsoft][ODBC Driver 18 for SQL Server]"
 )
 def test_classes(state: str, words: str, expected: type[Exception]) -> None:
     error = sqlstate_to_exception(state, words) or DatabaseError(f"SQLSTATE {state}", words)
-    found = from_driver(told(error), "source", "table t")
+    found = from_driver(driver_error(error), "source", "table t")
     assert type(found) is expected
     assert found.message.startswith("source: table t: ")
     assert found.diagnosis.side == "source"
@@ -75,14 +75,14 @@ def test_classes(state: str, words: str, expected: type[Exception]) -> None:
     ],
 )
 def test_what_is_said(error: DriverError, message: str) -> None:
-    assert from_driver(told(error), "source", "h:1433").message == message
+    assert from_driver(driver_error(error), "source", "h:1433").message == message
 
 
 def test_a_refusal_while_planning() -> None:
-    refused = told(ProgrammingError("Syntax error or access violation", f"{SERVER}No."))
+    refused = driver_error(ProgrammingError("Syntax error or access violation", f"{SERVER}No."))
     with pytest.raises(PlanningError, match=r"^source: t: No$"), planning("source", "t"):
         raise refused
-    lost = told(OperationalError("Communication link failure", f"{OURS}Gone"))
+    lost = driver_error(OperationalError("Communication link failure", f"{OURS}Gone"))
     with pytest.raises(TransientError, match=r"^source: x: Gone$"), planning("source", "x"):
         raise lost
     with pytest.raises(PermanentError, match=r"^target: No$") as raised, translated("target"):

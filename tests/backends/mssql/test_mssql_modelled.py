@@ -7,7 +7,7 @@ from typing import Any
 
 from penstock.backends.api.facts import Siblings
 from penstock.backends.mssql.catalog.links import is_modelled, read_comments, read_foreign_keys
-from penstock.backends.mssql.catalog.own_parts import OwnIndex
+from penstock.backends.mssql.catalog.native_parts import NativeIndex
 from penstock.backends.mssql.catalog.table_model import indexes_of
 from penstock.backends.mssql.dialect import MSSQL
 from penstock.backends.sql.definitions.foreign_keys import ForeignKeyChange
@@ -31,7 +31,7 @@ class Catalog:
     def __init__(self, *rows: tuple[Any, ...]) -> None:
         self._rows = rows
 
-    def asked(self, name: str, table: TableRef) -> list[tuple[Any, ...]]:
+    def catalog_rows(self, name: str, table: TableRef) -> list[tuple[Any, ...]]:
         return list(self._rows)
 
 
@@ -55,8 +55,10 @@ def test_comments() -> None:
 
 
 def test_a_filtered_index() -> None:
-    def index(options: str, *, unique: bool = False) -> OwnIndex:
-        return OwnIndex("i", "", True, unique, "NONCLUSTERED", ("a",), ("a",), ("b",), options, "")
+    def index(options: str, *, unique: bool = False) -> NativeIndex:
+        return NativeIndex(
+            "i", "", True, unique, "NONCLUSTERED", ("a",), ("a",), ("b",), options, ""
+        )
 
     options = (" WHERE ([a]>(0))", " WITH (IGNORE_DUP_KEY = ON)", " WHERE ([a] IS NOT NULL)")
     some, ignoring, known = indexes_of([index(text, unique=True) for text in options], ())
@@ -93,7 +95,7 @@ def test_what_is_sent() -> None:
         'ALTER TABLE "dbo"."t" ADD CONSTRAINT "t_f" FOREIGN KEY ("b") REFERENCES "dbo"."others"'
         ' ("x") ON DELETE CASCADE ON UPDATE NO ACTION'
     )
-    assert [(item.kind, item.name) for item in found.left] == [
+    assert [(item.kind, item.name) for item in found.omitted] == [
         ("comments", "b: cut;\nhere"),
         (ACTIONS, "f: DEFERRABLE"),
     ]

@@ -228,7 +228,7 @@ def test_a_value_ends_where_it_ends(user: str, password: str, database: str) -> 
     ],
 )
 def test_errors(state: str, words: str, expected: type[Exception], said: str) -> None:
-    found = from_driver(odbc.told(pyodbc.Error(state, words)), "source", "table t")
+    found = from_driver(odbc.driver_error(pyodbc.Error(state, words)), "source", "table t")
     assert type(found) is expected
     assert found.message.startswith(f"source: table t: {said}")
 

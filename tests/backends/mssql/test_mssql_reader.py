@@ -13,7 +13,7 @@ import pytest
 from penstock.backends.mssql.connection import Connection
 from penstock.backends.mssql.reader import BATCH_BYTES
 from penstock.backends.mssql.types import TYPES, MsType
-from penstock.backends.shared.values.promised_types import PromisedTypes
+from penstock.backends.shared.values.planned_types import PromisedTypes
 from penstock.backends.sql.server.reader import BATCH_ROWS
 from penstock.errors import PermanentError
 

@@ -55,8 +55,8 @@ def test_measures_and_leaves_nothing(ends: dict[str, Any], mode: str) -> None:
 
 
 def test_the_scratch_table_is_like_the_target(ends: dict[str, Any]) -> None:
-    told = tune(CopySpec(**ends, **SMALL), degrees=(2,), sample=1 << 20)
-    for each in told:
+    driver_error = tune(CopySpec(**ends, **SMALL), degrees=(2,), sample=1 << 20)
+    for each in driver_error:
         if isinstance(each, SweepBegun) and each.number == 1:
             break
     (name,) = left(ends["target"])
@@ -66,7 +66,7 @@ def test_the_scratch_table_is_like_the_target(ends: dict[str, Any]) -> None:
     )
     assert rows(ends["target"], f"SELECT count(*) FROM {name}.scratch_table") == [(2000,)]
     assert rows(ends["target"], indexes) == [(2,)]
-    told.close()
+    driver_error.close()
     assert left(ends["target"]) == []
 
 
@@ -77,8 +77,8 @@ def test_what_a_killed_one_leaves_the_next_one_drops(ends: dict[str, Any]) -> No
         dead.begin()
         alive.begin()
         dead.close()  # as the server sees a process that is gone
-        with closing(tune(CopySpec(**ends, **SMALL), degrees=(2,), sample=1 << 20)) as told:
-            swept = next(told)
+        with closing(tune(CopySpec(**ends, **SMALL), degrees=(2,), sample=1 << 20)) as driver_error:
+            swept = next(driver_error)
             assert isinstance(swept, SweepNote)
             assert dead.name in swept.text
         assert left(url) == [alive.name]

@@ -90,7 +90,7 @@ def test_the_rest_is_never_finer() -> None:
 @pytest.mark.parametrize(("mine", "theirs"), lines("mssql/made"))
 def test_into_mssql(mine: str, theirs: str) -> None:
     try:
-        found = TYPES.made.of(ARROW_TYPES[mine], "c")
+        found = TYPES.created.of(ARROW_TYPES[mine], "c")
     except PlanningError:
         found = "refused"
     assert found == theirs

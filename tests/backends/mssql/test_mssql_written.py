@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.backends.mssql.catalog.own_parts import OwnIndex, OwnParts
+from penstock.backends.mssql.catalog.native_parts import NativeIndex, NativeParts
 from penstock.backends.mssql.dialect import MSSQL
-from penstock.backends.mssql.load.likeness import (
+from penstock.backends.mssql.load.table_clone import (
     always,
     check_statement,
     check_text,
@@ -52,16 +52,16 @@ TABLE = TableRef("dbo", "t")
     ],
 )
 def test_columns(column: ColumnModel, text: str) -> None:
-    own = OwnParts({"named": "df"}, (), ())
+    own = NativeParts({"named": "df"}, (), ())
     assert column_text(column, own, always if column.name == "named" else unnamed) == text
 
 
-def index(**facts: object) -> OwnIndex:
+def index(**facts: object) -> NativeIndex:
     usual = {
         "name": "i]x", "constraint": "", "called": True, "unique": False, "kind": "NONCLUSTERED",
         "keys": ("a", "b"), "descending": (), "included": (), "options": "", "obstacle": "",
     }  # fmt: skip
-    return OwnIndex(**{**usual, **facts})  # type: ignore[arg-type]
+    return NativeIndex(**{**usual, **facts})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def index(**facts: object) -> OwnIndex:
         ),
     ],
 )
-def test_indexes(made: OwnIndex, text: str) -> None:
+def test_indexes(made: NativeIndex, text: str) -> None:
     assert index_statement(made, TABLE) == text
 
 
@@ -116,7 +116,7 @@ def test_indexes_that_wait() -> None:
     assert change.statement(MSSQL) == (
         'ALTER INDEX "a" ON "dbo"."t" DISABLE;\nALTER INDEX "b]c" ON "dbo"."t" DISABLE'
     )
-    back = IndexChange(TABLE, {"a": "a", "b]c": "b]c"}, makes=True).left({"a": "a"})
+    back = IndexChange(TABLE, {"a": "a", "b]c": "b]c"}, makes=True).remaining({"a": "a"})
     assert back.statement(MSSQL) == 'ALTER INDEX "b]c" ON "dbo"."t" REBUILD'
 
 

@@ -40,7 +40,7 @@ def test_from_mysql(url: str, mine: str, theirs: str, kind: str) -> None:
 @pytest.mark.parametrize(("mine", "theirs"), lines("mysql/made"))
 def test_into_mysql(mine: str, theirs: str) -> None:
     try:
-        found = TYPES.made.of(ARROW_TYPES[mine], "c")
+        found = TYPES.created.of(ARROW_TYPES[mine], "c")
     except PlanningError:
         found = "refused"
     assert found == theirs

@@ -112,7 +112,7 @@ class Dataset:
                 indexes="keep",
                 unlogged=False,
                 definition=definition,
-                made=made,
+                new_columns=made,
                 where=where,
                 given=given,
                 extents=tuple((p.id, p.extent) for p in parts) if given else (),

@@ -14,8 +14,8 @@ import pytest
 from pyarrow.parquet import encryption
 
 from penstock import CopySpec, PenstockError, RunFailed, copy
+from penstock.backends.parquet.files.duckdb_scan import ScannedFiles
 from penstock.backends.parquet.files.scan import FileScan
-from penstock.backends.parquet.files.scanned import ScannedFiles
 from penstock.backends.shared.values.arrow import TRAIT, arrow_type
 from penstock.errors import PermanentError, PlanningError
 from penstock.events import Event, Failed, Finished

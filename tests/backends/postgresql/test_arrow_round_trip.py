@@ -287,7 +287,7 @@ def made(
         assert not [found for found in fits if found.reason]
         pairs = tuple(ColumnPair(c.name, c.name) for c in columns)
         request = LoadRequest(
-            "r1", T, ref, RECREATE, pairs, None, "keep", False, definition, made=theirs
+            "r1", T, ref, RECREATE, pairs, None, "keep", False, definition, new_columns=theirs
         )
         return target.plan_load(replace(request, **options)), theirs
     finally:

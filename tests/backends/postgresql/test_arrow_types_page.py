@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from penstock.backends.postgresql.arrow.encoder import Encoder
 from penstock.backends.postgresql.arrow.types import made_for
-from penstock.backends.postgresql.arrow.writing import Encoder
 from penstock.backends.postgresql.source import PostgresSource
 from penstock.backends.postgresql.target import PostgresTarget
 from penstock.backends.shared.values.arrow import arrow_type

@@ -13,7 +13,7 @@ import pytest
 
 from penstock import PermanentError
 from penstock.backends.api.worker import Loaded
-from penstock.backends.postgresql.arrow.writing import Encoder
+from penstock.backends.postgresql.arrow.encoder import Encoder
 from penstock.backends.postgresql.session.statements import BINARY, TEXT
 from penstock.backends.postgresql.target import PostgresTarget
 from penstock.backends.postgresql.writer import postgres_writer

@@ -236,8 +236,12 @@ def test_two_runs_with_other_cuts(days: Pair) -> None:
         return Partition(name, KeyRange(Key("day"), *bounds))
 
     spec = {"mode": "attach", "key": "day"}
-    create(days.spec(**spec, run_id="r"), given=[given("a", "01", "03"), given("b", "03", "04")])
-    create(days.spec(**spec, run_id="s"), given=[given("a", "02", "04"), given("b", "04", "05")])
+    create(
+        days.spec(**spec, run_id="r"), partitions=[given("a", "01", "03"), given("b", "03", "04")]
+    )
+    create(
+        days.spec(**spec, run_id="s"), partitions=[given("a", "02", "04"), given("b", "04", "05")]
+    )
     resume_days(days)
     events = all_of(
         resume("s", source=days.source.url, target=days.target.url, on_error="continue")

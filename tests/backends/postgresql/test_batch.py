@@ -424,7 +424,7 @@ def test_tables_by_request_are_runs_that_their_caller_names(three: Pair) -> None
     large = asked(three, "large", strategy="range", key="id", partitions=4)
     create(large)
     requests = [
-        TableRequest(spec=asked(three, "small", key="id"), given=(part,), series="ours"),
+        TableRequest(spec=asked(three, "small", key="id"), partitions=(part,), series="ours"),
         TableRequest(spec=large),
         TableRequest(spec=asked(three, "empty"), check=refuse),
     ]
@@ -454,7 +454,7 @@ def test_tables_by_request_are_runs_that_their_caller_names(three: Pair) -> None
     again = finished([*copy_tables(requests[:2], run_id="by-request", degree=2)])
     assert (again.status, again.rows) == ("done", 0)
     # Under the same name, but otherwise.
-    other = TableRequest(spec=asked(three, "small", key="id", where="id > 1"), given=(part,))
+    other = TableRequest(spec=asked(three, "small", key="id", where="id > 1"), partitions=(part,))
     with pytest.raises(RunFailed):
         [*copy_tables([other], run_id="by-request", degree=2)]
     assert three.target.value("SELECT count(*) FROM small") == 4
@@ -486,7 +486,7 @@ def test_partitions_by_two_keys(three: Pair, mode: str) -> None:
     ]
     given = [Partition(f"p{n}", extent) for n, extent in enumerate(extents)]
     request = TableRequest(
-        spec=asked(three, "large", mode=mode, key="id", verify="checksums"), given=given
+        spec=asked(three, "large", mode=mode, key="id", verify="checksums"), partitions=given
     )
     end = finished([*copy_tables([request], run_id="two", degree=2)])
     assert end.rows == 20_000
@@ -494,8 +494,8 @@ def test_partitions_by_two_keys(three: Pair, mode: str) -> None:
     spec = asked(three, "large", run_id="o", key="id")
     overlapping = [given[0], Partition("q", extents[0])]
     with pytest.raises(UsageError, match="found p0 and q, which are both id"):
-        create(spec, given=overlapping)
+        create(spec, partitions=overlapping)
     wider = KeyRange(Key("id"), Bound("", "5"), Bound("", "7"))
     overlapping[1] = Partition("q", Crossing(wider, extents[0].second))
     with pytest.raises(PlanningError, match="expected ranges that do not overlap"):
-        create(spec, given=overlapping)
+        create(spec, partitions=overlapping)

@@ -80,7 +80,7 @@ def load(
     pair: Pair, run: str, given: Sequence[Partition], series: str | None = None, **options: Any
 ) -> list[Event]:
     execution = {name: options.pop(name) for name in ("verify", "on_error") if name in options}
-    penstock.create(spec(pair, run_id=run, **options), given=given, series=series)
+    penstock.create(spec(pair, run_id=run, **options), partitions=given, series=series)
     return list(penstock.resume(run, source=pair.source.url, target=pair.target.url, **execution))
 
 
@@ -200,7 +200,7 @@ def test_a_series_loads_a_partition_once(days: Pair) -> None:
 
 def test_why_a_series_refuses(days: Pair) -> None:
     load(days, "a", DAYS[:1], "orders", mode="append")
-    penstock.create(spec(days, run_id="b", mode="append"), given=DAYS[:1], series="orders")
+    penstock.create(spec(days, run_id="b", mode="append"), partitions=DAYS[:1], series="orders")
     failures: list[str] = []
 
     def resume() -> None:
@@ -232,7 +232,7 @@ def test_what_cannot_be_given(
     days: Pair, given: list[Partition], options: dict[str, Any], expected: str
 ) -> None:
     with pytest.raises(UsageError, match=re.escape(expected)):
-        penstock.create(spec(days, **options), given=given)
+        penstock.create(spec(days, **options), partitions=given)
 
 
 @pytest.mark.parametrize(
@@ -270,17 +270,17 @@ def test_what_the_source_refuses(
     if "expected each value" in expected:
         given = [values("a", "1", key="id"), values("b", "01", key="id")]
     with pytest.raises(PlanningError, match=re.escape(expected)):
-        penstock.create(spec(days, **options), given=given)
+        penstock.create(spec(days, **options), partitions=given)
 
 
 def test_a_run_keeps_its_partitions(days: Pair) -> None:
-    penstock.create(spec(days, run_id="a"), given=DAYS[:2])
-    penstock.create(spec(days, run_id="a"), given=DAYS[:2])
+    penstock.create(spec(days, run_id="a"), partitions=DAYS[:2])
+    penstock.create(spec(days, run_id="a"), partitions=DAYS[:2])
     for other in (DAYS, ()):
         with pytest.raises(SpecMismatch, match="exists with other partitions"):
-            penstock.create(spec(days, run_id="a"), given=other)
+            penstock.create(spec(days, run_id="a"), partitions=other)
     with pytest.raises(SpecMismatch, match="in another series"):
-        penstock.create(spec(days, run_id="a"), given=DAYS[:2], series="x")
+        penstock.create(spec(days, run_id="a"), partitions=DAYS[:2], series="x")
 
 
 @pytest.mark.parametrize("verifying", ["counts", "checksums"])
@@ -296,7 +296,7 @@ def test_upsert(days: Pair, verifying: str) -> None:
 def test_two_runs_of_a_series_at_once(days: Pair) -> None:
     """Both begin before either commits: the second waits for the first, and is refused."""
     for run in ("a", "b"):
-        penstock.create(spec(days, run_id=run, mode="append"), given=DAYS[:1], series="orders")
+        penstock.create(spec(days, run_id=run, mode="append"), partitions=DAYS[:1], series="orders")
     outcomes: list[str] = []
 
     def resume(run: str) -> None:
@@ -334,7 +334,7 @@ def test_two_runs_replace_the_same_at_once(days: Pair) -> None:
     """The second deletes what the first has loaded, although it could not see it when it began."""
     days.target.run("ALTER TABLE public.t DROP CONSTRAINT t_pkey", "DELETE FROM public.t")
     for run in ("a", "b"):
-        penstock.create(spec(days, run_id=run), given=DAYS[:1])
+        penstock.create(spec(days, run_id=run), partitions=DAYS[:1])
 
     def resume(run: str) -> dict[str, int]:
         return committed(list(penstock.resume(run, source=days.source.url, target=days.target.url)))

@@ -14,7 +14,7 @@ from psycopg import sql
 from penstock import BatchSpec, PlanningError, RunFailed, copy_all
 from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.location import resolve
-from penstock.backends.postgresql.snapshot.held import SnapshotSession
+from penstock.backends.postgresql.snapshot.exported import SnapshotSession
 from penstock.backends.postgresql.source import PostgresSource
 from penstock.events import BatchFinished, Event
 from penstock.model.tables import TableRef

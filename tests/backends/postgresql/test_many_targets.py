@@ -15,7 +15,7 @@ from psycopg import pq
 
 from penstock import PartitionPlan, PenstockError, create, resume
 from penstock.backends.api.facts import Siblings
-from penstock.backends.api.optional.described import describing
+from penstock.backends.api.optional.bulk_catalogs import describing
 from penstock.backends.postgresql.source import PostgresSource
 from penstock.backends.postgresql.target import PostgresTarget
 from penstock.planning.asking.rounds import plan_tables

@@ -12,7 +12,7 @@ from tests.one_copy import OneCopy
 import penstock
 from penstock import BatchSpec, PenstockError, copy_all
 from penstock.backends.postgresql import source, target
-from penstock.backends.postgresql.compare import gone
+from penstock.backends.postgresql.compare import deleted_keys
 from penstock.errors import Overtaken
 from penstock.events import Committed, Merged
 
@@ -228,7 +228,7 @@ def test_keys_that_are_gone_are_looked_for_where_the_counts_differ(
     )
     night(pair, deletes="hard").done()
     asked: list[int] = []
-    original = gone.read_buckets
+    original = deleted_keys.read_buckets
 
     def read_buckets(*given: Any) -> Any:
         found = original(*given)

@@ -91,7 +91,7 @@ class Process:
     def works(self) -> bool:
         return NURSERY in self.command
 
-    def others(self, than: Process) -> set[str]:
+    def other_objects(self, than: Process) -> set[str]:
         """Top-level modules of other packages that it has and the other one has not."""
         return {
             name.partition(".")[0]
@@ -158,8 +158,8 @@ def tables(pair: Pair) -> None:
 def test_the_command_line_imports_little_but_the_driver(pair: Pair, probe: Probe) -> None:
     _, supervisor, (worker,) = probe.copy(pair, "--degree", "1")
     driver = probe.driver()
-    assert supervisor.others(driver) <= STANDARD
-    assert worker.others(driver) <= STANDARD
+    assert supervisor.other_objects(driver) <= STANDARD
+    assert worker.other_objects(driver) <= STANDARD
     assert supervisor.modules.keys() >= ENGINE
     assert not supervisor.modules.keys() & {"penstock.verification.checks", "penstock.show.live"}
     assert not worker.modules.keys() & ENGINE
@@ -171,8 +171,8 @@ def test_a_worker_of_another_program_imports_less(pair: Pair, probe: Probe) -> N
     _, (first, second) = probe.run("-c", LIBRARY, *ends)
     supervisor, worker = (second, first) if first.works else (first, second)
     driver = probe.driver()
-    assert supervisor.others(driver) <= STANDARD
-    assert worker.others(driver) <= {"gc", "glob", "hashlib", "runpy", "sitecustomize"}
+    assert supervisor.other_objects(driver) <= STANDARD
+    assert worker.other_objects(driver) <= {"gc", "glob", "hashlib", "runpy", "sitecustomize"}
     assert not worker.modules.keys() & ENGINE
     assert worker.command[:4] == [sys.executable, "-P", "-m", NURSERY]
 

@@ -21,7 +21,7 @@ from penstock.backends.shared.values.arrow import kind_of
 from penstock.backends.snowflake.catalog.names import swapped
 from penstock.backends.snowflake.connection import Connection, connect
 from penstock.backends.snowflake.errors import from_driver
-from penstock.backends.snowflake.load.leases import is_gone, this_process
+from penstock.backends.snowflake.load.leases import has_ended, this_process
 from penstock.backends.snowflake.load.stage import new_folder
 from penstock.backends.snowflake.location import URLS, login, place
 from penstock.backends.snowflake.session import SnowflakeSession
@@ -64,9 +64,9 @@ def test_types_from_it(mine: str, theirs: str, kind: str) -> None:
 def test_types_into_it(mine: str, theirs: str) -> None:
     if theirs == "refused":
         with pytest.raises(PlanningError):
-            TYPES.made.of(ARROW_TYPES[mine], "c")
+            TYPES.created.of(ARROW_TYPES[mine], "c")
     else:
-        assert TYPES.made.of(ARROW_TYPES[mine], "c") == theirs
+        assert TYPES.created.of(ARROW_TYPES[mine], "c") == theirs
 
 
 @pytest.mark.parametrize(
@@ -146,10 +146,10 @@ def test_a_moment_is_said_for_each_table() -> None:
 
 def test_a_process_that_is_gone_is_known_on_its_machine() -> None:
     mine = this_process()
-    assert not is_gone(mine)
-    assert is_gone(re.sub(r"\d+$", "1", mine))  # another one had its number
-    assert not is_gone("another machine|1|1")
-    assert not is_gone(None)
+    assert not has_ended(mine)
+    assert has_ended(re.sub(r"\d+$", "1", mine))  # another one had its number
+    assert not has_ended("another machine|1|1")
+    assert not has_ended(None)
 
 
 @pytest.mark.parametrize(

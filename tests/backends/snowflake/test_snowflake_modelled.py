@@ -105,7 +105,7 @@ def test_what_is_sent() -> None:
         'ALTER TABLE "PUBLIC"."T" ADD CONSTRAINT "T_F" FOREIGN KEY ("ID")'
         ' REFERENCES "PUBLIC"."OTHERS" ("A")'
     )
-    assert [(item.kind, item.name, item.remedy) for item in found.left] == [
+    assert [(item.kind, item.name, item.remedy) for item in found.omitted] == [
         (
             "identity columns",
             "id",

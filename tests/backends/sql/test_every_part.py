@@ -447,7 +447,7 @@ def remedied(dialect: Dialect) -> set[str]:
     found |= {CHECKS} if dialect.has_checks else set()
     found |= {FOREIGN_KEYS} if dialect.has_foreign_keys else set()
     found |= {INDEXES} if dialect.has_indexes else set()
-    keys = dialect.key_made(TableRef("a", "b"), ["c"], primary=True)
+    keys = dialect.key_statement(TableRef("a", "b"), ["c"], primary=True)
     return found | ({PRIMARY_KEYS, UNIQUE_KEYS} if keys else set())
 
 

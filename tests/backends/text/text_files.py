@@ -10,21 +10,21 @@ import pyarrow as pa
 from penstock.backends.parquet.files.scan import whole_file
 from penstock.backends.parquet.storage.filesystems import file_system
 from penstock.backends.text.files.scan import TextScan
-from penstock.backends.text.files.snapshot import found_in, listed
+from penstock.backends.text.files.snapshot import contents_of, listed
 from penstock.backends.text.location import parse, resolve
 
 
 def schema_of(url: str) -> dict[str, str]:
     """The types that are found, by column."""
     location = parse(resolve(url, {}, "--source"), "--source")
-    found = found_in(location, listed(location))
+    found = contents_of(location, listed(location))
     return {part.name: str(part.type) for part in found.schema}
 
 
 def table_of(url: str) -> pa.Table:
     location = parse(resolve(url, {}, "--source"), "--source")
     files = listed(location)
-    schema = found_in(location, files).schema
+    schema = contents_of(location, files).schema
     scan = TextScan(file_system(location.files, "source"), schema, location.options)
     batches = list(scan.batches([whole_file(file) for file in files], schema.names))
     return pa.Table.from_batches(batches) if batches else schema.empty_table()

@@ -32,7 +32,7 @@ from penstock.model.plans import MERGE_STEP, LoadPlan, Step
 from penstock.model.table_model import TableDefinition, TableModel
 from penstock.model.tables import Column, TableRef
 from penstock.planning.facts import Facts, NightFacts, TargetTable
-from penstock.planning.known import KeyBounds, KeyWindows, ListedValues, MergedRows
+from penstock.planning.known_answers import KeyBounds, KeyWindows, ListedValues, MergedRows
 from penstock.planning.nights import TargetNow
 from penstock.planning.questions import Question, Questions
 from penstock.planning.request import PlanRequest
@@ -99,7 +99,7 @@ def facts_of(**changes: Any) -> Facts:
         "columns": COLUMNS,
         "table": TargetTable(COLUMNS),
         "statistics": STATISTICS,
-        "finds_gone": True,
+        "finds_deleted": True,
         "builds_nights": True,
     }
     return Facts(**{**known, **changes})

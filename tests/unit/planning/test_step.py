@@ -24,8 +24,8 @@ from penstock.model.nights import Horizon, Watermark
 from penstock.model.tables import Column, TableRef
 from penstock.planning.asking.catalogs import Catalogs
 from penstock.planning.facts import Facts, NightFacts, TargetTable
-from penstock.planning.known import KeyBounds, Known, ListedValues, MergedRows
-from penstock.planning.questions import Outdated, Question, Questions, Wanted, together
+from penstock.planning.known_answers import KeyBounds, KnownAnswers, ListedValues, MergedRows
+from penstock.planning.questions import AnswersNeeded, Outdated, Question, Questions, together
 from penstock.planning.step import source_step, step
 from penstock.spec.modes import MODES
 from penstock.spec.strategies import STRATEGIES
@@ -110,7 +110,7 @@ def test_every_spec_is_planned_in_three_rounds() -> None:
         str(each) for each in STRATEGIES.values() if not each.chooses
     }
     # Bounds are ranked for partitions that are given, and rows looked for where a key may be NULL.
-    assert asked == questions(Known).keys() - {"ranked", "holds_rows"}
+    assert asked == questions(KnownAnswers).keys() - {"ranked", "holds_rows"}
 
 
 def _disordered(question: Question) -> KeyBounds:
@@ -237,7 +237,7 @@ def test_the_earlier_error_counts() -> None:
 
 @pytest.mark.parametrize(
     "fact",
-    ["columns", "table", "heirs", "positions", "is_same", "steps_left", "night", "statistics",
+    ["columns", "table", "heirs", "positions", "is_same", "pending_steps", "night", "statistics",
      "heirs_columns"],
 )  # fmt: skip
 def test_a_fact_that_was_not_read(fact: str) -> None:
@@ -369,13 +369,13 @@ def test_how_a_source_would_be_cut() -> None:
 
 
 def test_each_question_can_be_looked_up_and_put() -> None:
-    assert questions(Known) == questions(Catalogs)
+    assert questions(KnownAnswers) == questions(Catalogs)
 
 
 def test_together() -> None:
     def want(*names: str) -> Callable[[], int]:
         def part() -> int:
-            raise Wanted([Question(name, ()) for name in names])
+            raise AnswersNeeded([Question(name, ()) for name in names])
 
         return part
 
@@ -383,10 +383,10 @@ def test_together() -> None:
         raise PermanentError("no")
 
     assert together(lambda: 1, lambda: "a") == (1, "a")
-    with pytest.raises(Wanted) as wanted:
+    with pytest.raises(AnswersNeeded) as wanted:
         together(want("a"), lambda: 1, want("a", "b"))
     assert [question.name for question in wanted.value.questions] == ["a", "b"]
-    with pytest.raises(Wanted) as wanted:
+    with pytest.raises(AnswersNeeded) as wanted:
         together(want("a"), fail, want("b"))
     assert [question.name for question in wanted.value.questions] == ["a"]
     with pytest.raises(PenstockError):

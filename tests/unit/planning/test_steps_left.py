@@ -6,7 +6,7 @@ from penstock import CopySpec
 from penstock.model.plans import LoadPlan, Step
 from penstock.model.table_model import FOREIGN_KEYS
 from penstock.model.tables import NotCopied, TableRef
-from penstock.planning.steps_left import with_steps_left
+from penstock.planning.pending_steps import with_pending_steps
 
 TABLE = TableRef("public", "article")
 
@@ -26,7 +26,7 @@ def spec(*, data_only: bool = False) -> CopySpec:
 def test_a_key_is_restored_beside_another_of_the_same_table() -> None:
     load = LoadPlan(TABLE, (), links=(restoring("written"),))
     left = [("night", restoring("written")), ("night", restoring("read"))]
-    found, reasons = with_steps_left(spec(data_only=True).loading, load, left)
+    found, reasons = with_pending_steps(spec(data_only=True).loading, load, left)
     assert [step.id for step in found.links] == ["restore 1 written", "restore 1 read of run night"]
     assert not found.warnings
     assert f"left undone by run night, which was stopped: restore foreign key read of {TABLE}" in (
@@ -36,7 +36,7 @@ def test_a_key_is_restored_beside_another_of_the_same_table() -> None:
 
 def test_each_key_is_warned_of_where_it_is_not_restored() -> None:
     left = [("night", restoring("written")), ("night", restoring("read"))]
-    found, reasons = with_steps_left(spec().loading, LoadPlan(TABLE, ()), left)
+    found, reasons = with_pending_steps(spec().loading, LoadPlan(TABLE, ()), left)
     assert not found.links
     assert not reasons
     first, second = found.warnings

@@ -21,7 +21,7 @@ from penstock.model.codec import to_json
 from penstock.model.extents import Bound
 from penstock.show.lines import Display
 from penstock.show.text import error_lines, printable
-from penstock.workers.interruptions import expect_dropped_waits, put_off
+from penstock.workers.interruptions import expect_dropped_waits, is_deferred
 
 if TYPE_CHECKING:
     from penstock.show.console import Console
@@ -46,7 +46,7 @@ def signals(display: Display | None = None) -> Iterator[None]:
     caught_so_far = outer or _Caught()
 
     def handle(number: int, frame: FrameType | None) -> None:
-        if caught_so_far.any or put_off(number, frame):
+        if caught_so_far.any or is_deferred(number, frame):
             return
         caught_so_far.any = True
         if display is not None:
@@ -175,7 +175,7 @@ def _print_traceback(error: BaseException) -> None:
     # The messages of causes and exceptions may quote values of rows.
     lines = traceback.format_tb(error.__traceback__)
     print("Traceback (most recent call last):", *lines, sep="\n", file=sys.stderr)
-    print(f"{type(error).__name__}: {values.said(str(error))}", file=sys.stderr)
+    print(f"{type(error).__name__}: {values.server_message(str(error))}", file=sys.stderr)
 
 
 def discard(stream: Any) -> None:

@@ -134,8 +134,8 @@ def _status(arguments: argparse.Namespace) -> int:
 
 
 def _batch_status(arguments: argparse.Namespace, entries: Sequence[RunEntry]) -> int:
+    from penstock.run.dropped_foreign_keys import unrestored_of
     from penstock.run.listing import without_run
-    from penstock.run.unrestored import unrestored_of
     from penstock.show.runs_table import batch_status, print_batch_runs
 
     missing = _unplanned(arguments, entries)

@@ -176,17 +176,17 @@ class TableModel:
     def unmade(self) -> Iterator[NotCopied]:
         """Yield what to report for each part if it is not created, in an order for people."""
         for key in self.keys:
-            yield left_key(key)
+            yield omitted_key(key)
         for check in self.checks:
-            yield left_check(check)
+            yield omitted_check(check)
         for column in self.columns:
-            yield from left_of_column(column).values()
+            yield from omitted_of_column(column).values()
         for index in self.indexes:
-            yield left_index(index)
+            yield omitted_index(index)
         for foreign_key in self.foreign_keys:
-            yield left_foreign_key(foreign_key)
+            yield omitted_foreign_key(foreign_key)
         if self.comment:
-            yield left_comment(self.comment)
+            yield omitted_comment(self.comment)
         if self.partitioning:
             yield NotCopied(PARTITIONING, self.partitioning)
 
@@ -247,17 +247,17 @@ INDEX_ORDERS, INCLUDED, ACTIONS = (
 """The names of parts, for people."""
 
 
-def left_key(key: KeyModel) -> NotCopied:
+def omitted_key(key: KeyModel) -> NotCopied:
     kind = PRIMARY_KEYS if key.primary else INDEXES if key.index else UNIQUE_KEYS
     return NotCopied(kind, f"{key.name} ({', '.join(key.columns)})" if key.name else
                      f"({', '.join(key.columns)})")  # fmt: skip
 
 
-def left_check(check: CheckModel) -> NotCopied:
+def omitted_check(check: CheckModel) -> NotCopied:
     return NotCopied(CHECKS, ": ".join(filter(None, (check.name, check.test.text))))
 
 
-def left_of_column(column: ColumnModel) -> dict[str, NotCopied]:
+def omitted_of_column(column: ColumnModel) -> dict[str, NotCopied]:
     """Return what to report if parts of a column are not created, by kind."""
     found = {}
     if column.identity is not None:
@@ -274,13 +274,13 @@ def left_of_column(column: ColumnModel) -> dict[str, NotCopied]:
     return found
 
 
-def left_index(index: IndexModel) -> NotCopied:
+def omitted_index(index: IndexModel) -> NotCopied:
     return NotCopied(INDEXES, index.name)
 
 
-def left_foreign_key(foreign_key: ForeignKeyModel) -> NotCopied:
+def omitted_foreign_key(foreign_key: ForeignKeyModel) -> NotCopied:
     return NotCopied(FOREIGN_KEYS, foreign_key.name)
 
 
-def left_comment(text: str) -> NotCopied:
+def omitted_comment(text: str) -> NotCopied:
     return NotCopied(COMMENTS, text)

@@ -65,7 +65,7 @@ def value(text: str) -> str:
     return text if are_shown() else HIDDEN
 
 
-def said(text: str) -> str:
+def server_message(text: str) -> str:
     """Return the message of a server or library, with values hidden if they must be.
 
     Numbers are hidden, and everything from the first quotation that is not the name of a column

@@ -15,7 +15,7 @@ _NAMELESS = (JSON, ENUM)
 and each enum type may have a name of its own."""
 
 
-def asked_types(
+def requested_types(
     rules: Mapping[str, str], columns: Sequence[Column], model: TableModel | None = None
 ) -> dict[str, str]:
     """Return the specified types, by column.

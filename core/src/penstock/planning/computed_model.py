@@ -11,11 +11,11 @@ from penstock.model.table_model import (
     ColumnType,
     TableDefinition,
     TableModel,
-    left_check,
-    left_foreign_key,
-    left_index,
-    left_key,
-    left_of_column,
+    omitted_check,
+    omitted_foreign_key,
+    omitted_index,
+    omitted_key,
+    omitted_of_column,
 )
 from penstock.model.tables import DISTINCT, EXPRESSION, Column, NotCopied
 from penstock.spec.masks import mentions
@@ -51,14 +51,16 @@ def with_columns(definition: TableDefinition, columns: Sequence[Column]) -> Tabl
         and (not index.method or not mentions(index.text, computed))
     ]
     kept_foreign_keys = [key for key in model.foreign_keys if changed.isdisjoint(key.columns)]
-    left: list[NotCopied] = []
-    left += [left_key(key) for key in model.keys if key not in kept_keys]
-    left += [left_check(check) for check in model.checks if check not in kept_checks]
-    left += [left_index(index) for index in model.indexes if index not in kept_indexes]
-    left += [left_foreign_key(key) for key in model.foreign_keys if key not in kept_foreign_keys]
+    omitted: list[NotCopied] = []
+    omitted += [omitted_key(key) for key in model.keys if key not in kept_keys]
+    omitted += [omitted_check(check) for check in model.checks if check not in kept_checks]
+    omitted += [omitted_index(index) for index in model.indexes if index not in kept_indexes]
+    omitted += [
+        omitted_foreign_key(key) for key in model.foreign_keys if key not in kept_foreign_keys
+    ]
     for each in model.columns:
         if each.name in computed:
-            left += [replace(item, remedy="") for item in left_of_column(each).values()]
+            omitted += [replace(item, remedy="") for item in omitted_of_column(each).values()]
     known = {each.name: each for each in model.columns}
     made = [
         _made(column) if column.name in computed else _kept(known[column.name], changed)
@@ -79,7 +81,7 @@ def with_columns(definition: TableDefinition, columns: Sequence[Column]) -> Tabl
         dialect=NEUTRAL,
         content={},
         model=found,
-        others=(*definition.others, *left),
+        others=(*definition.others, *omitted),
     )
 
 

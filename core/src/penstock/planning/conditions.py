@@ -12,7 +12,7 @@ from penstock.model.tables import Column, ColumnPair
 from penstock.planning.choice import Choice
 from penstock.planning.column_pairs import ColumnMapping
 from penstock.planning.facts import TargetTable
-from penstock.planning.known import Known
+from penstock.planning.known_answers import KnownAnswers
 from penstock.planning.questions import together
 from penstock.spec.masks import mentions
 from penstock.spec.parts import Route
@@ -24,7 +24,7 @@ def check_conditions(
     partitions: Sequence[Partition],
     mapping: ColumnMapping,
     table: TargetTable,
-    known: Known,
+    known: KnownAnswers,
 ) -> None:
     """Check that the partitions' conditions select the same rows in the target.
 

@@ -121,7 +121,7 @@ def parted(
     return found or None
 
 
-def gone_changes(gone: Sequence[Column]) -> list[ColumnChange]:
+def dropped_columns(gone: Sequence[Column]) -> list[ColumnChange]:
     """Return changes that report the columns that the source no longer has."""
     return [
         ColumnChange(
@@ -135,7 +135,7 @@ def gone_changes(gone: Sequence[Column]) -> list[ColumnChange]:
     ]
 
 
-def left_undone(loading: Loading, drift: Drift) -> tuple[ColumnChange, ...]:
+def omitted_changes(loading: Loading, drift: Drift) -> tuple[ColumnChange, ...]:
     """Return the changes that were not requested, or cannot be made."""
     if loading.drift.ignores:
         return ()
@@ -147,7 +147,7 @@ def left_undone(loading: Loading, drift: Drift) -> tuple[ColumnChange, ...]:
     )
 
 
-def made_changes(loading: Loading, drift: Drift | None) -> tuple[ColumnChange, ...]:
+def planned_changes(loading: Loading, drift: Drift | None) -> tuple[ColumnChange, ...]:
     """Return the changes that a plan makes."""
     if drift is None or loading.drift.ignores:
         return ()
@@ -155,17 +155,17 @@ def made_changes(loading: Loading, drift: Drift | None) -> tuple[ColumnChange, .
 
 
 def drifted(
-    route: Route, loading: Loading, drift: Drift, left: Sequence[ColumnChange], said: str
+    route: Route, loading: Loading, drift: Drift, omitted: Sequence[ColumnChange], said: str
 ) -> Drifted:
     """Return the error for columns that have diverged.
 
     Parameters:
         drift: all changes.
-        left: the changes that are not made; see `left_undone`.
+        omitted: the changes that are not made; see `omitted_changes`.
         said: how the columns do not fit; empty if they fit despite the changes.
     """
     asked = ",".join(sorted(loading.drift.makes)) or FAIL
-    refused = any(each.refused for each in left)
+    refused = any(each.refused for each in omitted)
     kinds = {each.kind for each in drift.changes if each.kind != GONE}
     use = ",".join(sorted(loading.drift.makes | kinds)) or ADD
     remedies = [] if refused else [f"--on-drift {use} for all of that"]
@@ -174,19 +174,19 @@ def drifted(
     return Drifted(
         f"{begins}\n--on-drift {asked} changes nothing in {route.target_name}; what would be "
         "done:\n"
-        + "\n".join(f"  {each}{_more(each, left)}" for each in drift.changes)
+        + "\n".join(f"  {each}{_more(each, omitted)}" for each in drift.changes)
         + f"\nuse {', or '.join(remedies)}"
     )
 
 
-def _more(change: ColumnChange, left: Collection[ColumnChange]) -> str:
+def _more(change: ColumnChange, omitted: Collection[ColumnChange]) -> str:
     if change.refused:
         found = f": not possible, since {change.refused}"
         return f"{found}; by hand: {change.statement}" if change.statement else found
     if change.kind == GONE:
         return f": {_STAYS}"
     cost = f" ({change.cost})" if change.cost else ""
-    asked = "" if change in left else ", as asked for"
+    asked = "" if change in omitted else ", as asked for"
     return f"{asked}: {change.statement}{cost}"
 
 
@@ -214,7 +214,7 @@ def narrowed(route: Route, columns: Sequence[Column], theirs: Sequence[Column]) 
     return replace(route, columns=tuple(both))
 
 
-def said_of(
+def drift_texts(
     loading: Loading, drift: Drift | None, made: Sequence[ColumnChange]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return reasons and warnings for people.
@@ -234,8 +234,8 @@ def said_of(
         if each.kind == GONE:
             warnings.append(f"drift: {each}: {_STAYS}")
         elif loading.drift.ignores:
-            left = {ADD: "it is not copied", RENAME: "it is not copied under either name"}
-            stays = left.get(each.kind, "the target's stays as it is")
+            omitted = {ADD: "it is not copied", RENAME: "it is not copied under either name"}
+            stays = omitted.get(each.kind, "the target's stays as it is")
             warnings.append(f"drift: {each}: {stays} (--on-drift {IGNORE})")
     if any(each.kind == ADD for each in made) and loading.load_mode.only_adds:
         warnings.append("drift: rows that are there keep NULL in the columns that are added")

@@ -49,7 +49,7 @@ class TargetTable:
         return self.definition is None
 
     @property
-    def made(self) -> tuple[Column, ...]:
+    def new_columns(self) -> tuple[Column, ...]:
         """The columns to create."""
         return () if self.is_there else tuple(self.columns)
 
@@ -103,7 +103,7 @@ class Facts:
     """See `SourceCatalog.positions`; None if sequences are left alone."""
     is_same: Fact[bool] = False
     """Whether source and target are the very same table."""
-    steps_left: Fact[tuple[tuple[str, Step], ...]] = ()
+    pending_steps: Fact[tuple[tuple[str, Step], ...]] = ()
     """The steps that stopped runs left undone on the target's table, each with the run's id."""
     night: Fact[NightFacts | None] = None
     """None if the load moves no watermark."""
@@ -111,7 +111,7 @@ class Facts:
     """None if the columns of an existing table have not diverged from the source's."""
     statistics: Fact[TableStatistics]
     heirs_columns: Fact[Mapping[TableRef, tuple[Column, ...]]] = field(default_factory=dict)
-    finds_gone: bool = False
+    finds_deleted: bool = False
     """Whether the target can look for rows that the source no longer has."""
     builds_nights: bool = False
     """See `BuildsNights`."""

@@ -13,7 +13,7 @@ from penstock.model.tables import Relation
 
 
 class Ranks(Protocol):
-    """A parser that orders bounds: `SourceCatalog`, or `Known`."""
+    """A parser that orders bounds: `SourceCatalog`, or `KnownAnswers`."""
 
     def ranked(
         self, relation: Relation, key: Key, texts: Sequence[str], *, ordered: bool

@@ -25,7 +25,7 @@ from penstock.model.extents import (
 )
 from penstock.model.plans import CHOSEN, Partition
 from penstock.model.tables import Relation
-from penstock.planning.known import Known
+from penstock.planning.known_answers import KnownAnswers
 from penstock.planning.named_bounds import read_ranges, read_values
 from penstock.planning.questions import together
 from penstock.spec.ids import MAX_PARTITION_ID
@@ -43,13 +43,15 @@ class ResolvedPartitions:
     warnings: tuple[str, ...]
 
 
-def check_given_partitions(loading: Loading, key: str | None, given: Sequence[Partition]) -> None:
+def check_explicit_partitions(
+    loading: Loading, key: str | None, partitions: Sequence[Partition]
+) -> None:
     """Check partitions that the caller defines.
 
     Parameters:
         loading: the options for loading.
         key: the key of the partitions; None if none is named.
-        given: the partitions.
+        partitions: the partitions.
 
     Raises:
         UsageError: an id is malformed, or appears twice; an extent does not select by the key; the
@@ -67,7 +69,7 @@ def check_given_partitions(loading: Loading, key: str | None, given: Sequence[Pa
             f"given partitions: expected --mode {those}, which leave rows of "
             f"other partitions alone; found {loading.mode}"
         )
-    for name, count in Counter(partition.id for partition in given).items():
+    for name, count in Counter(partition.id for partition in partitions).items():
         if _ID.fullmatch(name) is None:
             raise UsageError(
                 f"given partitions: id: expected 1 to {MAX_PARTITION_ID} letters, digits or any of "
@@ -76,7 +78,7 @@ def check_given_partitions(loading: Loading, key: str | None, given: Sequence[Pa
         if count > 1:
             raise UsageError(f"given partitions: expected each id once, found {name!r} twice")
     crossings: dict[Crossing, str] = {}
-    for partition in given:
+    for partition in partitions:
         extent = partition.extent
         if isinstance(extent, Crossing):
             other = crossings.setdefault(extent, partition.id)
@@ -112,8 +114,8 @@ def resolve_partitions(
     route: Route,
     mode: Mode,
     key_text: str | None,
-    given: Sequence[Partition],
-    known: Known,
+    partitions: Sequence[Partition],
+    known: KnownAnswers,
     columns: Collection[str],
 ) -> ResolvedPartitions:
     """Return the partitions with bounds of the key's type, in the source's notation.
@@ -121,25 +123,25 @@ def resolve_partitions(
     Parameters:
         mode: the mode of the copy.
         key_text: the key of the partitions; crossings have keys of their own.
-        given: the partitions as the caller defines them.
+        partitions: the partitions as the caller defines them.
         columns: the names of the source's columns.
 
     Raises:
         PlanningError: a bound is not a value of the key's type, or partitions overlap.
     """
-    crossings = {p.id: p.extent for p in given if isinstance(p.extent, Crossing)}
+    crossings = {p.id: p.extent for p in partitions if isinstance(p.extent, Crossing)}
     if crossings:
-        return _resolve_crossings(route, mode, given, crossings, known, columns)
+        return _resolve_crossings(route, mode, partitions, crossings, known, columns)
     assert key_text is not None
     relation = route.relation
     written = Key(key_text, expression=key_text not in columns)
     # Look the key up even if its type is not needed, to report an error in the expression now.
     _, key = together(
         lambda: known.key_type(relation, written),
-        lambda: _compared_key(route, mode, given, written, known),
+        lambda: _compared_key(route, mode, partitions, written, known),
     )
     extents: dict[str, Extent] = {}
-    for partition in given:
+    for partition in partitions:
         assert isinstance(partition.extent, _BY_KEY)
         extents[partition.id] = replace(partition.extent, key=key)
     ranges, values, (_, indexed) = together(
@@ -151,27 +153,29 @@ def resolve_partitions(
     hashed = all(isinstance(extent, HashBucket) for extent in extents.values())
     warnings = []
     if not indexed and not hashed:
-        which = f"each of {len(given):,} partitions" if len(given) > 1 else "the partition"
+        which = (
+            f"each of {len(partitions):,} partitions" if len(partitions) > 1 else "the partition"
+        )
         warnings.append(f"{key.text} has no index: {which} scans the whole table")
     return ResolvedPartitions(
-        tuple(replace(partition, extent=extents[partition.id]) for partition in given),
-        (_reason(given, key.text),),
+        tuple(replace(partition, extent=extents[partition.id]) for partition in partitions),
+        (_reason(partitions, key.text),),
         tuple(warnings),
     )
 
 
 def _compared_key(
-    route: Route, mode: Mode, given: Sequence[Partition], key: Key, known: Known
+    route: Route, mode: Mode, partitions: Sequence[Partition], key: Key, known: KnownAnswers
 ) -> Key:
     """Return the key with the collation for all comparisons."""
-    if all(isinstance(partition.extent, HashBucket) for partition in given):
+    if all(isinstance(partition.extent, HashBucket) for partition in partitions):
         return key
     shared_with = route.target_ref if mode.deletes_by_partition else None
     return replace(key, collation=known.order(route.relation, key, shared_with))
 
 
 def _resolve_ranges(
-    relation: Relation, key: Key, extents: Mapping[str, Extent], known: Known
+    relation: Relation, key: Key, extents: Mapping[str, Extent], known: KnownAnswers
 ) -> dict[str, Extent]:
     ranges = {id_: extent for id_, extent in extents.items() if isinstance(extent, KeyRange)}
     if not ranges:
@@ -184,7 +188,7 @@ def _resolve_ranges(
 
 
 def _resolve_values(
-    relation: Relation, key: Key, extents: Mapping[str, Extent], known: Known
+    relation: Relation, key: Key, extents: Mapping[str, Extent], known: KnownAnswers
 ) -> dict[str, Extent]:
     lists = {id_: extent for id_, extent in extents.items() if isinstance(extent, KeyValues)}
     if not lists:
@@ -200,9 +204,9 @@ def _resolve_values(
 def _resolve_crossings(
     route: Route,
     mode: Mode,
-    given: Sequence[Partition],
+    partitions: Sequence[Partition],
     crossings: Mapping[str, Crossing],
-    known: Known,
+    known: KnownAnswers,
     columns: Collection[str],
 ) -> ResolvedPartitions:
     """Resolve each side by itself: two crossings are disjoint if either side is."""
@@ -220,25 +224,25 @@ def _resolve_crossings(
         lambda: side(each.second for each in crossings.values()),
     )
     keys = " and ".join(key.text for key in next(iter(crossings.values())).keys)
-    which = f"each of {len(given):,} partitions" if len(given) > 1 else "the partition"
-    partitions = []
-    for partition in given:
+    which = f"each of {len(partitions):,} partitions" if len(partitions) > 1 else "the partition"
+    resolved = []
+    for partition in partitions:
         extent = crossings[partition.id]
         first, second = firsts[extent.first], seconds[extent.second]
         assert isinstance(first, KeyRange | KeyValues)
         assert isinstance(second, KeyRange | KeyValues)
-        partitions.append(replace(partition, extent=Crossing(first, second)))
+        resolved.append(replace(partition, extent=Crossing(first, second)))
     return ResolvedPartitions(
-        tuple(partitions),
-        (_reason(given, keys),),
+        tuple(resolved),
+        (_reason(partitions, keys),),
         ()
         if first_indexed or second_indexed
         else (f"neither of {keys} has an index: {which} scans the whole table",),
     )
 
 
-def _reason(given: Sequence[Partition], key: str) -> str:
-    return f"{len(given):,} partition{'s' if len(given) > 1 else ''} by {key}, {CHOSEN}"
+def _reason(partitions: Sequence[Partition], key: str) -> str:
+    return f"{len(partitions):,} partition{'s' if len(partitions) > 1 else ''} by {key}, {CHOSEN}"
 
 
 def _text(bound: Bound | None) -> str | None:

@@ -13,7 +13,7 @@ from penstock.model.plans import Partition
 from penstock.planning import cuts
 from penstock.planning.choice import Choice, choose
 from penstock.planning.cuts import Cut
-from penstock.planning.known import Known
+from penstock.planning.known_answers import KnownAnswers
 from penstock.planning.named_partitions import resolve_partitions
 from penstock.planning.questions import together
 from penstock.planning.request import PlanRequest
@@ -35,7 +35,7 @@ def plan_partitions(
     request: PlanRequest,
     statistics: TableStatistics,
     columns: set[str],
-    known: Known,
+    known: KnownAnswers,
     few: TableStatistics | None = None,
 ) -> PlannedPartitions:
     """Plan the partitions of a table.
@@ -52,8 +52,8 @@ def plan_partitions(
     """
     route, cutting, mode = request.route, request.cutting, request.loading.load_mode
     source = request.capabilities.source
-    if request.given:
-        resolved = resolve_partitions(route, mode, cutting.key, request.given, known, columns)
+    if request.partitions:
+        resolved = resolve_partitions(route, mode, cutting.key, request.partitions, known, columns)
         remarks = Cut((), resolved.reasons, resolved.warnings)
         return PlannedPartitions(Choice(NAMED, (), cutting.key), remarks, resolved.partitions)
     choice = choose(cutting, statistics, request.streams, source.block_strategy, few)
@@ -111,7 +111,7 @@ def _cut(
     choice: Choice,
     statistics: TableStatistics,
     key: Key | None,
-    known: Known,
+    known: KnownAnswers,
 ) -> tuple[Cut, str]:
     """Cut the table by the chosen strategy.
 
@@ -140,7 +140,7 @@ def _cut(
     return cuts.cut_range(found.statistics, count), found.disorder
 
 
-def _cut_values(route: Route, query: str | None, key: Key, known: Known) -> tuple[Cut, str]:
+def _cut_values(route: Route, query: str | None, key: Key, known: KnownAnswers) -> tuple[Cut, str]:
     listed, (nullable, _) = together(
         lambda: known.values(route.relation, key, route.where, query),
         lambda: known.key_facts(route.relation, key),
@@ -149,7 +149,7 @@ def _cut_values(route: Route, query: str | None, key: Key, known: Known) -> tupl
 
 
 def _cut_windows(
-    route: Route, interval: str | None, key: Key, count: int, known: Known
+    route: Route, interval: str | None, key: Key, count: int, known: KnownAnswers
 ) -> tuple[Cut, str]:
     """Cut windows of the requested interval, or of one that fits."""
     intervals = cuts.INTERVALS if interval is None else (interval,)

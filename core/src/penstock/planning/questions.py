@@ -14,7 +14,7 @@ class Question:
     """A question to one of the catalogs, or to both."""
 
     name: str
-    """The method of `Known` that looks up the answer, and of `Catalogs` that finds it."""
+    """The method of `KnownAnswers` that looks up the answer, and of `Catalogs` that finds it."""
     arguments: tuple[object, ...]
     named: tuple[tuple[str, object], ...] = ()
     """Keyword arguments."""
@@ -37,7 +37,7 @@ class Questions:
     questions: tuple[Question, ...]
 
 
-class Wanted(Exception):
+class AnswersNeeded(Exception):
     """Planning cannot continue without an answer."""
 
     def __init__(self, questions: Sequence[Question]) -> None:
@@ -61,10 +61,10 @@ class part(Generic[T]):  # noqa: N801 - used as `property` is
     def __get__(self, holder: object, owner: type | None = None) -> T:
         known = holder.__dict__
         if (questions := known.get(self._missing)) is not None:
-            raise Wanted(questions)
+            raise AnswersNeeded(questions)
         try:
             found: T = self._work_out(holder)
-        except Wanted as wanted:
+        except AnswersNeeded as wanted:
             known[self._missing] = wanted.questions
             raise
         # From now on Python finds the instance's own attribute first.
@@ -91,19 +91,19 @@ def together(*parts: Callable[[], object]) -> tuple[object, ...]:
     The error of an earlier part takes precedence, as if they were computed one by one.
 
     Raises:
-        Wanted: some parts lack answers: their questions, up to the first part that fails.
+        AnswersNeeded: some parts lack answers: their questions, up to the first part that fails.
     """
     found: list[object] = []
     wanted: list[Question] = []
     for part in parts:
         try:
             found.append(part())
-        except Wanted as more:
+        except AnswersNeeded as more:
             wanted += more.questions
         except (PenstockError, Outdated):
             if not wanted:
                 raise
             break
     if wanted:
-        raise Wanted(tuple(dict.fromkeys(wanted)))
+        raise AnswersNeeded(tuple(dict.fromkeys(wanted)))
     return tuple(found)

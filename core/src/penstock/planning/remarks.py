@@ -13,7 +13,9 @@ from penstock.spec.modes import Mode
 from penstock.spec.parts import Route
 
 
-def made_there(route: Route, mode: Mode, table: TargetTable, load: LoadPlan) -> tuple[str, ...]:
+def creation_remark(
+    route: Route, mode: Mode, table: TargetTable, load: LoadPlan
+) -> tuple[str, ...]:
     """Return a remark on the table to be created; it names the table, to reveal a misspelling."""
     schemas = ", ".join(step.makes_schema for step in load.before if step.makes_schema)
     made = [f"schema {schemas}"] if schemas else []
@@ -22,14 +24,14 @@ def made_there(route: Route, mode: Mode, table: TargetTable, load: LoadPlan) -> 
     return (f"not there, and made in the target: {' and '.join(made)}",) if made else ()
 
 
-def made_columns(made: Sequence[Column], formats: Sequence[str]) -> tuple[str, ...]:
+def created_columns(made: Sequence[Column], formats: Sequence[str]) -> tuple[str, ...]:
     """Return a remark on the columns to be created; between like systems those of the source."""
     if not made or not are_shared(formats):
         return ()
     return (f"columns that are made: {', '.join(f'{item.name} {item.type}' for item in made)}",)
 
 
-def lost_columns(
+def omitted_column_remarks(
     route: Route, columns: Sequence[Column], heirs: Mapping[TableRef, Sequence[Column]]
 ) -> list[str]:
     """Return a warning for each table whose rows arrive without some of its columns.

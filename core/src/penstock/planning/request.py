@@ -21,7 +21,7 @@ class PlanRequest:
 
     Parameters:
         capabilities: the capabilities of both ends.
-        given: partitions that the caller defines; empty if the strategy cuts them.
+        partitions: partitions that the caller defines; empty if the strategy cuts them.
         series: see `PartitionPlan`.
         siblings: the tables of its batch.
         moment: the time of the request.
@@ -33,7 +33,7 @@ class PlanRequest:
     streams: Streams
     run_id: str
     capabilities: Capabilities
-    given: Sequence[Partition] = ()
+    partitions: Sequence[Partition] = ()
     series: str = ""
     siblings: Siblings | None = None
     moment: datetime = field(default_factory=lambda: datetime.now(UTC))
@@ -45,7 +45,7 @@ class PlanRequest:
         streams: Streams,
         run_id: str,
         capabilities: Capabilities,
-        given: Sequence[Partition] = (),
+        partitions: Sequence[Partition] = (),
         series: str = "",
         siblings: Siblings | None = None,
     ) -> PlanRequest:
@@ -56,7 +56,7 @@ class PlanRequest:
             streams: the numbers of streams.
             run_id: the id of the run.
             capabilities: the capabilities of both ends.
-            given: partitions that the caller defines; empty if the strategy cuts them.
+            partitions: partitions that the caller defines; empty if the strategy cuts them.
             series: see `PartitionPlan`.
             siblings: the tables of its batch; None for a single copy.
 
@@ -71,7 +71,7 @@ class PlanRequest:
             streams=streams,
             run_id=run_id,
             capabilities=capabilities,
-            given=given,
+            partitions=partitions,
             series=series,
             siblings=siblings,
         )

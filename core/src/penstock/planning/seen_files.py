@@ -30,7 +30,7 @@ def digest(file: SourceFile) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]
 
 
-def seen(history: Sequence[Watermark]) -> frozenset[str]:
+def seen_digests(history: Sequence[Watermark]) -> frozenset[str]:
     """Return the digests of all files that were read up to a night.
 
     Parameters:
@@ -62,7 +62,7 @@ def plan_files_night(
         pairs: the copied columns.
         last: the watermark of the night before.
         now: the files of the source.
-        known: the digests of files already read; see `seen`.
+        known: the digests of files already read; see `seen_digests`.
         target: the state of the target's table.
         moment: the time of planning.
 

@@ -14,37 +14,37 @@ from penstock.model.drift import GONE, ColumnChange, original_names
 from penstock.model.nights import Night
 from penstock.model.plans import MERGE_STEP, LoadPlan, Partition, PartitionPlan
 from penstock.model.tables import Column, SequencePosition
-from penstock.planning.built_nights import built, within_limit
 from penstock.planning.column_pairs import ColumnMapping, chosen_columns, map_columns
 from penstock.planning.conditions import check_conditions
 from penstock.planning.cursors import explained_cursor
+from penstock.planning.deleted_rows import check_deletes
 from penstock.planning.drift import (
     Drift,
+    drift_texts,
     drifted,
     followed,
-    left_undone,
-    made_changes,
     narrowed,
+    omitted_changes,
+    planned_changes,
     reading_all,
-    said_of,
 )
 from penstock.planning.facts import Facts, TargetTable, fact
-from penstock.planning.gone_rows import check_gone
 from penstock.planning.incremental import Continued, continued
-from penstock.planning.known import Known
+from penstock.planning.known_answers import KnownAnswers
 from penstock.planning.masked_keys import check_bounds, check_key, without_masked_key
+from penstock.planning.night_rebuild import built, within_limit
 from penstock.planning.nights import explained, setting_watermark
 from penstock.planning.partitions import PlannedPartitions, deletes_by_condition, plan_partitions
-from penstock.planning.questions import Answers, Outdated, Questions, Wanted, part, together
+from penstock.planning.pending_steps import with_pending_steps
+from penstock.planning.questions import Answers, AnswersNeeded, Outdated, Questions, part, together
 from penstock.planning.remarks import (
     computed_columns,
-    lost_columns,
-    made_columns,
-    made_there,
+    created_columns,
+    creation_remark,
+    omitted_column_remarks,
 )
 from penstock.planning.request import PlanRequest
 from penstock.planning.seen_files import new_files
-from penstock.planning.steps_left import with_steps_left
 from penstock.spec.parts import Route
 from penstock.spec.strategies import FILES
 
@@ -66,24 +66,24 @@ def step(request: PlanRequest, facts: Facts, answers: Answers) -> PartitionPlan 
         Outdated: the facts no longer hold.
     """
     try:
-        return _Planning(request, facts, Known(answers)).plan()
-    except Wanted as wanted:
+        return _Planning(request, facts, KnownAnswers(answers)).plan()
+    except AnswersNeeded as wanted:
         return Questions(wanted.questions)
 
 
 def source_step(request: PlanRequest, facts: Facts, answers: Answers) -> PartitionPlan | Questions:
     """Plan the same without a target: how the source would be cut."""
     try:
-        return _source_plan(request, facts, Known(answers))
-    except Wanted as wanted:
+        return _source_plan(request, facts, KnownAnswers(answers))
+    except AnswersNeeded as wanted:
         return Questions(wanted.questions)
 
 
 class _Planning:
     """The parts of a plan. Each is computed from others, and from known answers; one that lacks an
-    answer raises `Wanted`."""
+    answer raises `AnswersNeeded`."""
 
-    def __init__(self, request: PlanRequest, facts: Facts, known: Known) -> None:
+    def __init__(self, request: PlanRequest, facts: Facts, known: KnownAnswers) -> None:
         self._request = request
         self._route = request.route
         self._loading = request.loading
@@ -133,7 +133,7 @@ class _Planning:
     @part
     def _changes(self) -> tuple[ColumnChange, ...]:
         """The changes to the target's columns."""
-        return made_changes(self._loading, self._drift)
+        return planned_changes(self._loading, self._drift)
 
     def _now(self, names: Iterable[str]) -> list[str]:
         """Return the names of target columns before any change; new columns are left out."""
@@ -152,7 +152,7 @@ class _Planning:
         if self._loading.drift.ignores:
             narrow = narrowed(self._route, self._selected, self._table.columns)
             return self._mapped(narrow, self._table.columns)
-        if left := left_undone(self._loading, drift):
+        if left := omitted_changes(self._loading, drift):
             raise self._drifted(drift, left)
         every = replace(self._route, columns=self._route.columns or self._written(drift))
         return self._mapped(every, drift.columns)
@@ -239,10 +239,10 @@ class _Planning:
             indexes=loading.indexes,
             unlogged=loading.unlogged,
             definition=self._table.definition,
-            made=self._table.made,
+            new_columns=self._table.new_columns,
             where=route.where,
-            given=bool(request.given),
-            extents=tuple((partition.id, partition.extent) for partition in request.given),
+            given=bool(request.partitions),
+            extents=tuple((partition.id, partition.extent) for partition in request.partitions),
             writing=loading.writing,
             heirs=fact(self._facts.heirs),
             siblings=request.siblings or Siblings(),
@@ -282,13 +282,15 @@ class _Planning:
     @part
     def _loaded(self) -> tuple[LoadPlan, tuple[str, ...]]:
         """The load with the steps that stopped runs left undone, and remarks on them."""
-        return with_steps_left(self._loading, self._planned_load, fact(self._facts.steps_left))
+        return with_pending_steps(
+            self._loading, self._planned_load, fact(self._facts.pending_steps)
+        )
 
     @part
     def _gone(self) -> None:
         if self._loading.gone.found:
             load, _ = self._loaded
-            check_gone(
+            check_deletes(
                 self._route,
                 self._loading.deletes,
                 self._facts,
@@ -443,9 +445,9 @@ class _Planning:
         mapping, statistics = self._mapping, self._statistics
         load, (night, selection, night_reasons) = self._load
         _, left = self._loaded
-        drift_reasons, drift_warnings = said_of(self._loading, self._drift, self._changes)
+        drift_reasons, drift_warnings = drift_texts(self._loading, self._drift, self._changes)
         choice, cut, children = self._partitions.choice, self._partitions.cut, self._children
-        partitions, given = children.partitions, self._request.given
+        partitions, given = children.partitions, self._request.partitions
         return PartitionPlan(
             strategy=choice.strategy,
             reasons=(
@@ -455,7 +457,7 @@ class _Planning:
                 *mapping.reasons,
                 *computed_columns(self._route, self._columns, mapping),
                 *children.reasons,
-                *made_columns(self._table.made, self._request.capabilities.formats),
+                *created_columns(self._table.new_columns, self._request.capabilities.formats),
                 *left,
                 *drift_reasons,
                 *night_reasons,
@@ -465,9 +467,11 @@ class _Planning:
                 *drift_warnings,
                 *mapping.warnings,
                 *load.warnings,
-                *made_there(self._route, self._mode, self._table, load),
+                *creation_remark(self._route, self._mode, self._table, load),
                 *children.warnings,
-                *lost_columns(self._route, self._columns, fact(self._facts.heirs_columns)),
+                *omitted_column_remarks(
+                    self._route, self._columns, fact(self._facts.heirs_columns)
+                ),
             ),
             partitions=_unknown_sizes(partitions) if selection else partitions,
             columns=mapping.columns,
@@ -482,13 +486,13 @@ class _Planning:
         )
 
 
-def _source_plan(request: PlanRequest, facts: Facts, known: Known) -> PartitionPlan:
+def _source_plan(request: PlanRequest, facts: Facts, known: KnownAnswers) -> PartitionPlan:
     raw = fact(facts.columns)
     columns = tuple(chosen_columns(request.route, _selected(facts)))
     statistics = fact(facts.statistics)
     names = {column.name for column in raw}
     statistics = without_masked_key(request.route, statistics)
-    found = plan_partitions(replace(request, given=()), statistics, names, known)
+    found = plan_partitions(replace(request, partitions=()), statistics, names, known)
     check_bounds(request.route, names, found.partitions)
     return PartitionPlan(
         strategy=found.choice.strategy,

@@ -21,7 +21,7 @@ _CHANGED = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class KnownTable:
+class TableSummary:
     """The facts about a table.
 
     Parameters:
@@ -56,7 +56,7 @@ class Suggestion:
 
 
 def suggestion(
-    known: KnownTable, source: SourceCapabilities, target: TargetCapabilities | None
+    known: TableSummary, source: SourceCapabilities, target: TargetCapabilities | None
 ) -> Suggestion:
     """Suggest how to copy a table every night.
 

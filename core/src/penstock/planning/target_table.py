@@ -9,13 +9,13 @@ from penstock.errors import PlanningError
 from penstock.model.table_model import TableDefinition
 from penstock.model.tables import Column
 from penstock.planning.column_pairs import chosen_columns
-from penstock.planning.column_types import asked_types
+from penstock.planning.column_types import requested_types
 from penstock.spec.modes import MODES
 from penstock.spec.parts import Loading, Route
 
 
 @dataclass(frozen=True, slots=True)
-class WantedTable:
+class NewTable:
     """A table to be created; see `TargetCatalog.defined_columns`."""
 
     definition: TableDefinition
@@ -23,12 +23,12 @@ class WantedTable:
     types: dict[str, str]
 
 
-def wanted_table(
+def new_table(
     route: Route,
     loading: Loading,
     columns: Sequence[Column],
     definition: TableDefinition,
-) -> WantedTable:
+) -> NewTable:
     """Return the table to create.
 
     Parameters:
@@ -41,12 +41,12 @@ def wanted_table(
     copied = chosen_columns(route, columns)
     if route.columns is not None:
         definition = replace(definition, model=definition.model.with_values())
-    types = asked_types(loading.column_types, copied, definition.model)
+    types = requested_types(loading.column_types, copied, definition.model)
     ordered = _never_null(loading, copied)
     if loading.enums == "text":
         definition = replace(definition, model=definition.model.with_texts())
     definition = replace(definition, arrays=loading.arrays, enums=loading.enums)
-    return WantedTable(definition, ordered, types)
+    return NewTable(definition, ordered, types)
 
 
 def _never_null(loading: Loading, copied: Sequence[Column]) -> Sequence[Column]:
@@ -62,7 +62,7 @@ def _never_null(loading: Loading, copied: Sequence[Column]) -> Sequence[Column]:
     return [replace(each, nullable=each.nullable and each.name not in by) for each in copied]
 
 
-def check_taken_as_is(route: Route, loading: Loading) -> None:
+def check_existing_table(route: Route, loading: Loading) -> None:
     """Check the options for an existing table that the mode does not create.
 
     Raises:

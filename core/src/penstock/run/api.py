@@ -18,7 +18,7 @@ from penstock.backends.api.execution.control import (
     RunRow,
     reading_run,
 )
-from penstock.backends.api.optional.described import describing, look_ahead
+from penstock.backends.api.optional.bulk_catalogs import describing, prefetch
 from penstock.backends.api.registry import ddl_scheme, find_backend
 from penstock.backends.api.source import SourceCatalog
 from penstock.backends.api.target import TargetCatalog
@@ -32,29 +32,29 @@ from penstock.model.records import CommitRecord
 from penstock.model.tables import Column, NotCopied, TableRef
 from penstock.planning.asking.rounds import plan_source, plan_table
 from penstock.planning.asking.search_path import lacks_schema, with_stored_schemas
-from penstock.planning.named_partitions import check_given_partitions, check_series
+from penstock.planning.named_partitions import check_explicit_partitions, check_series
 from penstock.planning.request import PlanRequest
 from penstock.run.connections import Connections, connect, resolve
 from penstock.run.continuation import Continuation
 from penstock.run.control_link import ControlLink
+from penstock.run.dropped_foreign_keys import unrestored
 from penstock.run.execution import Execution
 from penstock.run.journals import journaled
 from penstock.run.listing import is_at_work, shown_status
-from penstock.run.opening import meanwhile
+from penstock.run.opening import in_background
 from penstock.run.resume_checks import (
     check_same_partitions,
     check_same_spec,
     load_run,
     stored_spec,
 )
-from penstock.run.showing import apart, apart_throughout
-from penstock.run.snapshot.as_of_now import ReadAsOfNow
-from penstock.run.snapshot.awaited import AwaitHolder
+from penstock.run.run_status import load_standing
+from penstock.run.snapshot.awaited_holder import AwaitHolder
+from penstock.run.snapshot.current_reads import CurrentReads
 from penstock.run.snapshot.loss_policy import OptionPolicy
 from penstock.run.snapshot.source_view import LossPolicy, SourceView
-from penstock.run.standing import load_standing
 from penstock.run.state import RunState, new_run_id
-from penstock.run.unrestored import unrestored
+from penstock.run.value_display import scoped, scoped_generator
 from penstock.spec.copy_spec import CopySpec
 from penstock.spec.ids import check_run_id
 from penstock.spec.references import resolve_reference
@@ -113,7 +113,7 @@ class RunStatus:
         }
 
 
-@apart
+@scoped
 def plan(spec: CopySpec) -> PartitionPlan:
     """Plan a copy: a dry run that connects to both sides and changes nothing.
 
@@ -143,7 +143,7 @@ def plan(spec: CopySpec) -> PartitionPlan:
         return replace(result, reasons=(*found, *result.reasons))
 
 
-@apart_throughout
+@scoped_generator
 def copy(spec: CopySpec) -> Generator[Event, None, None]:
     """Copy a table; yields events, the last of which is `Finished`.
 
@@ -187,13 +187,13 @@ def copy(spec: CopySpec) -> Generator[Event, None, None]:
                     asked = _plan_request(spec, run_id, ends)
                     with _each_asked_once(spec, source, target):
                         made = {spec.partitioning} if spec.load_mode.recreates else ()
-                        with meanwhile(lambda: look_ahead(target, made)):
-                            look_ahead(source)
+                        with in_background(lambda: prefetch(target, made)):
+                            prefetch(source)
                             view.note_state(source)
                             # Answers from before the snapshot are dropped: others may have changed
                             # tables.
                             taken = view.take(source)
-                            look_ahead(source, made)
+                            prefetch(source, made)
                         run_plan = plan_table(asked, source, target, lambda _: view.enter(source))
                     run_plan = replace(run_plan, reasons=(*found, *run_plan.reasons))
                 control = target.control
@@ -213,11 +213,11 @@ def copy(spec: CopySpec) -> Generator[Event, None, None]:
         yield from _continue_run(spec, run, run.plan.partitions, ends, target)
 
 
-@apart
+@scoped
 def create(
     spec: CopySpec,
     *,
-    given: Sequence[Partition] = (),
+    partitions: Sequence[Partition] = (),
     series: str | None = None,
     part: Callable[[PartitionPlan], PartitionPlan] | None = None,
 ) -> RunStatus:
@@ -227,8 +227,8 @@ def create(
 
     Parameters:
         spec: the copy.
-        given: partitions by `spec.key` that the caller defines; they need not cover the table. A
-            `Bound` with an empty type has the key's own; the source parses its text.
+        partitions: named partitions by `spec.key`; they need not cover the table. A `Bound`
+            with an empty type has the key's own; the source parses its text.
         series: the name of a series of runs: all of them together commit a partition id once, and
             another attempt to load it fails. `committed_in_series` returns what they committed.
         part: returns the plan of a sample, given the plan of all rows.
@@ -239,8 +239,8 @@ def create(
         TransientError: a server cannot be reached.
     """
     values.choose(spec.show_values)
-    if given:
-        check_given_partitions(spec.loading, spec.key, given)
+    if partitions:
+        check_explicit_partitions(spec.loading, spec.key, partitions)
     if series is not None:
         check_series(series)
     ends = connect(spec.source, spec.target)
@@ -257,7 +257,7 @@ def create(
                     view.note_state(source)
                     # Planned from the source as it is now: a plan also covers every row of a later
                     # snapshot.
-                    asked = _plan_request(spec, run_id, ends, given, series or "")
+                    asked = _plan_request(spec, run_id, ends, partitions, series or "")
                     run_plan = plan_table(asked, source, target)
                 run_plan = replace(run_plan, reasons=(*found, *run_plan.reasons))
                 run_plan = part(run_plan) if part else run_plan
@@ -266,11 +266,11 @@ def create(
             run = load_run(target, run_id, spec.control_schema)
         # Checked even then: another process may have just created it.
         check_same_spec(with_stored_schemas(spec, run.spec), run)
-        check_same_partitions(given, series or "", run)
+        check_same_partitions(partitions, series or "", run)
         return _status(target, run)
 
 
-@apart_throughout
+@scoped_generator
 def resume(
     run_id: str,
     *,
@@ -341,7 +341,7 @@ def resume(
         )
 
 
-@apart
+@scoped
 def verify(
     run_id: str,
     *,
@@ -389,7 +389,7 @@ def verify(
         )
 
 
-@apart
+@scoped
 def status(run_id: str, *, target: str, control_schema: str = "penstock") -> RunStatus:
     """Return what a run has committed, what it is doing, and what is left.
 
@@ -487,10 +487,12 @@ def _plan_request(
     spec: CopySpec,
     run_id: str,
     ends: Connections,
-    given: Sequence[Partition] = (),
+    partitions: Sequence[Partition] = (),
     series: str = "",
 ) -> PlanRequest:
-    return PlanRequest.of(spec, streams_of(spec.degree), run_id, ends.capabilities, given, series)
+    return PlanRequest.of(
+        spec, streams_of(spec.degree), run_id, ends.capabilities, partitions, series
+    )
 
 
 @contextmanager
@@ -591,7 +593,7 @@ def _policy(
         await_snapshot: seconds to wait for the snapshot's holder; None to hold it here.
     """
     if asked is not None and spec.snapshot != "none":
-        return ReadAsOfNow(asked)
+        return CurrentReads(asked)
     if await_snapshot is None or spec.snapshot == "none":
         return OptionPolicy()
     return AwaitHolder(await_snapshot)

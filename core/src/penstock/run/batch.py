@@ -11,7 +11,7 @@ from typing import Any
 
 from penstock.backends.api.execution.control import NewRun, RunRow, reading_run
 from penstock.backends.api.facts import Siblings
-from penstock.backends.api.optional.described import describing, look_ahead
+from penstock.backends.api.optional.bulk_catalogs import describing, prefetch
 from penstock.backends.api.source import HeldSnapshot, LockingSource, SourceCatalog
 from penstock.backends.api.target import TargetCatalog
 from penstock.errors import (
@@ -39,24 +39,24 @@ from penstock.run.control_link import ControlLink
 from penstock.run.execution import Execution
 from penstock.run.journals import journaled
 from penstock.run.listing import unplanned, without_run
-from penstock.run.opening import Holding, meanwhile
+from penstock.run.opening import Holding, in_background
 from penstock.run.phases import Phases
 from penstock.run.resume_checks import committed_partitions, not_there
-from penstock.run.showing import apart_throughout
-from penstock.run.snapshot.as_of_now import ReadAsOfNow
+from penstock.run.run_status import load_standing
+from penstock.run.snapshot.current_reads import CurrentReads
 from penstock.run.snapshot.loss_policy import OptionPolicy
 from penstock.run.snapshot.shared import SharedSnapshot
 from penstock.run.snapshot.source_view import TAKES, LossPolicy, SourceView
-from penstock.run.standing import load_standing
 from penstock.run.state import RunState, new_run_id
 from penstock.run.table_requests import TableRequest
+from penstock.run.value_display import scoped_generator
 from penstock.spec.batch_spec import BatchSpec, batch_of
 from penstock.spec.copy_spec import CopySpec
 from penstock.workers.degree import streams_of
 from penstock.workers.process import Nursery
 
 
-@apart_throughout
+@scoped_generator
 def copy_all(batch: BatchSpec) -> Generator[Event, None, None]:
     """Copy many tables; yields the events of every table's run, and `BatchFinished` last.
 
@@ -85,7 +85,7 @@ def copy_all(batch: BatchSpec) -> Generator[Event, None, None]:
     yield from _run(pool, ends, find)
 
 
-@apart_throughout
+@scoped_generator
 def copy_tables(
     requests: Sequence[TableRequest], *, run_id: str, degree: int | str
 ) -> Generator[Event, None, None]:
@@ -143,7 +143,7 @@ def _run(
         nursery.close()
 
 
-@apart_throughout
+@scoped_generator
 def resume_all(
     batch_id: str,
     *,
@@ -267,15 +267,15 @@ class _Batch:
         with (
             describing(self._source, ()),
             describing(self._target, ()),
-            meanwhile(lambda: look_ahead(self._target)),
+            in_background(lambda: prefetch(self._target)),
         ):
-            look_ahead(self._source)
+            prefetch(self._source)
             requests, self._not_copied = self._find(self._source, self._target)
         if requests:
             self._link.set_patience(requests[0].spec.patience)
         stored = self._target.control.load_runs([asked.run_id for asked in requests])
         with describing(self._source, [asked.spec.relation for asked in requests]):
-            look_ahead(self._source)
+            prefetch(self._source)
             for asked in requests:
                 self._find_table(asked, stored.get(asked.run_id))
         errors = [run.error for run in self._runs]
@@ -347,7 +347,7 @@ class _Batch:
         return list(found)
 
     def _plan_window(self, window: Sequence[RunState]) -> Iterator[Event]:
-        self._execution.stop_if_asked()
+        self._execution.stop_if_requested()
         with closing(self._source):
             # Taken before the first table is planned, because all are planned with it.
             yield from self._see_snapshot(window)
@@ -366,8 +366,8 @@ class _Batch:
             facts.enter_context(describing(self._source, [run.spec.relation for run in window]))
             facts.enter_context(describing(self._target, [run.spec.target_ref for run in window]))
             made = {r.spec.partitioning for r in window if r.spec.load_mode.recreates}
-            with meanwhile(lambda: look_ahead(self._target, made)):
-                look_ahead(self._source, made)
+            with in_background(lambda: prefetch(self._target, made)):
+                prefetch(self._source, made)
             stored = self._target.control.load_runs([run.run_id for run in window])
             taken: dict[str, Sequence[Event]] = {}
             planned = self._plan_together([r for r in window if r.run_id not in stored], taken)
@@ -382,7 +382,7 @@ class _Batch:
                     ),
                 )
                 seconds[run] = time.monotonic() - begun + (plan.seconds if plan else 0.0)
-                self._execution.stop_if_asked()
+                self._execution.stop_if_requested()
             yield from self._create_all(new, taken)
             yield from self._read_together(window)
         begun_runs = [run for run in window if run.error is None]
@@ -473,7 +473,7 @@ class _Batch:
             self._source,
             self._target,
             enter=enter,
-            between=self._execution.stop_if_asked,
+            between=self._execution.stop_if_requested,
         )
         return dict(zip(runs, planned, strict=True))
 
@@ -484,7 +484,7 @@ class _Batch:
             self._streams,
             run.run_id,
             self._ends.capabilities,
-            asked.given,
+            asked.partitions,
             asked.series,
             self._siblings,
         )
@@ -578,7 +578,7 @@ class _Batch:
         run.complete = continuation.complete
         run.view.close()
         as_of_now = request.as_of_now and not run.complete and run.spec.snapshot != "none"
-        policy = ReadAsOfNow(()) if as_of_now else None
+        policy = CurrentReads(()) if as_of_now else None
         run.view = self._view(run.spec, run.run_id, stored, policy)
         if not run.complete:
             yield from continuation.find_view(run.view, self._ends, self._target)

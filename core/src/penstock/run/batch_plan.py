@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.backends.api.facts import Siblings
-from penstock.backends.api.optional.described import describing
+from penstock.backends.api.optional.bulk_catalogs import describing
 from penstock.backends.api.source import SourceCatalog
 from penstock.backends.api.target import TargetCatalog
 from penstock.errors import PenstockError
@@ -21,9 +21,9 @@ from penstock.planning.asking.search_path import lacks_schema
 from penstock.planning.request import PlanRequest
 from penstock.run.batch_tables import BatchTables, check_many, siblings_of
 from penstock.run.connections import Connections, connect
-from penstock.run.showing import apart_throughout
 from penstock.run.state import new_run_id
 from penstock.run.table_requests import TableRequest
+from penstock.run.value_display import scoped_generator
 from penstock.run.windows import windows
 from penstock.spec.batch_spec import BatchSpec
 from penstock.spec.copy_spec import CopySpec
@@ -54,7 +54,7 @@ class BatchPlan:
     """Objects that the batch leaves out, other than tables: views, for instance."""
 
 
-@apart_throughout
+@scoped_generator
 def plan_all(batch: BatchSpec) -> Generator[TablePlan | BatchPlan, None, None]:
     """Plan the tables of a batch: a dry run that changes nothing. Yields each table's plan as soon
     as it is ready, and keeps none; `BatchPlan` comes last.

@@ -8,7 +8,7 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 
 from penstock.backends.api.facts import Siblings
-from penstock.backends.api.optional.described import describing
+from penstock.backends.api.optional.bulk_catalogs import describing
 from penstock.backends.api.source import SourceCatalog
 from penstock.backends.api.target import TargetCatalog
 from penstock.errors import PlanningError, UsageError
@@ -109,7 +109,7 @@ class BatchTables:
         if self._batch.sections and not include:
             patterns = (each.pattern for each in self._batch.sections if not each.is_query)
             include = tuple(name for pattern in patterns for name in self._searched(pattern))
-        others = self._source.others(include, exclude)
+        others = self._source.other_objects(include, exclude)
         return tuple(item for item in others if item.name not in named)
 
     def _without_copied_heirs(

@@ -22,7 +22,7 @@ from penstock.planning.support import check_supported
 from penstock.run.control_link import ControlLink
 from penstock.run.opening import Holding, Opening
 from penstock.run.pulses import PulseEnd
-from penstock.run.showing import apart
+from penstock.run.value_display import scoped
 from penstock.spec.copy_spec import CopySpec
 from penstock.spec.references import resolve_reference
 from penstock.spec.worker_spec import Patience
@@ -254,7 +254,7 @@ def with_parameters(reference: str, parameters: Mapping[str, str | None]) -> str
     return f"{url}{'&' if begun else '?'}{urlencode(added, quote_via=quote)}"
 
 
-@apart
+@scoped
 def check_request(spec: CopySpec) -> None:
     """Check that both ends support the request, without connecting. Connections in environment
     variables are not resolved.

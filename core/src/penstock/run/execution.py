@@ -9,7 +9,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from functools import cache
 from itertools import chain
 
-from penstock.backends.api.optional.described import describing
+from penstock.backends.api.optional.bulk_catalogs import describing
 from penstock.backends.api.source import SourceCatalog
 from penstock.errors import (
     Interrupted,
@@ -23,16 +23,16 @@ from penstock.errors import (
 )
 from penstock.events import CONNECTIONS, DegreeChanged, Event, Warned
 from penstock.model.plans import GONE_STEP, MERGE_STEP, Step
+from penstock.run.batched_steps import BatchedSteps
 from penstock.run.connections import Connections
 from penstock.run.control_link import ControlLink
+from penstock.run.deleted_rows import find_deleted
 from penstock.run.final_steps import FinalSteps
-from penstock.run.gone import find_gone
 from penstock.run.preparation import prepare
 from penstock.run.pulses import Pulses
-from penstock.run.standing import links_due, load_records, marks_of, set_statuses, steps_due
+from penstock.run.row_counts import RowCounts
+from penstock.run.run_status import links_due, load_records, marks_of, set_statuses, steps_due
 from penstock.run.state import SMALL, RunState
-from penstock.run.steps_together import StepsTogether
-from penstock.run.whole_counts import WholeCounts
 from penstock.run.windows import windows
 from penstock.spec.degrees import Streams
 from penstock.workers.process import Nursery
@@ -95,7 +95,7 @@ class Execution:
         self._link = link
         self._batch = batch
         self._stop_all = stop_all
-        self._counts = WholeCounts(())
+        self._counts = RowCounts(())
         self._records_known = False
         """Whether the commit records have just been read."""
 
@@ -118,8 +118,8 @@ class Execution:
                 self._look_at_lag()
                 yield from self._prepare()
                 prepared = True
-                self.stop_if_asked()
-                self._counts = WholeCounts(self.working())
+                self.stop_if_requested()
+                self._counts = RowCounts(self.working())
                 yield from self._copy()
                 yield from self._finish()
                 yield from self._leave_window()
@@ -198,7 +198,7 @@ class Execution:
                 if said is not None:
                     yield said(run)
 
-    def stop_if_asked(self) -> None:
+    def stop_if_requested(self) -> None:
         """Stop if the failure of a run stops the others.
 
         Raises:
@@ -361,7 +361,7 @@ class Execution:
 
         Returns: whether some runs have another view of the source now, and must read or look again.
         """
-        errors = yield from find_gone(self.working(), self._link)
+        errors = yield from find_deleted(self.working(), self._link)
         lost: dict[RunState, SnapshotLost] = {}
         for run in self.working():
             with self._recording_failure(run):
@@ -544,7 +544,7 @@ class Execution:
         total = sum(run.plan.bytes or 0 for run in self.working() if run.run_id in joined)
         # Steps that take almost no time need no connections of their own.
         alone = one_by_one or total <= SMALL
-        together = StepsTogether(
+        together = BatchedSteps(
             {
                 run_id: asked
                 for run_id, asked in joined.items()

@@ -84,7 +84,7 @@ class Opening(Generic[T]):
 
 
 @contextmanager
-def meanwhile(call: Callable[[], None]) -> Iterator[None]:
+def in_background(call: Callable[[], None]) -> Iterator[None]:
     """Run a call that raises nothing on a separate thread, for the duration of the block."""
     thread = threading.Thread(target=copy_context().run, args=(call,), daemon=True)
     thread.start()

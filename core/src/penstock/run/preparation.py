@@ -10,7 +10,7 @@ from penstock.errors import Interrupted, LoadLost, PenstockError
 from penstock.events import Event
 from penstock.run.claims import collision_check
 from penstock.run.control_link import ControlLink, is_of_the_connection
-from penstock.run.standing import load_records, set_statuses, steps_due
+from penstock.run.run_status import load_records, set_statuses, steps_due
 
 if TYPE_CHECKING:
     from penstock.run.state import RunState

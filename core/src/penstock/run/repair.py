@@ -25,7 +25,7 @@ from penstock.planning.request import PlanRequest
 from penstock.run.api import create, resume
 from penstock.run.connections import connect
 from penstock.run.resume_checks import load_run
-from penstock.run.showing import apart
+from penstock.run.value_display import scoped
 from penstock.spec.copy_spec import CopySpec
 from penstock.spec.deletes import HARD, MOST_DELETED, SOFT, parse_most_deleted
 from penstock.spec.ids import MAX_RUN_ID, check_run_id
@@ -74,7 +74,7 @@ class Repair:
         return sum(max(0, each.target - each.source) for each in self.ranges)
 
 
-@apart
+@scoped
 def plan_repair(
     run_id: str,
     *,
@@ -148,11 +148,11 @@ def repair_run(repair: Repair) -> Generator[Event, None, None]:
         RunFailed, RunFailedTransiently: after `Finished`.
     """
     spec = repair.spec
-    given = [
+    ranges = [
         replace(each.partition, rows=None, bytes=None, id=f"r{number:04}")
         for number, each in enumerate(repair.ranges, start=1)
     ]
-    create(spec, given=given)
+    create(spec, partitions=ranges)
     yield from resume(
         repair.run_id,
         source=spec.source,

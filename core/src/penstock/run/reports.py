@@ -12,7 +12,7 @@ from penstock.figures.gather import report_of
 from penstock.figures.run_report import RunReport
 from penstock.run.connections import resolve
 from penstock.run.resume_checks import not_there
-from penstock.run.showing import apart
+from penstock.run.value_display import scoped
 from penstock.spec.copy_spec import CopySpec
 from penstock.spec.ids import check_run_id
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from penstock.model.tables import TableRef
 
 
-@apart
+@scoped
 def report(run_id: str, *, target: str, control_schema: str = "penstock") -> RunReport:
     """Report how a run spent its time, what the servers waited for, and what may help.
 

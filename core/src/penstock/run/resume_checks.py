@@ -15,7 +15,7 @@ from penstock.errors import PlanningError, SnapshotLost, SpecMismatch, UsageErro
 from penstock.model.extents import Crossing, KeyRange
 from penstock.model.plans import Partition, changes_of
 from penstock.planning.asking.catalogs import match_columns
-from penstock.planning.asking.selected import read_selected
+from penstock.planning.asking.selected_columns import read_selected
 from penstock.spec.copy_spec import CopySpec, resumed_options
 from penstock.spec.parts import Loading, Route
 
@@ -89,11 +89,11 @@ def check_same_spec(spec: CopySpec, run: RunRow) -> None:
         )
 
 
-def check_same_partitions(given: Sequence[Partition], series: str, run: RunRow) -> None:
+def check_same_partitions(partitions: Sequence[Partition], series: str, run: RunRow) -> None:
     """Check that the run was created with the same partitions.
 
     Parameters:
-        given: the requested partitions.
+        partitions: the requested partitions.
         series: the requested series; empty for none.
         run: the stored run.
 
@@ -101,10 +101,10 @@ def check_same_partitions(given: Sequence[Partition], series: str, run: RunRow) 
         SpecMismatch: the run has other partitions than the given ones, or another series.
     """
     theirs = {p.id for p in run.plan.partitions} if run.plan.given else set()
-    if {partition.id for partition in given} != theirs:
+    if {partition.id for partition in partitions} != theirs:
         raise SpecMismatch(
             f"run {run.run_id} exists with other partitions: expected {_some(theirs)}, found "
-            f"{_some({partition.id for partition in given})}"
+            f"{_some({partition.id for partition in partitions})}"
         )
     if series != run.plan.series:
         raise SpecMismatch(

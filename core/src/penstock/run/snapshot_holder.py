@@ -16,9 +16,9 @@ from penstock.model import values
 from penstock.run.connections import Connections, connect, resolve
 from penstock.run.control_link import ControlLink
 from penstock.run.resume_checks import committed_partitions, load_run, not_there, stored_spec
-from penstock.run.showing import apart, apart_throughout
 from penstock.run.snapshot.loss_policy import OptionPolicy
 from penstock.run.snapshot.source_view import SourceView
+from penstock.run.value_display import scoped, scoped_generator
 from penstock.spec.copy_spec import CopySpec
 from penstock.spec.ids import check_run_id
 from penstock.verification.partitions import is_compared
@@ -30,7 +30,7 @@ LOOK_AT_TARGET_EVERY = 2.0
 AWAY_SECONDS = 300.0
 
 
-@apart_throughout
+@scoped_generator
 def hold(
     run_id: str,
     *,
@@ -81,7 +81,7 @@ def hold(
         yield from holder.run()
 
 
-@apart
+@scoped
 def release(run_id: str, *, target: str, control_schema: str = "penstock") -> None:
     """Mark a run's snapshot as no longer needed; its holder ends within seconds.
 
@@ -96,7 +96,7 @@ def release(run_id: str, *, target: str, control_schema: str = "penstock") -> No
     _note(run_id, target, control_schema, lambda control: control.release_snapshot(run_id))
 
 
-@apart
+@scoped
 def require_snapshot(run_id: str, *, target: str, control_schema: str = "penstock") -> None:
     """Mark a run as needing a snapshot again after it was released; `hold` will hold one.
 

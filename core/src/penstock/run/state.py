@@ -43,9 +43,9 @@ from penstock.run.control_link import ControlLink
 from penstock.run.preparation import prepare
 from penstock.run.report import Report
 from penstock.run.resume_checks import unless_complete
+from penstock.run.row_counts import RowCounts
+from penstock.run.run_status import load_records
 from penstock.run.snapshot.source_view import SourceView
-from penstock.run.standing import load_records
-from penstock.run.whole_counts import WholeCounts
 from penstock.spec.copy_spec import CopySpec
 from penstock.spec.degrees import Streams
 from penstock.spec.masking_keys import session_values
@@ -339,7 +339,7 @@ class RunState:
             pass  # the cause is unknown
         return error
 
-    def verify(self, counts: WholeCounts) -> Iterator[Event]:
+    def verify(self, counts: RowCounts) -> Iterator[Event]:
         """Compare both sides if requested, and the partitions with one count of all rows.
 
         This comes before the steps after the last partition.
@@ -400,7 +400,7 @@ class RunState:
             record.read_at == snapshot.taken_at for record in self._records
         )
 
-    def note_gone(self, count: int) -> None:
+    def note_deleted(self, count: int) -> None:
         """Record how many rows this execution found missing from the source."""
         self._gone = count
 
@@ -478,7 +478,7 @@ class RunState:
             and self.is_of_one_moment
         )
 
-    def _check_partitions(self, counts: WholeCounts) -> Iterator[Event]:
+    def _check_partitions(self, counts: RowCounts) -> Iterator[Event]:
         """Compare the committed rows with one count of all rows."""
         begun = time.monotonic()
         self._load_records()

@@ -7,14 +7,14 @@ from contextlib import closing
 from dataclasses import dataclass
 
 from penstock.backends.api.capabilities import SourceCapabilities
-from penstock.backends.api.optional.described import describing, look_ahead
+from penstock.backends.api.optional.bulk_catalogs import describing, prefetch
 from penstock.backends.api.source import SourceCatalog, VersionedSource
 from penstock.errors import PlanningError, UsageError
 from penstock.model.tables import TableRef
 from penstock.planning.asking.search_path import with_any_schema, with_searched
-from penstock.planning.suggestions import KnownTable, Suggestion, suggestion, view_suggestion
+from penstock.planning.suggestions import Suggestion, TableSummary, suggestion, view_suggestion
 from penstock.run.connections import resolve
-from penstock.run.showing import apart
+from penstock.run.value_display import scoped
 from penstock.spec.night_kinds import XMIN
 
 
@@ -31,7 +31,7 @@ class Survey:
     views: tuple[Suggestion, ...]
 
 
-@apart
+@scoped
 def survey(
     source: str,
     target: str | None = None,
@@ -61,17 +61,19 @@ def survey(
     able = None if aim is None else aim.target_capabilities
     with closing(backend.source(url)) as catalog:
         with describing(catalog, ()):
-            look_ahead(catalog)
+            prefetch(catalog)
             include, leave = with_searched(tables, catalog), with_any_schema(exclude)
             found = catalog.tables(include, leave)
             others = [
-                each for each in catalog.others(include, leave) if each.kind.endswith("views")
+                each
+                for each in catalog.other_objects(include, leave)
+                if each.kind.endswith("views")
             ]
         if not found and not others:
             raise UsageError(f"--tables: {', '.join(tables)} matches no table of the source")
         names = {str(table) for table in found}
         with describing(catalog, found):
-            look_ahead(catalog, (False,))
+            prefetch(catalog, (False,))
             source_able = backend.source_capabilities
             known = [_known(catalog, table, source_able) for table in found]
     return Survey(
@@ -80,7 +82,7 @@ def survey(
     )
 
 
-def _known(catalog: SourceCatalog, table: TableRef, able: SourceCapabilities) -> KnownTable:
+def _known(catalog: SourceCatalog, table: TableRef, able: SourceCapabilities) -> TableSummary:
     try:
         model = catalog.definition(table, partitioning=False).model
         rows = catalog.statistics(table, None).rows
@@ -92,5 +94,5 @@ def _known(catalog: SourceCatalog, table: TableRef, able: SourceCapabilities) ->
             except PlanningError as error:
                 unversioned = error.message
     except PlanningError as error:
-        return KnownTable(table, error=error.message)
-    return KnownTable(table, model, rows, unversioned)
+        return TableSummary(table, error=error.message)
+    return TableSummary(table, model, rows, unversioned)

@@ -9,7 +9,7 @@ from penstock.backends.api.execution.control import RunRow
 from penstock.errors import PenstockError
 from penstock.model.plans import Partition, PartitionPlan
 from penstock.planning.asking.search_path import with_stored_schemas
-from penstock.planning.named_partitions import check_given_partitions, check_series
+from penstock.planning.named_partitions import check_explicit_partitions, check_series
 from penstock.run.resume_checks import check_same_partitions, check_same_spec
 from penstock.spec.copy_spec import CopySpec
 
@@ -20,14 +20,14 @@ class TableRequest:
 
     Parameters:
         spec: the copy, with the run's id, by which an existing run is continued.
-        given, series: see `create`.
+        partitions, series: see `create`.
         check: raises a PenstockError for a new plan that must not be executed.
         as_of_now: see `resume`.
         error: why the table cannot be copied; None if it can.
     """
 
     spec: CopySpec
-    given: Sequence[Partition] = ()
+    partitions: Sequence[Partition] = ()
     series: str = ""
     check: Callable[[PartitionPlan], object] | None = None
     as_of_now: bool = False
@@ -44,8 +44,8 @@ class TableRequest:
         Raises:
             UsageError: as `create` raises it.
         """
-        if self.given:
-            check_given_partitions(self.spec.loading, self.spec.key, self.given)
+        if self.partitions:
+            check_explicit_partitions(self.spec.loading, self.spec.key, self.partitions)
         if self.series:
             check_series(self.series)
 
@@ -56,4 +56,4 @@ class TableRequest:
             SpecMismatch: the stored run has other options or partitions.
         """
         check_same_spec(with_stored_schemas(self.spec, run.spec), run)
-        check_same_partitions(self.given, self.series, run)
+        check_same_partitions(self.partitions, self.series, run)

@@ -10,18 +10,18 @@ from penstock.backends.api.execution.control import ControlStore
 from penstock.errors import TargetBusy, UsageError
 from penstock.model.nights import BY_HAND, Watermark
 from penstock.run.connections import resolve
-from penstock.run.showing import apart
 from penstock.run.state import new_run_id
+from penstock.run.value_display import scoped
 
 
-@apart
+@scoped
 def watermarks(*, target: str, control_schema: str = "penstock") -> tuple[Watermark, ...]:
     """Return how far sources were read into a target: the latest watermark of each name."""
     with _control(target, control_schema) as control:
         return control.watermarks()
 
 
-@apart
+@scoped
 def watermark_history(
     name: str, *, target: str, control_schema: str = "penstock"
 ) -> tuple[Watermark, ...]:
@@ -39,7 +39,7 @@ def watermark_history(
         return _history(control, name)
 
 
-@apart
+@scoped
 def reset_watermark(name: str, *, target: str, control_schema: str = "penstock") -> Watermark:
     """Make the next night read all rows. A night in progress then merges nothing.
 
@@ -57,7 +57,7 @@ def reset_watermark(name: str, *, target: str, control_schema: str = "penstock")
         return _put(control, Watermark(name, last.epoch + 1, _by_hand(), "", None))
 
 
-@apart
+@scoped
 def set_watermark(
     name: str, *, epoch: int, target: str, control_schema: str = "penstock"
 ) -> Watermark:

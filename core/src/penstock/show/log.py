@@ -21,7 +21,7 @@ from penstock.model.plans import MOST_NAMED
 from penstock.show.console import make_console
 from penstock.show.folding import FEW, folded_lines
 from penstock.show.lines import Narrator
-from penstock.show.report_table import print_batch, print_report, why_not_done
+from penstock.show.report_table import failure_line, print_batch, print_report
 from penstock.show.tally import Tally
 from penstock.show.text import error_lines, one_line
 
@@ -97,7 +97,7 @@ def _batch_failure(finished: BatchFinished) -> Iterator[str]:
         f"done: {names}{more}"
     )
     if len(failed) > FEW:
-        yield from folded_lines([(table.table, why_not_done(table)) for table in failed])
+        yield from folded_lines([(table.table, failure_line(table)) for table in failed])
         return
     for table in failed:
         if table.error:

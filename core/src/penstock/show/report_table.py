@@ -173,7 +173,7 @@ def print_batch(console: Console, finished: BatchFinished) -> None:
     if failed:
         print_heading(console, "tables that are not done")
     if len(failed) > FEW:
-        for line in folded_lines([(table.table, why_not_done(table)) for table in failed]):
+        for line in folded_lines([(table.table, failure_line(table)) for table in failed]):
             print_line(console, Text(f"  {line}", style=STYLES["error"]))
         return
     for table in failed:
@@ -207,7 +207,7 @@ def print_slowest_tables(console: Console, slowest: Iterable[tuple[str, int, int
     console.print(make_table(console, columns, rows))
 
 
-def why_not_done(table: BatchTable) -> str:
+def failure_line(table: BatchTable) -> str:
     """Return the status and the first error in one line."""
     error = table.error or (table.failures[0].error if table.failures else None)
     return f"{table.status}: {error_lines(error)[0]}" if error else table.status

@@ -18,18 +18,18 @@ from penstock.tuning.measurements import Figures, Measured, Tuning
 from penstock.tuning.sweep import Sweep, SweepBegun, SweepNote, Told
 
 
-def line_of(told: Told) -> str:
+def line_of(report: Told) -> str:
     """Return one line about an event; empty for events that are shown in another way."""
-    if isinstance(told, SweepNote):
-        return one_line(told.text)
-    if isinstance(told, Sweep):
-        return f"{sample_of(told)}, {number(told.copies)} copies of it"
-    if isinstance(told, SweepBegun):
-        count = f"{told.number} of {told.of}" if told.number else "first, not counted"
-        return f"{count}: {told.setting}"
-    if isinstance(told, Measured):
-        rate = told.bytes / max(told.seconds, 0.001)
-        return f"  {duration(told.seconds)}, {megabytes(rate)} MB/s, {told.cpu:,.1f} s of CPU"
+    if isinstance(report, SweepNote):
+        return one_line(report.text)
+    if isinstance(report, Sweep):
+        return f"{sample_of(report)}, {number(report.copies)} copies of it"
+    if isinstance(report, SweepBegun):
+        count = f"{report.number} of {report.of}" if report.number else "first, not counted"
+        return f"{count}: {report.setting}"
+    if isinstance(report, Measured):
+        rate = report.bytes / max(report.seconds, 0.001)
+        return f"  {duration(report.seconds)}, {megabytes(rate)} MB/s, {report.cpu:,.1f} s of CPU"
     return ""
 
 

@@ -25,7 +25,7 @@ from penstock.model.tables import TableRef
 from penstock.run.api import create, plan, resume
 from penstock.run.connections import Connections, connect
 from penstock.run.reports import report
-from penstock.run.showing import apart_throughout
+from penstock.run.value_display import scoped_generator
 from penstock.spec.copy_spec import CopySpec
 from penstock.spec.modes import Mode, mode_names
 from penstock.spec.strategies import WHOLE
@@ -119,7 +119,7 @@ def plan_sweep(
     return sweep
 
 
-@apart_throughout
+@scoped_generator
 def tune(
     spec: CopySpec,
     *,

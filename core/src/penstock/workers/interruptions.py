@@ -17,7 +17,7 @@ _DROPPED = "generator ignored GeneratorExit"
 """The interpreter's warning about a generator that waits again while it is closed."""
 
 
-def put_off(number: int, frame: FrameType | None) -> bool:
+def is_deferred(number: int, frame: FrameType | None) -> bool:
     """Whether a signal arrived during an import or a search for one, and was put off.
 
     Parameters:

@@ -35,7 +35,7 @@ from penstock.model import values
 from penstock.model.codec import from_json
 from penstock.model.plans import Partition
 from penstock.spec.worker_spec import WorkerSpec
-from penstock.workers.interruptions import expect_dropped_waits, put_off
+from penstock.workers.interruptions import expect_dropped_waits, is_deferred
 from penstock.workers.pace import Pace
 from penstock.workers.stream import Meter, Waiter, relay
 
@@ -109,7 +109,7 @@ class Worker:
 
     def _on_cancel(self, signum: int, frame: FrameType | None) -> None:
         self._cancelled = True
-        if not self._shielded and not put_off(signum, frame):
+        if not self._shielded and not is_deferred(signum, frame):
             self._shielded = True
             expect_dropped_waits()
             raise Interrupted("cancelled")
@@ -243,9 +243,10 @@ class Worker:
 
 
 def _bug(error: BaseException) -> dict[str, object]:
+    message = values.server_message(str(error))
     return {
         "error": type(error).__name__,
-        "message": f"a bug in Penstock: {type(error).__name__}: {values.said(str(error))}",
+        "message": f"a bug in Penstock: {type(error).__name__}: {message}",
         "transient": False,
     }
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from penstock.backends.sql.catalog.described import TableQuery
+from penstock.backends.sql.catalog.catalog_facts import TableQuery
 from penstock.backends.sql.dialect import CatalogDialect, Type
 from penstock.model.tables import TableRef
 
@@ -50,7 +50,7 @@ class SqliteDialect(CatalogDialect):
     def cast(self, value: str, type_: str) -> str:
         return f"CAST({value} AS {'TEXT' if type_ == 'DATE' else type_})"
 
-    def schema_made(self, name: str) -> Sequence[str]:
+    def schema_statements(self, name: str) -> Sequence[str]:
         return ()
 
     def emptied(self, table: TableRef) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from urllib.parse import quote
 
-from penstock.backends.sql.catalog.described import TableQuery
+from penstock.backends.sql.catalog.catalog_facts import TableQuery
 from penstock.backends.sql.dialect import Type
 from penstock.backends.sql.one_file.database import OneFile
 from penstock.backends.sql.one_file.functions import FUNCTIONS, Total

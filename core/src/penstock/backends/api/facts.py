@@ -113,7 +113,7 @@ class LoadRequest:
     unlogged: bool
     definition: TableDefinition | None
     """The definition of the source's table, if the target's is created like it."""
-    made: tuple[Column, ...] = ()
+    new_columns: tuple[Column, ...] = ()
     """The columns of the new table; see `TargetCatalog.defined_columns`."""
     where: str | None = None
     given: bool = False

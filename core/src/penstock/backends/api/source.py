@@ -238,7 +238,9 @@ class SourceCatalog(Schemas, Protocol):
         """
         ...
 
-    def others(self, include: Sequence[str], exclude: Sequence[str]) -> tuple[NotCopied, ...]:
+    def other_objects(
+        self, include: Sequence[str], exclude: Sequence[str]
+    ) -> tuple[NotCopied, ...]:
         """Return objects other than tables that match the same patterns, such as views."""
         ...
 
@@ -304,7 +306,7 @@ class SourceCatalog(Schemas, Protocol):
         """
         ...
 
-    def own_order(self, relation: Relation, key: Key) -> str:
+    def native_order(self, relation: Relation, key: Key) -> str:
         """Return the source's collation for this key, for `Key.collation`; empty if not needed."""
         ...
 

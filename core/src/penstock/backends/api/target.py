@@ -86,7 +86,7 @@ class TargetCatalog(Schemas, Protocol):
     def shares_order(self, table: TableRef, key: Key, collation: str) -> bool:
         """Whether conditions on the table can compare a key by the source's own collation.
 
-        See `SourceCatalog.own_order`.
+        See `SourceCatalog.native_order`.
         """
         ...
 

@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 
 from penstock.backends.api.execution.control import RunningAttempt, RunRow
 from penstock.backends.api.execution.records import Row
-from penstock.backends.clickhouse.load.adding import adds_to, check_not_shut_out
+from penstock.backends.clickhouse.load.appending_runs import check_not_shut_out, start_appending
 from penstock.backends.clickhouse.load.documents import TableDocuments
 from penstock.backends.clickhouse.load.loaded_tables import (
     changed,
     check_loaded,
     check_replaced,
-    seen,
+    recorded_tables,
 )
 from penstock.backends.clickhouse.load.stages import Stages
 from penstock.backends.clickhouse.load.steps import SWAP, ClickHouseSteps
@@ -122,12 +122,12 @@ class ClickHouseControl(RecordedRuns):
         target = CopySpec.from_stored(run.spec, "", "").target_ref
         if load.table == target:
             uuid = self._session.uuid(target)
-            adds_to(self._documents, uuid, run.run_id)
+            start_appending(self._documents, uuid, run.run_id)
             # Checked again: a process that renamed it in the meantime may not have found the
             # document.
             if not uuid or self._session.uuid(target) != uuid:
                 raise changed(run.run_id, target, "was dropped or replaced")
-        return {"owner": seen(self._session, load.table, target)}
+        return {"owner": recorded_tables(self._session, load.table, target)}
 
     def do(self, run: RunRow, step: Step) -> None:
         self._steps(run).do(step)

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from penstock.backends.clickhouse.catalog.canonical import canonical, framed
 from penstock.backends.clickhouse.catalog.masking import ClickHouseMasking
 from penstock.backends.clickhouse.types import TYPES, UTC
-from penstock.backends.sql.catalog.described import TableQuery
+from penstock.backends.sql.catalog.catalog_facts import TableQuery
 from penstock.backends.sql.dialect import DAY, NEW_UUID, NOW, UTC_NOW, CatalogDialect, Type
 from penstock.backends.sql.rows.bounds import decimal
 from penstock.backends.sql.server.intervals import parse_interval
@@ -79,7 +79,7 @@ class ClickHouseDialect(CatalogDialect):
             return f"{value} - toIntervalDay({-(-seconds // DAY)})"
         return f"{value} - toIntervalSecond({seconds})"
 
-    def key_made(self, table: TableRef, columns: Sequence[str], *, primary: bool) -> str:
+    def key_statement(self, table: TableRef, columns: Sequence[str], *, primary: bool) -> str:
         return ""  # none identifies rows
 
     def default_set(self, table: TableRef, column: str, text: str) -> str:
@@ -112,7 +112,7 @@ class ClickHouseDialect(CatalogDialect):
     def beginning(self, text: str, length: int) -> str:
         return f"substringUTF8({text}, 1, {length})"
 
-    def schema_made(self, name: str) -> Sequence[str]:
+    def schema_statements(self, name: str) -> Sequence[str]:
         return (f"CREATE DATABASE IF NOT EXISTS {self.ident(name)}",)
 
     # Bounds

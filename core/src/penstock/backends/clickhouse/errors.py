@@ -62,7 +62,7 @@ def from_driver(error: Exception, side: str, subject: str = "") -> PenstockError
     code, text = code_of(error), str(error)
     words = _NOISE.sub("", _NOISE.sub("", text)).strip().rstrip(".")
     if code and code not in _NOT_ABOUT_ROWS | TRANSIENT | TOO_MANY:
-        words = values.said(words)
+        words = values.server_message(words)
     advice = f"; {_ADVICE[code]}" if code in _ADVICE else ""
     message = ": ".join(part for part in (side, subject, words) if part) + advice
     diagnosis = Diagnosis(side=side, code=str(code or ""))

@@ -11,7 +11,7 @@ from penstock.backends.clickhouse.connection import connect
 from penstock.backends.clickhouse.session import ClickHouseSession
 from penstock.backends.clickhouse.types import TYPES, ChType
 from penstock.backends.shared.values.arrow import exactly, first_failing
-from penstock.backends.shared.values.promised_types import PromisedTypes
+from penstock.backends.shared.values.planned_types import PromisedTypes
 from penstock.backends.sql.server.reader import BATCH_ROWS, BatchQueryReader
 from penstock.errors import Diagnosis, PermanentError
 from penstock.model import values
@@ -55,7 +55,7 @@ class ClickHouseReader(BatchQueryReader[ClickHouseSession]):
                 arrays.append(_exactly(array, wanted))
             except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
                 row = first_failing(array, partial(_exactly, wanted=wanted))
-                found = values.said(str(error))
+                found = values.server_message(str(error))
                 raise PermanentError(
                     f"{promised.subject}: column {pair.source!r}, row {passed + row + 1:,}: "
                     f"expected a value of {type_}, as {wanted}, found: {found}; for bytes in a "

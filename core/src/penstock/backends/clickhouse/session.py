@@ -9,7 +9,7 @@ from penstock.backends.clickhouse.connection import Connection
 from penstock.backends.clickhouse.dialect import CLICKHOUSE
 from penstock.backends.clickhouse.errors import translated
 from penstock.backends.clickhouse.types import ChType, parse
-from penstock.backends.sql.catalog.described import TableQuery
+from penstock.backends.sql.catalog.catalog_facts import TableQuery
 from penstock.backends.sql.dialect import Type, raw
 from penstock.backends.sql.server.session import InterruptibleSession
 from penstock.model.tables import TableRef
@@ -71,7 +71,7 @@ class ClickHouseSession(InterruptibleSession):
         found = self.about(_UUID, table)
         return str(found[0][0]) if found else ""
 
-    def type_made(self, written: str, subject: str) -> ChType:
+    def resolve_type(self, written: str, subject: str) -> ChType:
         """Return a type that the user wrote.
 
         Raises:

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from penstock.backends.api.facts import KeyStatistics, TableStatistics
-from penstock.backends.clickhouse.catalog.table_model import model_of, others_of
+from penstock.backends.clickhouse.catalog.table_model import model_of, other_objects
 from penstock.backends.clickhouse.connection import connect
 from penstock.backends.clickhouse.session import ClickHouseSession
 from penstock.backends.clickhouse.types import TYPES
 from penstock.backends.sql.catalog import keys
-from penstock.backends.sql.catalog.described import TableQuery
+from penstock.backends.sql.catalog.catalog_facts import TableQuery
 from penstock.backends.sql.definitions.definition import definition_of
 from penstock.backends.sql.dialect import Type
 from penstock.backends.sql.server.source import ServerSource
@@ -76,7 +76,7 @@ class ClickHouseSource(ServerSource[ClickHouseSession]):
         columns = self.columns(table)
         _, sorting, partition, _, _ = self._facts(table)
         model = model_of(self._session, table, columns, self.described(table), partition)
-        others = list(others_of(self._session, table, columns))
+        others = list(other_objects(self._session, table, columns))
         found = definition_of(DIALECT, columns, model, others=others)
         return replace(found, content={**found.content, ORDER: sorting, PARTITION: partition})
 

@@ -9,7 +9,7 @@ from penstock.backends.clickhouse.capabilities import TARGET
 from penstock.backends.clickhouse.connection import connect
 from penstock.backends.clickhouse.control import ClickHouseControl
 from penstock.backends.clickhouse.load import tables as made
-from penstock.backends.clickhouse.load.adding import CLEAN
+from penstock.backends.clickhouse.load.appending_runs import CLEAN
 from penstock.backends.clickhouse.load.steps import CREATE, SWAP
 from penstock.backends.clickhouse.session import ClickHouseSession
 from penstock.backends.clickhouse.source import DIALECT
@@ -44,7 +44,7 @@ class ClickHouseTarget(ServerTarget[ClickHouseSession]):
         types: Mapping[str, str],
     ) -> tuple[Column, ...]:
         for name, asked in types.items():
-            self._session.type_made(TYPES.asked(name, asked), f"--types: column {name}")
+            self._session.resolve_type(TYPES.asked(name, asked), f"--types: column {name}")
         if definition.dialect == DIALECT:
             columns = list(map(made.bare, columns))
         return super().defined_columns(table, definition, columns, types)
@@ -61,16 +61,16 @@ class ClickHouseTarget(ServerTarget[ClickHouseSession]):
         made.check_database(session, target.schema, may_lack=request.definition is not None)
         table = target if mode.only_adds else beside(request.run_id, target)
         warnings: list[str] = []
-        left: tuple[NotCopied, ...] = ()
+        omitted: tuple[NotCopied, ...] = ()
         steps: list[Step] = []
         if made.is_there(session, target) and not mode.recreates:
             warnings = made.check_takes_parts(session, target, mode)
         if request.definition is not None:
-            columns = request.made
-            schema = session.dialect.schema_made(target.schema)[0]
+            columns = request.new_columns
+            schema = session.dialect.schema_statements(target.schema)[0]
             steps.append(Step(SCHEMA, f"create database {target.schema}", schema))
             more = made.rendered(session, request)
-            left, warnings = tuple(more.left), [*warnings, *more.warnings]
+            omitted, warnings = tuple(more.omitted), [*warnings, *more.warnings]
             create = made.create_statement(session, table, request, more)
             steps.append(Step(CREATE, f"create {table}", create))
         else:
@@ -89,7 +89,7 @@ class ClickHouseTarget(ServerTarget[ClickHouseSession]):
             tuple(steps),
             warnings=tuple(warnings),
             schema=schema_text,
-            not_copied=left,
+            not_copied=omitted,
         )
 
 

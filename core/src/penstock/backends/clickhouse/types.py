@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from penstock.backends.shared.values.arrow import arrow_type, is_list
-from penstock.backends.shared.values.made_types import MadeTypes
+from penstock.backends.shared.values.created_types import CreatedTypes
 from penstock.backends.shared.values.type_table import TypeLine, TypeTable
 from penstock.errors import PermanentError
 from penstock.model import table_model as model
@@ -39,7 +39,7 @@ class ChType:
         return self.text
 
     @property
-    def is_whole(self) -> bool:
+    def is_integer(self) -> bool:
         return _WHOLE.fullmatch(self.name) is not None
 
     @property
@@ -91,7 +91,7 @@ def _arguments(text: str) -> list[str]:
     return [*parts, text[start:].strip()] if text.strip() else []
 
 
-class _MadeTypes(MadeTypes):
+class _MadeTypes(CreatedTypes):
     """The types of created columns; NULL is part of a type."""
 
     def of_all(
@@ -211,7 +211,7 @@ TYPES = _ChTypes(
     # They travel with all of their digits.
     finer=lambda value, of: "",
     too_fine="",
-    made=MADE,
+    created=MADE,
     # It becomes part of our statement.
     written=re.compile(r"\s*[A-Za-z]\w*\s*(?:\((?:[^';]|'(?:[^'\\]|\\.)*')*\))?\s*"),
 )

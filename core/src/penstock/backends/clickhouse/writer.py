@@ -14,14 +14,14 @@ from penstock.backends.api.execution.roll_forward import Piece
 from penstock.backends.api.worker import Block, Loaded, Wait
 from penstock.backends.clickhouse.connection import Connection, connect
 from penstock.backends.clickhouse.errors import translated
-from penstock.backends.clickhouse.load.adding import check_not_shut_out
+from penstock.backends.clickhouse.load.appending_runs import check_not_shut_out
 from penstock.backends.clickhouse.load.documents import TableDocuments
 from penstock.backends.clickhouse.load.loaded_tables import check_loaded
 from penstock.backends.clickhouse.load.stages import Stages
 from penstock.backends.clickhouse.session import ClickHouseSession
 from penstock.backends.roll_forward.runs import Runs
 from penstock.backends.roll_forward.writer import RollForwardWriter
-from penstock.backends.shared.background import Ahead
+from penstock.backends.shared.background import BufferedIterator
 from penstock.backends.shared.values.arrow import Caster, schema_from_text, shown
 from penstock.backends.shared.values.hex_values import uuid_texts
 from penstock.errors import Diagnosis, PermanentError
@@ -96,7 +96,7 @@ class StageStream:
         self._name = stages.make(attempt, spec.target_table)
         self._waiting: list[pa.RecordBatch] = []
         self._size = self._count = self._sent = self._loaded = 0
-        self._under_way: Ahead[None] | None = None
+        self._under_way: BufferedIterator[None] | None = None
 
     def fileno(self) -> int:
         return -1
@@ -149,7 +149,7 @@ class StageStream:
                 connection.insert(table, batches)
             yield None
 
-        self._under_way = Ahead(lambda _: insert())
+        self._under_way = BufferedIterator(lambda _: insert())
 
     def _finish(self, wait: Wait) -> None:
         under_way, self._under_way = self._under_way, None

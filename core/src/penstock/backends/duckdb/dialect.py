@@ -116,16 +116,20 @@ class DuckDialect(CatalogDialect):
     def column_widened(self, column: str, change: ColumnChange) -> str:
         return f"ALTER COLUMN {column} TYPE {change.text}"
 
-    def comment_made(self, table: TableRef, column: str, text: str) -> str:
+    def comment_statement(self, table: TableRef, column: str, text: str) -> str:
         of = self.table(table)
         what = f"COLUMN {of}.{self.ident(column)}" if column else f"TABLE {of}"
         return f"COMMENT ON {what} IS {self.literal(text)}"
 
-    def identity_made(self, table: TableRef, column: str, type_: str, identity: Identity) -> str:
+    def identity_statements(
+        self, table: TableRef, column: str, type_: str, identity: Identity
+    ) -> str:
         sequence = replace(table, name=f"{table.name}_{column}_seq")
-        return self.sequence_made(sequence, table, column, identity)
+        return self.sequence_statement(sequence, table, column, identity)
 
-    def sequence_made(self, ref: TableRef, table: TableRef, column: str, identity: Identity) -> str:
+    def sequence_statement(
+        self, ref: TableRef, table: TableRef, column: str, identity: Identity
+    ) -> str:
         """Return statements that create a sequence and make it number a column."""
         sequence = self.table(ref)
         steps = f"START WITH {identity.first} INCREMENT BY {identity.step}"
@@ -135,9 +139,9 @@ class DuckDialect(CatalogDialect):
         default = self.default_set(table, column, f"nextval({self.literal(sequence)})")
         return f"CREATE OR REPLACE SEQUENCE {sequence} {steps};\n{default}"
 
-    def key_made(self, table: TableRef, columns: Sequence[str], *, primary: bool) -> str:
+    def key_statement(self, table: TableRef, columns: Sequence[str], *, primary: bool) -> str:
         if primary:
-            return super().key_made(table, columns, primary=True)
+            return super().key_statement(table, columns, primary=True)
         name = self.ident("_".join([table.name, *columns, "key"]))
         listed = ", ".join(map(self.ident, columns))
         return f"CREATE UNIQUE INDEX {name} ON {self.table(table)} ({listed})"

@@ -66,7 +66,7 @@ def planning(side: str, subject: str) -> Iterator[None]:
 def translate(error: duckdb.Error, side: str, subject: str = "") -> PenstockError:
     said = first_lines(str(error))
     if not isinstance(error, _NOT_ABOUT_ROWS):
-        said = values.said(said)
+        said = values.server_message(said)
     message = f"{side}: {subject}: {said}" if subject else f"{side}: {said}"
     if _FULL.search(said):
         return PermanentError(message, Diagnosis(side=side))

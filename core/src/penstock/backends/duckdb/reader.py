@@ -10,12 +10,12 @@ from penstock.backends.duckdb.catalog.values import travelling
 from penstock.backends.duckdb.connection import connect_to_read
 from penstock.backends.duckdb.dialect import DUCKDB, condition, ident
 from penstock.backends.duckdb.errors import translated
-from penstock.backends.duckdb.load.infinite import first_infinite
+from penstock.backends.duckdb.load.infinities import first_infinite
 from penstock.backends.duckdb.session import DuckSession
 from penstock.backends.duckdb.snapshot import check
 from penstock.backends.sql.dialect import Type
 from penstock.backends.sql.one_file.reader import FileReader
-from penstock.backends.sql.rows.computed import computed_rows
+from penstock.backends.sql.rows.computed_columns import computed_rows
 from penstock.errors import Diagnosis, PermanentError
 from penstock.model.plans import Partition
 from penstock.model.tables import ColumnPair

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from penstock.backends.api.facts import TableStatistics
-from penstock.backends.duckdb.catalog.definition import read_definition, read_others
+from penstock.backends.duckdb.catalog.definition import read_definition, read_other_objects
 from penstock.backends.duckdb.catalog.facts import DuckCatalog
 from penstock.backends.duckdb.catalog.queries import subselect
 from penstock.backends.duckdb.catalog.table_model import positions_of
@@ -68,8 +68,10 @@ class DuckSource(DuckCatalog):
         assert isinstance(relation, TableRef)
         return positions_of(self._session, relation)
 
-    def others(self, include: Sequence[str], exclude: Sequence[str]) -> tuple[NotCopied, ...]:
-        return read_others(self._session, include, exclude)
+    def other_objects(
+        self, include: Sequence[str], exclude: Sequence[str]
+    ) -> tuple[NotCopied, ...]:
+        return read_other_objects(self._session, include, exclude)
 
     def adopt(self, snapshot: Snapshot) -> None:
         check(self._path, snapshot.token)

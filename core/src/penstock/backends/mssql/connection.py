@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from penstock.backends.mssql.catalog.canonical import UTF8
 from penstock.backends.mssql.dialect import MSSQL
-from penstock.backends.mssql.drivers.opening import open_driver
+from penstock.backends.mssql.drivers.selection import open_driver
 from penstock.backends.mssql.drivers.urls import server_of_url
 from penstock.backends.mssql.errors import translated
 from penstock.backends.mssql.types import MsType

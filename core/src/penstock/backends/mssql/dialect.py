@@ -91,12 +91,12 @@ class MssqlDialect(CatalogDialect):
 
     indexes_some = includes = refuses_numbers = True
 
-    def comment_made(self, table: TableRef, column: str, text: str) -> str:
+    def comment_statement(self, table: TableRef, column: str, text: str) -> str:
         if ";\n" in text:
             return ""  # where a script is divided into statements
-        return self.property_made(table, column, DESCRIPTION, self.literal(text))
+        return self.property_statement(table, column, DESCRIPTION, self.literal(text))
 
-    def property_made(self, table: TableRef, column: str, name: str, value: str) -> str:
+    def property_statement(self, table: TableRef, column: str, name: str, value: str) -> str:
         """Return the statement that adds an extended property to a column, or to the table if none.
 
         Parameters:
@@ -142,7 +142,7 @@ class MssqlDialect(CatalogDialect):
 
     unless_there = ""
 
-    def schema_made(self, name: str) -> Sequence[str]:
+    def schema_statements(self, name: str) -> Sequence[str]:
         make = self.literal(f"CREATE SCHEMA {self.ident(name)}")
         return (f"IF SCHEMA_ID({self.literal(name)}) IS NULL EXEC ({make})",)
 
@@ -156,7 +156,7 @@ class MssqlDialect(CatalogDialect):
         # A disabled index is still defined, whatever happens to the run.
         return self._indexes(table, names, "DISABLE")
 
-    def indexes_made(self, table: TableRef, definitions: Sequence[str]) -> str:
+    def index_statements(self, table: TableRef, definitions: Sequence[str]) -> str:
         return self._indexes(table, definitions, "REBUILD")
 
     def _indexes(self, table: TableRef, names: Sequence[str], what: str) -> str:

@@ -11,7 +11,7 @@ from penstock.backends.mssql.connection import connect
 from penstock.backends.mssql.session import MssqlSession
 from penstock.backends.mssql.snapshot import enter
 from penstock.backends.mssql.types import TYPES, MsType
-from penstock.backends.shared.values.promised_types import PromisedTypes
+from penstock.backends.shared.values.planned_types import PromisedTypes
 from penstock.backends.sql.server.reader import BATCH_ROWS, BatchQueryReader
 from penstock.model.plans import Partition
 

@@ -192,5 +192,5 @@ class MssqlRecords(LockRecords[MssqlSession]):
     def made_at(self, table: TableRef) -> str:
         return made_at(self.session, table)
 
-    def when_made(self, made: str) -> str:
+    def creation_time(self, made: str) -> str:
         return made.partition(":")[2]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from penstock.backends.api.execution.control import RunRow
 from penstock.backends.mssql.catalog.tables import enabled_indexes
-from penstock.backends.mssql.load.likeness import set_identity
+from penstock.backends.mssql.load.table_clone import set_identity
 from penstock.backends.mssql.records import MssqlRecords
 from penstock.backends.sql.definitions.definition import SCHEMA
 from penstock.backends.sql.definitions.index_changes import IndexChange
@@ -34,7 +34,7 @@ class MssqlRuns(StagedRuns):
         if step.id == SCHEMA:
             self._tables.hold_making(table)
         if (indexes := IndexChange.of(step, table)) is not None:
-            if (left := indexes.left(enabled_indexes(session, table))).indexes:
+            if (left := indexes.remaining(enabled_indexes(session, table))).indexes:
                 session.run(left.statement(session.dialect))
         elif step.sequence_of:
             set_identity(session, table, step.position)

@@ -40,8 +40,8 @@ class MssqlSession(InterruptibleSession):
         ((name,),) = self.once("SELECT @@SERVERNAME", "server")
         return f"{name}/{self.connection.home}"
 
-    def type_made(self, written: str, subject: str) -> Type:
-        return super().type_made(written.partition(" COLLATE")[0], subject)
+    def resolve_type(self, written: str, subject: str) -> Type:
+        return super().resolve_type(written.partition(" COLLATE")[0], subject)
 
     def facts(self, query: str, table: TableRef) -> list[Row]:
         """Return a catalog's rows about a table; the query's value is the table's object id."""
@@ -49,7 +49,7 @@ class MssqlSession(InterruptibleSession):
             return self.known.about(query, table, partial(self._facts_of_many, query))
         return self.facts_of_one(query, table)
 
-    def asked(self, name: str, table: TableRef) -> list[Row]:
+    def catalog_rows(self, name: str, table: TableRef) -> list[Row]:
         """Return the answer to a catalog query about a table."""
         return self.facts(CATALOG[name], table)
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from penstock.backends.api.facts import ChildTable, KeyStatistics, TableStatistics
 from penstock.backends.mssql.catalog.histogram import read_bounds
 from penstock.backends.mssql.catalog.links import is_modelled
-from penstock.backends.mssql.catalog.own_parts import OWN, attached
+from penstock.backends.mssql.catalog.native_parts import OWN, attached
 from penstock.backends.mssql.catalog.partitions import (
     child_of,
     partitioning,
@@ -160,7 +160,7 @@ class MssqlSource(ServerSource[MssqlSession]):
         rows = f"{self._rows(relation)} TABLESAMPLE ({SAMPLE} ROWS)"
         return rows, f"a sample of about {SAMPLE:,} rows"
 
-    def own_order(self, relation: Relation, key: Key) -> str:
+    def native_order(self, relation: Relation, key: Key) -> str:
         if key.expression:
             return ""
         return next(

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from penstock.backends.api.facts import LoadRequest
 from penstock.backends.mssql.capabilities import TARGET
-from penstock.backends.mssql.catalog.own_parts import OWN, OwnParts
+from penstock.backends.mssql.catalog.native_parts import OWN, NativeParts
 from penstock.backends.mssql.catalog.tables import DIALECT, IDENTITY, table_columns
 from penstock.backends.mssql.connection import connect
-from penstock.backends.mssql.load.likeness import column_text, identity_steps, names_free
+from penstock.backends.mssql.load.table_clone import column_text, identity_steps, names_free
 from penstock.backends.mssql.load.tables import MssqlTables, text_type
 from penstock.backends.mssql.records import MssqlRecords
 from penstock.backends.mssql.runs import MssqlRuns
@@ -40,13 +40,13 @@ class MssqlTarget(ServerTarget[MssqlSession]):
     def table_columns(self, table: TableRef) -> tuple[Column, ...]:
         return table_columns(self._session, table)
 
-    def alike(
+    def cloned_columns(
         self, table: TableRef, definition: TableDefinition, columns: Sequence[Column]
     ) -> Mapping[str, Column]:
         if OWN not in definition.content:
             return {}
         named = names_free(self._session, table)
-        own = from_json(OwnParts, definition.content[OWN])
+        own = from_json(NativeParts, definition.content[OWN])
         there = definition.model.columns
         # If the columns are only a part, each has been specified.
         whole = {each.name for each in there} == {column.name for column in columns}
@@ -61,14 +61,14 @@ class MssqlTarget(ServerTarget[MssqlSession]):
             if whole or each.generated is None
         }
 
-    def unlike(self, column: Column, definition: TableDefinition, type_: str) -> str:
-        if type_ != TYPES.made.text or is_list(arrow_type(column)):
+    def translated_type(self, column: Column, definition: TableDefinition, type_: str) -> str:
+        if type_ != TYPES.created.text or is_list(arrow_type(column)):
             return type_
         return text_type(column, definition) or type_
 
     def plan_load(self, request: LoadRequest) -> LoadPlan:
         plan = super().plan_load(request)
-        columns = request.made or self.columns(request.target)
+        columns = request.new_columns or self.columns(request.target)
         numbered = [column.name for column in columns if column.traits.get(IDENTITY)]
         if request.mode.builds_beside and numbered:
             plan = replace(plan, steps=(*plan.steps, *identity_steps(request, numbered)))

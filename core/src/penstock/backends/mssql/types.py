@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.backends.shared.values import guards
+from penstock.backends.shared.values.created_types import CreatedTypes, with_units
 from penstock.backends.shared.values.guards import ValueGuard
-from penstock.backends.shared.values.made_types import MadeTypes, with_units
 from penstock.backends.shared.values.type_table import TypeLine, TypeTable
 from penstock.model import table_model as model
 
@@ -175,7 +175,7 @@ TYPES: TypeTable[MsType] = TypeTable(
     finer=_finer,
     too_fine="a time of 100 nanoseconds, which record batches would lose; use --query with "
     "CAST(... AS datetime2(6)), or datetimeoffset(6) or time(6), which rounds it",
-    made=MadeTypes(
+    created=CreatedTypes(
         database="SQL Server",
         boolean="bit",
         signed={8: "smallint", 16: "smallint", 32: "int", 64: "bigint"},

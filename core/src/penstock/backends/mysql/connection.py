@@ -270,8 +270,8 @@ def _set_up(connection: Connection, lock_seconds: int, isolation: str, more: Seq
         renamed = True
         own = ("max_execution_time = 0", "information_schema_stats_expiry = 0")
     named = "transaction_isolation" if renamed else "tx_isolation"
-    besides = (f"lock_wait_timeout = {lock_seconds}", f"{named} = '{isolation}'")
-    settings = (*_SETTINGS, *besides, *own, *more)
+    session_settings = (f"lock_wait_timeout = {lock_seconds}", f"{named} = '{isolation}'")
+    settings = (*_SETTINGS, *session_settings, *own, *more)
     connection.change(f"SET {', '.join(f'SESSION {setting}' for setting in settings)}")
 
 

@@ -61,7 +61,7 @@ def order_name(flavour: str, collation: str) -> str:
     return f"{flavour}:{collation}"
 
 
-def own_name(order: str) -> str:
+def native_name(order: str) -> str:
     return order.rpartition(":")[2]
 
 
@@ -122,7 +122,9 @@ class MySqlDialect(CatalogDialect):
         # The step between numbers is up to the server.
         return "AUTO_INCREMENT" if step == 1 else ""
 
-    def identity_made(self, table: TableRef, column: str, type_: str, identity: Identity) -> str:
+    def identity_statements(
+        self, table: TableRef, column: str, type_: str, identity: Identity
+    ) -> str:
         definition = f"{self.ident(column)} {type_} NOT NULL AUTO_INCREMENT"
         return f"ALTER TABLE {self.table(table)} MODIFY {definition}"
 
@@ -142,7 +144,7 @@ class MySqlDialect(CatalogDialect):
     def table_commented(self, text: str) -> str:
         return f"COMMENT={self._on_one_line(text)}"
 
-    def comment_made(self, table: TableRef, column: str, text: str) -> str:
+    def comment_statement(self, table: TableRef, column: str, text: str) -> str:
         return "" if column else f"ALTER TABLE {self.table(table)} {self.table_commented(text)}"
 
     def _on_one_line(self, text: str) -> str:
@@ -184,11 +186,11 @@ class MySqlDialect(CatalogDialect):
             " ORDER BY table_schema, table_name"
         )
 
-    def schema_made(self, name: str) -> Sequence[str]:
+    def schema_statements(self, name: str) -> Sequence[str]:
         return (f"CREATE DATABASE IF NOT EXISTS {self.ident(name)}",)
 
-    def made_like(self, table: TableRef, like: TableRef, columns: Sequence[str]) -> str:
-        made = super().made_like(table, like, columns)
+    def empty_copy(self, table: TableRef, like: TableRef, columns: Sequence[str]) -> str:
+        made = super().empty_copy(table, like, columns)
         return made.replace(" AS SELECT", " ENGINE = InnoDB AS SELECT", 1)
 
     def renamed(self, table: TableRef, name: str) -> str:
@@ -212,7 +214,7 @@ class MySqlDialect(CatalogDialect):
         dropped = ", ".join(f"DROP INDEX {self.ident(name)}" for name in names)
         return f"ALTER TABLE {self.table(table)} {dropped}"
 
-    def indexes_made(self, table: TableRef, definitions: Sequence[str]) -> str:
+    def index_statements(self, table: TableRef, definitions: Sequence[str]) -> str:
         # All in one pass over the table, except that MySQL creates one FULLTEXT index at a time.
         words = [each for each in definitions if each.startswith("FULLTEXT")]
         together = [each for each in definitions if each not in words[1:]]
@@ -267,10 +269,10 @@ class MySqlDialect(CatalogDialect):
         same = " AND ".join(f"t.{name} <=> s.{name}" for name in map(self.ident, key))
         return f"{keys} AS s STRAIGHT_JOIN {self._indexed(table)} ON {same}"
 
-    def delete_found(self, table: str, keys: str, key: Sequence[str]) -> str:
+    def delete_matching(self, table: str, keys: str, key: Sequence[str]) -> str:
         return f"DELETE t FROM {self._beside(table, keys, key)}"
 
-    def change_found(
+    def update_matching(
         self, table: str, keys: str, key: Sequence[str], change: str, tested: str
     ) -> str:
         return f"UPDATE {self._beside(table, keys, key)} SET {change} WHERE {tested}"
@@ -309,7 +311,7 @@ class MySqlDialect(CatalogDialect):
         if tag in TEXTS and key.collation == BYTES:
             return self._bytes(value)
         if tag in TEXTS and key.collation:
-            collation = own_name(key.collation)
+            collation = native_name(key.collation)
             charset = collation.partition("_")[0]
             return f"CONVERT({value} USING {self.ident(charset)}) COLLATE {self.ident(collation)}"
         return self.comparable(tag, value)

@@ -127,7 +127,7 @@ def from_driver(
     words = _PLUGIN.sub("'\\1'", str(error.args[1]) if len(error.args) > 1 else str(error))
     words = words.rstrip(".")
     if not (parsed and code == SYNTAX_ERROR) and not is_not_about_rows(code):
-        words = values.value(words) if code == SIGNAL else values.said(words)
+        words = values.value(words) if code == SIGNAL else values.server_message(words)
     if code in CONSTRAINTS:
         words = f"expected {CONSTRAINTS[code]}, found: {words}"
     advice = f"; {_ADVICE[code]}" if code in _ADVICE else ""

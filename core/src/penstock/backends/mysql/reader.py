@@ -17,7 +17,7 @@ from penstock.backends.mysql.snapshot import take
 from penstock.backends.mysql.stream.decoding import RowDecoder
 from penstock.backends.mysql.stream.rows import NO_ROWS, read_rows
 from penstock.backends.mysql.types import TYPES, MyType
-from penstock.backends.sql.rows.computed import computed_rows
+from penstock.backends.sql.rows.computed_columns import computed_rows
 from penstock.backends.sql.rows.conditions import condition
 from penstock.errors import PenstockError
 from penstock.model.plans import Partition

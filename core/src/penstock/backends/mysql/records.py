@@ -39,7 +39,7 @@ class MySqlRecords(ServerRecords):
     scripts = SCRIPTS
     kept_in = "database"
     listing = "SELECT table_name FROM information_schema.tables WHERE table_schema = %s"
-    besides = ("replaced_table",)
+    extra_columns = ("replaced_table",)
     keeps_nights = True
 
     def __init__(self, session: MySqlSession, schema: str, *, loading: bool = False) -> None:
@@ -79,7 +79,7 @@ class MySqlRecords(ServerRecords):
             yield
 
     @translated("target", CONTROL)
-    def is_half_made(self, missing: Collection[str]) -> bool:
+    def is_half_created(self, missing: Collection[str]) -> bool:
         if not missing or FIRST in missing:
             return False
         return not self.connection.rows(f"SELECT 1 FROM {self.named(FIRST)} LIMIT 1")

@@ -7,14 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from penstock.backends.api.execution.control import RunningAttempt, RunRow
 from penstock.backends.api.execution.records import Kind, Row
 from penstock.backends.mysql.catalog.indexes import read_indexes
-from penstock.backends.mysql.catalog.tables import finding, made_at, made_of_all, table_columns
+from penstock.backends.mysql.catalog.tables import creation_times, finding, made_at, table_columns
 from penstock.backends.mysql.dialect import MySqlDialect, replaced
 from penstock.backends.mysql.errors import translated
-from penstock.backends.mysql.load.joined_steps import (
-    finish_together,
+from penstock.backends.mysql.load.batched_steps import (
+    finish_batch,
     note_altered,
     note_altering,
-    prepare_together,
+    prepare_batch,
     table_of,
 )
 from penstock.backends.mysql.load.loaded_table import check_loaded
@@ -83,7 +83,7 @@ class MySqlRuns(ServerRuns):
     def prepare_all(self, loads: Mapping[str, LoadPlan]) -> dict[str, bool | PenstockError]:
         done: frozenset[str] = frozenset()
         if len(loads) > 1 and self._tables.joins(list(loads)):
-            done = self._joined_steps(lambda: prepare_together(self, loads))
+            done = self._joined_steps(lambda: prepare_batch(self, loads))
         left = {run_id: load for run_id, load in loads.items() if run_id not in done}
         outcomes: dict[str, bool | PenstockError] = dict.fromkeys(done, True)
         for run_id, load in left.items():
@@ -98,7 +98,7 @@ class MySqlRuns(ServerRuns):
         }
         if len(joined) < 2 or not self._tables.joins(list(joined)):
             return frozenset()
-        return self._joined_steps(lambda: finish_together(self, joined))
+        return self._joined_steps(lambda: finish_batch(self, joined))
 
     @staticmethod
     def _joined_steps(call: Callable[[], frozenset[str]]) -> frozenset[str]:
@@ -121,7 +121,7 @@ class MySqlRuns(ServerRuns):
             Kind.RUN, {"run_id": tuple(run_ids)}, ("run_id", "loads", "made", "disturbed_by")
         )
         loads = {row["loads"]: table_of(row["loads"]) for row in found if row["loads"]}
-        made = made_of_all(self._tables.session, list(loads.values()))
+        made = creation_times(self._tables.session, list(loads.values()))
         counted = self._tables.noted_rows(list(loads))
         sound = {
             row["run_id"]
@@ -161,7 +161,7 @@ class MySqlRuns(ServerRuns):
     def perform(self, step: Step, table: TableRef) -> None:
         session = self._tables.session
         if (indexes := IndexChange.of(step, table)) is not None:
-            left = indexes.left(read_indexes(session, table))
+            left = indexes.remaining(read_indexes(session, table))
             self._alter(table, left.statement(session.dialect))
         elif (link := ForeignKeyChange.of(step)) is not None:
             self._alter(link.table, step.statement)
@@ -181,7 +181,7 @@ class MySqlRuns(ServerRuns):
         self._note_altered(table)
 
     def _note_altering(self, table: TableRef) -> None:
-        note_altering(self._tables, made_of_all(self._tables.session, [table]))
+        note_altering(self._tables, creation_times(self._tables.session, [table]))
 
     def _note_altered(self, table: TableRef) -> None:
         note_altered(self._tables, [table])

@@ -9,7 +9,7 @@ from dataclasses import replace
 from penstock.backends.api.facts import KeyStatistics, TableStatistics, WeightedBound
 from penstock.backends.mysql.catalog import bounds
 from penstock.backends.mysql.catalog.partitions import partitioning, partitions_of, within
-from penstock.backends.mysql.catalog.sequences import sequences_left
+from penstock.backends.mysql.catalog.sequences import omitted_sequences
 from penstock.backends.mysql.catalog.statements import read_statement
 from penstock.backends.mysql.catalog.table_model import next_number
 from penstock.backends.mysql.catalog.tables import (
@@ -17,7 +17,7 @@ from penstock.backends.mysql.catalog.tables import (
     first_key,
     is_indexed,
     is_table,
-    known_made,
+    known_creation_time,
     numbered_column,
     order_of,
     read_definition,
@@ -123,13 +123,15 @@ class MySqlSource(ServerSource[MySqlSession]):
         return {name: SequencePosition(last, called=False)}
 
     def layout(self, table: TableRef) -> tuple[str, str]:
-        return known_made(self._session, table), partitioning(self._session, table)
+        return known_creation_time(self._session, table), partitioning(self._session, table)
 
-    def others(self, include: Sequence[str], exclude: Sequence[str]) -> tuple[NotCopied, ...]:
-        found = super().others(include, exclude)
+    def other_objects(
+        self, include: Sequence[str], exclude: Sequence[str]
+    ) -> tuple[NotCopied, ...]:
+        found = super().other_objects(include, exclude)
         if not self._session.connection.is_mariadb:
             return found
-        return (*found, *sequences_left(self._session, include, exclude))
+        return (*found, *omitted_sequences(self._session, include, exclude))
 
     # Sizes
 
@@ -199,7 +201,7 @@ class MySqlSource(ServerSource[MySqlSession]):
     def key_statistics(self, relation: Relation, key: Key, where: str | None) -> KeyStatistics:
         tag = self._ranged(relation, key)
         nullable, indexed = self.key_facts(relation, key)
-        own = replace(key, collation=self.own_order(relation, key))
+        own = replace(key, collation=self.native_order(relation, key))
         if own.collation == BYTES or not self.key_facts(relation, own)[1]:
             return KeyStatistics(key, nullable, 0.0, (), keys.NOTHING, indexed)
         rows, origin = self._rows(relation), bounds.ORIGIN
@@ -219,7 +221,7 @@ class MySqlSource(ServerSource[MySqlSession]):
         placed = {place.rank: each for each, place in zip(found, ranked, strict=True)}
         return tuple(each for _, each in sorted(placed.items(), key=lambda item: item[0]))
 
-    def own_order(self, relation: Relation, key: Key) -> str:
+    def native_order(self, relation: Relation, key: Key) -> str:
         type_ = self._type_of(relation, key)
         if MYSQL.tag_of(type_) not in TEXTS:
             return ""

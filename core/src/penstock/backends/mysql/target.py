@@ -16,17 +16,17 @@ from penstock.backends.mysql.catalog.tables import (
     engine_of,
     flavour_of,
     made_at,
-    own_columns,
+    native_columns,
     table_columns,
 )
 from penstock.backends.mysql.connection import connect
-from penstock.backends.mysql.dialect import BY_BYTES, order_name, own_name
+from penstock.backends.mysql.dialect import BY_BYTES, native_name, order_name
 from penstock.backends.mysql.errors import planning
-from penstock.backends.mysql.load.besides import expect_alike
 from penstock.backends.mysql.load.drift import column_changes
 from penstock.backends.mysql.load.loading import read_settings
-from penstock.backends.mysql.load.rehearsal import made_for_now, without_numbers
-from penstock.backends.mysql.load.tables import MySqlTables, made_types
+from penstock.backends.mysql.load.rehearsal import temporary_table, without_numbers
+from penstock.backends.mysql.load.table_parts import rehearse_clones
+from penstock.backends.mysql.load.tables import MySqlTables, translated_types
 from penstock.backends.mysql.location import URLS
 from penstock.backends.mysql.records import MySqlRecords
 from penstock.backends.mysql.runs import MySqlRuns
@@ -87,18 +87,18 @@ class MySqlTarget(ServerTarget[MySqlSession]):
         types: Mapping[str, str],
     ) -> tuple[Column, ...]:
         found = super().defined_columns(table, definition, columns, types)
-        if self.tables.is_own(self._session, definition):
+        if self.tables.is_native(self._session, definition):
             return found
         return tuple(self.tables.computing(definition, found, types))
 
-    def alike(
+    def cloned_columns(
         self, table: TableRef, definition: TableDefinition, columns: Sequence[Column]
     ) -> Mapping[str, Column]:
-        if self.tables.is_own(self._session, definition):
+        if self.tables.is_native(self._session, definition):
             defaults = {column.name: column.has_default for column in columns}
             return {
                 column.name: replace(column, has_default=defaults.get(column.name, False))
-                for column in own_columns(definition)
+                for column in native_columns(definition)
             }
         known = self._collations()
         return {
@@ -111,10 +111,10 @@ class MySqlTarget(ServerTarget[MySqlSession]):
             if column.traits.get(COLLATION) in known
         }
 
-    def all_unlike(
+    def translated_types(
         self, columns: Sequence[Column], definition: TableDefinition, types: Mapping[str, str]
     ) -> Mapping[str, str]:
-        return made_types(self._session, columns, definition, types)
+        return translated_types(self._session, columns, definition, types)
 
     def written_type(self, column: Column) -> str:
         # Without NULL, some servers make the first timestamp NOT NULL with a default.
@@ -134,13 +134,13 @@ class MySqlTarget(ServerTarget[MySqlSession]):
         mine = [
             definition
             for definition in definitions.values()
-            if self.tables.is_own(self._session, definition)
+            if self.tables.is_native(self._session, definition)
         ]
         if len(mine) > 1:
-            texts = {column.type for definition in mine for column in own_columns(definition)}
+            texts = {column.type for definition in mine for column in native_columns(definition)}
             # References in a text to other columns are valid only in their own table.
             self._learn_types(sorted(text for text in texts if "`" not in text))
-            expect_alike(self._session, mine)
+            rehearse_clones(self._session, mine)
 
     def _learn_types(self, texts: Sequence[str]) -> None:
         """Learn the types of columns with these texts, as far as the server accepts them."""
@@ -151,7 +151,7 @@ class MySqlTarget(ServerTarget[MySqlSession]):
             with suppress(PlanningError):
                 known.update(zip(some, self._described(columns, "types"), strict=True))
 
-    def types_made(
+    def created_types(
         self, table: TableRef, columns: Sequence[Column], plain: Sequence[str]
     ) -> Sequence[MyType]:
         # The types of other tables' columns with the same text are known.
@@ -172,7 +172,7 @@ class MySqlTarget(ServerTarget[MySqlSession]):
     def _made_of(self, columns: Sequence[Column]) -> AbstractContextManager[str]:
         plain = [replace(each, nullable=True) for each in without_numbers(columns)]
         body = ", ".join(listed_columns(self._session.dialect, plain))
-        return made_for_now(self._session, body)
+        return temporary_table(self._session, body)
 
     @contextmanager
     def _rows_made(self, table: TableRef) -> Iterator[tuple[MySqlSession, str]]:
@@ -190,7 +190,7 @@ class MySqlTarget(ServerTarget[MySqlSession]):
         return [carried(*each) for each in zip(fits, source, target, strict=True)]
 
     def shares_order(self, table: TableRef, key: Key, collation: str) -> bool:
-        if collation != order_name(flavour_of(self._session), own_name(collation)):
+        if collation != order_name(flavour_of(self._session), native_name(collation)):
             return False
         there = table in read_relations(self._session)
         columns = self.columns(table) if there else self._defined.get(table, ())

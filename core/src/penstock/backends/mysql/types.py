@@ -13,7 +13,7 @@ import pyarrow as pa
 from pymysql.constants import FIELD_TYPE, FLAG
 from pymysql.protocol import FieldDescriptorPacket
 
-from penstock.backends.shared.values.made_types import MadeTypes, with_units
+from penstock.backends.shared.values.created_types import CreatedTypes, with_units
 from penstock.backends.shared.values.type_table import TypeLine, TypeTable
 from penstock.model import table_model as model
 
@@ -188,7 +188,7 @@ def _table(lines: Mapping[str, TypeLine[MyType]]) -> TypeTable[MyType]:
         other=TypeLine(_bytes_or_text),
         finer=lambda value, of: "",
         too_fine="",
-        made=MadeTypes(
+        created=CreatedTypes(
             database="MySQL",
             boolean="tinyint(1)",
             signed=_MADE,

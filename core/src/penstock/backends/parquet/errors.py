@@ -114,7 +114,9 @@ def from_driver(error: Exception, side: str, subject: str) -> PenstockError:
     if isinstance(error, Broken):
         return _made(False, f"{side}: {subject}: {words}", side)
     # Without a number or code, pyarrow cannot read the file's content.
-    return _made(False, f"{side}: {subject}: cannot be read as Parquet: {values.said(words)}", side)
+    return _made(
+        False, f"{side}: {subject}: cannot be read as Parquet: {values.server_message(words)}", side
+    )
 
 
 def _from_code(code: str, status: int, words: str, side: str, subject: str) -> PenstockError:

@@ -17,14 +17,14 @@ from penstock.backends.duckdb.catalog.values import travelling
 from penstock.backends.duckdb.dialect import DUCKDB, condition, ident
 from penstock.backends.duckdb.session import hold
 from penstock.backends.parquet.files import engine as reading
+from penstock.backends.parquet.files.duckdb_scan import ScannedFiles
 from penstock.backends.parquet.files.listing import ListedFile, list_files
 from penstock.backends.parquet.files.scan import FileScan, whole_file
-from penstock.backends.parquet.files.scanned import ScannedFiles
 from penstock.backends.parquet.files.types import converted
 from penstock.backends.parquet.location import FilesLocation, parse
 from penstock.backends.parquet.storage.filesystems import file_system
 from penstock.backends.shared.values.batch_reader import BatchReader
-from penstock.backends.sql.rows.computed import computed_rows
+from penstock.backends.sql.rows.computed_columns import computed_rows
 from penstock.model.extents import FilePart, Files, Whole
 from penstock.model.plans import Partition
 from penstock.model.tables import Located

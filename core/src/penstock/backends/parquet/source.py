@@ -12,15 +12,15 @@ from penstock.backends.api.optional.files import FilesNow
 from penstock.backends.duckdb.catalog.facts import DuckCatalog
 from penstock.backends.duckdb.dialect import condition
 from penstock.backends.parquet.files import engine
+from penstock.backends.parquet.files.duckdb_scan import ScannedFiles
 from penstock.backends.parquet.files.footers import common_schema, read_footers
 from penstock.backends.parquet.files.listing import ListedFile, fingerprint, list_files
 from penstock.backends.parquet.files.scan import FileScan, whole_file
-from penstock.backends.parquet.files.scanned import ScannedFiles
 from penstock.backends.parquet.location import identity, parse
 from penstock.backends.parquet.storage.filesystems import file_system
 from penstock.backends.shared.values.arrow import TRAIT
 from penstock.backends.sql.rows.checksums import canonical_texts, read_digests
-from penstock.backends.sql.rows.computed import computed_rows
+from penstock.backends.sql.rows.computed_columns import computed_rows
 from penstock.errors import PlanningError, SnapshotLost
 from penstock.model.extents import Extent, FilePart, Files, Key, Whole
 from penstock.model.snapshots import Snapshot, SourceState
@@ -96,7 +96,9 @@ class ParquetSource(DuckCatalog):
     def find(self, name: str) -> TableRef | None:
         return None
 
-    def others(self, include: Sequence[str], exclude: Sequence[str]) -> tuple[NotCopied, ...]:
+    def other_objects(
+        self, include: Sequence[str], exclude: Sequence[str]
+    ) -> tuple[NotCopied, ...]:
         return ()
 
     # Moments

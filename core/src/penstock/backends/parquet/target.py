@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from penstock.backends.api.facts import Checksum, Fit, LoadRequest
 from penstock.backends.parquet.control import ControlDocuments
-from penstock.backends.parquet.files.comparing import Comparing
+from penstock.backends.parquet.files.comparison import Comparing
 from penstock.backends.parquet.load import load_plan, manifest
 from penstock.backends.parquet.load.fence import MANIFEST, replaces_files
 from penstock.backends.parquet.load.fitting import fit_columns

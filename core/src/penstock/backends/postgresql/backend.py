@@ -65,9 +65,9 @@ class PostgresBackend:
         return self.snapshot_session(url).hold(relations)
 
     def snapshot_session(self, url: str) -> SnapshotSession:
-        from penstock.backends.postgresql.snapshot import held  # noqa: PLC0415
+        from penstock.backends.postgresql.snapshot import exported  # noqa: PLC0415
 
-        return held.SnapshotSession(url)
+        return exported.SnapshotSession(url)
 
     def target(self, url: str, control_schema: str) -> TargetCatalog:
         with _opening(url, "target", CONTROL) as opening:

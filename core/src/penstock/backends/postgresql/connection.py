@@ -13,7 +13,7 @@ from psycopg import conninfo, sql
 from psycopg.pq import PipelineStatus, TransactionStatus
 
 from penstock.backends.postgresql.errors import from_connecting, from_driver, is_loss
-from penstock.backends.postgresql.session.asked_together import AskedTogether, Question
+from penstock.backends.postgresql.session.shared_round_trips import Question, SharedRoundTrips
 from penstock.backends.shared.in_use import CALL_SECONDS, InUse
 from penstock.errors import Interrupted, PenstockError
 
@@ -188,8 +188,8 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
     """Whether the session has its name."""
     _opened_on = ""
     _each_time = ""
-    _asking: AskedTogether | None = None
-    _answered: AskedTogether | None = None
+    _asking: SharedRoundTrips | None = None
+    _answered: SharedRoundTrips | None = None
     """Answers to the next questions."""
     _pid = 0
     _begun = _ends = False
@@ -347,17 +347,17 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
     def _is_sending_together(self) -> bool:
         return self.pgconn.pipeline_status != PipelineStatus.OFF
 
-    def ask_together(self, calls: Iterable[Callable[[], object]]) -> None:
+    def share_round_trips(self, calls: Iterable[Callable[[], object]]) -> None:
         """Make calls that only ask this server, sending their questions together.
 
-        See `AskedTogether`.
+        See `SharedRoundTrips`.
 
         Raises nothing but `Interrupted`. A call is left out if it cannot be made in this way, or
         follows a question that the server rejects; it is then made alone by the code that needs its
         result.
         """
         if psycopg.Pipeline.is_supported():
-            self._asking = asking = AskedTogether(self)
+            self._asking = asking = SharedRoundTrips(self)
             try:
                 asking.make(calls, self._send_together)
             except Interrupted:
@@ -492,7 +492,7 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
                     self.execute(*statement)
                 yield
             return
-        self._asking = asking = AskedTogether(self)
+        self._asking = asking = SharedRoundTrips(self)
         try:
             questions = asking.first_questions(reads)
         finally:

@@ -30,7 +30,7 @@ from penstock.backends.postgresql.new_tables.night import (
     drop_stages,
     merge_all,
     storages,
-    take_gone,
+    take_deleted,
 )
 from penstock.backends.postgresql.records import PostgresRecords
 from penstock.backends.postgresql.session.statements import for_server, quoted, statement
@@ -94,7 +94,7 @@ class ControlTables(RecordedRuns):
         """
 
         def note_steps_left() -> None:
-            self._left |= super(ControlTables, self).steps_left(tuple(tables))
+            self._left |= super(ControlTables, self).pending_steps(tuple(tables))
 
         def note_watermarks() -> None:
             self._marked = super(ControlTables, self).watermark_names()
@@ -109,12 +109,12 @@ class ControlTables(RecordedRuns):
     def watermark_names(self) -> frozenset[str]:
         return super().watermark_names() if self._marked is None else self._marked
 
-    def steps_left(
+    def pending_steps(
         self, tables: Sequence[TableRef]
     ) -> Mapping[TableRef, tuple[tuple[str, Step], ...]]:
         if all(table in self._left for table in tables):
             return {table: self._left[table] for table in tables}
-        return super().steps_left(tables)
+        return super().pending_steps(tables)
 
     def _statement(self, name: str) -> sql.Composed:
         return statement(name).format(schema=sql.Identifier(self._schema))
@@ -286,7 +286,7 @@ class ControlTables(RecordedRuns):
             elif (
                 step.done
                 and self.is_done(run, step)
-                and (OF_STOPPED in step.id or self.left_to_another(run))
+                and (OF_STOPPED in step.id or self.done_by_another(run))
             ):
                 return
         elif step.done:
@@ -297,8 +297,8 @@ class ControlTables(RecordedRuns):
                 return
         self._connection.execute(step.statement.encode(), _parameters(step))
 
-    def take_gone(self, run: RunRow) -> int:
-        return take_gone(self._connection, run.plan.load.table)
+    def take_deleted(self, run: RunRow) -> int:
+        return take_deleted(self._connection, run.plan.load.table)
 
     def drop_stages(self, stages: Sequence[TableRef]) -> None:
         with translated("target"):

@@ -172,7 +172,7 @@ def _without_values(
         return message, replace(diagnosis, detail="")
     if not kind or kind in NOT_ABOUT_ROWS:
         return message, diagnosis
-    return values.said(message), replace(diagnosis, detail="")
+    return values.server_message(message), replace(diagnosis, detail="")
 
 
 def _is_catalog_race(state: str, diag: psycopg.errors.Diagnostic) -> bool:

@@ -44,10 +44,10 @@ from penstock.spec.worker_spec import WorkerSpec
 
 if TYPE_CHECKING:
     from penstock.backends.api.mover import Pump
+    from penstock.backends.postgresql.arrow.decoder import Decoder
     from penstock.backends.postgresql.arrow.lines import Lines
-    from penstock.backends.postgresql.arrow.reading import Decoder
     from penstock.backends.postgresql.arrow.wire import Wire
-    from penstock.backends.postgresql.session.asked_together import Question
+    from penstock.backends.postgresql.session.shared_round_trips import Question
 
 # Each row arrives as one message; gathering them saves write calls. Larger blocks gain nothing
 # (measured).
@@ -260,8 +260,8 @@ class PostgresReader:
         if self._spec.format not in SHARED_FORMATS:
             return None
         # Imported here: see `_decoded`.
+        from penstock.backends.postgresql.arrow.decoder import Decoder  # noqa: PLC0415
         from penstock.backends.postgresql.arrow.lines import Lines  # noqa: PLC0415
-        from penstock.backends.postgresql.arrow.reading import Decoder  # noqa: PLC0415
 
         if self._spec.format == LINES:
             return Lines(self._columns)

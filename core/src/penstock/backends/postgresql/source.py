@@ -26,16 +26,16 @@ from penstock.backends.postgresql.catalog.cursors import (
     open_since,
     why_unproven,
 )
-from penstock.backends.postgresql.catalog.described import Described
 from penstock.backends.postgresql.catalog.queries import described_columns, query_columns
+from penstock.backends.postgresql.catalog.relation_facts import Described
 from penstock.backends.postgresql.catalog.relations import (
     check_readable,
     find_by_name,
     heirs_of,
-    match_others,
+    match_other_objects,
     match_tables,
     natures_of,
-    read_others,
+    read_other_objects,
     read_tables,
     search_path,
 )
@@ -65,7 +65,7 @@ from penstock.backends.postgresql.compare.checksums import (
     source_values,
 )
 from penstock.backends.postgresql.compare.conditions import select
-from penstock.backends.postgresql.compare.gone import (
+from penstock.backends.postgresql.compare.deleted_keys import (
     bits_of_ranges,
     in_buckets,
     in_spans,
@@ -151,14 +151,14 @@ class PostgresSource:
         finally:
             self._sets.pop()
 
-    def look_ahead(self, definitions: Collection[bool] = ()) -> None:
+    def prefetch(self, definitions: Collection[bool] = ()) -> None:
         if not self._sets:
             return
         facts, connection = self._sets[-1], self._connection
         if facts.is_empty:
             # The caller is about to look some up.
-            listed = (("tables", read_tables), ("others", read_others))
-            connection.ask_together(
+            listed = (("tables", read_tables), ("others", read_other_objects))
+            connection.share_round_trips(
                 partial(self._once, what, partial(read, connection)) for what, read in listed
             )
             return
@@ -188,7 +188,7 @@ class PostgresSource:
             if (ref := facts.first()) is not None:
                 facts.get(kind, ref, read)
 
-        connection.ask_together([partial(look, *each) for each in kinds])
+        connection.share_round_trips([partial(look, *each) for each in kinds])
 
     def _about(self, relation: Relation) -> Described:
         """Return the known facts about a relation; empty outside `describing`."""
@@ -265,10 +265,12 @@ class PostgresSource:
     def find(self, name: str) -> TableRef | None:
         return find_by_name(self._connection, name, "source")
 
-    def others(self, include: Sequence[str], exclude: Sequence[str]) -> tuple[NotCopied, ...]:
+    def other_objects(
+        self, include: Sequence[str], exclude: Sequence[str]
+    ) -> tuple[NotCopied, ...]:
         with translated("source"):
-            rows = self._once("others", partial(read_others, self._connection))
-        return match_others(rows, include, exclude)
+            rows = self._once("others", partial(read_other_objects, self._connection))
+        return match_other_objects(rows, include, exclude)
 
     @property
     def _is_idle(self) -> bool:
@@ -477,7 +479,7 @@ class PostgresSource:
     def ntile(self, relation: Relation, key: Key, where: str | None, count: int) -> KeyStatistics:
         return self._key(relation, key).ntile(where, count)
 
-    def own_order(self, relation: Relation, key: Key) -> str:
+    def native_order(self, relation: Relation, key: Key) -> str:
         return ""
 
     def shared_order(self, relation: Relation, key: Key) -> str:
@@ -544,7 +546,7 @@ class PostgresSource:
     def with_columns(
         self, definition: TableDefinition, columns: tuple[Column, ...]
     ) -> TableDefinition:
-        from penstock.backends.postgresql.ddl.computed import with_columns  # noqa: PLC0415 - seldom
+        from penstock.backends.postgresql.ddl.computed_columns import with_columns  # noqa: PLC0415 - seldom
 
         return with_columns(self._connection, definition, columns)
 

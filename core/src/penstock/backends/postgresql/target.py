@@ -31,7 +31,7 @@ from penstock.backends.postgresql.compare.checksums import (
     written_by,
 )
 from penstock.backends.postgresql.compare.conditions import condition
-from penstock.backends.postgresql.compare.gone import (
+from penstock.backends.postgresql.compare.deleted_keys import (
     in_buckets,
     in_spans,
     keep_keys,
@@ -47,11 +47,11 @@ from penstock.backends.postgresql.connection import (
 )
 from penstock.backends.postgresql.control import ControlTables
 from penstock.backends.postgresql.errors import planning, translated
-from penstock.backends.postgresql.keys.keys import check_alike
+from penstock.backends.postgresql.keys.keys import check_same_rows
 from penstock.backends.postgresql.load.fitting import fit_columns
 from penstock.backends.postgresql.load.load_plan import plan_load
 from penstock.backends.postgresql.load.target_facts import TargetFacts
-from penstock.backends.postgresql.new_tables.night import gone_table, open_stage
+from penstock.backends.postgresql.new_tables.night import deleted_keys_table, open_stage
 from penstock.backends.postgresql.session.statements import DIALECT, ident, name, rows_of
 from penstock.backends.sql.rows.checksums import as_loaded
 from penstock.model.drift import ColumnChange
@@ -109,12 +109,12 @@ class PostgresTarget:
             self._known = before
             self.control.forget_answers()
 
-    def look_ahead(self, definitions: Collection[bool] = ()) -> None:
+    def prefetch(self, definitions: Collection[bool] = ()) -> None:
         if self._known is not None:
             making = bool(definitions)
             control = self.control.questions(self._known.refs, making=making)
             questions = self._known.questions(making=making)
-            self._connection.ask_together([*control, *questions])
+            self._connection.share_round_trips([*control, *questions])
 
     def expect(self, definitions: Mapping[TableRef, TableDefinition]) -> None:
         contents = {
@@ -186,16 +186,16 @@ class PostgresTarget:
         if definition.dialect != DIALECT:
             from penstock.backends.postgresql.new_tables.other_systems import (  # noqa: PLC0415 - Arrow
                 computing,
+                created_columns,
                 enum_types,
-                made_columns,
-                made_for_columns,
                 types_for,
+                types_of_columns,
             )
 
             facts, enums = self._facts(table), enum_types(table, columns, definition, types)
             made = {**types_for(columns, definition.model, enums), **types}
-            self._made[table] = partial(made_for_columns, facts, table, columns, made, enums)
-            found = made_columns(facts, table, columns, made, types, enums)
+            self._made[table] = partial(types_of_columns, facts, table, columns, made, enums)
+            found = created_columns(facts, table, columns, made, types, enums)
             return computing(definition.model, found, types)
         from penstock.backends.postgresql.new_tables.rehearsal import defined_columns, rehearsed  # noqa: PLC0415 - seldom
 
@@ -226,7 +226,7 @@ class PostgresTarget:
             refused = f"may not {wanted} on {table} (owner {rights.owner!r})"
             raise missing_grant(self._connection, refused, needed_by, f"{wanted} ON {name(table)}")
 
-    def wanted_columns(
+    def expected_columns(
         self,
         table: TableRef,
         columns: Sequence[Column],
@@ -254,7 +254,7 @@ class PostgresTarget:
             return self._connection.execute(query).rowcount > 0
 
     def plan_built(self, request: LoadRequest, merged: LoadPlan, *, replaces: bool) -> LoadPlan:
-        from penstock.backends.postgresql.new_tables.built_night import plan_built  # noqa: PLC0415 - seldom
+        from penstock.backends.postgresql.new_tables.night_rebuild import plan_built  # noqa: PLC0415 - seldom
 
         return plan_built(self._facts(request.target), request, merged, replaces=replaces)
 
@@ -273,7 +273,7 @@ class PostgresTarget:
             )
             with planning("target", f"--mode replace: the partitions' condition on {table}"):
                 self._connection.execute(query)
-            check_alike(self._connection, rows, extent)
+            check_same_rows(self._connection, rows, extent)
 
     @contextmanager
     def _there_or_made(self, table: TableRef) -> Iterator[TableRef]:
@@ -324,7 +324,7 @@ class PostgresTarget:
             others=others,
         )
 
-    # Rows that the source has no more; see `FindsGone`
+    # Rows that the source has no more; see `FindsDeletedRows`
 
     def _stage(self, run: RunRow) -> tuple[PostgresStage, CopySpec]:
         """Return a run's stage.
@@ -399,7 +399,7 @@ class PostgresTarget:
         integers = integers_of(key, run.plan.columns)
         return key_values(as_loaded(key), integers, lambda: self.columns(target))
 
-    def note_gone(
+    def note_deleted(
         self,
         run_id: str,
         digests: Sequence[int],
@@ -411,7 +411,7 @@ class PostgresTarget:
             check(
                 keep_keys(
                     self._connection,
-                    gone_table(run.plan.load.table),
+                    deleted_keys_table(run.plan.load.table),
                     run.plan.load.conflict_columns,
                     stage.rows_there(spec.where, _among(run, within)),
                     self._key_values(run),
@@ -422,7 +422,7 @@ class PostgresTarget:
             )
 
         with translated("target"):
-            return self.control.note_gone(run_id, keep)
+            return self.control.note_deleted(run_id, keep)
 
     def unique_key(self, table: TableRef) -> tuple[str, ...]:
         with planning("target", f"table {table}"):

@@ -11,7 +11,7 @@ from psycopg.types.json import Jsonb
 from penstock.backends.api.execution.attempt import Attempt, Begun, LoadStream, Standing
 from penstock.backends.api.worker import Loaded, Wait
 from penstock.backends.postgresql.attempt.older_sessions import Guard, end_session
-from penstock.backends.postgresql.attempt.replacing import Replaced
+from penstock.backends.postgresql.attempt.replacement import Replaced
 from penstock.backends.postgresql.connection import LOOK_LOCK, Connection, abandon, connect
 from penstock.backends.postgresql.errors import translated
 from penstock.backends.postgresql.load.copy_stream import CopyStream

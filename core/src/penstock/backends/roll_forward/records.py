@@ -20,7 +20,7 @@ from penstock.backends.roll_forward.states import (
     discarded,
     published,
     shut_out,
-    taken_back,
+    withdrawn,
 )
 from penstock.errors import Diagnosis, PermanentError
 from penstock.model.codec import to_json
@@ -137,7 +137,7 @@ class Records:
             if found.state is State.COMMITTED:
                 self.publish(generation, partition_id, found, version)
                 continue
-            if self.write(generation, partition_id, taken_back(found, request), version):
+            if self.write(generation, partition_id, withdrawn(found, request), version):
                 return found.is_committed
 
     def take_back_all(self, generation: int, requests: Mapping[str, Sequence[str]]) -> None:

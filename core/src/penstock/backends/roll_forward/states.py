@@ -38,7 +38,7 @@ class StateEvent(StrEnum):
     DISCARD = "discard"
 
 
-class Who(StrEnum):
+class Actor(StrEnum):
     ATTEMPT = "the attempt that has read the record as it is"
     ANYBODY = "whoever finds the record"
     SERIES = "another run of the series, which claims the partition"
@@ -86,7 +86,7 @@ class Transition:
     before: State
     event: StateEvent
     after: State
-    who: Who
+    who: Actor
     invariant: Callable[[Record, Record], bool]
     """Whether the change from one record to another is valid."""
 
@@ -151,22 +151,22 @@ def _names(pieces: tuple[Piece, ...]) -> list[str]:
 TRANSITIONS = {
     (each.before, each.event): each
     for each in (
-        Transition(State.VOID, StateEvent.COMMIT, State.COMMITTED, Who.ATTEMPT, _commits),
+        Transition(State.VOID, StateEvent.COMMIT, State.COMMITTED, Actor.ATTEMPT, _commits),
         Transition(
             State.COMMITTED,
             StateEvent.PUBLISH,
             State.PUBLISHED,
-            Who.ANYBODY,
+            Actor.ANYBODY,
             _publishes,
         ),
-        Transition(State.VOID, StateEvent.SHUT_OUT, State.VOID, Who.SERIES, _shuts_out),
-        Transition(State.VOID, StateEvent.TAKE_BACK, State.VOID, Who.REQUEST, _takes_back),
+        Transition(State.VOID, StateEvent.SHUT_OUT, State.VOID, Actor.SERIES, _shuts_out),
+        Transition(State.VOID, StateEvent.TAKE_BACK, State.VOID, Actor.REQUEST, _takes_back),
         # A commit with invisible pieces is published first, or they could be lost.
-        Transition(State.PUBLISHED, StateEvent.TAKE_BACK, State.VOID, Who.REQUEST, _takes_back),
-        Transition(State.VOID, StateEvent.CLOSE, State.CLOSED, Who.RUN, _closes),
-        Transition(State.COMMITTED, StateEvent.CLOSE, State.CLOSED, Who.RUN, _closes),
-        Transition(State.PUBLISHED, StateEvent.CLOSE, State.CLOSED, Who.RUN, _closes),
-        Transition(State.CLOSED, StateEvent.DISCARD, State.CLOSED, Who.RUN, _discards),
+        Transition(State.PUBLISHED, StateEvent.TAKE_BACK, State.VOID, Actor.REQUEST, _takes_back),
+        Transition(State.VOID, StateEvent.CLOSE, State.CLOSED, Actor.RUN, _closes),
+        Transition(State.COMMITTED, StateEvent.CLOSE, State.CLOSED, Actor.RUN, _closes),
+        Transition(State.PUBLISHED, StateEvent.CLOSE, State.CLOSED, Actor.RUN, _closes),
+        Transition(State.CLOSED, StateEvent.DISCARD, State.CLOSED, Actor.RUN, _discards),
     )
 }
 VOID = Record("")
@@ -217,7 +217,7 @@ def shut_out(before: Record) -> Record:
     return _changed(before, StateEvent.SHUT_OUT, nonce=token_hex(8))
 
 
-def taken_back(before: Record, request: str) -> Record:
+def withdrawn(before: Record, request: str) -> Record:
     requests = (*before.requests, request)
     return _changed(before, StateEvent.TAKE_BACK, **_emptied(before), requests=requests)
 

@@ -28,7 +28,7 @@ class _End:
     error: BaseException | None
 
 
-class Ahead(Generic[T]):
+class BufferedIterator(Generic[T]):
     """An iterator that runs a few items ahead in its own thread, and can be waited for.
 
     Parameters:
@@ -136,7 +136,7 @@ def compute(call: Callable[[], T], side: str, wait: Wait, interrupt: Callable[[]
     Parameters:
         interrupt: cuts the call short; called if the wait ends with an error.
     """
-    ahead = Ahead(lambda _: [call()])
+    ahead = BufferedIterator(lambda _: [call()])
     try:
         (result,) = ahead.take(computing(wait), side)
     finally:

@@ -10,7 +10,7 @@ from penstock.backends.snowflake.catalog.canonical import canonical
 from penstock.backends.snowflake.catalog.masking import SnowflakeMasking
 from penstock.backends.snowflake.catalog.names import shown, swapped
 from penstock.backends.snowflake.types import TYPES
-from penstock.backends.sql.catalog.described import TableQuery
+from penstock.backends.sql.catalog.catalog_facts import TableQuery
 from penstock.backends.sql.dialect import DAY, NEW_UUID, NOW, UTC_NOW, CatalogDialect, Type
 from penstock.backends.sql.rows.bounds import TEXTS
 from penstock.errors import PlanningError
@@ -47,7 +47,9 @@ class SnowflakeDialect(CatalogDialect):
     now = "CAST(SYSDATE() AS VARCHAR)"
     computed = "0"
 
-    def identity_made(self, table: TableRef, column: str, type_: str, identity: Identity) -> str:
+    def identity_statements(
+        self, table: TableRef, column: str, type_: str, identity: Identity
+    ) -> str:
         # The start is set when the table is created, before the source's final number is known; and
         # no key rejects a number that a row already has.
         numbers = f"AUTOINCREMENT START {identity.first} INCREMENT {identity.step}"

@@ -38,7 +38,7 @@ def from_driver(error: Error, side: str, subject: str = "") -> PenstockError:
     code = error.errno or 0
     words = " ".join(_PREFIX.sub("", str(error.msg or error)).split()).rstrip(".")
     if code not in _ADVICE and code not in TRANSIENT and (error.sqlstate or "")[:2] in _OF_ROWS:
-        words = values.said(words)
+        words = values.server_message(words)
     advice = f"; {_ADVICE[code]}" if code in _ADVICE else ""
     message = f"{side}: {subject}: {words}{advice}" if subject else f"{side}: {words}{advice}"
     diagnosis = Diagnosis(side=side, code=str(code) if code > 0 else "")

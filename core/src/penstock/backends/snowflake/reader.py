@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from penstock.backends.shared.values.promised_types import PromisedTypes
+from penstock.backends.shared.values.planned_types import PromisedTypes
 from penstock.backends.snowflake.connection import connect
 from penstock.backends.snowflake.session import SnowflakeSession
 from penstock.backends.snowflake.types import TYPES, SnowType

@@ -23,7 +23,7 @@ from penstock.backends.snowflake.load.leases import (
     BEATEN,
     LAPSE_SECONDS,
     Leases,
-    is_gone,
+    has_ended,
     this_process,
 )
 from penstock.backends.snowflake.session import SnowflakeSession
@@ -61,8 +61,8 @@ class SnowflakeRecords(StageRecords[SnowflakeSession]):
         f" WHERE {shown('table_schema')} = ?"
     )
     scripts = SCRIPTS
-    besides = ("stage", "lease", "guard")
-    told = (
+    extra_columns = ("stage", "lease", "guard")
+    attributes = (
         "process",
         f"IFF({BEATEN}, 1, 0)",
         f"IFF(DATEDIFF(day, beat_at, SYSDATE()) > {MOST_DAYS}, 1, 0)",
@@ -257,7 +257,7 @@ class SnowflakeRecords(StageRecords[SnowflakeSession]):
 
     def is_alive(self, stage: StageRow) -> bool:
         process, _, old = stage.more
-        return not old and not is_gone(process)
+        return not old and not has_ended(process)
 
     def is_heard(self, stage: StageRow) -> bool:
         _, beaten, _ = stage.more

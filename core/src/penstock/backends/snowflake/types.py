@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 from snowflake.connector.constants import FIELD_ID_TO_NAME
 
-from penstock.backends.shared.values.made_types import MadeTypes, with_units
+from penstock.backends.shared.values.created_types import CreatedTypes, with_units
 from penstock.backends.shared.values.type_table import TypeLine, TypeTable
 
 _NAMES = {"FIXED": "number", "REAL": "float", "TEXT": "varchar", "TIMESTAMP": "timestamp_ntz"}
@@ -99,7 +99,7 @@ TYPES: TypeTable[SnowType] = TypeTable(
     finer=_finer,
     too_fine="a time of nanoseconds, which record batches would lose; use --query with CAST(... AS "
     "TIMESTAMP_NTZ(6)), or TIMESTAMP_LTZ(6) or TIME(6), which cuts them off",
-    made=MadeTypes(
+    created=CreatedTypes(
         database="Snowflake",
         boolean="boolean",
         signed={8: "number(3,0)", 16: "number(5,0)", 32: "number(10,0)", 64: "number(19,0)"},

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from penstock.backends.api.execution.attempt import Attempt
 from penstock.backends.api.execution.records import Kind
-from penstock.backends.shared.attempts.refusals import record_gone
+from penstock.backends.shared.attempts.refusals import record_missing
 from penstock.backends.shared.attempts.staged import StagedWriter
 from penstock.backends.snowflake.connection import connect
 from penstock.backends.snowflake.load.stage import UploadStage
@@ -57,7 +57,7 @@ class SnowflakeLoading(ServerLoading[SnowflakeRecords, UploadStage]):
         # COMMIT reports no error if the server has ended the transaction.
         mine = {"run_id": self._attempt.spec.run_id, "partition_id": self._attempt.partition.id}
         if not self._own.count(Kind.COMMIT, mine):
-            raise record_gone(self._attempt)
+            raise record_missing(self._attempt)
 
 
 class SnowflakeHooks(ServerHooks[SnowflakeRecords, UploadStage]):

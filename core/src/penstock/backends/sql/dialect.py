@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from string import whitespace
 from typing import Any
 
-from penstock.backends.sql.catalog.described import TableQuery
+from penstock.backends.sql.catalog.catalog_facts import TableQuery
 from penstock.backends.sql.masking import Masking
 from penstock.backends.sql.rows.bounds import WHOLE_NUMBERS, check_whole, decimal, hexadecimal
 from penstock.errors import PlanningError
@@ -130,7 +130,9 @@ class Dialect(ABC):
         """Return what follows the type of a column that the database numbers."""
         return ""
 
-    def identity_made(self, table: TableRef, column: str, type_: str, identity: Identity) -> str:
+    def identity_statements(
+        self, table: TableRef, column: str, type_: str, identity: Identity
+    ) -> str:
         """Return statements that make the database number an existing column."""
         return ""
 
@@ -150,7 +152,7 @@ class Dialect(ABC):
         """Return a table's comment as an option of CREATE TABLE."""
         return ""
 
-    def comment_made(self, table: TableRef, column: str, text: str) -> str:
+    def comment_statement(self, table: TableRef, column: str, text: str) -> str:
         """Return the statement that comments on a column; without a column, on the table."""
         return ""
 
@@ -167,7 +169,7 @@ class Dialect(ABC):
         """Return what follows the type of a column that is computed and stored."""
         return ""
 
-    def generated_made(self, table: TableRef, column: str, type_: str, text: str) -> str:
+    def generated_statement(self, table: TableRef, column: str, type_: str, text: str) -> str:
         """Return the statement that makes a column computed.
 
         Parameters:
@@ -179,13 +181,13 @@ class Dialect(ABC):
         made = f"{name} {type_} {self.generated(text)}"
         return f"ALTER TABLE {self.table(table)} DROP COLUMN {name}, ADD COLUMN {made}"
 
-    def key_made(self, table: TableRef, columns: Sequence[str], *, primary: bool) -> str:
+    def key_statement(self, table: TableRef, columns: Sequence[str], *, primary: bool) -> str:
         """Return the statement that adds a key."""
         kind = "PRIMARY KEY" if primary else "UNIQUE"
         listed = ", ".join(map(self.ident, columns))
         return f"ALTER TABLE {self.table(table)} ADD {kind} ({listed})"
 
-    def check_made(self, table: TableRef, name: str, text: str) -> str:
+    def check_statement(self, table: TableRef, name: str, text: str) -> str:
         """Return the statement that adds a check.
 
         Parameters:
@@ -200,7 +202,7 @@ class Dialect(ABC):
         """Return a condition that also holds if it is NULL."""
         return text
 
-    def foreign_key_made(self, table: TableRef, name: str, definition: str) -> str:
+    def foreign_key_statement(self, table: TableRef, name: str, definition: str) -> str:
         """Return the statement that adds a foreign key."""
         if not (self.alters and self.has_foreign_keys):
             return ""
@@ -342,7 +344,7 @@ class CatalogDialect(Dialect):
 
     # Loading
 
-    def schema_made(self, name: str) -> Sequence[str]:
+    def schema_statements(self, name: str) -> Sequence[str]:
         """Return the statement that creates a schema if it is missing; nothing without schemas."""
         return (f"CREATE SCHEMA IF NOT EXISTS {self.ident(name)}",)
 
@@ -354,7 +356,7 @@ class CatalogDialect(Dialect):
         """Return the statement that drops a table if it exists."""
         return f"DROP TABLE IF EXISTS {self.table(table)}"
 
-    def made_like(self, table: TableRef, like: TableRef, columns: Sequence[str]) -> str:
+    def empty_copy(self, table: TableRef, like: TableRef, columns: Sequence[str]) -> str:
         """Return the statement that creates an empty table with some columns of another.
 
         They keep their types; keys and checks are left out.
@@ -393,7 +395,7 @@ class CatalogDialect(Dialect):
         """Return one statement that drops indexes named by `TargetTables.deferrable`."""
         raise NotImplementedError
 
-    def indexes_made(self, table: TableRef, definitions: Sequence[str]) -> str:
+    def index_statements(self, table: TableRef, definitions: Sequence[str]) -> str:
         """Return statements that create indexes, as few as possible.
 
         Parameters:
@@ -446,10 +448,10 @@ class CatalogDialect(Dialect):
         match = " AND ".join(f"t.{name} IS NOT DISTINCT FROM s.{name}" for name in names)
         return f"EXISTS (SELECT 1 FROM {keys} AS s WHERE {match})"
 
-    def delete_found(self, table: str, keys: str, key: Sequence[str]) -> str:
+    def delete_matching(self, table: str, keys: str, key: Sequence[str]) -> str:
         return f"DELETE FROM {table} AS t WHERE {self._found(keys, key)}"
 
-    def change_found(
+    def update_matching(
         self, table: str, keys: str, key: Sequence[str], change: str, tested: str
     ) -> str:
         """Return the statement that changes the rows found by some keys.

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any, Protocol
 
-from penstock.backends.sql.catalog.described import CatalogFacts, TableQuery
+from penstock.backends.sql.catalog.catalog_facts import CatalogFacts, TableQuery
 from penstock.backends.sql.dialect import CatalogDialect, Type, raw
 from penstock.model.tables import Query, Relation, TableRef
 

@@ -19,7 +19,7 @@ from penstock.backends.sql.definitions.definition import definition_of, plain_mo
 from penstock.backends.sql.dialect import BYTES, Type
 from penstock.backends.sql.rows.bounds import check_ranged
 from penstock.backends.sql.rows.checksums import canonical_texts, read_checksum, read_digests
-from penstock.backends.sql.rows.computed import ALL, computed_rows
+from penstock.backends.sql.rows.computed_columns import ALL, computed_rows
 from penstock.backends.sql.rows.conditions import condition
 from penstock.backends.sql.rows.cursors import CursorSql, tag_of_cursor
 from penstock.backends.sql.session import Session, closed, keeping
@@ -130,7 +130,9 @@ class SqlSource:
         columns = self.columns(relation)
         return definition_of(self._session.dialect.name.lower(), columns, plain_model(columns))
 
-    def others(self, include: Sequence[str], exclude: Sequence[str]) -> tuple[NotCopied, ...]:
+    def other_objects(
+        self, include: Sequence[str], exclude: Sequence[str]
+    ) -> tuple[NotCopied, ...]:
         known = read_relations(self._session)
         views = matching([table for table in known if known[table]], include, exclude)
         return tuple(NotCopied("views", str(view)) for view in views)
@@ -214,7 +216,7 @@ class SqlSource:
         nullable, indexed = self.key_facts(relation, key)
         return KeyStatistics(key, nullable, nulls, bounds, origin, indexed)
 
-    def own_order(self, relation: Relation, key: Key) -> str:
+    def native_order(self, relation: Relation, key: Key) -> str:
         return ""
 
     def shared_order(self, relation: Relation, key: Key) -> str:

@@ -18,7 +18,7 @@ from penstock.backends.sql.catalog.relations import (
     read_relations,
     relations_now,
 )
-from penstock.backends.sql.loads.gone import TargetKeys
+from penstock.backends.sql.loads.deleted_keys import TargetKeys
 from penstock.backends.sql.loads.load_plan import TargetTables
 from penstock.backends.sql.loads.loaded_runs import LoadedRuns
 from penstock.backends.sql.rows.checksums import (
@@ -51,7 +51,7 @@ class SqlTarget(ABC):
         """Return a table of the columns defined for a new table, and a session that sees it."""
         raise NotImplementedError  # no mode creates a table
 
-    def wanted_columns(
+    def expected_columns(
         self,
         table: TableRef,
         columns: Sequence[Column],
@@ -168,7 +168,7 @@ class SqlTarget(ABC):
             texts = canonical_texts(session, rows, as_loaded(pairs))
             yield from read_digests(session, rows, chosen, texts, key, only)
 
-    # Rows deleted from the source; see `FindsGone`
+    # Rows deleted from the source; see `FindsDeletedRows`
 
     def count_after(self, run: RunRow) -> int:
         with self._reading() as session:
@@ -185,7 +185,7 @@ class SqlTarget(ABC):
         with self._reading() as session:
             yield from TargetKeys(session, run).keys(chosen)
 
-    def note_gone(
+    def note_deleted(
         self,
         run_id: str,
         digests: Sequence[int],
@@ -194,7 +194,7 @@ class SqlTarget(ABC):
     ) -> bool:
         assert within is None, "it counts no ranges"
         assert isinstance(self.control, LoadedRuns), "a target that merges nights has them"
-        return self.control.keep_gone(run_id, digests, check)
+        return self.control.keep_deleted(run_id, digests, check)
 
 
 def no_rows(session: Session, columns: Sequence[Column]) -> str:

@@ -10,7 +10,7 @@ from penstock.backends.parquet.files.listing import ListedFile
 from penstock.backends.parquet.files.scan import FileScan
 from penstock.backends.parquet.location import FilesLocation
 from penstock.backends.parquet.reader import ParquetReader
-from penstock.backends.text.files.found import find
+from penstock.backends.text.files.contents import find
 from penstock.backends.text.files.scan import TextScan
 from penstock.backends.text.files.snapshot import listed, schema_of
 from penstock.backends.text.location import parse

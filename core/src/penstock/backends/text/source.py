@@ -10,7 +10,7 @@ from penstock.backends.parquet.files.scan import whole_file
 from penstock.backends.parquet.source import SAMPLE, ParquetSource
 from penstock.backends.parquet.storage.filesystems import file_system
 from penstock.backends.text.files.scan import TextScan
-from penstock.backends.text.files.snapshot import found_in, listed, token_of
+from penstock.backends.text.files.snapshot import contents_of, listed, token_of
 from penstock.backends.text.location import identity, parse
 from penstock.model.extents import Files, Key, Whole
 from penstock.model.snapshots import Snapshot, SourceState
@@ -31,7 +31,7 @@ class TextSource(ParquetSource):
 
     def _load(self, files: Sequence[ListedFile]) -> None:
         self._listed = tuple(files)
-        found = found_in(self._text, self._listed)
+        found = contents_of(self._text, self._listed)
         self._schema, self._counts = found.schema, found.rows
         self._scan = TextScan(self._filesystem, self._schema, self._text.options)
         self._begin()

@@ -13,7 +13,7 @@ from penstock.backends.parquet.load.fence import replaces_files
 from penstock.backends.parquet.target import ParquetTarget
 from penstock.backends.shared.values.arrow import arrow_type, schema_from_text, schema_to_text
 from penstock.backends.text.control import TextControl
-from penstock.backends.text.files.comparing import TextComparing
+from penstock.backends.text.files.comparison import TextComparing
 from penstock.backends.text.files.values import FOLDER, JSON
 from penstock.backends.text.load.steps import WHOLE, with_whole_file
 from penstock.backends.text.load.storage import TextStorage, open_text_storage
@@ -92,7 +92,7 @@ class TextTarget(ParquetTarget):
             self._check_whole(request)
         load = super().plan_load(request)
         schema = schema_from_text(load.schema)
-        for column in request.made if request.definition is not None else ():
+        for column in request.new_columns if request.definition is not None else ():
             if column.type == _AS_JSON:
                 place = schema.get_field_index(column.name)
                 schema = schema.set(place, schema.field(place).with_metadata(JSON))

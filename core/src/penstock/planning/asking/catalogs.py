@@ -1,4 +1,4 @@
-"""Both catalogs, with a method for each question of `Known`."""
+"""Both catalogs, with a method for each question of `KnownAnswers`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from penstock.model.tables import Column, ColumnPair, Relation, TableRef
 from penstock.planning.asking.orders import disorder, shared_order
 from penstock.planning.column_pairs import ColumnMapping, map_columns
 from penstock.planning.cuts import MOST_PARTITIONS, cut_range, cut_values, cut_windows
-from penstock.planning.known import KeyBounds, KeyWindows, ListedValues, MergedRows
+from penstock.planning.known_answers import KeyBounds, KeyWindows, ListedValues, MergedRows
 from penstock.planning.questions import Question
 from penstock.spec.atomic_limits import AtomicLimit
 from penstock.spec.modes import Mode
@@ -139,7 +139,7 @@ class Catalogs:
 
     def order(self, relation: Relation, key: Key, shared_with: TableRef | None) -> str:
         if shared_with is None:
-            return self._source.own_order(relation, key)
+            return self._source.native_order(relation, key)
         return shared_order(self._source, relation, key, self._target, shared_with)
 
     def bounds(

@@ -12,10 +12,10 @@ from penstock.errors import PlanningError
 from penstock.model.drift import ADD, RENAME, WIDEN, ColumnChange
 from penstock.model.table_model import TableDefinition
 from penstock.model.tables import Column
-from penstock.planning.drift import Drift, Parted, gone_changes, parted
+from penstock.planning.drift import Drift, Parted, dropped_columns, parted
 from penstock.planning.facts import NightFacts, TargetTable
 from penstock.planning.request import PlanRequest
-from penstock.planning.target_table import wanted_table
+from penstock.planning.target_table import new_table
 
 _OF_KEY = "it is in the key by which rows are found"
 
@@ -53,7 +53,7 @@ def read_drift(
     )
     if found is None:
         return None
-    gone = gone_changes(found.gone)
+    gone = dropped_columns(found.gone)
     if why := _why_not(request, target):
         changes = _refused(found, columns, why)
         return _of([*changes, *gone], table.columns, {}) if changes or gone else None
@@ -134,10 +134,10 @@ def _wanted(
     route = replace(request.route, columns=tuple(each.name for each in asked))
 
     def defined() -> TableDefinition:
-        return wanted_table(route, request.loading, columns, define()).definition
+        return new_table(route, request.loading, columns, define()).definition
 
     try:
-        made = target.wanted_columns(request.route.target_ref, asked, defined)
+        made = target.expected_columns(request.route.target_ref, asked, defined)
     except PlanningError as error:
         raise PlanningError(
             f"--on-drift: {request.route.target_name} lacks {', '.join(names)}: {error.message}",

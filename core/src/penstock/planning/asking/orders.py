@@ -32,7 +32,7 @@ def shared_order(
     Raises:
         PlanningError: no order of the key is the same on both sides.
     """
-    own = source.own_order(relation, key)
+    own = source.native_order(relation, key)
     if own and target.shares_order(table, key, own):
         return own
     return source.shared_order(relation, key)

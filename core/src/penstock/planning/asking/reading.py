@@ -9,7 +9,7 @@ from typing import TypeVar
 from penstock.backends.api.facts import TableStatistics
 from penstock.backends.api.optional.cursors import ReadsByColumn
 from penstock.backends.api.optional.files import ReadsByFile
-from penstock.backends.api.optional.nights import BuildsNights, FindsGone
+from penstock.backends.api.optional.nights import BuildsNights, FindsDeletedRows
 from penstock.backends.api.source import SourceCatalog, VersionedSource
 from penstock.backends.api.target import TargetCatalog
 from penstock.backends.api.worker import are_shared
@@ -25,25 +25,25 @@ from penstock.model.nights import Horizon, SourceVersions, Watermark, is_behind
 from penstock.model.table_model import TableDefinition
 from penstock.model.tables import Column, TableRef
 from penstock.planning.asking.drift import read_drift
-from penstock.planning.asking.nights_before import NightsBefore
-from penstock.planning.asking.selected import read_selected, selected_definition
-from penstock.planning.asking.steps_left import StepsLeft
+from penstock.planning.asking.earlier_nights import NightsBefore
+from penstock.planning.asking.pending_steps import PendingSteps
+from penstock.planning.asking.selected_columns import read_selected, selected_definition
+from penstock.planning.condition_errors import wrap_condition_errors
 from penstock.planning.cursors import goes_on
 from penstock.planning.facts import Fact, Facts, NightFacts, TargetTable, fact
 from penstock.planning.incremental import may_move_watermark
 from penstock.planning.nights import new_leaves
-from penstock.planning.one_statement import expecting_one_statement
+from penstock.planning.pending_steps import takes_pending_steps
 from penstock.planning.request import PlanRequest
-from penstock.planning.seen_files import seen
-from penstock.planning.steps_left import takes_steps_left
+from penstock.planning.seen_files import seen_digests
+from penstock.planning.single_statement import expecting_one_statement
 from penstock.planning.target_table import (
-    check_taken_as_is,
+    check_existing_table,
     is_there,
     must_be_missing,
-    wanted_table,
+    new_table,
     without_mark,
 )
-from penstock.planning.where_words import of_where
 from penstock.spec.night_kinds import FILES
 
 T = TypeVar("T")
@@ -54,7 +54,7 @@ class TableReader:
     the error has aborted must not be used again.
 
     Parameters:
-        steps_left, nights: shared by all tables that are planned together.
+        pending_steps, nights: shared by all tables that are planned together.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class TableReader:
         request: PlanRequest,
         source: SourceCatalog,
         target: TargetCatalog,
-        steps_left: StepsLeft,
+        pending_steps: PendingSteps,
         nights: NightsBefore,
     ) -> None:
         self._request = request
@@ -70,7 +70,7 @@ class TableReader:
         self._loading = request.loading
         self._source = source
         self._target = target
-        self._steps_left = steps_left
+        self._steps_left = pending_steps
         self._nights = nights
         self._error: PenstockError | None = None
         self._columns: Fact[tuple[Column, ...]] = ()
@@ -118,10 +118,10 @@ class TableReader:
                 )
             ),
             is_same=self._read(self._is_same),
-            steps_left=self._read(
+            pending_steps=self._read(
                 lambda: (
                     self._steps_left.on(route.target_ref)
-                    if takes_steps_left(loading, self._request.capabilities.target)
+                    if takes_pending_steps(loading, self._request.capabilities.target)
                     else ()
                 )
             ),
@@ -138,7 +138,7 @@ class TableReader:
             ),
             statistics=self._read(lambda: _statistics(self._request, source)),
             heirs_columns=self._read(lambda: {heir: source.columns(heir) for heir in fact(heirs)}),
-            finds_gone=isinstance(target, FindsGone),
+            finds_deleted=isinstance(target, FindsDeletedRows),
             builds_nights=isinstance(target, BuildsNights),
         )
 
@@ -185,14 +185,14 @@ class TableReader:
         route, loading, target = self._route, self._loading, self._target
         definition = fact(self._definition)
         if definition is None:
-            check_taken_as_is(route, loading)
+            check_existing_table(route, loading)
             try:
                 return TargetTable(without_mark(route, loading, target.columns(route.target_ref)))
             except PlanningError as error:
                 if target.identity(route.target_ref):
                     raise
                 raise MissingTarget(error.message, error.diagnosis) from error
-        wanted = wanted_table(route, loading, fact(self._selected), definition)
+        wanted = new_table(route, loading, fact(self._selected), definition)
         made = target.defined_columns(
             route.target_ref, wanted.definition, wanted.columns, wanted.types
         )
@@ -278,7 +278,7 @@ class TableReader:
             last=last,
             target=self._nights.target_now(request) if merges else None,
             files=source.files_now(self._route.relation),
-            seen=seen(history),
+            seen=seen_digests(history),
         )
 
     def _by_column(self, columns: Sequence[str]) -> NightFacts:
@@ -355,7 +355,7 @@ class TableReader:
 
 
 def _statistics(request: PlanRequest, source: SourceCatalog) -> TableStatistics:
-    with of_where(request.route.where):
+    with wrap_condition_errors(request.route.where):
         return source.statistics(request.route.relation, request.route.where)
 
 

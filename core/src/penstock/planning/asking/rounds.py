@@ -7,16 +7,16 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from penstock.backends.api.optional.described import MakesMany
+from penstock.backends.api.optional.bulk_catalogs import MakesMany
 from penstock.backends.api.source import SourceCatalog
 from penstock.backends.api.target import TargetCatalog
 from penstock.errors import Interrupted, PenstockError
 from penstock.model.plans import PartitionPlan
 from penstock.model.table_model import TableDefinition
 from penstock.planning.asking.catalogs import Catalogs
-from penstock.planning.asking.nights_before import NightsBefore
+from penstock.planning.asking.earlier_nights import NightsBefore
+from penstock.planning.asking.pending_steps import PendingSteps
 from penstock.planning.asking.reading import TableReader, read_source
-from penstock.planning.asking.steps_left import StepsLeft
 from penstock.planning.facts import Facts
 from penstock.planning.questions import Outdated, Question, Questions
 from penstock.planning.request import PlanRequest
@@ -59,10 +59,10 @@ def plan_tables(
         enter: called before questions about a table; an error from it counts as the table's.
         between: called after them; an error from it ends planning.
     """
-    steps_left, nights = StepsLeft(target, requests), NightsBefore(target, requests)
+    pending_steps, nights = PendingSteps(target, requests), NightsBefore(target, requests)
 
     def reader(request: PlanRequest) -> TableReader:
-        return TableReader(request, source, target, steps_left, nights)
+        return TableReader(request, source, target, pending_steps, nights)
 
     catalogs = Catalogs(source, target)
     left = deque(_Table(request, reader, catalogs, enter) for request in requests)

@@ -252,7 +252,7 @@ class ControlStore(Protocol):
         """Return these, and the steps that are done but not recorded."""
         ...
 
-    def steps_left(
+    def pending_steps(
         self, tables: Sequence[TableRef]
     ) -> Mapping[TableRef, tuple[tuple[str, Step], ...]]:
         """Return, by table, steps after the load that runs have left undone, each with its run id.

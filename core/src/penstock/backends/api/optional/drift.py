@@ -29,7 +29,7 @@ class Followed:
 class AltersColumns(Protocol):
     """A `TargetCatalog` that can alter the columns of an existing table."""
 
-    def wanted_columns(
+    def expected_columns(
         self,
         table: TableRef,
         columns: Sequence[Column],

@@ -56,7 +56,7 @@ class Chosen:
 
 
 @runtime_checkable
-class FindsGone(Protocol):
+class FindsDeletedRows(Protocol):
     """A `TargetCatalog` that can find rows deleted from the source."""
 
     def count_after(self, run: RunRow) -> int:
@@ -81,7 +81,7 @@ class FindsGone(Protocol):
         """
         ...
 
-    def note_gone(
+    def note_deleted(
         self,
         run_id: str,
         digests: Sequence[int],
@@ -102,7 +102,7 @@ class FindsGone(Protocol):
 
 @runtime_checkable
 class CountsRanges(Protocol):
-    """A `FindsGone` that counts keys by range, which is cheaper than computing their digests."""
+    """A `FindsDeletedRows` that counts keys by range: cheaper than computing their digests."""
 
     def ranges_after(self, run: RunRow, bits: int) -> dict[int, int] | None:
         """Return, by range, how many keys the run's condition will select after the merge.

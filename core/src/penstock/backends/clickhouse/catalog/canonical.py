@@ -17,10 +17,10 @@ def _written(value: str, type_: ChType, kind: str) -> str:
     text = f"toString({value})"
     match kind:
         case "integer":
-            return text if type_.is_whole else f"toString(toInt256({value}))"
+            return text if type_.is_integer else f"toString(toInt256({value}))"
         case "decimal":
             trimmed = f"trimRight(trimRight({text}, '0'), '.')"
-            return text if type_.is_whole else f"if(position({text}, '.') > 0, {trimmed}, {text})"
+            return text if type_.is_integer else f"if(position({text}, '.') > 0, {trimmed}, {text})"
         case "float":
             wide = f"toFloat64({value})"
             bits = f"leftPad(bin(reinterpretAsUInt64(assumeNotNull({wide}))), 64, '0')"

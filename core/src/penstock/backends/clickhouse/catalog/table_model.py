@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from penstock.backends.clickhouse.session import ClickHouseSession
 from penstock.backends.clickhouse.types import TYPES, ChType
-from penstock.backends.sql.catalog.described import TableQuery
-from penstock.backends.sql.definitions.enclosed import end_of_level
+from penstock.backends.sql.catalog.catalog_facts import TableQuery
 from penstock.backends.sql.definitions.expressions import read
+from penstock.backends.sql.definitions.parentheses import end_of_level
 from penstock.model import table_model
 from penstock.model.table_model import (
     CheckModel,
@@ -67,7 +67,7 @@ def model_of(
     )
 
 
-def others_of(
+def other_objects(
     session: ClickHouseSession, table: TableRef, columns: Sequence[Column]
 ) -> Iterator[NotCopied]:
     """Yield parts that the model cannot hold.

@@ -13,7 +13,7 @@ from penstock.model.tables import TableRef
 from penstock.spec.modes import Mode
 
 
-def seen(session: ClickHouseSession, loaded: TableRef, target: TableRef) -> str:
+def recorded_tables(session: ClickHouseSession, loaded: TableRef, target: TableRef) -> str:
     """Return what is recorded about the two tables, which may be the same."""
     return f"{session.uuid(loaded)} {session.uuid(target)} {_newest(session, target)}"
 

@@ -185,7 +185,7 @@ class Stages:
                     raise
                 if time.monotonic() > deadline:
                     raise TransientError(
-                        f"target: {values.said(str(error))}", Diagnosis(side="target")
+                        f"target: {values.server_message(str(error))}", Diagnosis(side="target")
                     ) from error
             time.sleep(_POLL)
 

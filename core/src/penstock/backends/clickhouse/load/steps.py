@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from penstock.backends.api.execution.control import RunRow
 from penstock.backends.clickhouse.dialect import CLICKHOUSE, OWN
-from penstock.backends.clickhouse.load.adding import CLEAN, adds_no_more, shut_out
+from penstock.backends.clickhouse.load.appending_runs import CLEAN, shut_out, stop_appending
 from penstock.backends.clickhouse.load.documents import TableDocuments, short_hash
 from penstock.backends.clickhouse.load.loaded_tables import (
     check_loaded,
@@ -128,7 +128,7 @@ class ClickHouseSteps:
             self._session.run(f"TRUNCATE TABLE {CLICKHOUSE.table(self._out)}")
         sweep(self._stages, self._runs)
         if self._table == self._target:
-            adds_no_more(self._documents, self._session.uuid(self._table), self._run.run_id)
+            stop_appending(self._documents, self._session.uuid(self._table), self._run.run_id)
 
 
 def sweep(stages: Stages, runs: Runs) -> None:

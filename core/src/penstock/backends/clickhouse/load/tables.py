@@ -16,15 +16,15 @@ from penstock.backends.clickhouse.types import ChType
 from penstock.backends.clickhouse.writer import LEAST, MOST
 from penstock.backends.shared.values.arrow import (
     arrow_type,
-    held_kinds,
     is_bytes,
     kind_of,
     schema_to_text,
+    value_kinds,
 )
 from penstock.backends.shared.values.fitting import carried, fit_column
-from penstock.backends.sql.catalog.described import TableQuery
+from penstock.backends.sql.catalog.catalog_facts import TableQuery
 from penstock.backends.sql.catalog.relations import TYPE, read_relations
-from penstock.backends.sql.definitions.definition import left_unlike
+from penstock.backends.sql.definitions.definition import omitted_parts
 from penstock.backends.sql.definitions.rendering import Rendered, Rendering
 from penstock.errors import PlanningError, UsageError
 from penstock.model.tables import Column, TableRef
@@ -50,13 +50,13 @@ def bare(column: Column) -> Column:
 def rendered(session: ClickHouseSession, request: LoadRequest) -> Rendered:
     """Return the parts of the source's table created besides columns, and those left out."""
     assert request.definition is not None
-    columns, definition, target = request.made, request.definition, request.target
+    columns, definition, target = request.new_columns, request.definition, request.target
     own = definition.dialect == DIALECT
     rendering = Rendering(
         session.dialect,
         request.source,
         target,
-        held_kinds(columns),
+        value_kinds(columns),
         request.siblings,
         types={column.name: column.type for column in columns},
         at_once=not request.mode.loads_new_table,
@@ -67,7 +67,7 @@ def rendered(session: ClickHouseSession, request: LoadRequest) -> Rendered:
     )
     model = definition.model.only([column.name for column in columns])
     found = rendering.of(replace(model, partitioning="") if own else model)
-    found.left[:0] = left_unlike(session.dialect, definition, target, ())
+    found.omitted[:0] = omitted_parts(session.dialect, definition, target, ())
     return found
 
 
@@ -84,7 +84,7 @@ def create_statement(
     """
     assert request.definition is not None
     dialect, definition = session.dialect, request.definition
-    plain = {column.name for column in request.made if not column.nullable}
+    plain = {column.name for column in request.new_columns if not column.nullable}
     asked = request.writing.get("order_by") or ()
     for name in set(asked) - plain:
         raise UsageError(f"--order-by {name}: expected a type without Nullable in --types")
@@ -100,7 +100,7 @@ def create_statement(
         order = ", ".join(map(dialect.ident, by))
     parts = [
         f"{dialect.ident(each.name)} {each.type} {more.columns.get(each.name, '')}".rstrip()
-        for each in request.made
+        for each in request.new_columns
     ]
     listed = ", ".join([*parts, *(check.inline for check in more.checks)])
     by = f" PARTITION BY ({partition})" if partition else ""

@@ -33,7 +33,7 @@ def read_definition(
     return definition_of(DIALECT, columns, model_of(session, table, columns), left)
 
 
-def read_others(
+def read_other_objects(
     session: DuckSession, include: Sequence[str], exclude: Sequence[str]
 ) -> tuple[NotCopied, ...]:
     """Return views and sequences that match patterns."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from penstock.backends.sql.catalog.described import TableQuery
+from penstock.backends.sql.catalog.catalog_facts import TableQuery
 from penstock.backends.sql.session import Session
 from penstock.model.tables import TableRef
 

@@ -19,10 +19,10 @@ from penstock.backends.duckdb.connection import instance
 from penstock.backends.duckdb.dialect import DUCKDB
 from penstock.backends.duckdb.errors import first_lines
 from penstock.backends.duckdb.load.numbering import advance_steps, numbering_steps
-from penstock.backends.shared.values.arrow import held_kinds
-from penstock.backends.sql.catalog.described import TableQuery
+from penstock.backends.shared.values.arrow import value_kinds
+from penstock.backends.sql.catalog.catalog_facts import TableQuery
 from penstock.backends.sql.catalog.relations import check_is_table
-from penstock.backends.sql.definitions.definition import Besides, listed_columns
+from penstock.backends.sql.definitions.definition import TableExtras, listed_columns
 from penstock.backends.sql.definitions.rendering import Rendered
 from penstock.backends.sql.loads.load_plan import TargetTables
 from penstock.backends.sql.session import Session
@@ -51,7 +51,7 @@ class DuckTables(TargetTables):
     unique_keys = staticmethod(unique_keys)
 
     def kinds(self, columns: Sequence[Column]) -> Mapping[str, str]:
-        return held_kinds(columns)
+        return value_kinds(columns)
 
     def like(self, session: Session, table: TableRef, beside: TableRef) -> tuple[str, list[str]]:
         body = _HEAD.sub("", definition_of(session, table), count=1).rstrip().removesuffix(";")
@@ -75,11 +75,11 @@ class DuckTables(TargetTables):
         return found
 
     def rendered(
-        self, session: Session, request: LoadRequest, found: Besides, rendered: Rendered
-    ) -> Besides:
-        besides = super().rendered(session, request, found, rendered)
+        self, session: Session, request: LoadRequest, found: TableExtras, rendered: Rendered
+    ) -> TableExtras:
+        extras = super().rendered(session, request, found, rendered)
         numbering = numbering_steps(session.dialect, request, rendered.sequences)
-        return replace(besides, after=(*numbering, *besides.after))
+        return replace(extras, after=(*numbering, *extras.after))
 
     def advanced(self, session: Session, request: LoadRequest) -> Sequence[Step]:
         return tuple(advance_steps(session, request))

@@ -63,6 +63,6 @@ class DuckLoading(SqlLoading[FileStage]):
                         )
                 passed += batch.num_rows
         return PermanentError(
-            f"target: {self._subject}: {values.said(first_lines(str(error)))}",
+            f"target: {self._subject}: {values.server_message(first_lines(str(error)))}",
             Diagnosis(side="target"),
         )

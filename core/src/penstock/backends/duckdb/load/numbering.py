@@ -38,7 +38,7 @@ def numbering_steps(
     table = request.target
     sources = {pair.target: pair.source for pair in request.pairs}
     for column, identity in sequences.items():
-        statement = dialect.identity_made(table, column, "", identity)
+        statement = dialect.identity_statements(table, column, "", identity)
         source = sources.get(column, "")
         yield Step(
             f"{NUMBER}{column}",
@@ -96,7 +96,7 @@ def advancing(session: Session, step: Step, table: TableRef) -> Step:
         return replace(step, statement=taken)
     dropped = f"ALTER TABLE {dialect.table(table)} ALTER {dialect.ident(column)} DROP DEFAULT"
     identity = Identity(start, by)
-    made = dialect.sequence_made(found.ref, table, column, identity)
+    made = dialect.sequence_statement(found.ref, table, column, identity)
     return replace(step, statement=f"{dropped};\n{made}")
 
 
@@ -107,7 +107,7 @@ def numbering(session: Session, step: Step, table: TableRef) -> Step:
     """
     column, first, by = json.loads(step.done)
     start = _start(session, step, table, column, first, by)
-    made = session.dialect.identity_made(table, column, "", Identity(start, by))
+    made = session.dialect.identity_statements(table, column, "", Identity(start, by))
     return replace(step, statement=made)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from penstock.backends.duckdb.load.fitting import staged_type
-from penstock.backends.duckdb.load.infinite import first_infinite
+from penstock.backends.duckdb.load.infinities import first_infinite
 from penstock.backends.shared.attempts.file_stage import FileStage
 from penstock.backends.shared.values.arrow import shown
 from penstock.errors import Diagnosis, PermanentError

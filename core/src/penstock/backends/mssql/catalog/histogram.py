@@ -17,7 +17,7 @@ from typing import Any
 from penstock.backends.api.facts import WeightedBound
 from penstock.backends.mssql.session import ONE_TABLE, MssqlSession
 from penstock.backends.sql.dialect import Type
-from penstock.backends.sql.rows.between import middles, time_of
+from penstock.backends.sql.rows.midpoints import middles, time_of
 from penstock.errors import PlanningError
 from penstock.model.extents import Bound, Key
 from penstock.model.tables import TableRef
@@ -62,7 +62,7 @@ def read_bounds(
     if tag in _OTHERWISE:
         return None
     try:
-        found = session.facts_of_one(found_query(session, key), table)
+        found = session.facts_of_one(statistics_query(session, key), table)
         if not found:
             return None
         ((number, name, known, sampled, changed, day),) = found
@@ -83,7 +83,7 @@ def read_bounds(
     return *bounds, f"the histogram of the statistic {name} ({day}{every})"
 
 
-def found_query(session: MssqlSession, key: Key) -> str:
+def statistics_query(session: MssqlSession, key: Key) -> str:
     """Return the query for a column's most recent statistics, and how they were created."""
     return (
         "SELECT TOP (1) t.stats_id, t.name, p.rows, p.rows_sampled, p.modification_counter,"

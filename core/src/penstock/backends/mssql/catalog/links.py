@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.backends.mssql.catalog.own_parts import COMMENTS
+from penstock.backends.mssql.catalog.native_parts import COMMENTS
 from penstock.backends.mssql.dialect import DESCRIPTION
 from penstock.backends.mssql.session import MssqlSession
 from penstock.model.table_model import FOREIGN_KEYS, ForeignKeyModel
@@ -26,7 +26,7 @@ def read_foreign_keys(session: MssqlSession, table: TableRef) -> tuple[ForeignKe
         distrusted,
         mine,
         theirs,
-    ) in session.asked("foreign_keys", table):
+    ) in session.catalog_rows("foreign_keys", table):
         before = found.get(name)
         found[name] = ForeignKeyModel(
             name,
@@ -46,5 +46,5 @@ def _action(described: str) -> str:
 
 def read_comments(session: MssqlSession, table: TableRef) -> dict[str, str]:
     """Return comments by column; the table's own has no name."""
-    rows = session.asked("comments", table)
+    rows = session.catalog_rows("comments", table)
     return {name or "": text for name, text in rows if text}

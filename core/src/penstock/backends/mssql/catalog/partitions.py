@@ -30,7 +30,7 @@ class Part:
 
 def parts_of(session: MssqlSession, table: TableRef) -> list[Part]:
     """Return a table's partitions; empty if it is not partitioned."""
-    found = session.asked("partitions", table)
+    found = session.catalog_rows("partitions", table)
     return [
         Part(
             int(number),

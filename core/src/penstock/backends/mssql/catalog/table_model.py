@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from penstock.backends.mssql.catalog.links import read_comments, read_foreign_keys
-from penstock.backends.mssql.catalog.own_parts import OwnIndex, OwnParts, read_indexes
+from penstock.backends.mssql.catalog.native_parts import NativeIndex, NativeParts, read_indexes
 from penstock.backends.mssql.catalog.tables import COLLATION, table_columns, unique_keys
 from penstock.backends.mssql.session import MssqlSession
 from penstock.backends.mssql.types import MAX, TYPES, MsType
@@ -38,7 +38,7 @@ _BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
 _WHERE = " WHERE "
 
 
-def model_of(session: MssqlSession, table: TableRef) -> tuple[TableModel, OwnParts]:
+def model_of(session: MssqlSession, table: TableRef) -> tuple[TableModel, NativeParts]:
     keys = unique_keys(session, table)
     model, own = read_parts(session, table)
     comments = read_comments(session, table)
@@ -56,15 +56,15 @@ def model_of(session: MssqlSession, table: TableRef) -> tuple[TableModel, OwnPar
     )
 
 
-def read_parts(session: MssqlSession, table: TableRef) -> tuple[TableModel, OwnParts]:
+def read_parts(session: MssqlSession, table: TableRef) -> tuple[TableModel, NativeParts]:
     """Return the columns, checks and indexes of a table, and its other parts."""
     columns = table_columns(session, table)
     names = [column.name for column in columns]
     # Columns from which other databases can compute the same values.
     exact = [column.name for column in columns if not _is_rounded(column.traits[TYPE])]
-    facts = {name: said for name, *said in session.asked("column_parts", table)}
-    checks = session.asked("checks", table)
-    own = OwnParts(
+    facts = {name: said for name, *said in session.catalog_rows("column_parts", table)}
+    checks = session.catalog_rows("checks", table)
+    own = NativeParts(
         {name: called for name, (*_, called, unnamed) in facts.items() if called and not unnamed},
         tuple(text for _, _, text, distrusted, _ in checks if distrusted),
         read_indexes(session, table),
@@ -135,7 +135,7 @@ def type_model(type_: MsType) -> ColumnType:
     return ColumnType(kind, type_.length if has_length and type_.length != MAX else None)
 
 
-def indexes_of(indexes: Sequence[OwnIndex], names: Sequence[str]) -> Iterator[IndexModel]:
+def indexes_of(indexes: Sequence[NativeIndex], names: Sequence[str]) -> Iterator[IndexModel]:
     """Yield the indexes that are not keys.
 
     Parameters:

@@ -29,7 +29,7 @@ def table_columns(session: MssqlSession, table: TableRef) -> tuple[Column, ...]:
     Raises:
         PlanningError: the table or view does not exist.
     """
-    rows = session.asked("columns", table)
+    rows = session.catalog_rows("columns", table)
     if not rows:
         raise no_such(table, read_relations(session), session.side)
     columns = []
@@ -57,21 +57,21 @@ def table_columns(session: MssqlSession, table: TableRef) -> tuple[Column, ...]:
 def unique_keys(session: MssqlSession, table: TableRef) -> tuple[DeclaredKey, ...]:
     """Return the keys that identify rows, the primary key first, without filtered ones."""
     found: dict[int, tuple[bool, list[str]]] = {}
-    for number, primary, name in session.asked("unique_keys", table):
+    for number, primary, name in session.catalog_rows("unique_keys", table):
         found.setdefault(number, (bool(primary), []))[1].append(name)
     return tuple(DeclaredKey(tuple(names), primary) for primary, names in found.values())
 
 
 def indexed(session: MssqlSession, table: TableRef) -> Sequence[str]:
     """Return the first column of each index, the clustered one's first."""
-    return [name for (name,) in session.asked("leading_columns", table)]
+    return [name for (name,) in session.catalog_rows("leading_columns", table)]
 
 
 def stored(session: MssqlSession, table: TableRef) -> tuple[int, int]:
     """Return approximately how many rows and bytes a table has; 0 if unknown."""
-    rows = _one(session.asked("rows", table))
+    rows = _one(session.catalog_rows("rows", table))
     try:
-        pages = _one(session.asked("pages", table))
+        pages = _one(session.catalog_rows("pages", table))
     except PlanningError:  # Babelfish has no such view
         return int(rows), 0
     return int(rows), int(pages) * PAGE
@@ -84,20 +84,20 @@ def _one(found: Sequence[Row]) -> int:
 
 def made_at(session: MssqlSession, table: TableRef) -> str:
     """Return a text that changes when the table is dropped and recreated."""
-    rows = session.asked("made", table)
+    rows = session.catalog_rows("made", table)
     return ":".join(map(str, rows[0])) if rows else ""
 
 
 def laid_out(session: MssqlSession, table: TableRef) -> str:
     """Return a text that also changes when all rows are rewritten, as by an index rebuild."""
-    found = session.asked("layout", table)
+    found = session.catalog_rows("layout", table)
     last = found[0][0] if found else None
     return f"{made_at(session, table)}:{last}"
 
 
 def kept_as(session: MssqlSession, table: TableRef) -> tuple[str, bool]:
     """Return how a table's rows are stored, for people, and whether each has a place on a page."""
-    for type_, in_memory in session.asked("storage", table):
+    for type_, in_memory in session.catalog_rows("storage", table):
         if type_ in _PAGED and not in_memory:
             return _PAGED[type_], not session.connection.babelfish
     return "a table without pages of rows", False
@@ -114,11 +114,11 @@ def last_numbers(session: MssqlSession, table: TableRef) -> tuple[str, int, int,
 
     The last number is None if no row has one yet.
     """
-    for name, first, step, found in session.asked("numbering", table):
+    for name, first, step, found in session.catalog_rows("numbering", table):
         return str(name), int(first), int(step), None if found is None else int(found)
     return None
 
 
 def enabled_indexes(session: MssqlSession, table: TableRef) -> Mapping[str, str]:
     """Return the non-unique, non-clustered indexes, by name as in `IndexChange`."""
-    return {name: name for (name,) in session.asked("enabled_indexes", table)}
+    return {name: name for (name,) in session.catalog_rows("enabled_indexes", table)}

@@ -35,7 +35,7 @@ _STATES = {
 }
 
 
-def told(error: NativeError) -> DriverError:
+def driver_error(error: NativeError) -> DriverError:
     state = _STATES.get(error.driver_error, "")
     return DriverError(state, error.ddbc_error or error.driver_error)
 
@@ -62,7 +62,7 @@ class NativeDriver:
             try:
                 yield
             except NativeError as error:
-                raise told(error) from error
+                raise driver_error(error) from error
 
     def _connect(self, url: str) -> None:
         seconds = int(URLS.parse(url).options.get("connect_timeout", CONNECT_SECONDS))
@@ -121,7 +121,7 @@ class NativeDriver:
                 keep_nulls=True,
             )
         except NativeError as error:
-            raise told(error) from error
+            raise driver_error(error) from error
         self._kept = kept
         return int(found["rows_copied"])
 

@@ -45,7 +45,7 @@ _REST = re.compile(r" \((-?\d+)\) \(SQL\w+\).*|; \[\w{5}\].*", re.S)
 _NUMBERS = {20003: "HYT00", 20004: "08S01", 20006: "08S01", 20009: "08001", 20017: "08S01"}
 
 
-def told(error: pyodbc.Error) -> DriverError:
+def driver_error(error: pyodbc.Error) -> DriverError:
     state, words = (*map(str, error.args), "", "")[:2]
     found = _REST.search(words)
     number = int(found[1] or 0) if found else 0
@@ -63,7 +63,7 @@ def _call(
             try:
                 return method(self, *args, **options)
             except pyodbc.Error as error:
-                raise told(error) from error
+                raise driver_error(error) from error
 
     return called
 

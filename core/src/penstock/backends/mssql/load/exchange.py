@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from penstock.backends.mssql.catalog.own_parts import DISABLED
+from penstock.backends.mssql.catalog.native_parts import DISABLED
 from penstock.backends.mssql.catalog.table_model import read_parts
 from penstock.backends.mssql.dialect import MSSQL
-from penstock.backends.mssql.load.likeness import (
+from penstock.backends.mssql.load.table_clone import (
     LONGEST_NAME,
     always,
     check_statement,
@@ -78,7 +78,7 @@ def like(
 
 def _grants(session: MssqlSession, table: TableRef) -> list[str]:
     found = []
-    for state, permission, column, grantee in session.asked("grants", table):
+    for state, permission, column, grantee in session.catalog_rows("grants", table):
         verb, _, option = state.partition("_")
         on = MSSQL.table(table) + (f" ({MSSQL.ident(column)})" if column else "")
         ending = " WITH GRANT OPTION" if option else ""
@@ -88,7 +88,7 @@ def _grants(session: MssqlSession, table: TableRef) -> list[str]:
 
 def _comments(session: MssqlSession, table: TableRef) -> list[str]:
     found = []
-    for name, text, column in session.asked("properties", table):
+    for name, text, column in session.catalog_rows("properties", table):
         value = "NULL" if text is None else MSSQL.literal(text)
-        found.append(MSSQL.property_made(table, column or "", name, value))
+        found.append(MSSQL.property_statement(table, column or "", name, value))
     return found

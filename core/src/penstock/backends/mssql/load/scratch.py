@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 
 from penstock.backends.api.optional.scratch import PREFIX
-from penstock.backends.mssql.catalog.own_parts import COMMENTS, GRANTS, attached
+from penstock.backends.mssql.catalog.native_parts import COMMENTS, GRANTS, attached
 from penstock.backends.mssql.connection import Connection, connect
 from penstock.backends.mssql.dialect import MSSQL
 from penstock.backends.mssql.errors import planning, translated

@@ -56,10 +56,11 @@ class BulkStage(TableStage[MssqlRecords]):
             return from_driver(error, self._subject)
         if isinstance(error, (ValueError, TypeError, pa.ArrowException)):
             return PermanentError(
-                f"{self._subject}: {values.said(str(error))}", Diagnosis(side="target")
+                f"{self._subject}: {values.server_message(str(error))}", Diagnosis(side="target")
             )
         return TransientError(
-            f"{self._subject}: bulk load: {values.said(str(error))}", Diagnosis(side="target")
+            f"{self._subject}: bulk load: {values.server_message(str(error))}",
+            Diagnosis(side="target"),
         )
 
     def as_loaded(self, batch: pa.RecordBatch) -> pa.RecordBatch:

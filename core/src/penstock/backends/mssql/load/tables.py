@@ -6,14 +6,20 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from penstock.backends.api.facts import LoadRequest
-from penstock.backends.mssql.catalog.own_parts import COMMENTS, GRANTS, OWN, OwnParts, attached
+from penstock.backends.mssql.catalog.native_parts import (
+    COMMENTS,
+    GRANTS,
+    OWN,
+    NativeParts,
+    attached,
+)
 from penstock.backends.mssql.catalog.tables import enabled_indexes, unique_keys
 from penstock.backends.mssql.dialect import BY_BYTES
 from penstock.backends.mssql.load.exchange import like
-from penstock.backends.mssql.load.likeness import identity_steps, made_alike
+from penstock.backends.mssql.load.table_clone import clone_parts, identity_steps
 from penstock.backends.mssql.session import MssqlSession
 from penstock.backends.sql.catalog.relations import check_is_table
-from penstock.backends.sql.definitions.definition import Besides
+from penstock.backends.sql.definitions.definition import TableExtras
 from penstock.backends.sql.server.target import ServerTables
 from penstock.backends.sql.session import Session
 from penstock.errors import PlanningError
@@ -50,22 +56,24 @@ def key_type(column: Column, definition: TableDefinition) -> str:
 class MssqlTables(ServerTables):
     unique_keys = staticmethod(unique_keys)  # type: ignore[assignment] # of its own sessions
 
-    def besides(self, session: Session, request: LoadRequest, columns: Sequence[Column]) -> Besides:
+    def extras(
+        self, session: Session, request: LoadRequest, columns: Sequence[Column]
+    ) -> TableExtras:
         assert isinstance(session, MssqlSession)
         assert request.definition is not None
         content = request.definition.content
         if OWN in content:
-            found = made_alike(session, request, from_json(OwnParts, content[OWN]), columns)
+            found = clone_parts(session, request, from_json(NativeParts, content[OWN]), columns)
             hanging = from_json(tuple[NotCopied, ...], content["left"])
         else:
             definition = _keys_of_values(request.definition, columns)
             request = replace(request, definition=definition)
-            found, hanging = super().besides(session, request, columns), ()
+            found, hanging = super().extras(session, request, columns), ()
             numbered = [name for name, text in found.columns.items() if "IDENTITY" in text]
             found = replace(found, after=(*found.after, *identity_steps(request, numbered)))
         dropped = [replace(item, dropped=True) for item in attached(session, request.target)]
         others = [replace(item, table=str(request.target)) for item in (*hanging, *dropped)]
-        return replace(found, left=(*found.left, *others))
+        return replace(found, omitted=(*found.omitted, *others))
 
     def refused(
         self, session: Session, columns: Sequence[Column], clauses: Sequence[str], *, alike: bool
@@ -104,14 +112,14 @@ class MssqlTables(ServerTables):
         """
         check_is_table(session, table, needs)
         assert isinstance(session, MssqlSession)
-        keys = session.asked("referencing", table)
+        keys = session.catalog_rows("referencing", table)
         others = sorted({f"{schema}.{name}" for schema, name in keys} - {str(table)})
         if others:
             raise PlanningError(
                 f"{needs}: foreign keys of other tables point to {table}: {', '.join(others)}; "
                 "drop them first, or use --mode replace"
             )
-        bound = session.asked("schema_bound", table)
+        bound = session.catalog_rows("schema_bound", table)
         if bound:
             raise PlanningError(
                 f"{needs}: expected nothing WITH SCHEMABINDING on {table}, found "

@@ -12,7 +12,7 @@ from penstock.backends.api.facts import WeightedBound
 from penstock.backends.mysql.catalog.tables import rows_of_each
 from penstock.backends.mysql.dialect import MYSQL
 from penstock.backends.mysql.session import MySqlSession
-from penstock.backends.sql.rows.between import middles
+from penstock.backends.sql.rows.midpoints import middles
 from penstock.model.extents import Bound, Key
 
 ORIGIN = "the server's estimates, by dives into the key's index"

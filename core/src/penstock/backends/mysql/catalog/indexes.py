@@ -13,7 +13,7 @@ from penstock.backends.mysql.catalog.table_model import (
     read_table,
 )
 from penstock.backends.mysql.session import MySqlSession
-from penstock.backends.sql.catalog.described import TableQuery
+from penstock.backends.sql.catalog.catalog_facts import TableQuery
 from penstock.backends.sql.catalog.relations import read_relations
 from penstock.model.table_model import IndexModel, KeyModel, TableModel
 from penstock.model.tables import TableRef

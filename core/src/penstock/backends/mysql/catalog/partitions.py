@@ -7,7 +7,7 @@ from hashlib import sha256
 from penstock.backends.api.facts import ChildTable
 from penstock.backends.mysql.dialect import MYSQL
 from penstock.backends.mysql.session import MySqlSession
-from penstock.backends.sql.catalog.described import TableQuery
+from penstock.backends.sql.catalog.catalog_facts import TableQuery
 from penstock.model.extents import Children, Extent
 from penstock.model.tables import TableRef
 

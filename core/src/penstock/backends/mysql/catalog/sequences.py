@@ -16,7 +16,7 @@ _ALL = (
 _PLAIN = re.compile(r"[a-z_][a-z0-9_]*")
 
 
-def sequences_left(
+def omitted_sequences(
     session: MySqlSession, include: Sequence[str], exclude: Sequence[str]
 ) -> tuple[NotCopied, ...]:
     """Return matching sequences with statements that continue at their positions.

@@ -11,8 +11,8 @@ from penstock.backends.mysql.dialect import MYSQL
 from penstock.backends.mysql.session import MySqlSession
 from penstock.backends.mysql.types import TYPES, MyType
 from penstock.backends.sql.catalog.relations import TYPE
-from penstock.backends.sql.definitions.enclosed import enclosed
 from penstock.backends.sql.definitions.expressions import Style, read
+from penstock.backends.sql.definitions.parentheses import enclosed
 from penstock.backends.sql.dialect import CHARACTERS, LOWER, OCTETS, UPPER
 from penstock.model import table_model
 from penstock.model.table_model import (

@@ -12,7 +12,7 @@ from penstock.backends.mysql.catalog.table_model import read_table
 from penstock.backends.mysql.dialect import MYSQL, MySqlDialect, order_name
 from penstock.backends.mysql.session import MySqlSession
 from penstock.backends.mysql.types import MyType
-from penstock.backends.sql.catalog.described import TableQuery
+from penstock.backends.sql.catalog.catalog_facts import TableQuery
 from penstock.backends.sql.catalog.relations import TYPE, no_such, read_relations
 from penstock.backends.sql.definitions.definition import definition_of
 from penstock.backends.sql.session import Row
@@ -257,10 +257,10 @@ def first_key(session: MySqlSession, table: TableRef) -> str | None:
 
 def made_at(session: MySqlSession, table: TableRef) -> str | None:
     """Return when a table was created, or emptied by TRUNCATE; None if it does not exist."""
-    return made_of_all(session, [table])[table]
+    return creation_times(session, [table])[table]
 
 
-def made_of_all(session: MySqlSession, tables: Sequence[TableRef]) -> dict[TableRef, str | None]:
+def creation_times(session: MySqlSession, tables: Sequence[TableRef]) -> dict[TableRef, str | None]:
     """Return the same for many tables.
 
     Empty if the server does not say: for a view, or for a table that is constantly renamed or
@@ -276,7 +276,7 @@ def made_of_all(session: MySqlSession, tables: Sequence[TableRef]) -> dict[Table
     return {table: (rows[0][0] or "") if rows else None for table, rows in found.items()}
 
 
-def known_made(session: MySqlSession, table: TableRef) -> str:
+def known_creation_time(session: MySqlSession, table: TableRef) -> str:
     """Return the same as of when facts about the table were read; empty if it does not exist."""
     found = session.about(_TABLE, table)
     return (found[0][2] or "") if found else ""
@@ -318,7 +318,7 @@ def read_definition(
     return replace(definition, content={**definition.content, **own})
 
 
-def own_columns(definition: TableDefinition, asked: Collection[str] = ()) -> tuple[Column, ...]:
+def native_columns(definition: TableDefinition, asked: Collection[str] = ()) -> tuple[Column, ...]:
     """Return the columns of a table of the same flavor.
 
     The type of each is the text after its name.

@@ -10,7 +10,7 @@ import pymysql
 
 from penstock.backends.mysql.errors import planning
 from penstock.backends.mysql.session import MySqlSession
-from penstock.backends.sql.definitions.definition import Besides, listed_columns
+from penstock.backends.sql.definitions.definition import TableExtras, listed_columns
 from penstock.errors import PlanningError
 from penstock.model.tables import Column, TableRef
 
@@ -33,7 +33,7 @@ def refused_clauses(
         return {}
     plain = without_numbers(columns)
     found = {}
-    with made_for_now(session, _body(session, plain, ()), options) as name:
+    with temporary_table(session, _body(session, plain, ()), options) as name:
         for clause in clauses:
             try:
                 session.connection.change(f"ALTER TABLE {name} ADD {clause}")
@@ -43,7 +43,7 @@ def refused_clauses(
 
 
 def check_makes(
-    session: MySqlSession, table: TableRef, columns: Sequence[Column], besides: Besides
+    session: MySqlSession, table: TableRef, columns: Sequence[Column], extras: TableExtras
 ) -> None:
     """Check that the server can create a table.
 
@@ -51,8 +51,8 @@ def check_makes(
         PlanningError: the server would reject it.
     """
     # Some servers require unique names for constraints.
-    keys = [each for each in besides.constraints if not each.startswith("CONSTRAINT ")]
-    _make(session, columns, keys, besides.options, f"{table}", besides.columns)
+    keys = [each for each in extras.constraints if not each.startswith("CONSTRAINT ")]
+    _make(session, columns, keys, extras.options, f"{table}", extras.columns)
 
 
 def refused_columns(
@@ -118,7 +118,7 @@ def _make(
     taken = _taken(session, columns, options, more)
     if "" in taken and taken.issuperset(clauses):
         return  # a table with more clauses was created
-    with made_for_now(session, _body(session, columns, clauses, more), options, subject):
+    with temporary_table(session, _body(session, columns, clauses, more), options, subject):
         taken.update(("", *clauses))
 
 
@@ -153,7 +153,7 @@ def rehearse_all(
 
 
 @contextmanager
-def made_for_now(
+def temporary_table(
     session: MySqlSession, body: str, options: str = "", subject: str = MADE
 ) -> Iterator[str]:
     """Create a temporary table, as an item of FROM.

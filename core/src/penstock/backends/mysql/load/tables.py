@@ -18,13 +18,18 @@ from penstock.backends.mysql.catalog.tables import (
     unique_keys,
 )
 from penstock.backends.mysql.dialect import MYSQL
-from penstock.backends.mysql.load.besides import UTF8, left_of_flavour, made_alike, made_unlike
 from penstock.backends.mysql.load.rehearsal import check_makes, refused_clauses
+from penstock.backends.mysql.load.table_parts import (
+    UTF8,
+    clone_parts,
+    foreign_parts,
+    omitted_of_flavour,
+)
 from penstock.backends.mysql.session import MySqlSession
 from penstock.backends.mysql.types import TYPES
-from penstock.backends.shared.values.arrow import held_kinds
+from penstock.backends.shared.values.arrow import value_kinds
 from penstock.backends.sql.catalog.relations import check_is_table
-from penstock.backends.sql.definitions.definition import Besides
+from penstock.backends.sql.definitions.definition import TableExtras
 from penstock.backends.sql.definitions.expressions import UUID
 from penstock.backends.sql.definitions.foreign_keys import RELINK, UNLINK, ForeignKeyChange
 from penstock.backends.sql.definitions.rendering import Rendered, computed_columns
@@ -35,7 +40,7 @@ from penstock.errors import PlanningError
 from penstock.model.table_model import ENUM, JSON, TEXT, ColumnType, TableDefinition
 from penstock.model.tables import Column, TableRef
 
-_MADE = TYPES.made
+_MADE = TYPES.created
 MOST_KEPT = 768
 """The characters of a text that fit into a key: 3,072 bytes."""
 
@@ -57,7 +62,7 @@ _MOST_LABEL, _MOST_LABELS = 255, 65_535
 # https://dev.mysql.com/doc/refman/8.4/en/enum.html
 
 
-def made_types(
+def translated_types(
     session: MySqlSession,
     columns: Sequence[Column],
     definition: TableDefinition,
@@ -171,19 +176,21 @@ class MySqlTables(TargetTables):
     unique_keys = staticmethod(unique_keys)  # type: ignore[assignment] # of its own sessions
     deferrable = staticmethod(deferrable)  # type: ignore[assignment]
 
-    def besides(self, session: Session, request: LoadRequest, columns: Sequence[Column]) -> Besides:
+    def extras(
+        self, session: Session, request: LoadRequest, columns: Sequence[Column]
+    ) -> TableExtras:
         assert isinstance(session, MySqlSession)
         assert request.definition is not None
-        own = self.is_own(session, request.definition)
+        own = self.is_native(session, request.definition)
         if own:
             charset = request.definition.content[OPTIONS]
-            found = made_alike(session, request, columns, super().rendered)
+            found = clone_parts(session, request, columns, super().rendered)
         else:
             charset = _any_text(session, request.target)
-            found = super().besides(session, request, columns)
+            found = super().extras(session, request, columns)
             if request.definition.dialect == DIALECT:
-                left = left_of_flavour(session, request, found.left, columns)
-                found = replace(found, left=tuple(left))
+                omitted = omitted_of_flavour(session, request, found.omitted, columns)
+                found = replace(found, omitted=tuple(omitted))
         options = " ".join(filter(None, (charset, found.options, _next(request))))
         made = replace(found, options=options)
         # What is created alike was tried together with other tables, without further options.
@@ -211,17 +218,17 @@ class MySqlTables(TargetTables):
 
     def kinds(self, columns: Sequence[Column]) -> Mapping[str, str]:
         made = {column.name for column in columns if column.type == _MADE.uuid}
-        return {**held_kinds(columns), **dict.fromkeys(made, UUID)}
+        return {**value_kinds(columns), **dict.fromkeys(made, UUID)}
 
-    def is_own(self, session: Session, definition: TableDefinition) -> bool:
+    def is_native(self, session: Session, definition: TableDefinition) -> bool:
         assert isinstance(session, MySqlSession)
         return definition.content.get(FLAVOUR) == flavour_of(session)
 
     def rendered(
-        self, session: Session, request: LoadRequest, found: Besides, rendered: Rendered
-    ) -> Besides:
+        self, session: Session, request: LoadRequest, found: TableExtras, rendered: Rendered
+    ) -> TableExtras:
         assert isinstance(session, MySqlSession)
-        return made_unlike(session, request, found, rendered, super().rendered)
+        return foreign_parts(session, request, found, rendered, super().rendered)
 
     def refused(
         self, session: Session, columns: Sequence[Column], clauses: Sequence[str], *, alike: bool

@@ -84,7 +84,7 @@ class TableStream:
             with wait.answering(SIDE):
                 warnings = self._connection.show_warnings()
             told = list(dict.fromkeys(in_stream(text, before) for _, _, text in warnings))
-            said = list(dict.fromkeys(map(values.said, told)))
+            said = list(dict.fromkeys(map(values.server_message, told)))
             more = f"; and {len(said) - _MOST_SHOWN} more" if len(said) > _MOST_SHOWN else ""
             code = warnings[0][1] if warnings else 0  # as with max_error_count = 0
             expected = CONSTRAINTS.get(code, "each value to fit into its column")

@@ -14,9 +14,9 @@ from penstock.backends.duckdb.connection import configure
 from penstock.backends.duckdb.errors import translate
 from penstock.backends.duckdb.session import DuckSession, streamed
 from penstock.backends.parquet.errors import DRIVER_ERRORS, from_driver
+from penstock.backends.parquet.files.duckdb_scan import ScannedFiles
 from penstock.backends.parquet.files.footers import key_fields, read_footers
 from penstock.backends.parquet.files.listing import ListedFile, fingerprint, list_files
-from penstock.backends.parquet.files.scanned import ScannedFiles
 from penstock.backends.parquet.location import FilesLocation
 from penstock.backends.sql.session import Row
 from penstock.errors import Diagnosis, PlanningError, SnapshotLost

@@ -12,7 +12,7 @@ from pyarrow import fs
 
 from penstock.backends.api.facts import SourceFile
 from penstock.backends.parquet.errors import Broken, translated
-from penstock.backends.parquet.files.broken import (
+from penstock.backends.parquet.files.damage import (
     ENCRYPTED,
     check_footer,
     footer_length,

@@ -18,7 +18,7 @@ from pyarrow import fs
 
 from penstock.backends.parquet.errors import translated
 from penstock.backends.parquet.files import int96
-from penstock.backends.parquet.files.broken import check_values
+from penstock.backends.parquet.files.damage import check_values
 from penstock.backends.parquet.files.footers import open_file
 from penstock.backends.parquet.files.listing import ListedFile, local_file
 from penstock.backends.parquet.files.types import converted, engine, key_value

@@ -77,7 +77,7 @@ def plan_load(storage: Storage, request: LoadRequest) -> LoadPlan:
     check_writable(storage)
     found = manifest.read(storage.documents)
     if request.definition is not None:
-        schema = schema_of(request.made)
+        schema = schema_of(request.new_columns)
     else:
         schema = schema_from_text(found.schema)
         _check_left_out(schema, request)
@@ -99,7 +99,7 @@ def _not_copied(request: LoadRequest) -> Iterator[NotCopied]:
     """Yield a single entry, since files have nothing but columns."""
     if request.definition is None:
         return
-    names = [column.name for column in request.made]
+    names = [column.name for column in request.new_columns]
     items = [*request.definition.model.only(names).unmade(), *request.definition.others]
     counted = Counter(item.kind for item in items)
     if counted:

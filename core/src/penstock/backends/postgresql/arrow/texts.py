@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from penstock.backends.postgresql.arrow.families import family, family_of, plain
 from penstock.backends.postgresql.catalog.datatypes import DataType
-from penstock.backends.shared.values.arrow import is_list, own
+from penstock.backends.shared.values.arrow import compacted, is_list
 from penstock.backends.shared.values.hex_values import to_hex, uuid_texts
 
 _DAY = 86_400_000_000
@@ -44,7 +44,7 @@ def simplified(array: pa.Array) -> pa.Array:
     if pa.types.is_fixed_size_list(type_):
         return array.cast(pa.list_(type_.value_field))
     if pa.types.is_list(type_) or pa.types.is_large_list(type_):
-        return own(array)
+        return compacted(array)
     return array
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from penstock.backends.postgresql.catalog.existing import Relation
+from penstock.backends.postgresql.catalog.existing_tables import Relation
 from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.session.statements import ident, name, statement
 from penstock.errors import PlanningError

@@ -103,13 +103,13 @@ def match_tables(
     return tuple(found)
 
 
-def read_others(connection: Connection) -> Rows:
-    """Return the rows that `match_others` filters."""
+def read_other_objects(connection: Connection) -> Rows:
+    """Return the rows that `match_other_objects` filters."""
     with full_names(connection):
         return connection.execute(statement("others")).fetchall()
 
 
-def match_others(
+def match_other_objects(
     rows: Rows, include: Sequence[str], exclude: Sequence[str]
 ) -> tuple[NotCopied, ...]:
     """Return functions, views and the like that match the same patterns."""

@@ -10,7 +10,7 @@ from typing import Any
 from psycopg import sql
 
 from penstock.backends.api.facts import ChildTable, TableStatistics
-from penstock.backends.postgresql.catalog.described import Described
+from penstock.backends.postgresql.catalog.relation_facts import Described
 from penstock.backends.postgresql.catalog.relations import KINDS
 from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.errors import planning

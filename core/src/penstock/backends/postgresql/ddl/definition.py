@@ -14,8 +14,8 @@ from penstock.backends.postgresql.catalog.columns import data_type
 from penstock.backends.postgresql.catalog.queries import described_query
 from penstock.backends.postgresql.catalog.sequences import read_positions
 from penstock.backends.postgresql.connection import Connection, full_names
-from penstock.backends.postgresql.ddl.needs import read_needs
-from penstock.backends.postgresql.ddl.table_model import model_of, others_of
+from penstock.backends.postgresql.ddl.prerequisites import read_needs
+from penstock.backends.postgresql.ddl.table_model import model_of, other_objects
 from penstock.backends.postgresql.ddl.text import shortened
 from penstock.backends.postgresql.ddl.types import read_types, types_of
 from penstock.backends.postgresql.errors import planning
@@ -81,7 +81,7 @@ def definitions_of(
         partitioning: keep partitioned tables partitioned, instead of making them plain tables.
 
     Raises:
-        TableGone: the only requested table lost a child in the meantime.
+        TableDropped: the only requested table lost a child in the meantime.
     """
     with full_names(connection):
         found = read_many(connection, oids)
@@ -98,7 +98,7 @@ def definitions_of(
         for oid, each in members.items():
             gone = [member for member in each if member not in found]
             if gone and len(oids) == 1:
-                raise TableGone(gone[0])
+                raise TableDropped(gone[0])
             if gone or any(times[member] > 1 for member in each):
                 continue  # asked for alone, since definitions are not shared
             with suppress(KeyError):  # a type was dropped, and a column with it
@@ -165,7 +165,7 @@ def _definition(
     cut = f"PARTITION BY {partition_key}" if partition_key else ""
     model = replace(model_of(root, types), partitioning=cut)
     of_partitions = (NotCopied(*each) for each in own)
-    return TableDefinition(DIALECT, found, model, (*others_of(root), *of_partitions))
+    return TableDefinition(DIALECT, found, model, (*other_objects(root), *of_partitions))
 
 
 def plain_table(
@@ -212,7 +212,7 @@ def _key_index(table: str, number: int, key: KeyModel) -> Json:
     }  # fmt: skip
 
 
-class TableGone(PlanningError):
+class TableDropped(PlanningError):
     """A table that was dropped while it was read."""
 
     def __init__(self, oid: int) -> None:
@@ -226,12 +226,12 @@ def read_table(connection: Connection, oid: int) -> Json:
     """Return one table, without its child tables. Call it while names are full.
 
     Raises:
-        TableGone: the table was dropped before or during the read.
+        TableDropped: the table was dropped before or during the read.
     """
     try:
         return read_many(connection, [oid])[oid]
     except (KeyError, errors.UndefinedTable) as error:
-        raise TableGone(oid) from error
+        raise TableDropped(oid) from error
 
 
 def read_tables(connection: Connection, oids: Iterable[int]) -> list[Json]:

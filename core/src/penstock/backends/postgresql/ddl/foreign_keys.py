@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.backends.postgresql.ddl import done, steps
+from penstock.backends.postgresql.ddl import completion, steps
 from penstock.backends.postgresql.ddl.text import Json, constraint_comment
 from penstock.backends.postgresql.session.statements import ident, name
 from penstock.model.plans import Step
@@ -36,7 +36,7 @@ def foreign_key_steps(
             f"{add} NOT VALID" if apart else add,
             *constraint_comment(ref, label, constraint["comment"]),
             instead=not_copied(constraint, ref, other) if other else None,
-            done=done.has_constraint(ref, label),
+            done=completion.has_constraint(ref, label),
         )
     ]
     if apart:
@@ -49,7 +49,7 @@ def foreign_key_steps(
                 steps.CHECK,
                 validate,
                 instead=instead,
-                done=done.is_valid(ref, label),
+                done=completion.is_valid(ref, label),
             )
         )
     return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from penstock.backends.postgresql.ddl import done, steps, text
+from penstock.backends.postgresql.ddl import completion, steps, text
 from penstock.backends.postgresql.ddl.text import Json, Names
 from penstock.backends.postgresql.session.statements import ident, name
 from penstock.model.plans import Step
@@ -48,7 +48,7 @@ def build_steps(tables: Sequence[Json], names: Names, *, tablespaces: bool) -> l
             attach += _dress(table, index, names)
     if attach:
         parents = [
-            done.has_index(names.table(table), names.index(table, index))
+            completion.has_index(names.table(table), names.index(table, index))
             for table, index in by_oid.values()
             if table["partition_key"] is not None
         ]
@@ -79,7 +79,7 @@ def _on_table(table: Json, index: Json, names: Names, *, tablespaces: bool) -> l
                 *tablespace,
                 create,
                 *(_own(table, index, names) if constraint is None else []),
-                done=done.has_index(of, made),
+                done=completion.has_index(of, made),
             )
         )
     if constraint is None and (chosen := _chosen(table, index, names)):
@@ -101,7 +101,7 @@ def _on_table(table: Json, index: Json, names: Names, *, tablespaces: bool) -> l
                 *tablespace,
                 alter,
                 *_dress(table, index, names),
-                done=done.has_constraint(of, made.name),
+                done=completion.has_constraint(of, made.name),
             )
         )
     return found

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from penstock.backends.api.facts import Siblings
-from penstock.backends.postgresql.catalog.existing import Linked
-from penstock.backends.postgresql.ddl import done, steps
+from penstock.backends.postgresql.catalog.existing_tables import Linked
+from penstock.backends.postgresql.ddl import completion, steps
 from penstock.backends.postgresql.ddl.foreign_keys import (
     FOREIGN_KEYS,
     foreign_key_steps,
@@ -29,7 +29,7 @@ class Links:
     """From the table to itself."""
     others: list[Step] = field(default_factory=list)
     """To other tables of the batch."""
-    left: list[NotCopied] = field(default_factory=list)
+    omitted: list[NotCopied] = field(default_factory=list)
     """To tables that are not copied with it."""
 
 
@@ -48,7 +48,7 @@ def links_of(tables: Sequence[Json], names: Names, siblings: Siblings) -> Links:
             own = constraint["references_itself"]
             other = ref if own else siblings.targets.get(TableRef(*constraint["references"]))
             if other is None:
-                links.left.append(not_copied(constraint, ref, None))
+                links.omitted.append(not_copied(constraint, ref, None))
             else:
                 found = foreign_key_steps(table, constraint, ref, other)
                 (links.own if own else links.others).extend(found)
@@ -66,10 +66,10 @@ def _inherit(table: Json, ref: TableRef, siblings: Siblings, links: Links) -> No
         for parent, target in zip(parents, made, strict=True)
     ]
     shown = ", ".join(map(str, parents))
-    left = NotCopied(INHERITANCE, shown, "\n".join(f"{one};" for one in statements), str(ref))
+    omitted = NotCopied(INHERITANCE, shown, "\n".join(f"{one};" for one in statements), str(ref))
     known = [target for target in made if target is not None]
     if len(known) < len(parents):
-        links.left.append(left)
+        links.omitted.append(omitted)
         return
     modes = {ref: "ACCESS EXCLUSIVE", **dict.fromkeys(known, "SHARE UPDATE EXCLUSIVE")}
     links.others.append(
@@ -79,8 +79,8 @@ def _inherit(table: Json, ref: TableRef, siblings: Siblings, links: Links) -> No
             steps.DRESS,
             *steps.locks(modes),
             *statements,
-            instead=left,
-            done=done.inherits(ref, known[0]),
+            instead=omitted,
+            done=completion.inherits(ref, known[0]),
         )
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from penstock.backends.postgresql.ddl import done
+from penstock.backends.postgresql.ddl import completion
 from penstock.backends.postgresql.session.statements import name
 from penstock.model.plans import SWAP_STEP, Step
 from penstock.model.tables import NotCopied, TableRef
@@ -52,7 +52,7 @@ def set_logged(ref: TableRef, oid: int) -> Step:
     """
     alter = f"ALTER TABLE {name(ref)} SET LOGGED"
     step_id = f"{SET_LOGGED}{oid}"
-    return after(step_id, f"set {ref} logged", LOGGED, alter, done=done.is_logged(ref))
+    return after(step_id, f"set {ref} logged", LOGGED, alter, done=completion.is_logged(ref))
 
 
 def locks(modes: Mapping[TableRef, str]) -> list[str]:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from penstock.backends.postgresql.ddl.attached import left_out
+from penstock.backends.postgresql.ddl.attachments import omitted_objects
 from penstock.backends.postgresql.ddl.foreign_keys import FOREIGN_KEYS
 from penstock.backends.postgresql.ddl.links import INHERITANCE
 from penstock.backends.postgresql.ddl.text import Json, with_value
@@ -78,7 +78,7 @@ def model_of(table: Json, types: Sequence[Json]) -> TableModel:
     )
 
 
-def others_of(table: Json) -> tuple[NotCopied, ...]:
+def other_objects(table: Json) -> tuple[NotCopied, ...]:
     """Return the objects attached to the table.
 
     They come without statements, which another system could not read.
@@ -87,7 +87,7 @@ def others_of(table: Json) -> tuple[NotCopied, ...]:
     found = []
     if parents:
         found.append(NotCopied(INHERITANCE, ", ".join(map(str, parents))))
-    found += left_out(
+    found += omitted_objects(
         [table], lambda item: TableRef(item["schema"], item["name"]), but=FOREIGN_KEYS
     )
     for statistics in table["statistics"]:

@@ -13,7 +13,7 @@ from datetime import date, timedelta
 from fractions import Fraction
 from itertools import pairwise
 
-from penstock.backends.sql.rows.between import time_of
+from penstock.backends.sql.rows.midpoints import time_of
 
 # Bounds per partition, so that partitions are roughly even.
 PER_PARTITION = 4

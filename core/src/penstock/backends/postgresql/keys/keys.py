@@ -86,7 +86,7 @@ def column_facts(connection: Connection, read: Relation, key: Key) -> tuple[bool
     return nullable, indexed
 
 
-def check_alike(connection: Connection, table: TableRef, extent: Extent) -> None:
+def check_same_rows(connection: Connection, table: TableRef, extent: Extent) -> None:
     """Reject a partition that may hold different rows in the target's table than in the source's.
 
     Raises:

@@ -15,7 +15,7 @@ from penstock.backends.api.worker import ARROW, Block, Wait
 from penstock.backends.postgresql.catalog.columns import planned_columns, read_columns
 from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.errors import translated
-from penstock.backends.postgresql.load.error_ahead import error_ahead
+from penstock.backends.postgresql.load.pending_error import error_ahead
 from penstock.backends.postgresql.native import CopySink
 from penstock.backends.postgresql.session.cancellable import end_copy, flush, start_copy
 from penstock.backends.postgresql.session.statements import column_list, copy_format, statement
@@ -24,7 +24,7 @@ from penstock.model.tables import Column
 from penstock.spec.worker_spec import WorkerSpec
 
 if TYPE_CHECKING:
-    from penstock.backends.postgresql.arrow.writing import Encoder
+    from penstock.backends.postgresql.arrow.encoder import Encoder
 
 # A larger row is handed to libpq in pieces, because libpq would copy it whole into its own buffer.
 PIECE = 256 * 1024
@@ -81,7 +81,7 @@ class CopyStream:
         """Begin the stream with its first batch, whose types determine its format."""
         # Imported here: copies between PostgreSQL servers do not need Arrow, which may not be
         # installed.
-        from penstock.backends.postgresql.arrow.writing import Encoder  # noqa: PLC0415
+        from penstock.backends.postgresql.arrow.encoder import Encoder  # noqa: PLC0415
 
         table = self._spec.target_table
         with translated("target"), wait.answering("target"):

@@ -8,7 +8,7 @@ from dataclasses import replace
 from penstock.backends.api.facts import Fit
 from penstock.backends.postgresql.catalog.columns import data_type, why_not_loadable
 from penstock.backends.postgresql.catalog.datatypes import UNKNOWN, DataType
-from penstock.backends.postgresql.load.losses import lost_by_cast, lost_by_modifier
+from penstock.backends.postgresql.load.losses import cast_losses, modifier_losses
 from penstock.backends.postgresql.session.statements import BINARY, TEXT
 from penstock.model.tables import Column
 
@@ -115,8 +115,8 @@ def _losses(source: DataType, target: DataType) -> Iterator[str]:
     """Yield the ways in which values may change."""
     for mine, theirs in _leaves(source, target):
         if not alike(mine, theirs):
-            yield from lost_by_cast(mine, theirs)
-        yield from lost_by_modifier(mine, theirs)
+            yield from cast_losses(mine, theirs)
+        yield from modifier_losses(mine, theirs)
 
 
 def _risks(source: DataType, target: DataType) -> Iterator[str]:

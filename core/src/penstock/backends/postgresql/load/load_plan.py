@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from penstock.backends.api.facts import LoadRequest
-from penstock.backends.postgresql.catalog.existing import Linked
+from penstock.backends.postgresql.catalog.existing_tables import Linked
 from penstock.backends.postgresql.catalog.privileges import missing_grant
 from penstock.backends.postgresql.ddl import steps
 from penstock.backends.postgresql.ddl.definition import OWN
@@ -72,7 +72,7 @@ def plan_load(facts: TargetFacts, request: LoadRequest) -> LoadPlan:
             rows = f"ONLY {name(ref)}" if only else name(ref)
             before.append(steps.before("truncate", f"truncate {ref}", f"TRUNCATE {rows}"))
         if request.unlogged or request.indexes == "defer":
-            from penstock.backends.postgresql.load import while_loading  # noqa: PLC0415 - seldom
+            from penstock.backends.postgresql.load import temporary_changes as while_loading  # noqa: PLC0415 - seldom
 
             if request.unlogged:
                 while_loading.unlog(facts, ref, before, after)
@@ -146,21 +146,21 @@ def _check_staging(facts: TargetFacts, request: LoadRequest) -> None:
 
 
 def _plan_made(facts: TargetFacts, request: LoadRequest, definition: TableDefinition) -> LoadPlan:
-    from penstock.backends.postgresql.new_tables.missing import plan_missing  # noqa: PLC0415 - as above
+    from penstock.backends.postgresql.new_tables.missing_table import plan_missing  # noqa: PLC0415 - as above
     from penstock.backends.postgresql.new_tables.recreate import plan_recreate  # noqa: PLC0415 - as above
 
     plan = plan_recreate if request.mode.recreates else plan_missing
     if definition.dialect == DIALECT:
         own = definition.content.get(OWN, ())
-        besides = [NotCopied(kind, label, "", str(request.target)) for kind, label in own]
-        return plan(facts, request, definition.content, besides)
-    from penstock.backends.postgresql.new_tables.other_systems import read_unlike  # noqa: PLC0415 - it needs Arrow
+        omitted_before = [NotCopied(kind, label, "", str(request.target)) for kind, label in own]
+        return plan(facts, request, definition.content, omitted_before)
+    from penstock.backends.postgresql.new_tables.other_systems import read_translated  # noqa: PLC0415 - it needs Arrow
 
-    made = read_unlike(facts.connection, request, definition)
+    made = read_translated(facts.connection, request, definition)
     if not request.mode.recreates:
         more = [step.statement for step in made.steps]
-        return plan_missing(facts, request, made.content, made.left, more)
-    planned = plan_recreate(facts, request, made.content, made.left)
+        return plan_missing(facts, request, made.content, made.omitted, more)
+    planned = plan_recreate(facts, request, made.content, made.omitted)
     return replace(planned, steps=(*planned.steps, *made.steps))
 
 

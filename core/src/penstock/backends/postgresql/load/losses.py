@@ -58,7 +58,7 @@ _FULL = 0xFFFF
 _HEADER = 4  # VARHDRSZ, which modifiers of variable-length types include
 
 
-def lost_by_cast(source: DataType, target: DataType) -> Iterator[str]:
+def cast_losses(source: DataType, target: DataType) -> Iterator[str]:
     if source.schema == target.schema == "pg_catalog":
         if found := LOSSES.get((source.name, target.name)):
             yield found
@@ -66,7 +66,7 @@ def lost_by_cast(source: DataType, target: DataType) -> Iterator[str]:
             yield "money has two digits after the decimal point, whatever lc_monetary says"
 
 
-def lost_by_modifier(source: DataType, target: DataType) -> Iterator[str]:
+def modifier_losses(source: DataType, target: DataType) -> Iterator[str]:
     """Yield what the target's modifier silently removes.
 
     Text that is too long causes an error instead.

@@ -7,7 +7,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from penstock.backends.postgresql.catalog import existing
+from penstock.backends.postgresql.catalog import existing_tables
 from penstock.backends.postgresql.catalog.children import (
     Existing,
     Partitioned,
@@ -33,7 +33,7 @@ from penstock.backends.postgresql.catalog.sequences import ColumnSequence, seque
 from penstock.backends.postgresql.catalog.unique_keys import UniqueKey, unique_keys_of
 from penstock.backends.postgresql.connection import Connection, full_names
 from penstock.backends.postgresql.errors import planning
-from penstock.backends.postgresql.load.loadable import check_loadable, read_loadable
+from penstock.backends.postgresql.load.loadable_relations import check_loadable, read_loadable
 from penstock.backends.postgresql.session.answers import Answers
 from penstock.errors import PlanningError
 from penstock.model.tables import Column, TableRef
@@ -61,7 +61,7 @@ class TargetFacts:
         self.refs = frozenset(refs)
         self.types = Types(connection)
         schemas = dict.fromkeys(ref.schema for ref in refs)
-        self._trees = Answers(refs, partial(existing.read_trees, connection))
+        self._trees = Answers(refs, partial(existing_tables.read_trees, connection))
         self._columns = Answers(refs, self._read_columns)
         self._links = Answers(refs, self._read_links)
         self._dependents = {
@@ -69,7 +69,7 @@ class TargetFacts:
             for sequences in ("ai", "i")
         }
         self._rights = Answers(schemas, partial(read_schema_rights, connection))
-        self._names = Answers(schemas, partial(existing.read_names, connection))
+        self._names = Answers(schemas, partial(existing_tables.read_names, connection))
         self._references = Answers(refs, self._read_references)
         self._table_rights = Answers(refs, partial(read_table_rights, connection))
         self._loadable = Answers(refs, partial(read_loadable, connection))
@@ -85,7 +85,7 @@ class TargetFacts:
         self._attached: dict[str, Mapping[int, tuple[str, ...]]] = {}
         self._granted = Answers(schemas, partial(granted_by_default, connection))
         self._definitions = Answers(refs, self._read_definitions)
-        self._sequences = Answers((), partial(existing.read_sequences, connection))
+        self._sequences = Answers((), partial(existing_tables.read_sequences, connection))
         self._writable = False
         self._kept: dict[type[Any], Any] = {}
 
@@ -133,7 +133,7 @@ class TargetFacts:
     def rights(self, schema: str) -> SchemaRights:
         return self._rights[schema]
 
-    def tree(self, ref: TableRef) -> list[existing.Relation]:
+    def tree(self, ref: TableRef) -> list[existing_tables.Relation]:
         """See `existing.read_trees`."""
         return self._trees[ref]
 
@@ -171,14 +171,14 @@ class TargetFacts:
         """See `existing.read_references`."""
         return self._references[ref]
 
-    def links(self, ref: TableRef) -> list[existing.Linked]:
+    def links(self, ref: TableRef) -> list[existing_tables.Linked]:
         return self._links[ref]
 
-    def dependents(self, ref: TableRef, sequences: str = "ai") -> list[existing.Dependent]:
+    def dependents(self, ref: TableRef, sequences: str = "ai") -> list[existing_tables.Dependent]:
         """See `existing.read_dependents`."""
         return self._dependents[sequences][ref]
 
-    def names(self, schema: str) -> existing.NamesInSchema:
+    def names(self, schema: str) -> existing_tables.NamesInSchema:
         return self._names[schema]
 
     def definitions(self, ref: TableRef) -> list[Json]:
@@ -208,9 +208,9 @@ class TargetFacts:
         return found
 
     def _gone(self, ref: TableRef) -> PlanningError:
-        from penstock.backends.postgresql.ddl.definition import TableGone  # noqa: PLC0415 - seldom
+        from penstock.backends.postgresql.ddl.definition import TableDropped  # noqa: PLC0415 - seldom
 
-        return TableGone(self.tree(ref)[0].oid)
+        return TableDropped(self.tree(ref)[0].oid)
 
     def root_definition(self, ref: TableRef) -> Json:
         """Return the definition of an existing table alone, even if it has child tables.
@@ -281,9 +281,11 @@ class TargetFacts:
             self._kept[make] = cast("Callable[[TargetFacts], T]", make)(self)
         return cast("T", self._kept[make])
 
-    def _known_trees(self, refs: Sequence[TableRef]) -> dict[TableRef, list[existing.Relation]]:
+    def _known_trees(
+        self, refs: Sequence[TableRef]
+    ) -> dict[TableRef, list[existing_tables.Relation]]:
         """Return the trees of tables that the user may look up."""
-        found: dict[TableRef, list[existing.Relation]] = {}
+        found: dict[TableRef, list[existing_tables.Relation]] = {}
         for ref in refs:
             found[ref] = [] if self._trees.fails(ref) else self._trees[ref]
         return found
@@ -317,12 +319,12 @@ class TargetFacts:
         with full_names(self.connection):
             return children_of(self.connection, refs)
 
-    def _read_links(self, refs: Sequence[TableRef]) -> dict[TableRef, list[existing.Linked]]:
+    def _read_links(self, refs: Sequence[TableRef]) -> dict[TableRef, list[existing_tables.Linked]]:
         trees = self._known_trees(refs)
         if not any(trees.values()):
             return {ref: [] for ref in refs}
         with full_names(self.connection):
-            return existing.read_links(self.connection, trees)
+            return existing_tables.read_links(self.connection, trees)
 
     def _read_column_sequences(
         self, refs: Sequence[TableRef]
@@ -332,22 +334,22 @@ class TargetFacts:
         return {ref: found.get(roots.get(ref, 0), []) for ref in refs}
 
     def _read_numbers(self, refs: Sequence[TableRef]) -> dict[TableRef, set[str]]:
-        return existing.read_numbers(self.connection, self._known_trees(refs), WHOLE_NUMBERS)
+        return existing_tables.read_numbers(self.connection, self._known_trees(refs), WHOLE_NUMBERS)
 
     def _read_shapes(self, refs: Sequence[TableRef]) -> dict[TableRef, str]:
         with full_names(self.connection):
-            return existing.read_shapes(self.connection, refs)
+            return existing_tables.read_shapes(self.connection, refs)
 
     def _read_references(self, refs: Sequence[TableRef]) -> dict[TableRef, list[str]]:
-        return existing.read_references(self.connection, self._known_trees(refs))
+        return existing_tables.read_references(self.connection, self._known_trees(refs))
 
     def _read_dependents(
         self, sequences: str, refs: Sequence[TableRef]
-    ) -> dict[TableRef, list[existing.Dependent]]:
+    ) -> dict[TableRef, list[existing_tables.Dependent]]:
         trees = self._known_trees(refs)
         if not any(trees.values()):
             return {ref: [] for ref in refs}
-        return existing.read_dependents(self.connection, trees, sequences)
+        return existing_tables.read_dependents(self.connection, trees, sequences)
 
     def _read_definitions(self, refs: Sequence[TableRef]) -> dict[TableRef, list[Json]]:
         trees = self._known_trees(refs)
@@ -365,7 +367,7 @@ class TargetFacts:
     def _read_tables(self, asked: Iterable[int]) -> dict[int, Json]:
         """Return definitions by object id, without tables just dropped."""
         from penstock.backends.postgresql.ddl.definition import (  # noqa: PLC0415 - seldom
-            TableGone,
+            TableDropped,
             read_tables,
         )
 
@@ -375,9 +377,9 @@ class TargetFacts:
         found: dict[int, Json] = {}
         try:
             found = {table["oid"]: table for table in read_tables(self.connection, oids)}
-        except TableGone:
+        except TableDropped:
             for oid in oids:
-                with suppress(TableGone):
+                with suppress(TableDropped):
                     (found[oid],) = read_tables(self.connection, [oid])
         return found
 

@@ -10,7 +10,7 @@ import psycopg
 
 from penstock.backends.api.optional.children import ChildRequest, PlannedChildren, Windows
 from penstock.backends.postgresql.catalog.children import DEFAULT, Existing
-from penstock.backends.postgresql.catalog.existing import NamesInSchema, kind_name
+from penstock.backends.postgresql.catalog.existing_tables import NamesInSchema, kind_name
 from penstock.backends.postgresql.catalog.privileges import check_owned
 from penstock.backends.postgresql.connection import Connection, full_names
 from penstock.backends.postgresql.ddl.children import create_child, index_child

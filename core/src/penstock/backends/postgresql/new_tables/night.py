@@ -77,7 +77,7 @@ def staged(plan: LoadPlan, request: LoadRequest) -> LoadPlan:
             adds = f"ALTER TABLE {name(ref)} ADD COLUMN IF NOT EXISTS {column} timestamptz"
             what = f"add column {request.deletes.column} to {ref}, where it is missing"
             before = (*before, steps.before("marks", what, adds))
-        making, finding_step = finding_gone(ref, stage, plan.conflict_columns)
+        making, finding_step = finding_deleted(ref, stage, plan.conflict_columns)
         before = (*before, making)
         after.insert(0, finding_step)
     *finding, merging = after
@@ -88,9 +88,9 @@ def staged(plan: LoadPlan, request: LoadRequest) -> LoadPlan:
     return replace(plan, table=table, steps=(*steps_, *late))
 
 
-def finding_gone(ref: TableRef, stage: TableRef, key: Sequence[str]) -> tuple[Step, Step]:
+def finding_deleted(ref: TableRef, stage: TableRef, key: Sequence[str]) -> tuple[Step, Step]:
     """Return the steps that create a table for the keys of deleted rows, and find these."""
-    gone, columns = gone_table(stage), column_list(key).as_string(None)
+    gone, columns = deleted_keys_table(stage), column_list(key).as_string(None)
     made = steps.before(
         "gone keys",
         f"create {gone}, for keys that are gone",
@@ -102,15 +102,15 @@ def finding_gone(ref: TableRef, stage: TableRef, key: Sequence[str]) -> tuple[St
     return made, Step(GONE_STEP, what, "", after=True, rank=FIRST - 1)
 
 
-def take_gone(connection: Connection, stage: TableRef) -> int:
+def take_deleted(connection: Connection, stage: TableRef) -> int:
     """Drop the table of keys of deleted rows, and return how many there were."""
-    gone = gone_table(stage)
+    gone = deleted_keys_table(stage)
     count = int(connection.value(f"SELECT count(*) FROM {name(gone)}"))
     connection.execute(f"DROP TABLE {name(gone)}".encode())
     return count
 
 
-def gone_table(stage: TableRef) -> TableRef:
+def deleted_keys_table(stage: TableRef) -> TableRef:
     """Return the table for the keys of rows to be deleted."""
     return TableRef(stage.schema, shortened(stage.name, "_gone"))
 
@@ -159,7 +159,7 @@ def merge_all(connection: Connection, nights: Sequence[NightLoad]) -> list[Merge
         if isinstance(stage, Ranges):
             stage.delete()
             return
-        gone = gone_table(nights[place].plan.load.table)
+        gone = deleted_keys_table(nights[place].plan.load.table)
         (deleted[place],) = run_for(stage, place)(
             [stage.delete(gone, nights[place].spec.gone.column)]
         )
@@ -230,7 +230,7 @@ def _open_stages(
 
     places = range(len(nights))
     if len(nights) > 1:
-        connection.ask_together([partial(open_one, place) for place in places])
+        connection.share_round_trips([partial(open_one, place) for place in places])
     return [open_one(place) for place in places]
 
 
@@ -276,7 +276,7 @@ def _referenced_first(connection: Connection, tables: Sequence[TableRef]) -> lis
 
 def drop_stages(connection: Connection, stages: Sequence[TableRef]) -> None:
     """Drop stages that no run will merge any more, except locked ones."""
-    tables = [name(table) for stage in stages for table in (stage, gone_table(stage))]
+    tables = [name(table) for stage in stages for table in (stage, deleted_keys_table(stage))]
     found = connection.execute(
         "SELECT name FROM unnest(%s::text[]) AS u (name) WHERE to_regclass(name) IS NOT NULL",
         [tables],

@@ -29,12 +29,12 @@ from penstock.backends.postgresql.new_tables.plain_tables import can_be_key
 from penstock.backends.postgresql.new_tables.rehearsal import (
     NEEDS,
     Rehearsals,
-    read_made,
+    read_created,
     without_rehearsed_ids,
 )
 from penstock.backends.postgresql.session.statements import ident, name
-from penstock.backends.shared.values.arrow import arrow_type, held_kind
-from penstock.backends.sql.definitions.definition import left_unlike
+from penstock.backends.shared.values.arrow import arrow_type, value_kind
+from penstock.backends.sql.definitions.definition import omitted_parts
 from penstock.backends.sql.definitions.expressions import UUID
 from penstock.backends.sql.definitions.rendering import (
     ForeignKey,
@@ -102,7 +102,7 @@ def types_for(
     return found
 
 
-def made_columns(
+def created_columns(
     facts: TargetFacts,
     ref: TableRef,
     columns: Sequence[Column],
@@ -134,10 +134,10 @@ def made_columns(
         _check_type(facts.connection, column, wanted)
     if enums:
         _check_enums(facts.connection, ref, enums)
-    with made_for_columns(facts, ref, columns, types, enums) as made:
+    with types_of_columns(facts, ref, columns, types, enums) as made:
         if not enums:
-            return read_made(facts.connection, [made], facts.types)[made]
-        found = read_made(facts.connection, [made], Types(facts.connection))
+            return read_created(facts.connection, [made], facts.types)[made]
+        found = read_created(facts.connection, [made], Types(facts.connection))
     return without_rehearsed_ids(facts.connection, found)[made]
 
 
@@ -153,14 +153,14 @@ def _check_enums(connection: Connection, ref: TableRef, enums: Mapping[str, Json
 
 
 @contextmanager
-def made_for_columns(
+def types_of_columns(
     facts: TargetFacts,
     ref: TableRef,
     columns: Sequence[Column],
     types: Mapping[str, str],
     enums: Mapping[str, Json],
 ) -> Iterator[TableRef]:
-    """Create the table of `made_columns`, which exists until the transaction is rolled back."""
+    """Create the table of `created_columns`, which exists until the transaction is rolled back."""
     connection = facts.connection
     rehearsed = TableRef(ref.schema, beside("rehearsal", ref.name))
     definitions = [
@@ -196,7 +196,7 @@ def kinds_of(columns: Sequence[Column]) -> dict[str, str]:
     Operators and functions do not treat an enum as text.
     """
     return {
-        column.name: "" if data_type(column).kind == "enum" else held_kind(travels_as(column))
+        column.name: "" if data_type(column).kind == "enum" else value_kind(travels_as(column))
         for column in columns
     }
 
@@ -209,26 +209,26 @@ def _check_type(connection: Connection, column: str, wanted: str) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Unlike:
+class TranslatedTable:
     """A table that is created like another system's."""
 
     content: Mapping[str, Any]
     """The content of a definition, in the form in which the catalog would be read."""
-    left: tuple[NotCopied, ...]
+    omitted: tuple[NotCopied, ...]
     steps: tuple[Step, ...]
     """Steps that complete the table after the load."""
 
 
-def read_unlike(
+def read_translated(
     connection: Connection, request: LoadRequest, definition: TableDefinition
-) -> Unlike:
+) -> TranslatedTable:
     """Plan a table like another system's.
 
     Parameters:
-        request: the request, with the columns found by `made_columns`.
+        request: the request, with the columns found by `created_columns`.
         definition: the source's definition.
     """
-    ref, columns, model = request.target, request.made, definition.model
+    ref, columns, model = request.target, request.new_columns, definition.model
     named = enum_types(ref, columns, definition)
     enums = {
         each.name: named[each.name]
@@ -300,10 +300,10 @@ def read_unlike(
         "types": list(enums.values()),
         "warnings": [*warnings, *rendered.warnings],
     }
-    left = (*left_unlike(DIALECT, definition, ref, made), *rendered.left)
+    omitted = (*omitted_parts(DIALECT, definition, ref, made), *rendered.omitted)
     # After all other changes to the table's own catalog row.
     late = tuple(steps_of(rendered, ref, LAST))
-    return Unlike(content, left, late)
+    return TranslatedTable(content, omitted, late)
 
 
 def _foreign_key(key: ForeignKey, model: TableModel, request: LoadRequest) -> Json:

@@ -8,13 +8,13 @@ from dataclasses import replace
 from typing import Any
 
 from penstock.backends.api.facts import LoadRequest
-from penstock.backends.postgresql.catalog import existing
+from penstock.backends.postgresql.catalog import existing_tables
 from penstock.backends.postgresql.catalog.privileges import check_owned, missing_grant
 from penstock.backends.postgresql.catalog.relations import KINDS
 from penstock.backends.postgresql.catalog.sequences import ColumnSequence
 from penstock.backends.postgresql.connection import Connection
-from penstock.backends.postgresql.ddl import done, indexes, steps, tables
-from penstock.backends.postgresql.ddl.attached import left_out
+from penstock.backends.postgresql.ddl import completion, indexes, steps, tables
+from penstock.backends.postgresql.ddl.attachments import omitted_objects
 from penstock.backends.postgresql.ddl.foreign_keys import FOREIGN_KEYS
 from penstock.backends.postgresql.ddl.links import links_of, relink_steps, unlink_steps
 from penstock.backends.postgresql.ddl.text import Json, Names, shortened
@@ -36,13 +36,13 @@ def plan_recreate(
     facts: TargetFacts,
     request: LoadRequest,
     content: Mapping[str, Any],
-    besides: Sequence[NotCopied] = (),
+    omitted_before: Sequence[NotCopied] = (),
 ) -> LoadPlan:
     """Plan to drop and create the target.
 
     Parameters:
         content: the parts of the definition to create.
-        besides: what the source's table has but the definition leaves out.
+        omitted_before: what the source's table has but the definition leaves out.
 
     Raises:
         PlanningError: something depends on the target's table, the target lacks what the source's
@@ -56,9 +56,9 @@ def plan_recreate(
         warnings = [*content["warnings"], *_owner_warnings(facts.connection, old)]
         names = names_for(facts, ref, made, old, warnings)
         links = links_of(made, names, request.siblings)
-        left = (*links.left, *left_out(made, names.table, but=FOREIGN_KEYS))
+        omitted = (*links.omitted, *omitted_objects(made, names.table, but=FOREIGN_KEYS))
         linking = (*links.own, *links.others)
-        stated = (*left, *(step.instead for step in linking if step.instead))
+        stated = (*omitted, *(step.instead for step in linking if step.instead))
         made_again = {(item.kind, item.name, item.table) for item in stated}
         lost = [
             item
@@ -89,7 +89,7 @@ def plan_recreate(
         volatile=request.unlogged
         or any(t["persistence"] == "u" and t["partition_key"] is None for t in made),
         warnings=tuple(warnings),
-        not_copied=(*besides, *left, *lost),
+        not_copied=(*omitted_before, *omitted, *lost),
         links=(*links.others, *relink_steps(linked)),
     )
 
@@ -130,13 +130,13 @@ def _finished(request: LoadRequest, made: Sequence[Json], names: Names) -> Itera
                 f"statistics and constraints of {names.table(table)}",
                 steps.DRESS,
                 *late,
-                done=done.is_dressed(table, names, policies=False),
+                done=completion.is_dressed(table, names, policies=False),
             )
 
 
 def _check_droppable(
     facts: TargetFacts, ref: TableRef, remade: Collection[TableRef] = ()
-) -> tuple[list[existing.Relation], list[existing.Linked]]:
+) -> tuple[list[existing_tables.Relation], list[existing_tables.Linked]]:
     """Return the relations of the existing table, and the links to remove before it is dropped.
 
     Parameters:
@@ -153,7 +153,7 @@ def _check_droppable(
         if old[0].kind not in ("r", "p"):
             raise PlanningError(
                 f"{NEEDS}: expected {ref} to be a table, or not to exist; found "
-                f"{existing.kind_name(old[0])}"
+                f"{existing_tables.kind_name(old[0])}"
             )
         if old[0].partition:
             raise PlanningError(
@@ -163,7 +163,7 @@ def _check_droppable(
         linked = [
             link for link in facts.links(ref) if link.kind == "sequence" or link.root in remade
         ]
-        found = existing.listed_dependents(facts.dependents(ref), undone=linked)
+        found = existing_tables.listed_dependents(facts.dependents(ref), undone=linked)
     if found:
         raise PlanningError(
             f"{NEEDS}: {ref} cannot be dropped, since other objects depend on it: "
@@ -175,10 +175,12 @@ def _check_droppable(
 def _dropped_with(facts: TargetFacts, ref: TableRef) -> tuple[NotCopied, ...]:
     """Return the objects attached to the existing table, which are dropped with it."""
     found = facts.definitions(ref)
-    return left_out(found, lambda table: TableRef(table["schema"], table["name"]), dropped=True)
+    return omitted_objects(
+        found, lambda table: TableRef(table["schema"], table["name"]), dropped=True
+    )
 
 
-def _owner_warnings(connection: Connection, old: Sequence[existing.Relation]) -> list[str]:
+def _owner_warnings(connection: Connection, old: Sequence[existing_tables.Relation]) -> list[str]:
     """Return a warning if the existing table belongs to another user."""
     user = connection.info.user
     if not old or old[0].owner == user:
@@ -190,7 +192,7 @@ def names_for(
     facts: TargetFacts,
     ref: TableRef,
     made: Sequence[Json],
-    old: Sequence[existing.Relation],
+    old: Sequence[existing_tables.Relation],
     warnings: list[str],
 ) -> Names:
     """Return the source's names, adapted where objects are named after a table with another name.

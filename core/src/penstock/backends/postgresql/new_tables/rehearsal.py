@@ -17,10 +17,10 @@ from penstock.backends.postgresql.catalog.columns import (
     describe_columns,
 )
 from penstock.backends.postgresql.catalog.datatypes import UNKNOWN, DataType, Types
-from penstock.backends.postgresql.catalog.existing import read_trees
+from penstock.backends.postgresql.catalog.existing_tables import read_trees
 from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.ddl import indexes, tables
-from penstock.backends.postgresql.ddl.needs import (
+from penstock.backends.postgresql.ddl.prerequisites import (
     address,
     find_addresses,
     missing_lines,
@@ -176,7 +176,9 @@ class Rehearsals:
         if apart:
             with self._connection.transaction(force_rollback=True):
                 self._connection.execute(";\n".join(lines).encode())
-                columns = read_made(self._connection, list(apart.values()), Types(self._connection))
+                columns = read_created(
+                    self._connection, list(apart.values()), Types(self._connection)
+                )
             settled = without_rehearsed_ids(self._connection, columns)
             found |= {ref: settled[made] for ref, made in apart.items()}
         elif schemas:
@@ -331,7 +333,7 @@ def _statements(made: Sequence[Json], ref: TableRef, version: int) -> list[str]:
     return found
 
 
-def read_made(
+def read_created(
     connection: Connection, refs: Sequence[TableRef], types: Types
 ) -> dict[TableRef, tuple[Column, ...]]:
     """Return the columns of tables that were just created."""

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from psycopg import sql
 
 from penstock.backends.api.facts import LoadRequest
-from penstock.backends.postgresql.catalog import existing
-from penstock.backends.postgresql.catalog.existing import shape_of
+from penstock.backends.postgresql.catalog import existing_tables
+from penstock.backends.postgresql.catalog.existing_tables import shape_of
 from penstock.backends.postgresql.catalog.privileges import check_owned, missing_grant
 from penstock.backends.postgresql.connection import Connection
-from penstock.backends.postgresql.ddl import attached, done, indexes, steps, tables
+from penstock.backends.postgresql.ddl import attachments, completion, indexes, steps, tables
 from penstock.backends.postgresql.ddl.foreign_keys import foreign_key_steps
 from penstock.backends.postgresql.ddl.text import Json, Names, beside, comment
 from penstock.backends.postgresql.errors import planning
@@ -78,7 +78,7 @@ def _check(facts: TargetFacts, ref: TableRef) -> None:
     facts.check_server()
     tree = facts.tree(ref)
     if not tree or tree[0].kind != "r":
-        kind = existing.kind_name(tree[0]) if tree else "none"
+        kind = existing_tables.kind_name(tree[0]) if tree else "none"
         raise PlanningError(
             f"{NEEDS}: expected {ref} to be a table that is not partitioned, found {kind}"
         )
@@ -90,7 +90,7 @@ def _check(facts: TargetFacts, ref: TableRef) -> None:
     check_owned(facts.connection, tree, NEEDS)
     facts.creatable(ref.schema, NEEDS)
     # The sequences of serial columns are kept by the new table.
-    found = existing.listed_dependents(facts.dependents(ref, sequences="i"))
+    found = existing_tables.listed_dependents(facts.dependents(ref, sequences="i"))
     if found:
         raise PlanningError(
             f"{NEEDS}: other objects depend on {ref}, and would stay with the old table: "
@@ -153,13 +153,13 @@ def _dress(
         *tables.unchecked(table, names),
         *tables.create_statistics(table, names),
         *tables.comments(table, names, version),
-        *attached.policies(table, new),
-        *attached.grants(table, new, others),
+        *attachments.policies(table, new),
+        *attachments.grants(table, new, others),
     ]
     planned = []
     if statements:
         what = f"comments, statistics, policies and grants of {new}"
-        dressed = done.is_dressed(table, names, policies=True)
+        dressed = completion.is_dressed(table, names, policies=True)
         planned.append(steps.after("dress", what, steps.DRESS, *statements, done=dressed))
     for constraint in table["constraints"]:
         if constraint["kind"] == "f":
@@ -211,6 +211,6 @@ def _exchange(table: Json, names: Names, ref: TableRef, new: TableRef, shape: st
     statements.append(f"DROP TABLE {name(ref)}")
     statements.append(f"ALTER TABLE {name(new)} RENAME TO {ident(ref.name)}")
     statements += [f"ALTER {kind} {of} RENAME TO {ident(old)}" for kind, of, old in restored]
-    statements += attached.triggers(table)
-    statements += attached.publications(table)
+    statements += attachments.triggers(table)
+    statements += attachments.publications(table)
     return statements

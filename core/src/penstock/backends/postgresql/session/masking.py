@@ -9,7 +9,7 @@ from penstock.backends.postgresql.catalog.columns import data_type
 from penstock.backends.sql.masking import Masking
 
 if TYPE_CHECKING:
-    from penstock.backends.postgresql.session.asked_together import Question
+    from penstock.backends.postgresql.session.shared_round_trips import Question
     from penstock.model.tables import Column
 
 _TEXTS = ("name", "citext")

@@ -20,7 +20,7 @@ from penstock.errors import Blocked, Diagnosis, PlanningError
 from penstock.model.tables import Relation, TableRef
 
 if TYPE_CHECKING:
-    from penstock.backends.postgresql.session.asked_together import Question
+    from penstock.backends.postgresql.session.shared_round_trips import Question
 
 # Seconds to wait for a lock that a session wants while it waits for the run's snapshot.
 JOIN_SECONDS = 5.0

@@ -68,7 +68,7 @@ def loaded_already(series: str, partition_id: str, run_id: str, at: str) -> Perm
     )
 
 
-def committed_meanwhile(attempt: Attempt) -> TransientError:
+def already_committed(attempt: Attempt) -> TransientError:
     return TransientError(
         f"target: partition {attempt.partition.id} was committed by another attempt meanwhile",
         Diagnosis(side="target"),
@@ -91,7 +91,7 @@ def locked_by_others(attempt: Attempt) -> TransientError:
     )
 
 
-def record_gone(attempt: Attempt) -> PermanentError:
+def record_missing(attempt: Attempt) -> PermanentError:
     return PermanentError(
         f"target: the commit record of partition {attempt.partition.id} is gone: expected 1, "
         "found 0",

@@ -15,8 +15,8 @@ from penstock.backends.api.execution.attempt import (
 from penstock.backends.api.worker import Loaded, Wait
 from penstock.backends.shared.attempts.older_attempts import lock_partition
 from penstock.backends.shared.attempts.refusals import (
+    already_committed,
     check_standing,
-    committed_meanwhile,
     wrongly_selected,
 )
 from penstock.errors import PenstockError
@@ -83,7 +83,7 @@ class StagedWriter:
             standing = transaction.standing(attempt)
             check_standing(attempt, standing)
             if standing.committed:
-                raise committed_meanwhile(attempt)
+                raise already_committed(attempt)
             stage.check_held()
             transaction.check_target(attempt)
             transaction.begin_changes(attempt)

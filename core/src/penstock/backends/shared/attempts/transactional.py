@@ -7,7 +7,7 @@ from collections.abc import Callable
 from penstock.backends.api.execution.attempt import Attempt, TransactionalHooks, Write
 from penstock.backends.api.worker import Loaded, Pumped, Wait
 from penstock.backends.shared.attempts.older_attempts import await_older
-from penstock.backends.shared.attempts.refusals import check_standing, not_replaced, record_gone
+from penstock.backends.shared.attempts.refusals import check_standing, not_replaced, record_missing
 from penstock.model.plans import Partition
 from penstock.spec.worker_spec import WorkerSpec
 
@@ -67,7 +67,7 @@ class TransactionalWriter:
     def commit(self, loaded: Loaded, bytes: int, wait: Wait) -> None:
         with self.hooks.translated(), wait.answering("target"):
             if not self.hooks.commit(self._attempt, loaded, bytes):
-                raise record_gone(self._attempt)
+                raise record_missing(self._attempt)
 
     def abandon(self) -> None:
         self.hooks.abandon()

@@ -214,12 +214,12 @@ class SqlRecords(RecordStore):
             for condition, all_values in self._conditions(where, values)
         )
 
-    def set_each(self, kind: Kind, changes: Mapping[str, Row], besides: Row | None = None) -> None:
+    def set_each(self, kind: Kind, changes: Mapping[str, Row], further: Row | None = None) -> None:
         """Change the records of several runs, each to its own values.
 
         Parameters:
             changes: by run; all have the same columns.
-            besides: further conditions.
+            further: further conditions.
         """
         for run_ids in _pieces(list(changes)):
             values: list[Any] = []
@@ -238,7 +238,7 @@ class SqlRecords(RecordStore):
                 assignments.append(f"{self.ident(name)} = {value}")
             statement = f"UPDATE {self.named(kind.value)} SET {', '.join(assignments)} WHERE"
             for condition, all_values in self._conditions(
-                {"run_id": tuple(run_ids), **(besides or {})}, values
+                {"run_id": tuple(run_ids), **(further or {})}, values
             ):
                 self.update(f"{statement} {condition}", all_values)
 

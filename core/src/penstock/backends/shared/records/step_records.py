@@ -129,7 +129,7 @@ class StepRecords(RunRecords, ABC):
         """Run in the transaction that records a step after the last partition."""
         return
 
-    def steps_left(
+    def pending_steps(
         self, tables: Sequence[TableRef]
     ) -> Mapping[TableRef, tuple[tuple[str, Step], ...]]:
         left: dict[TableRef, tuple[tuple[str, Step], ...]] = dict.fromkeys(tables, ())
@@ -166,9 +166,9 @@ class StepRecords(RunRecords, ABC):
         undone = [step for step in after if not self.is_done(run, step)]
         if not undone or self.is_executed(run.run_id, run.plan.load.table):
             return ()
-        return () if self.left_to_another(run) else undone
+        return () if self.done_by_another(run) else undone
 
-    def left_to_another(self, run: RunRow) -> bool:
+    def done_by_another(self, run: RunRow) -> bool:
         """Whether another run has done the steps that a stopped one left undone."""
         for row in self._runs_in_place([run.plan.load.table], "done"):
             alters = row["spec"]["allow_ddl"] or row["spec"].get("data_only")
@@ -523,7 +523,7 @@ class StepRecords(RunRecords, ABC):
             if any(step.id == GONE_STEP for step in run.plan.load.after):
                 if GONE_STEP not in self.steps_done(run.run_id):
                     raise not_committed(run.run_id)
-                deleted = self.take_gone(run)
+                deleted = self.take_deleted(run)
             self.do(run, swap)
         elif not mode_of(run.spec).builds_beside:
             self.check_rows(run)
@@ -540,8 +540,8 @@ class StepRecords(RunRecords, ABC):
             )
         )
 
-    def take_gone(self, run: RunRow) -> int:
-        """Forget the keys from `note_gone`; return their number.
+    def take_deleted(self, run: RunRow) -> int:
+        """Forget the keys from `note_deleted`; return their number.
 
         Their rows go with the replaced table.
         """
@@ -576,8 +576,8 @@ class StepRecords(RunRecords, ABC):
     def storage(self, table: TableRef) -> str:
         raise NotImplementedError  # as for `merge`
 
-    def note_gone(self, run_id: str, keep: Callable[[RunRow], None]) -> bool:
-        """See `FindsGone`.
+    def note_deleted(self, run_id: str, keep: Callable[[RunRow], None]) -> bool:
+        """See `FindsDeletedRows`.
 
         Parameters:
             keep: stores the keys, in the transaction.

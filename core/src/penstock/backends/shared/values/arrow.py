@@ -129,7 +129,7 @@ def kind_of(kind: pa.DataType) -> str:
     return ""
 
 
-def held_kind(kind: pa.DataType) -> str:
+def value_kind(kind: pa.DataType) -> str:
     """Return what a column of a type holds.
 
     See `penstock.backends.sql.definitions.expressions`.
@@ -137,9 +137,9 @@ def held_kind(kind: pa.DataType) -> str:
     return "moment" if pt.is_timestamp(kind) and kind.tz else kind_of(kind)
 
 
-def held_kinds(columns: Iterable[Column]) -> dict[str, str]:
+def value_kinds(columns: Iterable[Column]) -> dict[str, str]:
     """Return what columns hold, by name."""
-    return {column.name: held_kind(arrow_type(column)) for column in columns}
+    return {column.name: value_kind(arrow_type(column)) for column in columns}
 
 
 class Caster:
@@ -208,7 +208,7 @@ def exactly(array: pa.Array, wanted: pa.DataType) -> pa.Array:
     if is_list(mine) and is_text(wanted):
         return json_texts(array).cast(wanted)
     if (pt.is_list(mine) or pt.is_large_list(mine)) and is_list(wanted):
-        array = own(array)
+        array = compacted(array)
         items = exactly(array.values, wanted.value_type)
         missing = array.is_null() if array.null_count else None
         return type(array).from_arrays(array.offsets, items, mask=missing).cast(wanted)
@@ -236,7 +236,7 @@ def exactly(array: pa.Array, wanted: pa.DataType) -> pa.Array:
     return found
 
 
-def own(array: pa.Array) -> pa.Array:
+def compacted(array: pa.Array) -> pa.Array:
     """Return the array with buffers that hold only its own values.
 
     Casts of lists, for instance, process everything in a buffer.
@@ -254,7 +254,7 @@ def first_failing(array: pa.Array, attempt: Callable[[pa.Array], object]) -> int
     while upper - lower > 1:
         middle = (lower + upper) // 2
         try:
-            attempt(own(array.slice(lower, middle - lower)))
+            attempt(compacted(array.slice(lower, middle - lower)))
         except (ValueError, pa.ArrowException):
             upper = middle
         else:
@@ -272,7 +272,7 @@ def leaves(array: pa.Array) -> Iterator[pa.Array]:
     elif is_list(array.type):
         yield from leaves(array.flatten())
     elif pt.is_map(array.type):
-        array = own(array)
+        array = compacted(array)
         yield from leaves(array.keys)
         yield from leaves(array.items)
     elif pt.is_struct(array.type):
@@ -284,7 +284,7 @@ def leaves(array: pa.Array) -> Iterator[pa.Array]:
 
 def too_fine(array: pa.Array, index: int) -> str:
     """Return advice for a value that has fractions of a microsecond, and so may not fit."""
-    for leaf in leaves(own(array.slice(index, 1))):
+    for leaf in leaves(compacted(array.slice(index, 1))):
         if getattr(leaf.type, "unit", "") == "ns" and any(
             part % 1000 for part in leaf.view(pa.int64()).to_pylist() if part is not None
         ):

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 import pyarrow as pa
 
 from penstock.backends.api.worker import Block, Wait
-from penstock.backends.shared.background import Ahead
+from penstock.backends.shared.background import BufferedIterator
 from penstock.model.plans import Partition
 from penstock.spec.worker_spec import WorkerSpec
 
@@ -22,7 +22,7 @@ class BatchReader(ABC):
 
     def __init__(self, spec: WorkerSpec) -> None:
         self._spec = spec
-        self._ahead: Ahead[pa.RecordBatch] | None = None
+        self._ahead: BufferedIterator[pa.RecordBatch] | None = None
         self.rows = 0
 
     def label(self, application_name: str) -> None:  # noqa: B027 - to be overridden by some
@@ -31,7 +31,7 @@ class BatchReader(ABC):
     def read(self, partition: Partition, wait: Wait) -> Iterator[tuple[Block, int, int]]:
         self.rows = 0
         # It asks whether this stream was stopped; the previous one always was.
-        self._ahead = Ahead(lambda stopped: self.batches(partition, stopped))
+        self._ahead = BufferedIterator(lambda stopped: self.batches(partition, stopped))
         for batch in self._ahead.take(wait):
             self.rows += batch.num_rows
             yield batch, batch.num_rows, batch.nbytes

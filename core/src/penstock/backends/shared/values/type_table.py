@@ -10,8 +10,8 @@ from typing import Generic, Protocol, TypeVar
 import pyarrow as pa
 
 from penstock.backends.shared.values.arrow import TRAIT
+from penstock.backends.shared.values.created_types import CreatedTypes, check_type
 from penstock.backends.shared.values.guards import ValueGuard
-from penstock.backends.shared.values.made_types import MadeTypes, check_type
 from penstock.errors import PlanningError
 from penstock.model.table_model import OTHER
 from penstock.model.tables import Column
@@ -58,7 +58,7 @@ class TypeTable(Generic[T]):
         finer: returns a condition, given a value and its type, for times finer than a microsecond,
             which record batches would lose; empty if the type has none.
         too_fine: a description of such a time, and what to do about it, for messages.
-        made: the column types created for Arrow types.
+        created: the column types created for Arrow types.
         written: the pattern of types that a user may specify.
     """
 
@@ -69,14 +69,14 @@ class TypeTable(Generic[T]):
         *,
         finer: Callable[[str, T], str],
         too_fine: str,
-        made: MadeTypes,
+        created: CreatedTypes,
         written: re.Pattern[str],
     ) -> None:
         self._lines = lines
         self._other = other
         self.finer = finer
         self.too_fine = too_fine
-        self.made = made
+        self.created = created
         self._written = written
 
     def line(self, type_: T) -> TypeLine[T]:

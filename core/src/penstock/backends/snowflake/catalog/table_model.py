@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from penstock.backends.snowflake.catalog.names import shown, swapped
 from penstock.backends.snowflake.catalog.tables import listed
 from penstock.backends.snowflake.session import SnowflakeSession
-from penstock.backends.sql.catalog.described import TableQuery
+from penstock.backends.sql.catalog.catalog_facts import TableQuery
 from penstock.backends.sql.catalog.unique_keys import DeclaredKey
 from penstock.backends.sql.definitions.expressions import read
 from penstock.model.table_model import (

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from penstock.backends.snowflake.catalog.names import swapped
 from penstock.backends.snowflake.session import SnowflakeSession
-from penstock.backends.sql.catalog.described import TableQuery
+from penstock.backends.sql.catalog.catalog_facts import TableQuery
 from penstock.backends.sql.catalog.unique_keys import DeclaredKey
 from penstock.model.tables import TableRef
 

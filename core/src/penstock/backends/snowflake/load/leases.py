@@ -53,7 +53,7 @@ def this_process() -> str:
         return ""
 
 
-def is_gone(process: str | None) -> bool:
+def has_ended(process: str | None) -> bool:
     """Whether a process is known to have ended."""
     machine, _, rest = (process or "").partition("|")
     number, _, begun = rest.partition("|")
@@ -87,7 +87,7 @@ class Leases:
         places = ", ".join("?" * len(names))
         query = f"SELECT process FROM {self._table} WHERE {BEATEN} AND name IN ({places})"
         rows = self._connection.rows(query, names)
-        return any(not is_gone(process) for (process,) in rows)
+        return any(not has_ended(process) for (process,) in rows)
 
     def is_mine(self, name: str) -> bool:
         query = f"SELECT 1 FROM {self._table} WHERE name = ? AND token = ?"

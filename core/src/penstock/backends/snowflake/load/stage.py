@@ -25,7 +25,7 @@ from penstock.backends.shared.values.row_groups import COMPRESSION, RowGroups
 from penstock.backends.snowflake.catalog.names import swapped
 from penstock.backends.snowflake.connection import Error
 from penstock.backends.snowflake.errors import translated
-from penstock.backends.snowflake.load.leases import is_gone, this_process
+from penstock.backends.snowflake.load.leases import has_ended, this_process
 from penstock.backends.snowflake.records import SnowflakeRecords
 from penstock.backends.sql.server.writer import ServerStage
 from penstock.errors import Diagnosis, PermanentError
@@ -49,7 +49,7 @@ def new_folder() -> Path:
     """Return a new folder of this process; remove those of killed processes on this machine."""
     for owner in Path(tempfile.gettempdir()).glob(f"{_FOLDER}*/{_OWNER}"):
         with suppress(OSError):
-            if is_gone(owner.read_text(encoding="utf-8")):
+            if has_ended(owner.read_text(encoding="utf-8")):
                 shutil.rmtree(owner.parent, ignore_errors=True)
     folder = Path(tempfile.mkdtemp(prefix=_FOLDER))
     (folder / _OWNER).write_text(this_process(), encoding="utf-8")

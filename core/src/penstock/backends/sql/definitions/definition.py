@@ -9,11 +9,17 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from penstock.backends.sql.definitions.making import make_step
+from penstock.backends.sql.definitions.missing_table import make_step
 from penstock.backends.sql.dialect import CatalogDialect, Dialect
 from penstock.model.codec import from_json, to_json
 from penstock.model.plans import Step
-from penstock.model.table_model import ColumnModel, KeyModel, TableDefinition, TableModel, left_key
+from penstock.model.table_model import (
+    ColumnModel,
+    KeyModel,
+    TableDefinition,
+    TableModel,
+    omitted_key,
+)
 from penstock.model.tables import Column, NotCopied, Relation, TableRef
 
 SCHEMA = "schema"
@@ -29,7 +35,7 @@ KINDS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Besides:
+class TableExtras:
     """The parts of a new table besides its columns, if it is created like a source's."""
 
     constraints: tuple[str, ...] = ()
@@ -39,7 +45,7 @@ class Besides:
     after: tuple[Step, ...] = ()
     links: tuple[Step, ...] = ()
     """As in `LoadPlan`."""
-    left: tuple[NotCopied, ...] = ()
+    omitted: tuple[NotCopied, ...] = ()
     warnings: tuple[str, ...] = ()
     columns: Mapping[str, str] = field(default_factory=dict)
     """What follows the types of some columns."""
@@ -53,19 +59,19 @@ def definition_of(
     dialect: str,
     columns: Sequence[Column],
     model: TableModel,
-    left: Sequence[NotCopied] = (),
+    omitted: Sequence[NotCopied] = (),
     others: Sequence[NotCopied] = (),
 ) -> TableDefinition:
     """Return the definition of a table.
 
     Parameters:
         dialect: the dialect of the types and statements.
-        left: what a table of the same system is created without, besides keys.
+        omitted: what a table of the same system is created without, besides keys.
         others: objects that have no form in other systems.
     """
     content: dict[str, Any] = {
         "columns": [[column.name, column.type, column.nullable] for column in columns],
-        "left": to_json(left),
+        "left": to_json(omitted),
     }
     # The statements that create them are in this dialect.
     return TableDefinition(
@@ -91,7 +97,7 @@ def key_clause(dialect: Dialect, key: KeyModel) -> str:
     return f"{KEYS[not key.primary]} ({', '.join(map(dialect.ident, key.columns))})"
 
 
-def left_alike(
+def omitted_of_clone(
     definition: TableDefinition, source: Relation, target: TableRef, made: Collection[KeyModel]
 ) -> tuple[NotCopied, ...]:
     """Return the parts of a table that are not created in a target of the same system.
@@ -100,15 +106,15 @@ def left_alike(
         made: the keys that are created.
     """
     own = from_json(tuple[NotCopied, ...], definition.content["left"])
-    left = [*(left_key(key) for key in definition.model.keys if key not in made), *own]
+    omitted = [*(omitted_key(key) for key in definition.model.keys if key not in made), *own]
     # Statements refer to a table with the source's name.
     return tuple(
         replace(item, table=str(target), remedy=item.remedy if source == target else "")
-        for item in left
+        for item in omitted
     )
 
 
-def left_unlike(
+def omitted_parts(
     dialect: Dialect,
     definition: TableDefinition,
     target: TableRef,
@@ -117,9 +123,9 @@ def left_unlike(
     """Yield the keys and attached objects of another system's table that are not created."""
     for key in definition.model.keys:
         if key not in made:
-            made_later = dialect.key_made(target, key.columns, primary=key.primary)
+            made_later = dialect.key_statement(target, key.columns, primary=key.primary)
             remedy = f"{made_later};" if made_later else ""
-            yield replace(left_key(key), remedy=remedy, table=str(target))
+            yield replace(omitted_key(key), remedy=remedy, table=str(target))
     for item in definition.others:
         yield replace(item, table=str(target))
 
@@ -130,7 +136,7 @@ def listed_columns(
     """Return the column list of a CREATE TABLE.
 
     Parameters:
-        more: as in `Besides.columns`.
+        more: as in `TableExtras.columns`.
     """
     found = []
     for column in columns:
@@ -143,7 +149,7 @@ def create_steps(
     dialect: CatalogDialect,
     table: TableRef,
     columns: Sequence[Column],
-    besides: Besides,
+    extras: TableExtras,
     *,
     fresh: bool,
 ) -> list[Step]:
@@ -153,14 +159,14 @@ def create_steps(
         fresh: first drop a table of the same name; otherwise keep it.
     """
     name = dialect.table(table)
-    body = ", ".join([*listed_columns(dialect, columns, besides.columns), *besides.constraints])
+    body = ", ".join([*listed_columns(dialect, columns, extras.columns), *extras.constraints])
     keeps = "" if fresh else dialect.unless_there
-    create = f"CREATE TABLE {keeps}{name} ({body}) {besides.options}".rstrip()
+    create = f"CREATE TABLE {keeps}{name} ({body}) {extras.options}".rstrip()
     schemas = [
         Step(SCHEMA, f"create schema {table.schema}", statement)
-        for statement in dialect.schema_made(table.schema)
+        for statement in dialect.schema_statements(table.schema)
     ]
     if not fresh:
-        return [*schemas, make_step(table, [create, *besides.complete], columns)]
-    script = ";\n".join([f"DROP TABLE IF EXISTS {name}", create, *besides.complete])
+        return [*schemas, make_step(table, [create, *extras.complete], columns)]
+    script = ";\n".join([f"DROP TABLE IF EXISTS {name}", create, *extras.complete])
     return [*schemas, Step("create", f"create {table}", script)]

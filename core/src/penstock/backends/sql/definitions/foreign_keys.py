@@ -54,7 +54,7 @@ class ForeignKeyChange:
         )
 
     def _made(self, dialect: CatalogDialect) -> str:
-        return dialect.foreign_key_made(self.table, self.name, self.definition)
+        return dialect.foreign_key_statement(self.table, self.name, self.definition)
 
     def not_copied(self, dialect: CatalogDialect) -> NotCopied:
         remedy = f"{self._made(dialect)};"

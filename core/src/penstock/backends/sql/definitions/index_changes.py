@@ -47,7 +47,7 @@ class IndexChange:
     @classmethod
     def of(cls, step: Step, table: TableRef) -> IndexChange | None:
         """Return the change of a step; None for a step of another kind."""
-        # Another run may do the step of a stopped one, see `steps_left`.
+        # Another run may do the step of a stopped one, see `pending_steps`.
         id_, _, _ = step.id.partition(OF_STOPPED)
         if id_ not in (DROP, MAKE):
             return None
@@ -56,7 +56,7 @@ class IndexChange:
 
     def statement(self, dialect: CatalogDialect) -> str:
         if self.makes:
-            return dialect.indexes_made(self.table, list(self.indexes.values()))
+            return dialect.index_statements(self.table, list(self.indexes.values()))
         return dialect.indexes_dropped(self.table, list(self.indexes))
 
     def is_done(self, there: Mapping[str, str]) -> bool:
@@ -72,7 +72,7 @@ class IndexChange:
             for name, text in self.indexes.items()
         )
 
-    def left(self, there: Mapping[str, str]) -> IndexChange:
+    def remaining(self, there: Mapping[str, str]) -> IndexChange:
         """Return the part of the change that remains to be made.
 
         Parameters:

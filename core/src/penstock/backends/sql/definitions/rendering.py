@@ -1,6 +1,6 @@
 """A table's model in another dialect: what is created, and what is only listed with a statement.
 
-Keys are not rendered here, because a mode may need one to find rows; see `TargetTables.besides`.
+Keys are not rendered here, because a mode may need one to find rows; see `TargetTables.extras`.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ from penstock.model.table_model import (
     Identity,
     IndexModel,
     TableModel,
-    left_check,
-    left_comment,
-    left_foreign_key,
-    left_index,
-    left_of_column,
+    omitted_check,
+    omitted_comment,
+    omitted_foreign_key,
+    omitted_index,
+    omitted_of_column,
 )
 from penstock.model.tables import NotCopied, Relation, TableRef
 
@@ -58,7 +58,7 @@ class Clause:
     """For a check that the database names, this may be its text."""
     text: str
     """From CHECK on; for an index, from its columns on, in parentheses."""
-    left: NotCopied
+    omitted: NotCopied
     """The entry that replaces it if it is not created after all."""
     columns: tuple[str, ...] = ()
     kind: str = ""
@@ -71,9 +71,9 @@ class Clause:
 
         If the server rejects it, the run finishes without it, and reports that.
         """
-        statement = self.left.remedy.removesuffix(";")
+        statement = self.omitted.remedy.removesuffix(";")
         what = f"make {kind} {self.name} of {table}"
-        return Step(f"{kind} {self.name}", what, statement, True, rank, instead=self.left)
+        return Step(f"{kind} {self.name}", what, statement, True, rank, instead=self.omitted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class ForeignKey:
     """The referenced table in the target; None if it is not copied with this one."""
     definition: str
     """The text from FOREIGN KEY on."""
-    left: NotCopied
+    omitted: NotCopied
     itself: bool = False
 
 
@@ -103,7 +103,7 @@ class Rendered:
     """Statements, if comments are not part of others."""
     options: list[str] = field(default_factory=list)
     """What follows the columns in CREATE TABLE."""
-    left: list[NotCopied] = field(default_factory=list)
+    omitted: list[NotCopied] = field(default_factory=list)
     """The parts that are not created."""
     warnings: list[str] = field(default_factory=list)
 
@@ -164,12 +164,12 @@ class Rendering:
         for foreign_key in model.foreign_keys:
             self._foreign_key(foreign_key, found)
         if model.comment:
-            self._comment("", model.comment, left_comment(model.comment), found)
+            self._comment("", model.comment, omitted_comment(model.comment), found)
         if model.partitioning:
             remedy = f"ALTER TABLE {self._named} {model.partitioning};" * self.own
-            found.left.append(NotCopied(PARTITIONING, model.partitioning, remedy))
+            found.omitted.append(NotCopied(PARTITIONING, model.partitioning, remedy))
         # Parts left out for other columns stay left out, whatever the table has.
-        found.left = [replace(item, table=str(self.table)) for item in found.left]
+        found.omitted = [replace(item, table=str(self.table)) for item in found.omitted]
         return found
 
     @property
@@ -180,11 +180,11 @@ class Rendering:
 
     def _column(self, column: ColumnModel, found: Rendered) -> None:
         name, kind = column.name, self.kinds[column.name]
-        left = left_of_column(column)
+        omitted = omitted_of_column(column)
         suffix = ""
         type_ = self.types.get(name, "")
         if column.identity is not None:
-            suffix = self._numbered(column, kind, left[IDENTITIES], found)
+            suffix = self._numbered(column, kind, omitted[IDENTITIES], found)
         elif column.default is not None:
             # In a literal, JSON and an enum label are text.
             held = kind or "text" * (column.type.kind in (JSON, ENUM))
@@ -197,7 +197,7 @@ class Rendering:
                 remedy = self.dialect.default_set(self.table, name, text) or self._only_with_table(
                     f"{self.dialect.ident(name)} {type_} DEFAULT {text}"
                 )
-                found.left.append(replace(left[DEFAULTS], remedy=_ended(remedy)))
+                found.omitted.append(replace(omitted[DEFAULTS], remedy=_ended(remedy)))
         if column.on_update is not None:
             moment = column.on_update.text
             if not self.own:
@@ -205,25 +205,25 @@ class Rendering:
             more = self.dialect.set_on_update(moment) if moment else ""
             suffix = f"{suffix} {more}".strip()
             if not more:
-                found.left.append(left[ON_UPDATES])
+                found.omitted.append(omitted[ON_UPDATES])
         if column.generated is not None:
             computed = self.computed.get(name)
             suffix = self.dialect.generated(computed) if computed else suffix
             if not computed:
                 own = column.generated.expression.text
-                remedy = self.dialect.generated_made(self.table, name, column.native, own)
-                found.left.append(replace(left[GENERATED], remedy=_ended(remedy)))
+                remedy = self.dialect.generated_statement(self.table, name, column.native, own)
+                found.omitted.append(replace(omitted[GENERATED], remedy=_ended(remedy)))
         if column.comment:
             inline = self.dialect.commented(column.comment)
             suffix = f"{suffix} {inline}".strip()
             if not inline:
-                self._comment(name, column.comment, left[COMMENTS], found)
+                self._comment(name, column.comment, omitted[COMMENTS], found)
         if suffix:
             found.columns[name] = suffix
         if not self.own and (test := self._held(column, kind)):
             self._check(CheckModel("", Expression("", test)), found)
 
-    def _numbered(self, column: ColumnModel, kind: str, left: NotCopied, found: Rendered) -> str:
+    def _numbered(self, column: ColumnModel, kind: str, omitted: NotCopied, found: Rendered) -> str:
         name, identity, dialect = column.name, column.identity, self.dialect
         assert identity is not None
         suffix, number = "", kind in ("integer", "decimal")
@@ -236,11 +236,11 @@ class Rendering:
             found.numbered.append(name)
         if suffix or name in found.sequences:
             if identity.always and not dialect.refuses_numbers:
-                found.left.append(replace(left, name=f"{name}: ALWAYS"))
+                found.omitted.append(replace(omitted, name=f"{name}: ALWAYS"))
             return suffix
         type_ = self.types.get(name, "")
-        remedy = dialect.identity_made(self.table, name, type_, identity)
-        found.left.append(replace(left, remedy=_ended(remedy)))
+        remedy = dialect.identity_statements(self.table, name, type_, identity)
+        found.omitted.append(replace(omitted, remedy=_ended(remedy)))
         return ""
 
     def _held(self, column: ColumnModel, kind: str) -> list[object] | None:
@@ -261,16 +261,16 @@ class Rendering:
         written = written_default(expression.meaning, kind, self.dialect)
         return self.dialect.fitting(written, type_) if written is not None else ""
 
-    def _comment(self, column: str, text: str, left: NotCopied, found: Rendered) -> None:
+    def _comment(self, column: str, text: str, omitted: NotCopied, found: Rendered) -> None:
         """Add a comment on a column; without a column, on the table."""
         option = "" if column else self.dialect.table_commented(text)
-        statement = self.dialect.comment_made(self.table, column, text)
+        statement = self.dialect.comment_statement(self.table, column, text)
         if option:
             found.options.append(option)
         elif statement:
             found.comments.append(statement)
         else:
-            found.left.append(left)
+            found.omitted.append(omitted)
 
     # Constraints and indexes
 
@@ -280,32 +280,32 @@ class Rendering:
             text = check.test.text
         elif check.enforced and check.test.meaning is not None:
             text = written_check(check.test.meaning, self.kinds, self.dialect)
-        left = left_check(check)
+        omitted = omitted_check(check)
         if text is None:
             remedy = self._check_made(check.name, check.test.text)
-            found.left.append(replace(left, remedy=_ended(remedy)))
+            found.omitted.append(replace(omitted, remedy=_ended(remedy)))
             return
         if not check.test.text:
-            left = replace(left, name=text)
+            omitted = replace(omitted, name=text)
         name = check.name
         if self.dialect.checks_with_table and not name:
             name = f"{self.table.name}_check{len(found.checks) + 1}"
         called = self._called(name, text, found, alone=True) if name else ""
-        left = self._with(left, self._check_made(called, text))
+        omitted = self._with(omitted, self._check_made(called, text))
         tested = text if self.own else self.dialect.test(text)
         written = f"CHECK ({tested})" + " NOT ENFORCED" * (not check.enforced)
         inline = f"CONSTRAINT {self.dialect.ident(called)} {written}"
-        clause = Clause(called or text, written, left, inline=inline)
+        clause = Clause(called or text, written, omitted, inline=inline)
         risky = self.at_once and not self.own
         if risky or self.bare or not self.dialect.has_checks:
-            found.left.append(clause.left)
+            found.omitted.append(clause.omitted)
         else:
             found.checks.append(clause)
 
     def _check_made(self, name: str, text: str) -> str:
         if not self.dialect.has_checks:
             return ""
-        made = self.dialect.check_made(self.table, name, text)
+        made = self.dialect.check_statement(self.table, name, text)
         return made or self._only_with_table(f"CHECK ({text})")
 
     def _only_with_table(self, clause: str) -> str:
@@ -313,17 +313,17 @@ class Rendering:
         return f"-- in CREATE TABLE {self._named}: {clause}"
 
     def _index(self, index: IndexModel, found: Rendered) -> None:
-        left, dialect = left_index(index), self.dialect
+        omitted, dialect = omitted_index(index), self.dialect
         called = self._called(index.name, "", found)
         kind = "UNIQUE" if index.unique else dialect.index_kinds.get(index.method, "")
         remedy = f"CREATE {f'{kind} INDEX'.lstrip()} {dialect.ident(called)} ON {self._named}"
         if self.own:
-            left = self._with(left, f"{remedy} {index.text}" * dialect.has_indexes)
-            clause = Clause(called, index.text, left, index.columns, kind)
+            omitted = self._with(omitted, f"{remedy} {index.text}" * dialect.has_indexes)
+            clause = Clause(called, index.text, omitted, index.columns, kind)
             if dialect.has_indexes and self._holds(index.text):
                 found.indexes.append(clause)
             else:
-                found.left.append(left)
+                found.omitted.append(omitted)
             return
         whole = bool(index.columns) and self.kinds.keys() >= set(index.columns)
         plain, test = whole and not index.method, None
@@ -335,7 +335,9 @@ class Rendering:
             text = index.text
             if whole and index.predicate is None:
                 text = f"({', '.join(map(dialect.ident, index.columns))})"
-            found.left.append(self._with(left, f"{remedy} {text}" if dialect.has_indexes else ""))
+            found.omitted.append(
+                self._with(omitted, f"{remedy} {text}" if dialect.has_indexes else "")
+            )
             return
         descending = index.descending if dialect.descends else ()
         parts = [dialect.index_part(each, self.types.get(each, "")) for each in index.columns]
@@ -347,13 +349,13 @@ class Rendering:
             text += f" INCLUDE ({', '.join(map(dialect.ident, included))})"
         if test is not None:
             text += f" WHERE {test}"
-        left = self._with(left, f"{remedy} {text}")
-        clause = Clause(called, text, left, index.columns, kind)
+        omitted = self._with(omitted, f"{remedy} {text}")
+        clause = Clause(called, text, omitted, index.columns, kind)
         kept_out = set(self.unindexed) & set(index.columns)
         risky = any(self.kinds[each] not in _SHORT for each in index.columns) or index.unique
         # Texts may be equal in their beginnings only.
         if kept_out or self.bare or (self.at_once and risky) or (begins and index.unique):
-            found.left.append(clause.left)
+            found.omitted.append(clause.omitted)
             return
         found.indexes.append(clause)
         for kind, wanted, made in (
@@ -361,34 +363,34 @@ class Rendering:
             (INCLUDED, index.included, included),
         ):
             if len(made) < len(wanted):
-                found.left.append(NotCopied(kind, f"{index.name}: {', '.join(wanted)}"))
+                found.omitted.append(NotCopied(kind, f"{index.name}: {', '.join(wanted)}"))
 
     def _foreign_key(self, foreign_key: ForeignKeyModel, found: Rendered) -> None:
-        dialect, left = self.dialect, left_foreign_key(foreign_key)
+        dialect, omitted = self.dialect, omitted_foreign_key(foreign_key)
         itself = foreign_key.target == self.source
         target = self.table if itself else self.siblings.targets.get(foreign_key.target)
         definition, lacks = referring(dialect, foreign_key, target or foreign_key.target)
         called = self._called(foreign_key.name, definition, found, alone=True)
-        remedy = dialect.foreign_key_made(self.table, called, definition)
+        remedy = dialect.foreign_key_statement(self.table, called, definition)
         if not remedy and dialect.has_foreign_keys:
-            left = self._with(left, self._only_with_table(definition))
+            omitted = self._with(omitted, self._only_with_table(definition))
         else:
-            left = self._with(left, remedy)
+            omitted = self._with(omitted, remedy)
         made = self.kinds.keys() >= set(foreign_key.columns) and target is not None
         if made and remedy and foreign_key.checked and not self.at_once:
             found.foreign_keys.append(
-                ForeignKey(called, foreign_key.columns, target, definition, left, itself)
+                ForeignKey(called, foreign_key.columns, target, definition, omitted, itself)
             )
-            found.left += lacks
+            found.omitted += lacks
         else:
-            found.left.append(left)
+            found.omitted.append(omitted)
 
     def _holds(self, text: str) -> bool:
         """Whether all columns exist that a text in the target's own dialect refers to."""
         return not any(self.dialect.ident(name) in text for name in self.lacks)
 
-    def _with(self, left: NotCopied, remedy: str) -> NotCopied:
-        return replace(left, remedy=_ended(remedy), table=str(self.table))
+    def _with(self, omitted: NotCopied, remedy: str) -> NotCopied:
+        return replace(omitted, remedy=_ended(remedy), table=str(self.table))
 
     def _called(self, name: str, text: str, found: Rendered, *, alone: bool = False) -> str:
         """Return a name that the target accepts.

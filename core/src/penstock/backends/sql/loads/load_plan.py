@@ -10,15 +10,15 @@ from penstock.backends.api.facts import LoadRequest
 from penstock.backends.sql.catalog.relations import beside, check_is_table, read_relations
 from penstock.backends.sql.catalog.unique_keys import DeclaredKey, UniqueKey, choose_key
 from penstock.backends.sql.definitions.definition import (
-    Besides,
+    TableExtras,
     create_steps,
     key_clause,
-    left_alike,
-    left_unlike,
+    omitted_of_clone,
+    omitted_parts,
 )
 from penstock.backends.sql.definitions.foreign_keys import ForeignKeyChange
 from penstock.backends.sql.definitions.index_changes import IndexChange
-from penstock.backends.sql.definitions.making import check_not_asked
+from penstock.backends.sql.definitions.missing_table import check_no_changes
 from penstock.backends.sql.definitions.rendering import (
     Rendered,
     Rendering,
@@ -70,7 +70,9 @@ class TargetTables:
         """
         return
 
-    def besides(self, session: Session, request: LoadRequest, columns: Sequence[Column]) -> Besides:
+    def extras(
+        self, session: Session, request: LoadRequest, columns: Sequence[Column]
+    ) -> TableExtras:
         """Return the parts of the new table besides its columns.
 
         Parameters:
@@ -91,16 +93,18 @@ class TargetTables:
         refused = self.refused(session, columns, list(keys), alike=alike)
         made = {clause: key for clause, key in keys.items() if clause not in refused}
         warnings = [f"{clause} is not made: {why}" for clause, why in refused.items()]
-        found = Besides(tuple(made), keys=tuple(made.values()), warnings=tuple(warnings))
-        if self.is_own(session, definition):
-            left = left_alike(definition, request.source, request.target, made.values())
-            return replace(found, left=left)
-        listed = left_unlike(dialect, definition, request.target, made.values())
-        found = replace(found, left=tuple(listed))
+        found = TableExtras(tuple(made), keys=tuple(made.values()), warnings=tuple(warnings))
+        if self.is_native(session, definition):
+            omitted = omitted_of_clone(definition, request.source, request.target, made.values())
+            return replace(found, omitted=omitted)
+        listed = omitted_parts(dialect, definition, request.target, made.values())
+        found = replace(found, omitted=tuple(listed))
         model = definition.model.only(list(names))
         kinds = self.kinds(columns)
         if not kinds:
-            return replace(found, left=(*found.left, *Rendered.nothing(model, request.target)))
+            return replace(
+                found, omitted=(*found.omitted, *Rendered.nothing(model, request.target))
+            )
         texts = computed_columns(model, kinds, dialect)
         rendering = Rendering(
             dialect,
@@ -127,13 +131,13 @@ class TargetTables:
         """
         return columns
 
-    def is_own(self, session: Session, definition: TableDefinition) -> bool:
+    def is_native(self, session: Session, definition: TableDefinition) -> bool:
         """Whether a definition is in the form that the target itself would produce."""
         return definition.dialect == self.definitions
 
     def rendered(
-        self, session: Session, request: LoadRequest, found: Besides, rendered: Rendered
-    ) -> Besides:
+        self, session: Session, request: LoadRequest, found: TableExtras, rendered: Rendered
+    ) -> TableExtras:
         """Return the parts of another system's table that are created, with its keys.
 
         Parameters:
@@ -161,7 +165,7 @@ class TargetTables:
             links=tuple(links),
             columns=rendered.columns,
             options=" ".join(rendered.options),
-            left=(*found.left, *rendered.left),
+            omitted=(*found.omitted, *rendered.omitted),
             warnings=(*found.warnings, *rendered.warnings),
         )
 
@@ -270,7 +274,7 @@ def plan_load(
         plan = plan_load(session, tables, plain, columns, schema)
         return staged(dialect, plan, request)
     there = request.target in read_relations(session)
-    besides = Besides()
+    extras = TableExtras()
     warnings: list[str] = []
     links: Sequence[Step] = ()
     steps: list[Step] = []
@@ -279,25 +283,25 @@ def plan_load(
         table = beside(request.run_id, request.target)
     if request.definition is not None:
         if not request.mode.loads_new_table:
-            check_not_asked(request)
+            check_no_changes(request)
         remade = request.siblings.remade
         if request.mode.recreates and there:
             tables.check_replaceable(session, request.target, "--mode recreate", remade)
-        besides = tables.besides(session, request, columns)
+        extras = tables.extras(session, request, columns)
         if request.deletes.column:
             mark = f"{dialect.ident(request.deletes.column)} {dialect.types['timestamptz']}"
-            besides = replace(besides, constraints=(mark, *besides.constraints))
-        warnings += besides.warnings
+            extras = replace(extras, constraints=(mark, *extras.constraints))
+        warnings += extras.warnings
         unlinked, links = tables.unlinked(session, request.target, remade)
         steps += unlinked
         steps += create_steps(
             dialect,
             table,
             columns,
-            besides,
+            extras,
             fresh=request.mode.loads_new_table,
         )
-        steps += besides.after
+        steps += extras.after
     else:
         if request.changes:
             steps += changed_columns(request)
@@ -316,7 +320,7 @@ def plan_load(
         steps += _swap(session, tables, request.target, table, there=there)
     key: tuple[str, ...] = ()
     if request.mode.merges_by_key:
-        known: Sequence[UniqueKey] = [DeclaredKey(key.columns, key.primary) for key in besides.keys]
+        known: Sequence[UniqueKey] = [DeclaredKey(key.columns, key.primary) for key in extras.keys]
         if request.definition is None:
             known = tables.unique_keys(session, request.target)
         key = choose_key(request, known, "primary key or unique constraint of {}").names
@@ -325,8 +329,8 @@ def plan_load(
         tuple(steps),
         conflict_columns=key,
         warnings=tuple(warnings),
-        not_copied=besides.left,
-        links=(*besides.links, *links),
+        not_copied=extras.omitted,
+        links=(*extras.links, *links),
         schema=schema,
     )
 

@@ -13,9 +13,9 @@ from penstock.backends.shared.records.step_records import MergeCounts
 from penstock.backends.sql.catalog.relations import read_columns, read_relations
 from penstock.backends.sql.definitions.column_changes import is_made
 from penstock.backends.sql.definitions.definition import SCHEMA
-from penstock.backends.sql.definitions.making import MAKE, make
+from penstock.backends.sql.definitions.missing_table import MAKE, make
 from penstock.backends.sql.dialect import CatalogDialect
-from penstock.backends.sql.loads.gone import TargetKeys
+from penstock.backends.sql.loads.deleted_keys import TargetKeys
 from penstock.backends.sql.loads.load_plan import SWAP
 from penstock.backends.sql.loads.loaded_table import LoadedTable, LoadRecords
 from penstock.backends.sql.loads.night import follow, merge, stage_tables
@@ -138,13 +138,15 @@ class LoadedRuns(RecordedRuns):
             LoadedTable(self._tables, run.plan.load.table).end()
         return replace(merged, target=self.storage(ref))
 
-    def keep_gone(self, run_id: str, digests: Sequence[int], check: Callable[[int], None]) -> bool:
-        """See `FindsGone.note_gone`."""
+    def keep_deleted(
+        self, run_id: str, digests: Sequence[int], check: Callable[[int], None]
+    ) -> bool:
+        """See `FindsDeletedRows.note_deleted`."""
 
         def keep(run: RunRow) -> None:
             check(TargetKeys(self._tables.session, run).keep(digests) if digests else 0)
 
-        return self.note_gone(run_id, keep)
+        return self.note_deleted(run_id, keep)
 
     def drop_stages(self, stages: Sequence[TableRef]) -> None:
         tables = [table for stage in stages for table in stage_tables(stage)]

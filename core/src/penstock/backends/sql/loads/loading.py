@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 from penstock.backends.api.execution.attempt import Attempt, Standing
 from penstock.backends.api.execution.records import NOW, Kind, Row
 from penstock.backends.api.worker import Loaded
-from penstock.backends.shared.attempts.refusals import committed_meanwhile
+from penstock.backends.shared.attempts.refusals import already_committed
 from penstock.backends.shared.records.sql_records import SqlRecords
 from penstock.backends.sql.loads.loaded_table import LoadedTable, LoadRecords
 from penstock.backends.sql.loads.merging import Merging
@@ -165,7 +165,7 @@ class SqlLoading(ABC, Generic[S_contra]):
         self.end_changes()
         row = {**begun_record(attempt), **completed_record(loaded, bytes)}
         if not self._records.add(Kind.COMMIT, [row]):
-            raise committed_meanwhile(attempt)
+            raise already_committed(attempt)
 
     def commit(self) -> None:
         self._session.run("COMMIT")

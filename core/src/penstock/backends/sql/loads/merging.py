@@ -84,7 +84,7 @@ class Merging:
         if self._mark:
             cleared = f"{ident(self._mark)} = NULL"
             self._session.run(
-                self._dialect.change_found(self._table, staged, self._key, cleared, marked)
+                self._dialect.update_matching(self._table, staged, self._key, cleared, marked)
             )
         # Rows that do not differ are not touched.
         self._session.run(self._dialect.merge(self._table, staged, self._key, self._rest))

@@ -59,7 +59,7 @@ def staged(dialect: CatalogDialect, plan: LoadPlan, request: LoadRequest) -> Loa
     merging = Step(MERGE_STEP, merged, "", after=True, rank=FIRST, urgent=bool(with_merge))
     after = [*changing, merging, *with_merge]
     if request.deletes.found:
-        gone = gone_table(stage)
+        gone = deleted_keys_table(stage)
         made = _made(dialect, gone, ref, plan.conflict_columns)
         before.append(Step("gone keys", f"create {gone}, for keys that are gone", made))
         found = f"find rows of {ref} that the source has no more"
@@ -102,10 +102,10 @@ def follow(session: Session, dialect: CatalogDialect, run: RunRow) -> None:
 
 
 def _made(dialect: CatalogDialect, made: TableRef, like: TableRef, columns: Sequence[str]) -> str:
-    return f"{dialect.dropped(made)};\n{dialect.made_like(made, like, columns)}"
+    return f"{dialect.dropped(made)};\n{dialect.empty_copy(made, like, columns)}"
 
 
-def gone_table(stage: TableRef) -> TableRef:
+def deleted_keys_table(stage: TableRef) -> TableRef:
     """Return the table for the keys of rows to be deleted. Its name is as long as the stage's."""
     name, _, digits = stage.name.rpartition("~")
     return replace(stage, name=f"{name}-{digits}")
@@ -116,7 +116,7 @@ def stage_tables(stage: TableRef) -> tuple[TableRef, ...]:
 
     The stage comes last: if it does not exist, none of them does.
     """
-    return gone_table(stage), stage
+    return deleted_keys_table(stage), stage
 
 
 def merge(session: Session, dialect: CatalogDialect, run: RunRow, rows: int) -> MergeCounts:
@@ -137,13 +137,13 @@ def merge(session: Session, dialect: CatalogDialect, run: RunRow, rows: int) -> 
     table, stage = session.table(spec.target_ref), session.table(load.table)
     deleted = 0
     if spec.gone.found:
-        found = table, session.table(gone_table(load.table)), load.conflict_columns
+        found = table, session.table(deleted_keys_table(load.table)), load.conflict_columns
         if mark:
             name = dialect.ident(mark)
             change, unmarked = f"{name} = {dialect.now}", f"t.{name} IS NULL"
-            deleted = session.run(dialect.change_found(*found, change, unmarked))
+            deleted = session.run(dialect.update_matching(*found, change, unmarked))
         else:
-            deleted = session.run(dialect.delete_found(*found))
+            deleted = session.run(dialect.delete_matching(*found))
     names = [pair.target for pair in plan.pairs]
     if spec.load_mode.deletes_by_partition:
         listed = ", ".join(map(dialect.ident, names))

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any, Generic, TypeVar
 
 from penstock.backends.api.worker import Block, Wait
-from penstock.backends.shared.background import Ahead, computing
+from penstock.backends.shared.background import BufferedIterator, computing
 from penstock.backends.sql.one_file.session import DriverSession
 from penstock.model.plans import Partition
 from penstock.spec.worker_spec import WorkerSpec
@@ -31,7 +31,7 @@ class FileReader(ABC, Generic[S]):
         self.path = path
         self.spec = spec
         self._session: S | None = None
-        self._ahead: Ahead[Any] | None = None
+        self._ahead: BufferedIterator[Any] | None = None
 
     @abstractmethod
     def connect(self) -> S:
@@ -57,7 +57,7 @@ class FileReader(ABC, Generic[S]):
         if self._session is None:
             self._session = self.connect()
         session, self.rows = self._session, 0
-        self._ahead = Ahead(lambda _: self.batches(session, partition))
+        self._ahead = BufferedIterator(lambda _: self.batches(session, partition))
         for batch in self._ahead.take(computing(wait)):
             self.rows += batch.num_rows
             yield batch, batch.num_rows, batch.nbytes

@@ -69,7 +69,7 @@ class FileRecords(LoadRecords):
             return [statement.strip() for statement in ddl.split(";")]
 
         with self._transaction():
-            for statement in (*self._dialect.schema_made(self._schema), *read("control.sql")):
+            for statement in (*self._dialect.schema_statements(self._schema), *read("control.sql")):
                 self.session.run(statement)
             if not self.keeps_figures:
                 for statement in self.lacking(read("figures.sql")):

@@ -10,11 +10,11 @@ from penstock.backends.api.facts import Fit, LoadRequest
 from penstock.backends.shared import database_file
 from penstock.backends.shared.values.arrow import in_arrow, schema_of, schema_to_text
 from penstock.backends.shared.values.fitting import fit_column
-from penstock.backends.sql.catalog.described import CatalogFacts
+from penstock.backends.sql.catalog.catalog_facts import CatalogFacts
 from penstock.backends.sql.catalog.relations import read_columns
 from penstock.backends.sql.loads.load_plan import plan_load
 from penstock.backends.sql.one_file.database import OneFile
-from penstock.backends.sql.one_file.later import LaterSession
+from penstock.backends.sql.one_file.lazy_session import LazySession
 from penstock.backends.sql.one_file.runs import FileRuns
 from penstock.backends.sql.session import Session
 from penstock.backends.sql.target import SqlTarget
@@ -56,7 +56,7 @@ class FileTarget(SqlTarget):
             if self._known is None:
                 yield stack.enter_context(self._database.reading())
             else:
-                yield LaterSession(self._database, self._known, stack)
+                yield LazySession(self._database, self._known, stack)
 
     def columns(self, table: TableRef) -> tuple[Column, ...]:
         with self._reading() as session:
@@ -73,7 +73,7 @@ class FileTarget(SqlTarget):
         return [fit_column(mine, theirs) for mine, theirs in zip(source, target, strict=True)]
 
     def plan_load(self, request: LoadRequest) -> LoadPlan:
-        columns = request.made or request.followed or self.columns(request.target)
+        columns = request.new_columns or request.followed or self.columns(request.target)
         by_name = {column.name: column for column in columns}
         written = schema_of(by_name[pair.target] for pair in request.pairs)
         with self._reading() as session:

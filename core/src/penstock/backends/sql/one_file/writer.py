@@ -13,7 +13,7 @@ from penstock.backends.api.execution.attempt import Attempt, Stage, StagedTransa
 from penstock.backends.api.worker import Wait
 from penstock.backends.shared.attempts.attempt_files import AttemptFiles
 from penstock.backends.shared.background import compute
-from penstock.backends.sql.catalog.described import CatalogFacts
+from penstock.backends.sql.catalog.catalog_facts import CatalogFacts
 from penstock.backends.sql.loads.loaded_table import LoadRecords
 from penstock.backends.sql.one_file.database import OneFile
 from penstock.backends.sql.one_file.records import FileRecords

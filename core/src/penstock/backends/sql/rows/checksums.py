@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from penstock.backends.api.facts import Checksum
 from penstock.backends.sql.dialect import BYTES, CatalogDialect
-from penstock.backends.sql.rows.computed import ALL, computed_rows
+from penstock.backends.sql.rows.computed_columns import ALL, computed_rows
 from penstock.backends.sql.session import Row, Session
 from penstock.model.extents import Key
 from penstock.model.tables import ColumnPair

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from typing import Any, ClassVar, Generic, TypeVar
 
 from penstock.backends.shared.values.batch_reader import BatchReader
-from penstock.backends.shared.values.promised_types import PromisedTypes
+from penstock.backends.shared.values.planned_types import PromisedTypes
 from penstock.backends.shared.values.type_table import TypeTable
-from penstock.backends.sql.rows.computed import computed_rows
+from penstock.backends.sql.rows.computed_columns import computed_rows
 from penstock.backends.sql.rows.conditions import condition
 from penstock.backends.sql.server.session import InterruptibleSession
 from penstock.model.plans import Partition

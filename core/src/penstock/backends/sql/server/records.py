@@ -86,7 +86,7 @@ class ServerRecords(LoadRecords):
     listing: ClassVar[str]
     """A query for the names of all tables there."""
     scripts: ClassVar[ControlScripts]
-    besides: ClassVar[Collection[str]] = ()
+    extra_columns: ClassVar[Collection[str]] = ()
     """The names of control tables that only this backend has."""
 
     def __init__(self, session: ServerSession, schema: str, *, loading: bool = False) -> None:
@@ -142,7 +142,7 @@ class ServerRecords(LoadRecords):
     def making(self) -> AbstractContextManager[None]:
         """Keep others from creating the control tables."""
 
-    def is_half_made(self, missing: Collection[str]) -> bool:
+    def is_half_created(self, missing: Collection[str]) -> bool:
         """Whether creating the control tables was interrupted, so that none of them has rows."""
         return False
 
@@ -244,7 +244,7 @@ class ServerRecords(LoadRecords):
             # If they are created one at a time, another session may be creating them now.
             with self.session.translated(CONTROL), self.making():
                 missing = self._missing()
-                if self.is_half_made(missing):
+                if self.is_half_created(missing):
                     return False
         if missing and len(missing) < len(all_names):
             raise PermanentError(
@@ -257,7 +257,7 @@ class ServerRecords(LoadRecords):
         return self._there
 
     def _names(self) -> tuple[str, ...]:
-        return ("loaded_table", *self.besides, *(kind.value for kind in ESSENTIAL))
+        return ("loaded_table", *self.extra_columns, *(kind.value for kind in ESSENTIAL))
 
     def _missing(self) -> list[str]:
         with self.session.translated(CONTROL):

@@ -9,7 +9,7 @@ from typing import Any
 
 from penstock.backends.api.execution.control import RunningAttempt, RunRow
 from penstock.backends.api.execution.records import Kind, Row
-from penstock.backends.sql.definitions.making import MAKE, make
+from penstock.backends.sql.definitions.missing_table import MAKE, make
 from penstock.backends.sql.loads.load_plan import SWAP
 from penstock.backends.sql.loads.loaded_runs import LoadedRuns
 from penstock.backends.sql.loads.loaded_table import LoadedTable

@@ -49,7 +49,7 @@ class ServerSession(NamedRelations, ABC):
     @abstractmethod
     def describe(self, query: str, subject: str) -> list[tuple[str, Type]]: ...
 
-    def type_made(self, written: str, subject: str) -> Type:
+    def resolve_type(self, written: str, subject: str) -> Type:
         """Return a type that the user wrote, as the server describes it."""
 
         def ask() -> Type:
@@ -91,7 +91,7 @@ class InterruptibleConnection(ServerConnection, Protocol):
         ...
 
 
-class KnownServer(ServerSession):
+class IdentifiedServer(ServerSession):
     """A session that identifies its server."""
 
     @property
@@ -100,7 +100,7 @@ class KnownServer(ServerSession):
         """A text that distinguishes this database from others."""
 
 
-class InterruptibleSession(KnownServer):
+class InterruptibleSession(IdentifiedServer):
     """A session whose statements another thread can cancel."""
 
     connection: InterruptibleConnection

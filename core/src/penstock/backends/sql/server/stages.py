@@ -37,17 +37,17 @@ class StageRow:
     owns: bool
     """Whether the attempt owns its partition."""
     more: tuple[Any, ...] = ()
-    """As in `StageRecords.told`."""
+    """As in `StageRecords.attributes`."""
 
 
 class StageRecords(ServerRecords, Generic[S]):
-    told: ClassVar[Sequence[str]] = ()
+    attributes: ClassVar[Sequence[str]] = ()
     """Further columns of a stage to read, as in a SELECT."""
     row_form: ClassVar[str] = "VALUES ({})"
     """The text after INSERT INTO and the table's name; `{}` stands for the values."""
     sign: ClassVar[str] = "beats = beats + 1"
     """The changes to a row that are a sign of life."""
-    besides: ClassVar[Collection[str]] = ("stage",)
+    extra_columns: ClassVar[Collection[str]] = ("stage",)
 
     def __init__(self, session: S, schema: str, *, loading: bool = False) -> None:
         super().__init__(session, schema, loading=loading)
@@ -85,7 +85,7 @@ class StageRecords(ServerRecords, Generic[S]):
     def made_at(self, table: TableRef) -> str | None:
         """Return a text that changes when a table is recreated; None or empty without a table."""
 
-    def when_made(self, made: str) -> str:
+    def creation_time(self, made: str) -> str:
         """Return when that was, for people."""
         return made
 
@@ -116,8 +116,10 @@ class StageRecords(ServerRecords, Generic[S]):
                 continue
             found = self.made_at(table)
             if found != row["made"]:
-                there = f"one made at {self.when_made(found)}" if found else "no table of that name"
-                expected = f"the table made at {self.when_made(row['made'])}"
+                there = (
+                    f"one made at {self.creation_time(found)}" if found else "no table of that name"
+                )
+                expected = f"the table made at {self.creation_time(row['made'])}"
                 raise table_changed(run_id, table, expected, there)
             self.check_alone(run_id, table, MODES[mode], mine)
 
@@ -162,7 +164,7 @@ class StageRecords(ServerRecords, Generic[S]):
     def stages(self, where: Row) -> list[StageRow]:
         """Return stages, sorted by partition."""
         tests, values = self._tested(where)
-        listed = ", ".join(("token, partition_id, attempt, beats, owner", *self.told))
+        listed = ", ".join(("token, partition_id, attempt, beats, owner", *self.attributes))
         rows = self.session.connection.rows(
             f"SELECT {listed} FROM {self.named('stage')}{f' WHERE {tests}' if tests else ''}"
             " ORDER BY partition_id",

@@ -8,27 +8,27 @@ from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
 from penstock.backends.api.facts import Fit, LoadRequest
-from penstock.backends.shared.values.arrow import held_kinds, schema_of, schema_to_text
+from penstock.backends.shared.values.arrow import schema_of, schema_to_text, value_kinds
 from penstock.backends.shared.values.fitting import fit_column
 from penstock.backends.shared.values.type_table import TypeTable
 from penstock.backends.sql.catalog.relations import TYPE, read_columns
 from penstock.backends.sql.dialect import Type
 from penstock.backends.sql.loads.load_plan import TargetTables, plan_load
-from penstock.backends.sql.server.session import KnownServer
+from penstock.backends.sql.server.session import IdentifiedServer
 from penstock.backends.sql.session import keeping
 from penstock.backends.sql.target import SqlTarget, no_rows
 from penstock.model.plans import LoadPlan
 from penstock.model.table_model import TableDefinition
 from penstock.model.tables import Column, Relation, TableRef
 
-S = TypeVar("S", bound=KnownServer)
+S = TypeVar("S", bound=IdentifiedServer)
 
 
 class ServerTables(TargetTables):
     """The tables of a server, in which each column holds what its record batches do."""
 
     def kinds(self, columns: Sequence[Column]) -> Mapping[str, str]:
-        return held_kinds(columns)
+        return value_kinds(columns)
 
 
 class ServerTarget(SqlTarget, Generic[S]):
@@ -63,7 +63,7 @@ class ServerTarget(SqlTarget, Generic[S]):
         """
         return read_columns(self._session, table)
 
-    def alike(
+    def cloned_columns(
         self, table: TableRef, definition: TableDefinition, columns: Sequence[Column]
     ) -> Mapping[str, Column]:
         """Return, by name, columns like those of a table of the same system.
@@ -72,7 +72,7 @@ class ServerTarget(SqlTarget, Generic[S]):
         """
         return {}
 
-    def unlike(self, column: Column, definition: TableDefinition, type_: str) -> str:
+    def translated_type(self, column: Column, definition: TableDefinition, type_: str) -> str:
         """Return the type of a column created like another system's.
 
         Parameters:
@@ -80,13 +80,13 @@ class ServerTarget(SqlTarget, Generic[S]):
         """
         return type_
 
-    def all_unlike(
+    def translated_types(
         self, columns: Sequence[Column], definition: TableDefinition, types: Mapping[str, str]
     ) -> Mapping[str, str]:
         """Return the types of all columns, by name, except those that the user specified."""
-        made = self.types.made.of_all(columns, definition, types)
+        made = self.types.created.of_all(columns, definition, types)
         return {
-            column.name: self.unlike(column, definition, made[column.name])
+            column.name: self.translated_type(column, definition, made[column.name])
             for column in columns
             if column.name in made
         }
@@ -95,7 +95,7 @@ class ServerTarget(SqlTarget, Generic[S]):
         """Return a column's type as it appears in CREATE TABLE."""
         return column.type
 
-    def types_made(
+    def created_types(
         self, table: TableRef, columns: Sequence[Column], plain: Sequence[str]
     ) -> Sequence[Type]:
         """Return the types of new columns, as the server describes them.
@@ -105,7 +105,7 @@ class ServerTarget(SqlTarget, Generic[S]):
             plain: their types, without defaults and the like.
         """
         return [
-            self._session.type_made(type_, f"column {column.name} of {table}")
+            self._session.resolve_type(type_, f"column {column.name} of {table}")
             for column, type_ in zip(columns, plain, strict=True)
         ]
 
@@ -127,9 +127,9 @@ class ServerTarget(SqlTarget, Generic[S]):
         whole: Mapping[str, Column] = {}
         made: Mapping[str, str] = {}
         if definition.dialect == self.tables.definitions:
-            whole = self.alike(table, definition, columns)
+            whole = self.cloned_columns(table, definition, columns)
         else:
-            made = self.all_unlike(columns, definition, types)
+            made = self.translated_types(columns, definition, types)
         written, plain = [], []
         for column in columns:
             name, asked = column.name, types.get(column.name, "")
@@ -138,7 +138,7 @@ class ServerTarget(SqlTarget, Generic[S]):
             mine = replace(mine, type=self.written_type(mine))
             written.append(whole[name] if name in whole and not asked else mine)
             plain.append(type_)
-        described = self.types_made(table, written, plain)
+        described = self.created_types(table, written, plain)
         self._defined[table] = tuple(
             self._in_arrow(replace(column, traits={TYPE: kind}))
             for column, kind in zip(written, described, strict=True)
@@ -152,7 +152,7 @@ class ServerTarget(SqlTarget, Generic[S]):
         return [fit_column(mine, theirs) for mine, theirs in zip(source, target, strict=True)]
 
     def plan_load(self, request: LoadRequest) -> LoadPlan:
-        columns = request.made or request.followed or self.columns(request.target)
+        columns = request.new_columns or request.followed or self.columns(request.target)
         by_name = {column.name: column for column in columns}
         written = schema_of(by_name[pair.target] for pair in request.pairs)
         return plan_load(self._session, self.tables, request, columns, schema_to_text(written))

@@ -155,4 +155,4 @@ def _explained(error: pa.ArrowInvalid, names: Sequence[str], stream: TextStream)
             f"row {row:,}, column {name}: expected UTF-8, found bytes that are none; convert the "
             "file first, as with iconv -f latin1 -t utf-8"
         )
-    return Broken(f"cannot be read as CSV: {values.said(said)}")
+    return Broken(f"cannot be read as CSV: {values.server_message(said)}")

@@ -60,9 +60,8 @@ def objects(opened: Callable[[], TextStream]) -> Iterator[list[dict[str, Any]]]:
                     f"line {number:,}: expected UTF-8, found bytes that are none"
                 ) from None
             except (ValueError, RecursionError) as error:
-                raise Broken(
-                    f"line {number:,}: expected an object in JSON: {values.said(str(error))}"
-                ) from None
+                reason = values.server_message(str(error))
+                raise Broken(f"line {number:,}: expected an object in JSON: {reason}") from None
             if type(row) is not dict:
                 raise Broken(
                     f"line {number:,}: expected an object in JSON, {{...}}; found another value "

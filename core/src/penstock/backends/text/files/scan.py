@@ -12,7 +12,7 @@ from penstock.backends.parquet.files.listing import ListedFile
 from penstock.backends.parquet.files.scan import BATCH_BYTES, BATCH_ROWS, FileScan
 from penstock.backends.parquet.files.types import key_value
 from penstock.backends.text.files import csv_rows, json_rows
-from penstock.backends.text.files.found import opened
+from penstock.backends.text.files.contents import opened
 from penstock.backends.text.files.streams import TextStream
 from penstock.backends.text.files.values import FOLDER, JSON, typed_batch
 from penstock.backends.text.location import CSV, TextOptions

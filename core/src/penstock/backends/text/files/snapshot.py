@@ -12,7 +12,7 @@ import pyarrow as pa
 from penstock.backends.parquet.files.listing import ListedFile, fingerprint, list_files
 from penstock.backends.parquet.storage.filesystems import file_system
 from penstock.backends.shared.values.arrow import schema_from_text, schema_to_text
-from penstock.backends.text.files.found import Found, find
+from penstock.backends.text.files.contents import TextContents, find
 from penstock.backends.text.location import TextLocation, is_text_file, parse
 from penstock.errors import PlanningError, SnapshotLost
 from penstock.model.snapshots import Snapshot
@@ -56,7 +56,7 @@ def listed(location: TextLocation, token: str | None = None) -> tuple[ListedFile
     return files
 
 
-def found_in(location: TextLocation, files: tuple[ListedFile, ...]) -> Found:
+def contents_of(location: TextLocation, files: tuple[ListedFile, ...]) -> TextContents:
     return find(file_system(location.files, "source"), files, location.options, "source")
 
 
@@ -64,7 +64,7 @@ class TextSnapshot:
     def __init__(self, url: str) -> None:
         location = parse(url, "--source")
         files = listed(location)
-        schema = found_in(location, files).schema
+        schema = contents_of(location, files).schema
         self.snapshot = Snapshot(token_of(files, schema), datetime.now(UTC).isoformat())
 
     def alive(self) -> bool:

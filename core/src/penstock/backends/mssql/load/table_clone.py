@@ -1,0 +1,301 @@
+"""A table like another SQL Server table: identity, defaults, checks, keys, indexes and more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from penstock.backends.api.facts import LoadRequest
+from penstock.backends.mssql.catalog.native_parts import NativeIndex, NativeParts
+from penstock.backends.mssql.catalog.tables import last_numbers
+from penstock.backends.mssql.dialect import MSSQL
+from penstock.backends.mssql.errors import planning
+from penstock.backends.mssql.session import MssqlSession
+from penstock.backends.sql.definitions.definition import KINDS, TableExtras, listed_columns
+from penstock.errors import PlanningError
+from penstock.model.plans import Step
+from penstock.model.table_model import CheckModel, ColumnModel, TableModel
+from penstock.model.tables import Column, NotCopied, SequencePosition, TableRef
+
+LONGEST_NAME = 128
+IDENTITY = "identity"
+"""The id of the step that continues the source's numbers."""
+Named = Callable[[str], str]
+"""CONSTRAINT and a name, or nothing."""
+
+
+def unnamed(name: str) -> str:
+    return ""
+
+
+def column_text(column: ColumnModel, own: NativeParts, named: Named = unnamed) -> str:
+    """Return what follows a column's name, without NOT NULL."""
+    words = [column.native]
+    if column.identity is not None:
+        words.append(MSSQL.numbered(column.identity.first, column.identity.step))
+    if column.default is not None:
+        name = own.defaults.get(column.name, "")
+        words.append(f"{named(name)}DEFAULT {column.default.text}")
+    return " ".join(words)
+
+
+def check_text(check: CheckModel, named: Named = unnamed) -> str:
+    return f"{named(check.name)}CHECK {check.test.text}"
+
+
+def key_text(index: NativeIndex, named: Named = unnamed) -> str:
+    name = named(index.name if index.called else "")
+    return f"{name}{index.constraint} {index.kind} {index.columns}"
+
+
+def index_statement(index: NativeIndex, table: TableRef) -> str:
+    made = f"{'UNIQUE ' * index.unique}{index.kind} INDEX {MSSQL.ident(index.name)}"
+    return f"CREATE {made} ON {MSSQL.table(table)} {index.columns}"
+
+
+def check_statement(check: CheckModel, table: TableRef, named: Named) -> str:
+    """Return the statement for a check that is not enforced, or not met by all rows."""
+    alter = f"ALTER TABLE {MSSQL.table(table)}"
+    made = f"{alter} WITH NOCHECK ADD {check_text(check, named)}"
+    return made if check.enforced else f"{made};\n{alter} NOCHECK {named(check.name).strip()}"
+
+
+def with_name(check: CheckModel, table: TableRef) -> CheckModel:
+    """Return a check with a name derived from its table, so that it can be referred to."""
+    return replace(check, name=f"{table.name}_{check.name or 'check'}"[:LONGEST_NAME])
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A part of the new table besides the loaded columns."""
+
+    omitted: NotCopied
+    """The entry that replaces it if it is not created."""
+    text: str
+    """A clause or a statement."""
+    tried: str
+    """The text tried on a temporary table, without names that other tables may have."""
+    late: bool = False
+    """Whether it is a statement to execute after the load."""
+    is_check: bool = False
+    unique: tuple[str, ...] = ()
+    """The columns of a key or unique index."""
+
+
+def clone_parts(
+    session: MssqlSession, request: LoadRequest, own: NativeParts, columns: Sequence[Column]
+) -> TableExtras:
+    """Return the parts of a table like another one.
+
+    Parameters:
+        own: the parts of the source's table.
+        columns: the columns of the target's table.
+    """
+    assert request.definition is not None
+    model, table = request.definition.model, request.target
+    beside = rehearsed(session, table)
+    omitted = [
+        NotCopied("indexes", f"{index.name} ({index.obstacle})")
+        for index in own.indexes
+        if index.obstacle
+    ]
+    named = names_free(session, table)
+    parts = list(_parts(model, own, table, beside, named))
+    nameless = {column_text(each, own, named): column_text(each, own) for each in model.columns}
+    refused = refused_texts(
+        session,
+        beside,
+        [replace(column, type=nameless.get(column.type, column.type)) for column in columns],
+        [(part.tried, part.late) for part in parts],
+    )
+    made = [part for part in parts if part.tried not in refused]
+    omitted += [part.omitted for part in parts if part.tried in refused]
+    late = [part for part in made if part.late]
+    complete: list[str] = []
+    if not request.mode.loads_new_table:
+        complete = [part.text for part in late if not part.is_check]
+        # Not all rows meet them.
+        omitted += [replace(part.omitted, remedy=f"{part.text};") for part in late if part.is_check]
+        late = []
+    steps = [
+        Step(f"make {rank}", f"make {part.omitted.name} of {table}", part.text, True, rank)
+        for rank, part in enumerate(late)
+    ]
+    identities = [column.name for column in model.columns if column.identity is not None]
+    return TableExtras(
+        tuple(part.text for part in made if not part.late),
+        complete=tuple(complete),
+        keys=tuple(
+            key
+            for key in request.definition.model.keys
+            if any(set(part.unique) == set(key.columns) for part in made)
+        ),
+        after=(*steps, *identity_steps(request, identities)),
+        omitted=tuple(replace(item, table=str(table)) for item in omitted),
+        warnings=tuple(
+            f"{part.text} is not made: {refused[part.tried]}"
+            for part in parts
+            if part.tried in refused
+        ),
+    )
+
+
+def _parts(
+    model: TableModel, own: NativeParts, table: TableRef, beside: TableRef, named: Named
+) -> Iterator[_Part]:
+    for check in model.checks:
+        late = check.test.text in own.distrusted or not check.enforced
+        made = replace(check, name=check.name if named(check.name) else "")
+        if not check.enforced and not made.name:
+            made = with_name(check, table)
+        called = always if made.name else unnamed
+        text = check_statement(made, table, called) if late else check_text(made, called)
+        tried = check_text(check)
+        if late:
+            tried = f"ALTER TABLE {MSSQL.table(beside)} ADD {tried}"
+        omitted = NotCopied(KINDS["CHECK"], check.name or check.test.text)
+        yield _Part(omitted, text, tried, late, is_check=True)
+    for index in own.indexes:
+        if index.obstacle:
+            continue
+        if index.constraint:
+            omitted = NotCopied(KINDS[index.constraint], index.name)
+            yield _Part(omitted, key_text(index, named), key_text(index), unique=index.keys)
+    # The clustered index first, since the others refer to it.
+    for index in sorted(own.indexes, key=lambda each: each.kind != "CLUSTERED"):
+        if not (index.obstacle or index.constraint):
+            text = index_statement(index, table)
+            omitted = NotCopied("indexes", index.name, f"{text};")
+            tried, unique = index_statement(index, beside), index.keys * index.unique
+            yield _Part(omitted, text, tried, late=True, unique=unique)
+
+
+def always(name: str) -> str:
+    return f"CONSTRAINT {MSSQL.ident(name)} "
+
+
+def names_free(session: MssqlSession, table: TableRef) -> Named:
+    """Return names that no constraint of another table has: they are unique in a schema."""
+    rows = session.fetch(
+        # In Babelfish only unique keys have such names.
+        "SELECT o.name FROM (SELECT name, schema_id, parent_object_id FROM sys.objects UNION"
+        " SELECT name, schema_id, parent_object_id FROM sys.key_constraints) AS o"
+        " JOIN sys.schemas AS s ON s.schema_id = o.schema_id"
+        " WHERE s.name = ? AND COALESCE(OBJECT_NAME(o.parent_object_id), '') <> ?",
+        f"table {table}",
+        [table.schema, table.name],
+    )
+    taken = {name for (name,) in rows}
+    return lambda name: always(name) if name and name not in taken else ""
+
+
+# What the server accepts
+
+
+def rehearsed(session: MssqlSession, table: TableRef) -> TableRef:
+    """Create a table on which clauses and statements are tried, then rolled back."""
+    rows = session.fetch("SELECT SCHEMA_ID(?)", f"schema {table.schema}", [table.schema])
+    schema = table.schema if rows[0][0] is not None else session.search_path()[0]
+    return TableRef(schema, f"{table.name}~rehearsal"[-LONGEST_NAME:])
+
+
+def refused_texts(
+    session: MssqlSession,
+    table: TableRef,
+    columns: Sequence[Column],
+    texts: Sequence[tuple[str, bool]],
+) -> Mapping[str, str]:
+    """Return clauses and statements that the server rejects, with its messages.
+
+    Parameters:
+        table: the table of `rehearsed`.
+        texts: each with whether it is a statement.
+
+    Raises:
+        PlanningError: the server rejects even the table without them.
+    """
+    kept: list[tuple[str, bool]] = []
+    if not _obstacle(session, table, columns, texts):
+        return {}
+    if why := _obstacle(session, table, columns, kept):
+        raise PlanningError(
+            f"target: {why}; --types gives a column another type and no default, --columns leaves "
+            "one out"
+        )
+    refused = {}
+    for each in texts:
+        if why := _obstacle(session, table, columns, [*kept, each]):
+            refused[each[0]] = why
+        else:
+            kept.append(each)
+    return refused
+
+
+def _obstacle(
+    session: MssqlSession,
+    table: TableRef,
+    columns: Sequence[Column],
+    texts: Sequence[tuple[str, bool]],
+) -> str:
+    clauses = [text for text, late in texts if not late]
+    body = ", ".join([*listed_columns(MSSQL, columns), *clauses])
+    try:
+        with planning("target", "the table that is to be made"), session.undone():
+            session.run(f"CREATE TABLE {MSSQL.table(table)} ({body})")
+            for text, late in texts:
+                if late:
+                    session.run(text)
+    except PlanningError as error:
+        return error.message.removeprefix("target: ")
+    return ""
+
+
+# The next number
+
+
+def identity_steps(request: LoadRequest, names: Sequence[str]) -> list[Step]:
+    """Return the steps that set the next numbers.
+
+    Parameters:
+        names: the columns that the server numbers.
+    """
+    sources = {pair.target: pair.source for pair in request.pairs}
+    table = request.target
+    statement = f"DBCC CHECKIDENT ({_quoted(table)}, RESEED)"
+    return [
+        # Not at the same time as others, which keep a lock that it would wait for.
+        Step(
+            IDENTITY,
+            f"set the next {name} of {table}",
+            statement,
+            after=True,
+            rank=-1,
+            sequence_of=sources[name],
+        )
+        for name in names
+        if sources.get(name) in (request.counted or ())
+    ]
+
+
+def set_identity(session: MssqlSession, table: TableRef, position: SequencePosition | None) -> None:
+    """Continue a table's numbers where the source's would.
+
+    The next number is never one that a row may already have.
+    """
+    found = last_numbers(session, table)
+    if position is None or found is None:
+        return
+    _, _, step, last = found
+    used = position.last if position.called else position.last - step
+    if last is None:
+        # This sets the next number itself.
+        used += step
+    elif (used - last) * step <= 0:
+        return
+    session.run(f"DBCC CHECKIDENT ({_quoted(table)}, RESEED, {used}) WITH NO_INFOMSGS")
+
+
+def _quoted(table: TableRef) -> str:
+    text = MSSQL.literal(MSSQL.table(table))
+    # Babelfish treats the N as part of the name.
+    return text.removeprefix("N") if text.isascii() else text

@@ -1,0 +1,311 @@
+"""Steps of many runs, sent together, and their records, written together.
+
+DDL commits by itself, so the steps of several tables cannot be undone as one. Each step keeps its
+rules: it is repeatable, done under its run's lock for steps, and recorded afterwards. A step that
+is being done by another process, or that the server rejects, is left to be done alone, which
+reports the error.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from penstock.backends.api.execution.control import RunRow
+from penstock.backends.api.execution.records import NOW, Hold, Kind, Row
+from penstock.backends.mysql.catalog.indexes import read_all_indexes
+from penstock.backends.mysql.catalog.tables import creation_times
+from penstock.backends.mysql.connection import wait_for_locks
+from penstock.backends.mysql.load.loaded_table import ALTERING
+from penstock.backends.mysql.records import JOINED_SECONDS, MySqlRecords
+from penstock.backends.sql.definitions.definition import SCHEMA
+from penstock.backends.sql.definitions.foreign_keys import ForeignKeyChange
+from penstock.backends.sql.definitions.index_changes import IndexChange
+from penstock.backends.sql.definitions.missing_table import MAKE
+from penstock.backends.sql.loads.loaded_table import LoadedTable
+from penstock.errors import Interrupted, PenstockError
+from penstock.model.plans import LoadPlan, Step
+from penstock.model.tables import TableRef
+from penstock.spec.modes import MODES
+
+
+class JoinedRuns(Protocol):
+    """The part of the control store used here."""
+
+    @property
+    def tables(self) -> MySqlRecords: ...
+
+    def load_runs(self, run_ids: Sequence[str]) -> Mapping[str, RunRow]: ...
+
+    def steps_done_of(self, run_ids: Sequence[str]) -> Mapping[str, frozenset[str]]: ...
+
+    def doubtful(self, run_ids: Sequence[str]) -> set[str]: ...
+
+    def is_done(self, run: RunRow, step: Step) -> bool: ...
+
+    def do(self, run: RunRow, step: Step) -> object: ...
+
+
+def prepare_batch(runs: JoinedRuns, loads: Mapping[str, LoadPlan]) -> frozenset[str]:
+    """Do the steps before the first partition of runs that are not prepared.
+
+    Returns: the ids of the runs that are now prepared.
+    """
+    records = runs.tables
+    with records.alone_all(sorted(loads)) as mine:
+        found = runs.load_runs(mine)
+        due = {run_id: run for run_id, run in found.items() if run.prepared_at is None}
+        steps = {run_id: list(loads[run_id].before) for run_id in due}
+        _make_schemas(runs, due, steps)
+        for turn in range(max(map(len, steps.values()), default=0)):
+            now = {run_id: left[turn] for run_id, left in steps.items() if turn < len(left)}
+            for run_id in _refused(runs, due, now):
+                del due[run_id], steps[run_id]
+        return _note_prepared(runs, due, loads) if due else frozenset()
+
+
+def _make_schemas(runs: JoinedRuns, due: dict[str, RunRow], steps: dict[str, list[Step]]) -> None:
+    """Create each schema once for all of its tables."""
+    known: dict[str, bool] = {}
+    for run_id, run in list(due.items()):
+        for step in [each for each in steps[run_id] if each.id == SCHEMA]:
+            if step.statement not in known:
+                known[step.statement] = _tried(lambda run=run, step=step: _do(runs, run, step))  # type: ignore[misc]
+            steps[run_id].remove(step)
+            if not known[step.statement]:
+                del due[run_id], steps[run_id]
+                break
+
+
+def _refused(runs: JoinedRuns, due: Mapping[str, RunRow], steps: Mapping[str, Step]) -> list[str]:
+    """Do a step of each run; return the ids of those whose step is not done."""
+    refused, together = [], {}
+    for run_id, step in steps.items():
+        table = due[run_id].plan.load.table
+        if (
+            step.change
+            or step.id == MAKE
+            or IndexChange.of(step, table)
+            or ForeignKeyChange.of(step)
+        ):
+            # What exists determines what is done.
+            run = due[run_id]
+            if not _tried(lambda run=run, step=step: _do(runs, run, step)):  # type: ignore[misc]
+                refused.append(run_id)
+        else:
+            together[run_id] = step.statement
+    return refused + _refused_statements(runs.tables, together)
+
+
+def _refused_statements(records: MySqlRecords, scripts: Mapping[str, str]) -> list[str]:
+    """Send the statements of all runs; return the keys of those with a rejected statement."""
+    listed = [(key, each) for key, text in scripts.items() for each in text.split(";\n")]
+    if not listed:
+        return []
+    wait_for_locks(records.connection, JOINED_SECONDS)
+    answers = records.session.fetch_each([statement for _, statement in listed])
+    return list(
+        dict.fromkeys(
+            key for (key, _), answer in zip(listed, answers, strict=True) if answer is None
+        )
+    )
+
+
+def _do(runs: JoinedRuns, run: RunRow, step: Step) -> None:
+    if not runs.is_done(run, step):
+        runs.do(run, step)
+
+
+def _tried(call: Callable[[], None]) -> bool:
+    try:
+        call()
+    except Interrupted:
+        raise
+    except PenstockError:
+        return False
+    return True
+
+
+def _note_prepared(
+    runs: JoinedRuns, due: Mapping[str, RunRow], loads: Mapping[str, LoadPlan]
+) -> frozenset[str]:
+    records = runs.tables
+
+    def note() -> frozenset[str]:
+        found = records.read(
+            Kind.RUN, {"run_id": tuple(due)}, ("run_id", "generation", "prepared_at")
+        )
+        same = [
+            row["run_id"]
+            for row in found
+            if not row["prepared_at"] and row["generation"] == due[row["run_id"]].generation
+        ]
+        tables = {run_id: loads[run_id].table for run_id in same}
+        made = note_altered(records, list(tables.values()))
+        others = _others(records, tables)
+        changes: dict[str, Row] = {}
+        for run_id, table in tables.items():
+            loaded = LoadedTable(records, table)
+            if MODES[due[run_id].spec["mode"]].starts_empty and others.get(loaded.id):
+                loaded.emptied(run_id)
+            changes[run_id] = {
+                "prepared_at": NOW,
+                "status": "running",
+                "disturbed_by": None,
+                "loads": loaded.id,
+                "made": made[table],
+            }
+        records.set_each(Kind.RUN, changes)
+        return frozenset(same)
+
+    return records.transact_all(sorted(due), note, Hold.CHANGE)
+
+
+def _others(records: MySqlRecords, tables: Mapping[str, TableRef]) -> dict[str, list[str]]:
+    """Return other runs that load the tables, by the tables' ids."""
+    ids = tuple({LoadedTable(records, table).id for table in tables.values()})
+    found: dict[str, list[str]] = {}
+    for row in records.read(Kind.RUN, {"loads": ids}, ("run_id", "loads", "status")):
+        if row["status"] != "done":
+            found.setdefault(row["loads"], []).append(row["run_id"])
+    return found
+
+
+def note_altered(records: MySqlRecords, tables: Sequence[TableRef]) -> dict[TableRef, str | None]:
+    """Record that altered tables are still the ones that runs load, despite new creation times.
+
+    Returns: the creation time of each table.
+    """
+    made = creation_times(records.session, tables)
+    by_id = {LoadedTable(records, table).id: table for table in tables}
+    if by_id:
+        changes: dict[str, Row] = {
+            row["run_id"]: {"made": made[by_id[row["loads"]]]}
+            for row in records.read(Kind.RUN, {"loads": tuple(by_id)}, ("run_id", "loads", "made"))
+            if row["made"] and row["made"].endswith(ALTERING)
+        }
+        records.set_each(Kind.RUN, changes)
+    return made
+
+
+def note_altering(records: MySqlRecords, made: Mapping[TableRef, str | None]) -> None:
+    """Record that tables are about to be altered.
+
+    Parameters:
+        made: the tables and their creation times.
+    """
+    known = [
+        value
+        for table, at in made.items()
+        if at is not None
+        for value in (LoadedTable(records, table).id, at)
+    ]
+    if known:
+        pairs = ", ".join(["(%s, %s)"] * (len(known) // 2))
+        records.update(
+            f"UPDATE {records.named('run')} SET `made` = concat(`made`, %s)"
+            f" WHERE (`loads`, `made`) IN ({pairs})",
+            [ALTERING, *known],
+        )
+
+
+# After the last partition
+
+
+@dataclass(frozen=True, slots=True)
+class _Indexed:
+    """A run whose steps create indexes, and its table."""
+
+    run: RunRow
+    steps: Sequence[Step]
+
+    @property
+    def table(self) -> TableRef:
+        return self.run.plan.load.table
+
+
+def finish_batch(runs: JoinedRuns, steps: Mapping[str, Sequence[Step]]) -> frozenset[str]:
+    """Do steps that create indexes; runs with other steps are left out.
+
+    Returns: the ids of the runs whose steps are done and recorded.
+    """
+    records = runs.tables
+    with records.alone_all(sorted(steps)) as mine:
+        due = records.transact_all(mine, lambda: _due(runs, mine, steps), Hold.STEP)
+        if not due:
+            return frozenset()
+        tables = [each.table for each in due.values()]
+        scripts = dict(_scripts(records, due))
+        due = {run_id: due[run_id] for run_id in scripts}
+        made = creation_times(records.session, tables)
+        note_altering(records, {each.table: made[each.table] for each in due.values()})
+        try:
+            refused = _refused_statements(
+                records, {run_id: script for run_id, script in scripts.items() if script}
+            )
+        finally:
+            note_altered(records, tables)
+        done = {run_id: each for run_id, each in due.items() if run_id not in refused}
+
+        def record() -> frozenset[str]:
+            same = [
+                run_id
+                for run_id, each in _due(runs, sorted(done), steps).items()
+                if each.run.generation == done[run_id].run.generation
+            ]
+            note_altered(records, [done[run_id].table for run_id in same])
+            rows = [
+                {"run_id": run_id, "step_id": step.id} for run_id in same for step in steps[run_id]
+            ]
+            records.add(Kind.STEP, rows)
+            return frozenset(same)
+
+        return records.transact_all(sorted(done), record, Hold.STEP) if done else frozenset()
+
+
+def _due(
+    runs: JoinedRuns, run_ids: Sequence[str], steps: Mapping[str, Sequence[Step]]
+) -> dict[str, _Indexed]:
+    """Return runs that have committed all partitions and done no step, with unchanged tables."""
+    found = runs.load_runs(run_ids)
+    committed, done = runs.tables.tally(run_ids), runs.steps_done_of(run_ids)
+    doubtful = runs.doubtful(run_ids)
+    due = {}
+    for run_id, run in found.items():
+        table = run.plan.load.table
+        complete = committed.get(run_id, (0, 0))[0] == len(run.plan.partitions)
+        begun = any(step.id in done[run_id] for step in steps[run_id])
+        makes = all(
+            change is not None and change.makes and change.table == table
+            for change in (IndexChange.of(step, table) for step in steps[run_id])
+        )
+        if complete and makes and not begun and run_id not in doubtful:
+            due[run_id] = _Indexed(run, steps[run_id])
+    return due
+
+
+def _scripts(records: MySqlRecords, due: Mapping[str, _Indexed]) -> Iterator[tuple[str, str]]:
+    """Yield the remaining statements of each run; empty if there are none."""
+    there = read_all_indexes(records.session, [each.table for each in due.values()])
+    for run_id, each in due.items():
+        if (indexes := there.get(each.table)) is None:
+            continue
+        texts = []
+        try:
+            for step in each.steps:
+                change = IndexChange.of(step, each.table)
+                assert change is not None
+                left = change.remaining(indexes)
+                if left.indexes:
+                    texts.append(left.statement(records.session.dialect))
+        except PenstockError:
+            continue  # done alone, it reports the index
+        yield run_id, ";\n".join(texts)
+
+
+def table_of(loads: str) -> TableRef:
+    """Return the table of a `LoadedTable.id`."""
+    schema, name = json.loads(loads)
+    return TableRef(schema, name)

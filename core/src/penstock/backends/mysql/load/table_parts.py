@@ -1,0 +1,385 @@
+"""The parts of a table besides its columns, tried before anything is dropped.
+
+For a source of the same flavor they are in its own text, otherwise as far as the server supports
+them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from penstock.backends.api.facts import LoadRequest, Siblings
+from penstock.backends.mysql.catalog.table_model import (
+    COLLATIONS,
+    COLUMN_OPTIONS,
+    TABLE_OPTIONS,
+    UNVERSIONED,
+    clause_of,
+)
+from penstock.backends.mysql.catalog.tables import ALTERING, OPTIONS, TRIGGERS, native_columns
+from penstock.backends.mysql.load.rehearsal import (
+    AUTOMATIC,
+    refused_clauses,
+    refused_columns,
+    rehearse_all,
+)
+from penstock.backends.mysql.session import MySqlSession
+from penstock.backends.shared.values.arrow import value_kinds
+from penstock.backends.sql.definitions.definition import TableExtras, omitted_parts
+from penstock.backends.sql.definitions.index_changes import IndexChange
+from penstock.backends.sql.definitions.rendering import Clause, Rendered, Rendering
+from penstock.backends.sql.session import Session
+from penstock.errors import PlanningError
+from penstock.model.table_model import (
+    DEFAULTS,
+    IDENTITIES,
+    ON_UPDATES,
+    ColumnModel,
+    KeyModel,
+    TableDefinition,
+    omitted_of_column,
+)
+from penstock.model.tables import Column, NotCopied, Relation, TableRef
+
+UTF8 = "CHARACTER SET utf8mb4"
+LONGEST_NAME = 64
+# A default from a sequence, which is not copied with the table.
+_NEXT = re.compile(r"nextval\(", re.IGNORECASE)
+_CHANGES = re.compile(r" ON (?:UPDATE|DELETE) (?:CASCADE|SET NULL|SET DEFAULT)")
+# Not supported for temporary tables.
+_UNTRIED = ("FULLTEXT", "SPATIAL")
+Renders = Callable[[Session, LoadRequest, TableExtras, Rendered], TableExtras]
+
+
+# Same flavor
+
+
+def clone_parts(
+    session: MySqlSession, request: LoadRequest, columns: Sequence[Column], render: Renders
+) -> TableExtras:
+    """Return the parts of a table of the same flavor.
+
+    Parameters:
+        columns: the columns of the target's table.
+        render: renders what the server accepts.
+    """
+    definition, table = request.definition, request.target
+    assert definition is not None
+    fresh = request.mode.loads_new_table
+    options = definition.content[OPTIONS]
+    rendered = _in_own_words(
+        session, definition, columns, request.source, table, request.siblings, at_once=not fresh
+    )
+    keys, clauses = _keys(definition, columns), _clauses(session, rendered)
+    reasons = refused_clauses(session, columns, [*keys, *clauses], options)
+    rendered.warnings += _warnings(reasons)
+    _leave(rendered, [clauses[text] for text in reasons if text in clauses])
+    made = {text: key for text, key in keys.items() if text not in reasons}
+    _leave_columns(session, request, rendered, list(made), options)
+    rendered.omitted += omitted_parts(
+        session.dialect, replace(definition, others=()), table, made.values()
+    )
+    rendered.omitted += _hanging(session, definition, table)
+    now = [each for each in rendered.indexes if each.kind == "UNIQUE" or not fresh]
+    for column in definition.model.columns:
+        if column.identity is not None:
+            begins = re.compile(rf"\({re.escape(session.dialect.ident(column.name))}[ ,)]")
+            there = [*made, *(each.text for each in now)]
+            if not any(map(begins.search, there)):
+                now += [each for each in rendered.indexes if begins.match(each.text)][:1]
+    found = TableExtras(tuple(made), keys=tuple(made.values()))
+    return _completed(session, request, found, rendered, render, now)
+
+
+def rehearse_clones(session: MySqlSession, definitions: Sequence[TableDefinition]) -> None:
+    """Try together what `clone_parts` tries for each of these tables, if all of it is created."""
+    expected = []
+    table = TableRef("", "")
+    for definition in definitions:
+        columns = native_columns(definition)
+        rendered = _in_own_words(session, definition, columns, table, table)
+        tried = [*_keys(definition, columns), *_clauses(session, rendered)]
+        expected.append((columns, tried, definition.content[OPTIONS]))
+    rehearse_all(session, expected)
+
+
+def _in_own_words(
+    session: MySqlSession,
+    definition: TableDefinition,
+    columns: Sequence[Column],
+    source: Relation,
+    table: TableRef,
+    siblings: Siblings | None = None,
+    *,
+    at_once: bool = False,
+) -> Rendered:
+    """Render everything except keys.
+
+    The text after a column's name is its type, unless the user specified one.
+    """
+    model, made = definition.model, {column.name: column for column in columns}
+    own = {column.name: column.type for column in native_columns(definition)}
+    rendering = Rendering(
+        session.dialect,
+        source,
+        table,
+        {**dict.fromkeys(made, ""), **value_kinds([each for each in columns if each.traits])},
+        siblings or Siblings(),
+        types={name: column.type for name, column in made.items()},
+        at_once=at_once,
+        own=True,
+        lacks=[each.name for each in model.columns if each.name not in made],
+    )
+    texts = {name: column.type for name, column in made.items()}
+    said = {name for name, text in texts.items() if text == own[name]}
+    omitted = [
+        ColumnModel(each.name, native=each.native, generated=each.generated)
+        if each.name in said
+        else replace(each, default=None)
+        if each.default is not None and _NEXT.match(each.default.text)
+        else each
+        for each in model.columns
+        if each.name in made and not made[each.name].generated
+    ]
+    # A column's own check is part of its text.
+    tests = [
+        check
+        for check in model.checks
+        if check.name or not any(f"CHECK ({check.test.text})" in texts[name] for name in said)
+    ]
+    return rendering.of(replace(model, columns=tuple(omitted), checks=tuple(tests)))
+
+
+def _hanging(
+    session: MySqlSession, definition: TableDefinition, table: TableRef
+) -> Iterator[NotCopied]:
+    """Yield what is not created, with the statement that creates it."""
+    named = session.table(table)
+    for column in definition.model.columns:
+        if column.default is not None and _NEXT.match(column.default.text):
+            omitted = omitted_of_column(column)[DEFAULTS]
+            remedy = session.dialect.default_set(table, column.name, column.default.text)
+            yield replace(omitted, remedy=f"{remedy};", table=str(table))
+    for text in definition.content[ALTERING]:
+        name = text.removeprefix("ADD ")
+        yield NotCopied(TABLE_OPTIONS, name, f"ALTER TABLE {named} {text};", str(table))
+    # Only a versioned table has columns without versioning.
+    yield from (replace(each, table=str(table)) for each in definition.others
+                if each.name.endswith(UNVERSIONED))  # fmt: skip
+    yield from omitted_triggers(session, definition, table)
+
+
+def omitted_triggers(
+    session: MySqlSession, definition: TableDefinition, table: TableRef
+) -> Iterator[NotCopied]:
+    """Yield the triggers of a table of MySQL or MariaDB."""
+    named = session.table(table)
+    for name, when, body in definition.content.get(TRIGGERS, ()):  # views have none
+        # In the database of its table.
+        called = session.table(replace(table, name=name))
+        made = f"CREATE TRIGGER {called} {when} ON {named} FOR EACH ROW {body}"
+        yield NotCopied(TRIGGERS, name, f"{made};", str(table))
+
+
+def _keys(definition: TableDefinition, columns: Sequence[Column]) -> Mapping[str, KeyModel]:
+    """Return the keys of existing columns, as clauses of CREATE TABLE."""
+    names = {column.name for column in columns}
+    return {clause_of(key): key for key in definition.model.keys if names.issuperset(key.columns)}
+
+
+# Other flavor, and all other systems
+
+
+def omitted_of_flavour(
+    session: MySqlSession,
+    request: LoadRequest,
+    omitted: Sequence[NotCopied],
+    columns: Sequence[Column],
+) -> Iterator[NotCopied]:
+    """Yield what is not copied from a table of the other flavor.
+
+    Parameters:
+        omitted: what is not copied from any system.
+        columns: the columns of the target's table, whose types cover part of it.
+    """
+    assert request.definition is not None
+    types = {column.name: column.type for column in columns}
+    for item in omitted:
+        name, _, text = item.name.partition(": ")
+        said = item.kind in (COLLATIONS, COLUMN_OPTIONS) and text in types.get(name, "")
+        if not said and item.kind != TRIGGERS:
+            yield item
+    yield from omitted_triggers(session, request.definition, request.target)
+
+
+def foreign_parts(
+    session: MySqlSession,
+    request: LoadRequest,
+    found: TableExtras,
+    rendered: Rendered,
+    render: Renders,
+) -> TableExtras:
+    """Return the parts of another system's table; see `TargetTables.rendered`.
+
+    Parameters:
+        found: the keys alone.
+        render: renders what the server accepts.
+    """
+    dialect = session.dialect
+    keys = list(found.constraints)
+    for name in rendered.numbered:
+        if not any(key.partition("(")[2].startswith(dialect.ident(name)) for key in keys):
+            keys.append(f"KEY ({dialect.ident(name)})")
+    # Only one column can be AUTO_INCREMENT.
+    for name in rendered.numbered[1:]:
+        _leave_column(session, request, rendered, name)
+    _leave_columns(session, request, rendered, keys, UTF8)
+    automatic = [name for name, text in rendered.columns.items() if AUTOMATIC in text]
+    if not automatic:
+        keys = list(found.constraints)
+    _leave_checks(session, rendered, automatic)
+    clauses = _clauses(session, rendered, untried=())
+    refused = refused_clauses(session, request.new_columns, list(clauses), UTF8)
+    rendered.warnings += _warnings(refused)
+    _leave(rendered, [clauses[text] for text in refused])
+    now = [] if request.mode.loads_new_table else list(rendered.indexes)
+    return _completed(
+        session, request, replace(found, constraints=tuple(keys)), rendered, render, now
+    )
+
+
+def _leave_columns(
+    session: MySqlSession,
+    request: LoadRequest,
+    rendered: Rendered,
+    keys: Sequence[str],
+    options: str,
+) -> None:
+    """Leave out column clauses that the server rejects.
+
+    Raises:
+        PlanningError: the clause is the one that computes a column.
+    """
+    refused = refused_columns(session, request.new_columns, rendered.columns, keys, options)
+    computed = {column.name for column in request.new_columns if column.generated}
+    for name, why in refused.items():
+        if name in computed:
+            # Otherwise nothing would fill the column.
+            raise PlanningError(
+                f"target: column {name} {rendered.columns[name]} cannot be made: {why}; expected "
+                f"--types {name}=..., which copies its values"
+            )
+        rendered.warnings.append(f"{name} {rendered.columns[name]} is not made: {why}")
+        _leave_column(session, request, rendered, name)
+
+
+def _leave_column(
+    session: MySqlSession, request: LoadRequest, rendered: Rendered, name: str
+) -> None:
+    """Create a column with only its comment."""
+    assert request.definition is not None
+    model = request.definition.model.column(name)
+    for kind, item in omitted_of_column(model).items():
+        if kind in (DEFAULTS, ON_UPDATES, IDENTITIES):
+            rendered.omitted.append(replace(item, table=str(request.target)))
+    if model.comment:
+        rendered.columns[name] = session.dialect.commented(model.comment)
+    else:
+        rendered.columns.pop(name, None)
+
+
+def _leave_checks(session: MySqlSession, rendered: Rendered, automatic: Sequence[str]) -> None:
+    """Leave out checks on AUTO_INCREMENT columns, and on columns that a foreign key changes.
+
+    https://dev.mysql.com/doc/refman/8.4/en/create-table-check-constraints.html
+    """
+    barred = set(automatic)
+    for key in rendered.foreign_keys:
+        if _CHANGES.search(key.definition):
+            barred.update(key.columns)
+    named = [session.dialect.ident(name) for name in barred]
+    _leave(rendered, [each for each in rendered.checks if any(n in each.text for n in named)])
+
+
+# Both
+
+
+def _clauses(
+    session: MySqlSession, rendered: Rendered, untried: Sequence[str] = _UNTRIED
+) -> dict[str, Clause]:
+    """Return the indexes and checks that can be tried."""
+    found = {_index(session, each): each for each in rendered.indexes if each.kind not in untried}
+    return found | {each.text: each for each in rendered.checks}
+
+
+def _index(session: MySqlSession, clause: Clause) -> str:
+    return f"{clause.kind} KEY {session.dialect.ident(clause.name)} {clause.text}".lstrip()
+
+
+def _warnings(refused: Mapping[str, str]) -> list[str]:
+    return [f"{text} is not made: {why}" for text, why in refused.items()]
+
+
+def _leave(rendered: Rendered, clauses: Sequence[Clause]) -> None:
+    rendered.omitted += (each.omitted for each in clauses)
+    rendered.indexes[:] = [each for each in rendered.indexes if each not in clauses]
+    rendered.checks[:] = [each for each in rendered.checks if each not in clauses]
+
+
+def _completed(
+    session: MySqlSession,
+    request: LoadRequest,
+    found: TableExtras,
+    rendered: Rendered,
+    render: Renders,
+    now: Sequence[Clause],
+) -> TableExtras:
+    """Complete the parts of a table with what the server accepts.
+
+    Parameters:
+        found: the keys.
+        now: the indexes created with the table.
+    """
+    table = request.target
+    _name_constraints(session, table, rendered)
+    later = {each.name: _index(session, each) for each in rendered.indexes if each not in now}
+    rendered.indexes.clear()
+    keys = (*found.constraints, *(_index(session, each) for each in now))
+    extras = render(session, request, replace(found, constraints=keys), rendered)
+    if not later:
+        return extras
+    made = IndexChange(table, later, makes=True, exact=False).step(session.dialect)
+    return replace(extras, after=(made, *extras.after))
+
+
+def _name_constraints(session: MySqlSession, table: TableRef, rendered: Rendered) -> None:
+    """Give names to checks and foreign keys that are unique in their database."""
+    if not (rendered.checks or rendered.foreign_keys):
+        return
+    taken = _names_taken(session, table)
+
+    def free(name: str) -> str:
+        return name if name not in taken else f"{table.name}_{name}"[:LONGEST_NAME]
+
+    for number, check in enumerate(rendered.checks):
+        inline = f"CONSTRAINT {session.dialect.ident(free(check.name))} {check.text}"
+        rendered.checks[number] = replace(check, name=free(check.name), inline=inline)
+    for number, key in enumerate(rendered.foreign_keys):
+        rendered.foreign_keys[number] = replace(key, name=free(key.name))
+
+
+def _names_taken(session: MySqlSession, table: TableRef) -> set[str]:
+    """Return the names of other tables' constraints, which are unique in a database."""
+
+    def ask() -> list[tuple[str, str]]:
+        return session.fetch(
+            "SELECT table_name, constraint_name FROM information_schema.table_constraints"
+            " WHERE constraint_schema = %s AND constraint_type IN ('FOREIGN KEY', 'CHECK')",
+            f"database {table.schema}",
+            [table.schema],
+        )
+
+    known = session.kept(("constraints", table.schema), ask)
+    return {name for of, name in known if of != table.name}

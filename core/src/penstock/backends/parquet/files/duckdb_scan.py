@@ -1,0 +1,119 @@
+"""Parts of files as an object that DuckDB reads.
+
+DuckDB passes on the columns and conditions that it needs, so that row groups are skipped by their
+statistics.
+"""
+
+from __future__ import annotations
+
+import select
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+
+from penstock.backends.parquet.files.scan import FileScan, in_engine
+from penstock.backends.shared.background import BufferedIterator
+from penstock.backends.shared.values.arrow import has_empty_struct
+from penstock.errors import PenstockError
+from penstock.model.extents import FilePart
+
+# Batches read before DuckDB takes them.
+AHEAD = 6
+
+
+class ScannedFiles(ds.UnionDataset):  # type: ignore[misc]
+    """Parts of files as an object that DuckDB reads: it requests a new scanner each time.
+
+    DuckDB reads a `pyarrow.dataset.Dataset`, and passes columns and conditions to `scanner`. It
+    does not evaluate these conditions itself.
+    https://duckdb.org/docs/stable/guides/python/sql_on_arrow
+    """
+
+    scan: FileScan
+    parts: Sequence[FilePart]
+    head: int | None
+    failures: list[PenstockError]
+    """The failures of scans, of which DuckDB reports only the text."""
+    asked: list[ds.Expression | None] | None
+    """If it is a list, nothing is read, and conditions are recorded here."""
+
+    @classmethod
+    def of(cls, scan: FileScan, parts: Sequence[FilePart], head: int | None = None) -> ScannedFiles:
+        known = [part for part in scan.schema if not has_empty_struct(part.type)]
+        made = cls(pa.schema([in_engine(part) for part in known]), [])
+        made.scan, made.parts, made.head = scan, parts, head
+        made.failures, made.asked = [], None
+        return made
+
+    def scanner(
+        self,
+        columns: list[str] | None = None,
+        filter: ds.Expression | None = None,
+        **_: Any,
+    ) -> _Scanner:
+        if self.asked is not None:
+            self.asked.append(filter)
+        names = self.schema.names
+        if columns is not None or filter is not None:
+            # An expression reveals its columns only in its text; naming one too many does no harm.
+            text = "" if filter is None else str(filter)
+            wanted = names if columns is None else columns
+            names = [name for name in names if name in wanted or name in text]
+        schema = pa.schema([self.schema.field(name) for name in names])
+        wanted = schema if columns is None else pa.schema([schema.field(n) for n in columns])
+        batches = iter(()) if self.asked is not None else self._ahead(schema, columns, filter)
+        return _Scanner(pa.RecordBatchReader.from_batches(wanted, batches))
+
+    def _ahead(
+        self, schema: pa.Schema, columns: list[str] | None, condition: ds.Expression | None
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the columns of rows that meet a condition, a few batches ahead.
+
+        A scanner from pyarrow would run ahead without limit, and use twice the memory if DuckDB is
+        slow (measured).
+        """
+
+        def chosen(stopped: Callable[[], bool]) -> Iterator[pa.RecordBatch]:
+            for batch in self._batches(schema, condition):
+                if stopped():
+                    return
+                rows = ds.dataset(pa.Table.from_batches([batch])).scanner(
+                    columns=columns, filter=condition, use_threads=False
+                )
+                yield from rows.to_batches()
+
+        yield from BufferedIterator(chosen, AHEAD).take(_waited)
+
+    def _batches(
+        self, schema: pa.Schema, condition: ds.Expression | None
+    ) -> Iterator[pa.RecordBatch]:
+        def chosen(part: FilePart) -> Sequence[int] | None:
+            return None if condition is None else self.scan.groups(part, condition)
+
+        try:
+            for batch in self.scan.batches(self.parts, schema.names, chosen, self.head):
+                arrays = [
+                    array if array.type == type_ else array.cast(type_)
+                    for array, type_ in zip(batch.columns, schema.types, strict=True)
+                ]
+                yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+        except PenstockError as error:
+            self.failures.append(error)
+            raise
+
+
+class _Scanner:
+    """The part of `pyarrow.dataset.Scanner` that DuckDB uses."""
+
+    def __init__(self, reader: pa.RecordBatchReader) -> None:
+        self._reader = reader
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        return self._reader
+
+
+def _waited(side: str, descriptor: int, writing: bool) -> None:
+    """Notice a stall while waiting for DuckDB."""
+    select.select([descriptor], [], [])

@@ -1,0 +1,163 @@
+"""Objects attached to a table without being part of it, such as grants, policies and triggers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+
+from penstock.backends.postgresql.ddl.foreign_keys import FOREIGN_KEYS, foreign_key
+from penstock.backends.postgresql.ddl.text import Json, comment, under_name
+from penstock.backends.postgresql.session.statements import ident, name
+from penstock.model.tables import NotCopied, TableRef
+
+ENABLED = {"D": "DISABLE", "R": "ENABLE REPLICA", "A": "ENABLE ALWAYS"}
+COMMANDS = {"r": "SELECT", "a": "INSERT", "w": "UPDATE", "d": "DELETE", "*": "ALL"}
+_PART = r'(?:"(?:[^"]|"")*"|[^\s."]+)'
+# The first " ON schema.table " or " TO schema.table " outside a quoted name.
+_TABLE = r'^((?:"(?:[^"]|"")*"|[^"])*?\s{word} )' + rf"{_PART}\.{_PART}"
+
+
+def grants(table: Json, ref: TableRef, others: Sequence[str]) -> list[str]:
+    """Return statements that give the table its privileges, and no others.
+
+    Parameters:
+        others: the quoted roles that receive privileges on new tables by default.
+    """
+    attached = table["attached"]
+    if attached["default_grants"] and not attached["grants"]:
+        return []
+    # GRANT changes the table's catalog row without a lock, and fails if another session changes it
+    # at the same time: a foreign key from or to the table, in another step or process.
+    statements = [f"LOCK TABLE ONLY {name(ref)} IN SHARE ROW EXCLUSIVE MODE"]
+    if not attached["default_grants"]:
+        everybody = dict.fromkeys(["PUBLIC", *others, ident(table["owner"])])
+        statements.append(f"REVOKE ALL ON TABLE {name(ref)} FROM {', '.join(everybody)}")
+    return statements + [_grant(item, ref) for item in attached["grants"]]
+
+
+def _grant(item: Json, ref: TableRef) -> str:
+    column = f" ({ident(item['column'])})" if item["column"] is not None else ""
+    option = " WITH GRANT OPTION" if item["option"] and not item["own"] else ""
+    return f"GRANT {item['privilege']}{column} ON TABLE {name(ref)} TO {item['grantee']}{option}"
+
+
+def policies(table: Json, ref: TableRef) -> list[str]:
+    statements = []
+    for item in table["attached"]["policies"]:
+        statements.append(_policy(item, table, ref))
+        of = f"{ident(item['name'])} ON {name(ref)}"
+        statements += comment("POLICY", of, item["comment"])
+    return statements + row_security(table, ref)
+
+
+def _policy(item: Json, table: Json, ref: TableRef) -> str:
+    words = [
+        f"CREATE POLICY {ident(item['name'])} ON {name(ref)}",
+        f"AS {'PERMISSIVE' if item['permissive'] else 'RESTRICTIVE'}",
+        f"FOR {COMMANDS[item['command']]} TO {', '.join(item['roles'])}",
+    ]
+    if item["using"] is not None:
+        words.append(f"USING ({under_name(item['using'], table, ref)})")
+    if item["check"] is not None:
+        words.append(f"WITH CHECK ({under_name(item['check'], table, ref)})")
+    return " ".join(words)
+
+
+def row_security(table: Json, ref: TableRef) -> list[str]:
+    statements = []
+    if table["row_security"]:
+        statements.append(f"ALTER TABLE {name(ref)} ENABLE ROW LEVEL SECURITY")
+    if table["force_row_security"]:
+        statements.append(f"ALTER TABLE {name(ref)} FORCE ROW LEVEL SECURITY")
+    return statements
+
+
+def triggers(table: Json) -> list[str]:
+    """Return the table's triggers under its own name, which is part of the text from the server."""
+    ref = TableRef(table["schema"], table["name"])
+    statements = []
+    for trigger in table["attached"]["triggers"]:
+        statements.append(trigger["definition"])
+        if word := ENABLED.get(trigger["enabled"]):
+            statements.append(f"ALTER TABLE {name(ref)} {word} TRIGGER {ident(trigger['name'])}")
+        of = f"{ident(trigger['name'])} ON {name(ref)}"
+        statements += comment("TRIGGER", of, trigger["comment"])
+    return statements
+
+
+def publications(table: Json) -> list[str]:
+    """Return the table's publications, as `triggers` does."""
+    ref = TableRef(table["schema"], table["name"])
+    return [_publication(item, ref) for item in table["attached"]["publications"]]
+
+
+def _publication(item: Json, ref: TableRef) -> str:
+    columns = item["columns"]
+    listed = f" ({', '.join(map(ident, columns))})" if columns else ""
+    condition = f" WHERE ({item['condition']})" if item["condition"] else ""
+    return f"ALTER PUBLICATION {ident(item['name'])} ADD TABLE {name(ref)}{listed}{condition}"
+
+
+def omitted_objects(
+    tables: Sequence[Json],
+    ref_of: Callable[[Json], TableRef],
+    *,
+    dropped: bool = False,
+    but: str = "",
+) -> tuple[NotCopied, ...]:
+    """Return what is attached to the tables and not copied.
+
+    Parameters:
+        tables: a table, followed by the tables it consists of.
+        ref_of: the name of each table in the target.
+        dropped: whether the tables are the target's own, about to be dropped.
+        but: a kind to leave out.
+    """
+    found: dict[tuple[str, str, str], NotCopied] = {}
+    for table in tables:
+        ref = ref_of(table)
+        for kind, what, statements in _things(table, ref):
+            if kind == but:
+                continue
+            remedy = "\n".join(f"{one};" for one in statements)
+            item = NotCopied(kind, what, remedy, str(ref), dropped)
+            found.setdefault((kind, what, str(ref)), item)
+    return tuple(found.values())
+
+
+def _things(table: Json, ref: TableRef) -> Iterator[tuple[str, str, list[str]]]:
+    """Yield the kind, name and statements of each object.
+
+    Those inherited from a parent belong to the parent.
+    """
+    found = table["attached"]
+    for constraint in table["constraints"]:
+        if constraint["kind"] == "f" and not constraint["inherited"]:
+            yield FOREIGN_KEYS, constraint["name"], [foreign_key(constraint, ref)]
+    for trigger in found["triggers"]:
+        if not trigger["inherited"]:
+            yield "triggers", trigger["name"], [_moved(trigger["definition"], "ON", ref)]
+    for rule in found["rules"]:
+        yield "rules", rule["name"], [_moved(rule["definition"].rstrip(";"), "TO", ref)]
+    for policy in found["policies"]:
+        yield "policies", policy["name"], [_policy(policy, table, ref)]
+    if table["row_security"]:
+        yield "row security", ref.name, row_security(table, ref)
+    for grant in found["grants"]:
+        if not grant["own"]:
+            column = f" ({grant['column']})" if grant["column"] is not None else ""
+            what = f"{grant['privilege']}{column} to {grant['grantee']}"
+            yield "grants", what, [_grant(grant, ref)]
+    for publication in found["publications"]:
+        yield "publications", publication["name"], [_publication(publication, ref)]
+    for sequence in table["sequences"]:
+        if not sequence["readable"]:
+            made = ident(sequence["schema"], sequence["name"])
+            what = "sequences whose value may not be read"
+            yield what, sequence["name"], [f"GRANT SELECT ON SEQUENCE {made} TO CURRENT_USER"]
+
+
+def _moved(definition: str, word: str, ref: TableRef) -> str:
+    """Rewrite a statement from the server to name another table."""
+    pattern = _TABLE.replace("{word}", word)
+    return re.sub(pattern, lambda found: found[1] + name(ref), definition, count=1)

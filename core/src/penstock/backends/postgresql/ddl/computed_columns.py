@@ -1,0 +1,118 @@
+"""A table's definition with other columns: some left out, others computed by the source."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from penstock.backends.postgresql.catalog.columns import data_type
+from penstock.backends.postgresql.connection import Connection, full_names
+from penstock.backends.postgresql.ddl.definition import OWN, PLAIN_COLUMN, definition_with
+from penstock.backends.postgresql.ddl.types import read_types, types_of
+from penstock.backends.postgresql.errors import planning
+from penstock.model.table_model import (
+    CHECKS,
+    DEFAULTS,
+    FOREIGN_KEYS,
+    IDENTITIES,
+    INDEXES,
+    TableDefinition,
+)
+from penstock.model.tables import DISTINCT, EXPRESSION, Column
+from penstock.spec.masks import mentions
+
+Json = dict[str, Any]
+_STATISTICS = "extended statistics"
+# Index methods that order whole texts, and so accept a digest in place of the original.
+_ORDERED = ("btree", "hash")
+
+
+def with_columns(
+    connection: Connection, definition: TableDefinition, columns: Sequence[Column]
+) -> TableDefinition:
+    """See `DefinesComputed`."""
+    (table,) = definition.content["tables"]
+    by_name = {column.name: column for column in columns}
+    gone = {each["name"] for each in table["columns"]} - by_name.keys()
+    computed = {column.name for column in columns if EXPRESSION in column.traits}
+    omitted: list[tuple[str, str]] = []
+    root = {**table, "columns": list(_columns(table, by_name, gone | computed, omitted))}
+    changed = gone | computed
+    alike = {name for name in computed if by_name[name].traits[DISTINCT]}
+    root["indexes"] = [
+        index for index in table["indexes"] if _keeps_index(index, changed, alike, omitted)
+    ]
+    root["constraints"] = [
+        each for each in table["constraints"] if _keeps_constraint(each, changed, omitted)
+    ]
+    for part in ("sequences", "used_sequences"):
+        root[part] = [each for each in table[part] if each["column"] not in changed]
+    root["statistics"] = [
+        each for each in table["statistics"] if not mentions(each["body"], changed)
+    ]
+    omitted += [
+        (_STATISTICS, each["name"])
+        for each in table["statistics"]
+        if each not in root["statistics"]
+    ]
+    with planning("source", "types of columns"), full_names(connection):
+        types = types_of([root], read_types(connection, [root]))
+    own = [*map(tuple, definition.content[OWN]), *omitted]
+    cut = definition.model.partitioning.removeprefix("PARTITION BY ")
+    found = definition_with(root, types, "" if mentions(cut, changed) else cut, own)
+    content = {**found.content, "warnings": list(definition.content["warnings"])}
+    return replace(found, content=content)
+
+
+def _columns(
+    table: Json, by_name: dict[str, Column], changed: set[str], omitted: list[tuple[str, str]]
+) -> Iterator[Json]:
+    known = {each["name"]: each for each in table["columns"]}
+    for name, column in by_name.items():
+        there = known.get(name)
+        if there is not None and name not in changed:
+            if there["generated"] and mentions(there["default"], changed):
+                there = {**there, "generated": "", "default": None}
+            yield there
+            continue
+        if there is not None and (there["default"] or there["identity"]):
+            kind = IDENTITIES if there["identity"] else DEFAULTS
+            omitted.append((kind, name))
+        yield {
+            "name": name,
+            "type": column.type,
+            "type_oid": data_type(column).oid,
+            "collation": None,
+            "comment": there["comment"] if there else None,
+            **PLAIN_COLUMN,
+            "not_null": not column.nullable,
+        }
+
+
+def _keeps_index(
+    index: Json, changed: set[str], alike: set[str], omitted: list[tuple[str, str]]
+) -> bool:
+    """Whether an index can be created: one on digests serves as well as one on the originals."""
+    spoken = {name for name in changed if mentions(index["tail"], [name])}
+    plain = index["constraint"] is not None or index["tail"].split()[1] in _ORDERED
+    # An operator class or condition would have the old type.
+    plain = plain and " WHERE " not in index["tail"] and "_ops" not in index["tail"]
+    if not spoken or (spoken <= alike and plain and "(" not in _inside(index["tail"])):
+        return True
+    omitted.append((INDEXES, index["name"]))
+    return False
+
+
+def _inside(tail: str) -> str:
+    """Return the text inside the parentheses of an index's definition."""
+    return tail.partition("(")[2]
+
+
+def _keeps_constraint(constraint: Json, changed: set[str], omitted: list[tuple[str, str]]) -> bool:
+    if changed.isdisjoint(constraint["from"] or ()):
+        return True
+    if constraint["kind"] != "n":  # the column records whether it allows NULL
+        kind = FOREIGN_KEYS if constraint["kind"] == "f" else CHECKS
+        omitted.append((kind, constraint["name"]))
+    return False

@@ -1,0 +1,118 @@
+"""Changes to a table during the load, reverted after it: logging, and indexes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from penstock.backends.postgresql.catalog import existing_tables
+from penstock.backends.postgresql.catalog.privileges import check_owned
+from penstock.backends.postgresql.ddl import indexes, steps
+from penstock.backends.postgresql.ddl.text import Json, Names
+from penstock.backends.postgresql.load.target_facts import TargetFacts
+from penstock.backends.postgresql.session.statements import ident, name
+from penstock.errors import PlanningError
+from penstock.model.plans import Step
+from penstock.model.tables import TableRef
+
+
+def unlog(facts: TargetFacts, ref: TableRef, before: list[Step], after: list[Step]) -> None:
+    """Add steps that keep the table, or each of its child tables, unlogged during the load.
+
+    Raises:
+        PlanningError: the server would reject it.
+    """
+    tree = facts.tree(ref)
+    check_owned(facts.connection, tree, "--unlogged")
+    for relation, table in zip(tree, facts.whole_definition(ref), strict=True):
+        if relation.kind not in ("r", "p"):
+            raise PlanningError(
+                f"--unlogged: expected {relation.ref} to be a table, found "
+                f"{existing_tables.kind_name(relation)}"
+            )
+        published = [p["name"] for p in table["attached"]["publications"]]
+        if published:
+            raise PlanningError(
+                f"--unlogged: {relation.ref} is published by {', '.join(published)}, which an "
+                "unlogged table cannot be; expected a table without publications"
+            )
+        if relation.kind == "r" and relation.persistence == "p":
+            alter = [f"ALTER TABLE {name(relation.ref)} SET UNLOGGED"]
+            if facts.connection.info.server_version >= 150000:
+                # They are unlogged with the table, and a crash would reset them.
+                alter += [
+                    f"ALTER SEQUENCE {ident(s['schema'], s['name'])} SET LOGGED"
+                    for s in table["sequences"]
+                    if s["persistence"] == "p"
+                ]
+            what = f"set {relation.ref} unlogged"
+            before.append(steps.before(f"unlogged {relation.oid}", what, *alter))
+            after.append(steps.set_logged(relation.ref, relation.oid))
+
+
+def defer_indexes(
+    facts: TargetFacts,
+    ref: TableRef,
+    before: list[Step],
+    after: list[Step],
+    warnings: list[str],
+) -> None:
+    """Add steps that drop the indexes before the load, and rebuild them after it.
+
+    Raises:
+        PlanningError: other objects need the indexes, or the user may not drop them.
+    """
+    tree = facts.tree(ref)
+    if tree[0].kind not in ("r", "p"):
+        raise PlanningError(
+            f"--indexes defer: expected {tree[0].ref} to be a table, found "
+            f"{existing_tables.kind_name(tree[0])}"
+        )
+    if tree[0].partition:
+        raise PlanningError(
+            f"--indexes defer: {tree[0].ref} is a partition of another table, whose indexes hold "
+            "its own; expected the table itself, or --indexes keep"
+        )
+    check_owned(facts.connection, tree, "--indexes defer")
+    for schema in sorted({relation.ref.schema for relation in tree}):
+        facts.creatable(schema, "--indexes defer")
+    tables = facts.whole_definition(ref)
+    usable, broken = indexes.usable_indexes(tables)
+    kept = _kept(tables, usable, broken, warnings)
+    deferred = {oid: index["name"] for oid, index in usable.items() if oid not in kept}
+    for table in tables:
+        for index in table["indexes"]:
+            if index["oid"] in deferred and index["parent"] not in deferred:
+                what = f"drop index {index['name']} of {table['schema']}.{table['name']}"
+                drop = indexes.drop_statement(table, index)
+                before.append(steps.before(f"drop {index['oid']}", what, drop))
+    refs = {relation.oid: relation.ref for relation in tree}
+    after += indexes.build_steps(tables, Names(refs, deferred), tablespaces=True)
+
+
+def _kept(
+    tables: Sequence[Json],
+    usable: dict[int, Json],
+    broken: Sequence[str],
+    warnings: list[str],
+) -> set[int]:
+    """Return the indexes to keep, because other objects depend on them or their parts."""
+    parents = {index["oid"]: index["parent"] for table in tables for index in table["indexes"]}
+    kept = set()
+    for oid, index in usable.items():
+        if index["needed_by"]:
+            root = oid
+            while parents.get(root) in usable:
+                root = parents[root]
+            kept.add(root)
+    if kept:
+        shown = [
+            f"{usable[oid]['name']} ({', '.join(usable[oid]['needed_by']) or 'by its partitions'})"
+            for oid in sorted(kept)
+        ]
+        warnings.append(f"indexes that other objects need are kept: {'; '.join(shown)}")
+    if broken:
+        warnings.append(f"invalid indexes stay as they are: {', '.join(broken)}")
+    # Keeping a partitioned index means keeping those of its child tables.
+    while more := {oid for oid in usable if parents[oid] in kept} - kept:
+        kept |= more
+    return kept

@@ -1,0 +1,269 @@
+"""A missing table, created like the source's by a mode that loads existing tables.
+
+Several runs may find the table missing at the same time, such as those of two days. One of them
+creates it completely, in the transaction that prepares the run. The others wait, and then check
+that the table has what they were planned for. Nothing is dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from psycopg import sql
+
+from penstock.backends.api.facts import LoadRequest, Siblings
+from penstock.backends.postgresql.ddl import completion, indexes, steps, tables
+from penstock.backends.postgresql.ddl.attachments import omitted_objects
+from penstock.backends.postgresql.ddl.foreign_keys import FOREIGN_KEYS
+from penstock.backends.postgresql.ddl.links import links_of
+from penstock.backends.postgresql.ddl.text import Json, Names, beside
+from penstock.backends.postgresql.ddl.types import create_type
+from penstock.backends.postgresql.errors import planning
+from penstock.backends.postgresql.load.conflict_key import conflict_columns
+from penstock.backends.postgresql.load.target_facts import TargetFacts
+from penstock.backends.postgresql.new_tables.recreate import (
+    advanced,
+    creation,
+    names_for,
+    schema_steps,
+)
+from penstock.backends.postgresql.new_tables.rehearsal import NEEDS, Rehearsals, rehearsed
+from penstock.backends.postgresql.session.statements import ident, literal, name, statement
+from penstock.backends.sql.definitions.definition import KINDS
+from penstock.backends.sql.definitions.missing_table import check_no_changes
+from penstock.model.plans import LoadPlan, Step
+from penstock.model.tables import NotCopied, TableRef
+
+
+def plan_missing(
+    facts: TargetFacts,
+    request: LoadRequest,
+    content: Mapping[str, Any],
+    omitted_before: Sequence[NotCopied] = (),
+    more: Sequence[str] = (),
+) -> LoadPlan:
+    """Plan the load of a table that is created first.
+
+    Parameters:
+        content, omitted_before: as for `plan_recreate`.
+        more: statements that complete the table.
+
+    Raises:
+        PlanningError: the table cannot be created, or a privilege is missing.
+    """
+    check_no_changes(request)
+    connection = facts.connection
+    ref, version = request.target, connection.info.server_version
+    made: Sequence[Json] = content["tables"]
+    (table,) = made
+    warnings = list(content["warnings"])
+    with planning("target", f"{NEEDS}: {ref}"):
+        missing = facts.kept(Rehearsals).missing(ref, content)
+        with rehearsed(facts, ref, content) as rehearsal:
+            key, remarks = conflict_columns(facts, request, rehearsal)
+            parts = connection.execute(_parts(rehearsal)).fetchall()
+        names = names_for(facts, ref, made, [], warnings)
+        schemas = [
+            replace(step, done=completion.has_schema(step.makes_schema))
+            for step in schema_steps(facts, names, missing)
+        ]
+    make = steps.before(
+        "make",
+        f"create {ref}, where it is not there",
+        *map(create_type, missing),
+        *creation(request, table, names, version),
+        *(step.statement for step in indexes.build_steps(made, names, tablespaces=False)),
+        *tables.create_statistics(table, names),
+        *more,
+    )
+    advance = advanced(request, table, names)
+    wanted = [part for (part,) in parts if key or not part.startswith("UNIQUE (")]
+    check = _check(ref, wanted, names if advance else None)
+    before = [
+        *schemas,
+        replace(make, done=completion.is_there(ref)),
+        steps.before("check", f"check that {ref} is as planned", check),
+    ]
+    if request.mode.truncates:
+        before.append(steps.before("truncate", f"truncate {ref}", f"TRUNCATE {name(ref)}"))
+    return LoadPlan(
+        ref,
+        (*before, *advance),
+        conflict_columns=key,
+        volatile=table["persistence"] == "u",
+        warnings=(*warnings, *remarks),
+        not_copied=(*omitted_before, *_left(table, names)),
+    )
+
+
+def plan_missing_table_beside(
+    facts: TargetFacts, request: LoadRequest, content: Mapping[str, Any]
+) -> LoadPlan:
+    """Plan a table that is created and loaded under a temporary name.
+
+    It gets its own name after all other steps, so that no session sees it before.
+
+    Parameters:
+        content: as for `plan_recreate`.
+
+    Raises:
+        PlanningError: the table cannot be created, or a privilege is missing.
+    """
+    check_no_changes(request)
+    ref, version = request.target, facts.connection.info.server_version
+    made: Sequence[Json] = content["tables"]
+    (table,) = made
+    warnings = list(content["warnings"])
+    with planning("target", f"{NEEDS}: {ref}"):
+        missing = facts.kept(Rehearsals).missing(ref, content)
+        names = names_for(facts, ref, made, [], warnings)
+    own = _beside(request.run_id, names, table)
+    new = own.table(table)
+    column = request.deletes.column
+    marks = [f"ALTER TABLE {name(new)} ADD COLUMN {ident(column)} timestamptz"] if column else []
+    schemas = (
+        replace(step, done=completion.has_schema(step.makes_schema))
+        for step in schema_steps(facts, names, missing)
+    )
+    types = (
+        Step(f"type {t['oid']}", f"create type {t['schema']}.{t['name']}", create_type(t))
+        for t in missing
+    )
+    before = [
+        *schemas,
+        *types,
+        steps.before("drop", f"drop what is left of {new}", f"DROP TABLE IF EXISTS {name(new)}"),
+        steps.before(
+            "create",
+            f"create {new}, which is to be {ref}",
+            *creation(request, table, own, version),
+            *marks,
+        ),
+    ]
+    late = tables.create_statistics(table, own)
+    dressed = completion.is_dressed(table, own, policies=False)
+    dress = steps.after("dress", f"statistics of {new}", steps.DRESS, *late, done=dressed)
+    renamed = steps.after(
+        steps.SWAP,
+        f"rename {new} to {ref}",
+        steps.LAST,
+        _check_free(ref),
+        *_renamed(table, own, names),
+        urgent=True,
+    )
+    return LoadPlan(
+        new,
+        (
+            *before,
+            *advanced(request, table, own),
+            *indexes.build_steps(made, own, tablespaces=False),
+            *([dress] if late else []),
+            renamed,
+        ),
+        volatile=table["persistence"] == "u",
+        warnings=tuple(warnings),
+        not_copied=tuple(_left(table, names)),
+    )
+
+
+def _beside(run_id: str, names: Names, table: Json) -> Names:
+    """Return unused names for the table and its own objects."""
+
+    def moved(ref: TableRef) -> TableRef:
+        return TableRef(ref.schema, beside(run_id, ref.name))
+
+    owned = {(each["schema"], each["name"]) for each in table["sequences"]}
+    return Names(
+        {oid: moved(ref) for oid, ref in names.tables.items()},
+        {oid: beside(run_id, index) for oid, index in names.indexes.items()},
+        {key: moved(ref) if key in owned else ref for key, ref in names.sequences.items()},
+        {key: moved(ref) for key, ref in names.statistics.items()},
+    )
+
+
+def _check_free(ref: TableRef) -> str:
+    """Return a query that fails if the table was created in the meantime."""
+    message = (
+        f"target: {ref} was made by somebody else since the run was planned: expected no table of "
+        "that name; start a new run"
+    )
+    body = (
+        f"BEGIN IF pg_catalog.to_regclass({literal(name(ref))}) IS NOT NULL THEN"
+        f" RAISE EXCEPTION USING MESSAGE = {literal(message)}; END IF; END"
+    )
+    return f"DO {literal(body)}"
+
+
+def _renamed(table: Json, own: Names, names: Names) -> list[str]:
+    """Return statements that give the table and its own objects their final names."""
+    pairs = [
+        ("TABLE", own.table(table), names.table(table)),
+        *(
+            ("INDEX", own.index(table, index), names.index(table, index))
+            for index in table["indexes"]
+            if index["oid"] in names.indexes
+        ),
+        *(
+            (kind, mine[key], theirs[key])
+            for kind, mine, theirs in (
+                ("SEQUENCE", own.sequences, names.sequences),
+                ("STATISTICS", own.statistics, names.statistics),
+            )
+            for key in mine
+            if mine[key] != theirs[key]
+        ),
+    ]
+    return [f"ALTER {kind} {name(mine)} RENAME TO {ident(ref.name)}" for kind, mine, ref in pairs]
+
+
+def _parts(ref: TableRef) -> sql.Composed:
+    return statement("table_parts").format(table=sql.Literal(name(ref)))
+
+
+def _check(ref: TableRef, wanted: Sequence[str], names: Names | None) -> str:
+    """Return a query that fails if a different table was created in the meantime.
+
+    Parameters:
+        wanted: the parts it must have; see `table_parts.sql`.
+        names: the sequences to be advanced.
+    """
+    sequences = sorted({name(each) for each in names.sequences.values()} if names else ())
+    message = (
+        f"target: {ref} was made by somebody else since the run was planned: expected a table "
+        "with %s, found none of that; start a new run"
+    )
+    body = (
+        "DECLARE missing text; BEGIN SELECT pg_catalog.string_agg(w.part, ', ') INTO missing FROM ("
+        f" SELECT w.part FROM unnest({_array(wanted)}) AS w (part)"
+        f" EXCEPT ({_parts(ref).as_string(None)})"
+        f" UNION ALL SELECT 'sequence ' || s.name FROM unnest({_array(sequences)}) AS s (name)"
+        " WHERE pg_catalog.to_regclass(s.name) IS NULL) AS w (part);"
+        " IF missing IS NOT NULL THEN RAISE EXCEPTION USING MESSAGE ="
+        f" pg_catalog.replace({literal(message)}, '%s', missing); END IF; END"
+    )
+    return f"DO {literal(body)}"
+
+
+def _array(texts: Sequence[str]) -> str:
+    return f"ARRAY[{', '.join(map(literal, texts))}]::text[]"
+
+
+def _left(table: Json, names: Names) -> Iterator[NotCopied]:
+    """Yield what is not created.
+
+    These are constraints that could reject rows before others arrive, and objects that are not part
+    of a table.
+    """
+    ref = names.table(table)
+    links = links_of([table], names, Siblings())
+    yield from links.omitted
+    for step in links.own:
+        if step.instead is not None and step.rank == steps.REFER:
+            yield step.instead
+    for constraint in table["constraints"]:
+        if tables.is_unchecked(constraint):
+            (added, *_) = tables.unchecked({**table, "constraints": [constraint]}, names)
+            yield NotCopied(KINDS["CHECK"], constraint["name"], f"{added};", str(ref))
+    yield from omitted_objects([table], names.table, but=FOREIGN_KEYS)

@@ -1,0 +1,112 @@
+"""A night that loads all rows into a new table, which then replaces the target."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from penstock.backends.api.facts import LoadRequest
+from penstock.backends.postgresql.errors import planning
+from penstock.backends.postgresql.load.drift import changing_new, check_no_rename
+from penstock.backends.postgresql.load.target_facts import TargetFacts
+from penstock.backends.postgresql.new_tables.missing_table import plan_missing_table_beside
+from penstock.backends.postgresql.new_tables.night import finding_deleted
+from penstock.backends.postgresql.new_tables.swap import plan_swap
+from penstock.backends.postgresql.session.statements import literal, name
+from penstock.errors import PlanningError
+from penstock.model.plans import SWAP_STEP, LoadPlan
+from penstock.model.tables import TableRef
+from penstock.spec.deletes import HARD, IGNORE, Deletes
+from penstock.spec.modes import SWAP
+
+
+def plan_built(
+    facts: TargetFacts, request: LoadRequest, merged: LoadPlan, *, replaces: bool
+) -> LoadPlan:
+    """See `BuildsNights.plan_built`."""
+    key = merged.conflict_columns
+    if request.merges_together:
+        raise PlanningError(
+            "--atomic batch merges the tables of a batch in one transaction, and each swap is one "
+            "of its own; use --atomic table"
+        )
+    if request.definition is not None:
+        plan = plan_missing_table_beside(facts, request, request.definition.content)
+        return replace(plan, conflict_columns=key)
+    ref = request.target
+    check_no_rename(ref, request.changes)
+    if replaces:
+        _check_replaced(facts, request)
+    asked = replace(request, mode=SWAP, conflict_columns=None, deletes=Deletes(IGNORE))
+    plan = plan_swap(facts, asked)
+    if request.changes:
+        plan = changing_new(plan, ref, request.changes)
+    _check_rows(facts, request)
+    if replaces:
+        steps = (*plan.steps, *finding_deleted(ref, plan.table, key))
+    else:
+        steps = tuple(
+            replace(step, statement=f"{_check_empty(ref)};\n{step.statement}")
+            if step.id == SWAP_STEP
+            else step
+            for step in plan.steps
+        )
+    return replace(plan, steps=steps, conflict_columns=key)
+
+
+def _check_empty(ref: TableRef) -> str:
+    """Return a query that fails if rows were written to the locked table since planning."""
+    message = (
+        f"target: expected {ref} to be empty, as when the run was planned, found rows, which would "
+        "be lost; start a new run"
+    )
+    body = (
+        f"BEGIN IF EXISTS (SELECT FROM {name(ref)}) THEN"
+        f" RAISE EXCEPTION USING MESSAGE = {literal(message)}; END IF; END"
+    )
+    return f"DO {literal(body)}"
+
+
+def _check_replaced(facts: TargetFacts, request: LoadRequest) -> None:
+    """Check that the replacement loses nothing.
+
+    Raises:
+        PlanningError: the old table has rows or values that the new one lacks.
+    """
+    ref, why = request.target, ""
+    with planning("target", f"table {ref}"):
+        columns = facts.definition(ref)["columns"]
+    copied = {pair.target for pair in request.pairs}
+    left = [each["name"] for each in columns if each["name"] not in copied and not _is_made(each)]
+    if request.deletes.how != HARD:
+        why = f"--deletes {request.deletes.how} keeps rows that the source has no more"
+    elif request.where is not None:
+        why = "it has rows outside of --where"
+    elif left:
+        why = f"it has values of {', '.join(left)}, which are not copied"
+    if why:
+        raise PlanningError(f"{ref} cannot be replaced by a table that is built anew, since {why}")
+
+
+def _is_made(column: dict[str, object]) -> bool:
+    """Whether the table computes a column itself."""
+    return bool(column.get("generated"))
+
+
+def _check_rows(facts: TargetFacts, request: LoadRequest) -> None:
+    """Check that replacing the table has the same effect as changing its rows.
+
+    Raises:
+        PlanningError: row triggers would not run, or the user may not see all rows.
+    """
+    with planning("target", f"table {request.target}"):
+        table = facts.definition(request.target)
+    if table["force_row_security"]:
+        raise PlanningError(
+            f"{request.target} may have rows that row security hides from its owner"
+        )
+    found = [each["name"] for each in table["attached"]["triggers"]]
+    if found:
+        raise PlanningError(
+            f"{request.target} has triggers ({', '.join(found)}), which a table that is built anew "
+            "gets when its rows are there"
+        )

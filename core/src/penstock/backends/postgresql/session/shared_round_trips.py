@@ -1,0 +1,113 @@
+"""Calls that ask one server, made together, so that their next questions share a round trip."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+import psycopg
+
+from penstock.errors import Interrupted, PenstockError
+
+if TYPE_CHECKING:
+    from psycopg.abc import AdaptContext
+
+Question = tuple[Any, ...]
+"""The arguments of `execute`."""
+_Key = tuple[bytes, str, bool]
+
+
+class NotAnswered(psycopg.OperationalError):
+    """A question of a call has not been sent yet."""
+
+
+class _Unanswered:
+    """A placeholder for an answer, until it is used."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise NotAnswered("asked together with others")
+
+    def __iter__(self) -> Any:
+        raise NotAnswered("asked together with others")
+
+
+class SharedRoundTrips:
+    """A runner that repeats calls, each time with more answers, until all have finished.
+
+    A call's first question is noted, and the call is abandoned where it uses the answer. Once all
+    calls have been abandoned, their questions are sent together, and each call starts over: it now
+    finds that answer, and reaches its next question. The number of round trips is thus the number
+    of dependent questions of the longest call.
+    """
+
+    def __init__(self, context: AdaptContext) -> None:
+        self._context = context
+        self._asked: dict[_Key, Question] = {}
+        self._answers: dict[_Key, psycopg.Cursor[Any]] = {}
+        self._waits = False
+        self.full_names = False
+        """Whether what is asked now is asked where the server writes names with their schemas."""
+
+    def answer(self, question: Question) -> psycopg.Cursor[Any]:
+        """Return the answer, or a placeholder that raises `NotAnswered` when it is used."""
+        key = self._key(*question)
+        if key not in self._answers:
+            self._asked[key] = question
+            self._waits = True
+            return cast("psycopg.Cursor[Any]", _Unanswered())
+        found = self._answers[key]
+        if found.rownumber:  # another call, or an earlier run of this one, has read it
+            found.scroll(0, "absolute")
+        return found
+
+    def take(self, question: Question) -> psycopg.Cursor[Any] | None:
+        """Return an answer once, if there is one."""
+        return self._answers.pop(self._key(*question), None)
+
+    def first_questions(self, calls: Iterable[Callable[[], object]]) -> list[Question]:
+        """Return the questions that calls ask before they have any answer."""
+        self._asked = {}
+        for call in calls:
+            self._waits_after(call)
+        return list(self._asked.values())
+
+    def note(self, answers: Iterable[psycopg.Cursor[Any]]) -> None:
+        """Store the answers to `first_questions`."""
+        self._answers |= zip(self._asked, answers, strict=True)
+
+    def make(self, calls: Iterable[Callable[[], object]], send: Callable[..., Any]) -> None:
+        """Make the calls.
+
+        Parameters:
+            send: sends questions together, some of them while names are full; returns all cursors.
+        """
+        left: Sequence[Callable[[], object]] = list(calls)
+        while left:
+            self._asked = {}
+            left = [call for call in left if self._waits_after(call)]
+            if left:
+                plain = {key: asked for key, asked in self._asked.items() if not key[2]}
+                full = {key: asked for key, asked in self._asked.items() if key[2]}
+                found = send(list(plain.values()), list(full.values()))
+                self._answers |= zip((*plain, *full), found, strict=True)
+
+    def _waits_after(self, call: Callable[[], object]) -> bool:
+        """Whether a call is unfinished.
+
+        Any other failure is raised when the call is made alone.
+        """
+        self._waits = False
+        try:
+            call()
+        except Interrupted:
+            raise
+        except (psycopg.Error, PenstockError):
+            pass
+        return self._waits
+
+    def _key(self, query: Any, values: Any = None) -> _Key:
+        if isinstance(query, psycopg.sql.Composable):
+            text = query.as_bytes(self._context)
+        else:
+            text = query if isinstance(query, bytes) else query.encode()
+        return text, repr(values), self.full_names

@@ -1,0 +1,149 @@
+"""The contents of a list of text files: columns with their types, and the rows of each file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import fs
+
+from penstock.backends.parquet.errors import Broken, translated
+from penstock.backends.parquet.files.footers import key_fields
+from penstock.backends.parquet.files.listing import ListedFile, fingerprint
+from penstock.backends.text.files import csv_rows, json_rows
+from penstock.backends.text.files.inference import ColumnType
+from penstock.backends.text.files.json_rows import STRING
+from penstock.backends.text.files.streams import TextStream, unpacked
+from penstock.backends.text.files.values import FOLDER
+from penstock.backends.text.location import CSV, TEXT, TextOptions
+from penstock.errors import PlanningError
+
+_NOT_FINITE = ("NaN", "Infinity", "-Infinity")
+
+
+@dataclass(frozen=True, slots=True)
+class TextContents:
+    schema: pa.Schema
+    """Columns of folders come last."""
+    rows: Mapping[str, int] | None
+    """By path; None if the files were not read."""
+
+
+_known: dict[object, TextContents] = {}
+"""Planning asks about the same files several times, but they are read once."""
+
+
+def find(
+    filesystem: fs.FileSystem, files: Sequence[ListedFile], options: TextOptions, side: str
+) -> TextContents:
+    """Read all files, unless all columns of CSV are to be texts.
+
+    Raises:
+        PlanningError: a file has other columns than the first.
+        TransientError, PermanentError: a file cannot be read; says which, and where.
+    """
+    key = (fingerprint(files), options)
+    if key not in _known:
+        _known.clear()
+        _known[key] = _find(filesystem, files, options, side)
+    return _known[key]
+
+
+def _find(
+    filesystem: fs.FileSystem, files: Sequence[ListedFile], options: TextOptions, side: str
+) -> TextContents:
+    columns: dict[str, ColumnType] = {}
+    rows: dict[str, int] = {}
+    counted = options.format != CSV or options.types != TEXT
+    for file in files:
+        with translated(side, file.path):
+            if options.format == CSV:
+                names = csv_rows.names_of(lambda file=file: opened(filesystem, file.path), options)  # type: ignore[misc]
+                _check_same(names, columns, file, files[0], side)
+                columns = columns or {name: ColumnType() for name in names}
+                if counted:
+                    rows[file.path] = _look_at_csv(filesystem, file.path, options, names, columns)
+            else:
+                rows[file.path] = _look_at_json(filesystem, file.path, columns)
+    if not columns:
+        raise PlanningError(
+            f"{side}: expected columns, found none: {files[0].path}"
+            + (f" and {len(files) - 1:,} others" if len(files) > 1 else "")
+            + (" have no header and no rows" if options.format == CSV else " have no objects")
+        )
+    fields = [
+        pa.field(name, pa.string()) if options.types == TEXT else column.field(name)
+        for name, column in columns.items()
+    ]
+    if options.types == TEXT:
+        fields = [
+            pa.field(name, pa.string(), metadata=column.field(name).metadata)
+            for name, column in columns.items()
+        ]
+    keys = [part.with_metadata(FOLDER) for part in key_fields(files) if part.name not in columns]
+    return TextContents(pa.schema([*fields, *keys]), rows if counted else None)
+
+
+def opened(filesystem: fs.FileSystem, path: str) -> TextStream:
+    return TextStream(unpacked(filesystem.open_input_stream(path, compression=None), path))
+
+
+def _check_same(
+    names: Sequence[str],
+    columns: Mapping[str, Any],
+    file: ListedFile,
+    first: ListedFile,
+    side: str,
+) -> None:
+    """Check that files have the same columns.
+
+    Raises:
+        PlanningError: a file has other columns than the first. Their order does not matter.
+    """
+    if not columns or set(names) == set(columns):
+        return
+    lacks = [name for name in columns if name not in names]
+    has = [name for name in names if name not in columns]
+    said = [f"no {', '.join(map(repr, lacks))}"] * bool(lacks)
+    said += [f"{', '.join(map(repr, has))} besides"] * bool(has)
+    raise PlanningError(
+        f"{side}: the files have different columns: expected those of {first.path}; found in "
+        f"{file.path} {' and '.join(said)}"
+    )
+
+
+def _look_at_csv(
+    filesystem: fs.FileSystem,
+    path: str,
+    options: TextOptions,
+    names: Sequence[str],
+    columns: Mapping[str, ColumnType],
+) -> int:
+    count = 0
+    wanted = list(columns)
+    for batch in csv_rows.batches(lambda: opened(filesystem, path), options, names, wanted):
+        count += batch.num_rows
+        for name, texts in zip(wanted, batch.columns, strict=True):
+            columns[name].look(texts)
+    return count
+
+
+def _look_at_json(filesystem: fs.FileSystem, path: str, columns: dict[str, ColumnType]) -> int:
+    count = 0
+    for rows in json_rows.objects(lambda: opened(filesystem, path)):
+        count += len(rows)
+        for name in {key: None for row in rows for key in row}:
+            if not name:
+                raise Broken("a key is empty; expected one that can be a column's name")
+            values = [value for row in rows if (value := row.get(name)) is not None]
+            column = columns.setdefault(name, ColumnType())
+            kinds = set(map(json_rows.kind, values))
+            texts = pa.array(map(json_rows.text, values), pa.string())
+            special = STRING in kinds and all(
+                value in _NOT_FINITE for value in values if type(value) is str
+            )
+            column.note(kinds, special)
+            column.look(texts)
+    return count

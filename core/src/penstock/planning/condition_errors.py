@@ -1,0 +1,47 @@
+"""A database's errors about a condition, without the SQL that Penstock adds."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from penstock.errors import PlanningError
+
+_NEAR = re.compile(r"""near (?P<quote>["'])(?P<text>.*)""", re.DOTALL)
+
+
+@contextmanager
+def wrap_condition_errors(where: str | None) -> Iterator[None]:
+    """Wrap the statements that contain the condition.
+
+    Raises:
+        PlanningError: as raised within; the message says where in the condition the error is.
+    """
+    try:
+        yield
+    except PlanningError as error:
+        if where is None or "--where" not in error.message:
+            raise
+        raise PlanningError(_in_their_text(error.message, where), error.diagnosis) from error
+
+
+def _in_their_text(message: str, where: str) -> str:
+    found = _NEAR.search(message)
+    if found is None:
+        return message
+    quote, text = found["quote"], found["text"]
+    before = message[: found.start()].removesuffix("at or ")
+    rest = next((where[at:] for at in range(len(where)) if text.startswith(where[at:])), "")
+    if rest:  # from here to the end of the condition, and on into Penstock's own text
+        return f"{before}near {quote}{rest}{quote}, {_place(where, len(where) - len(rest))}"
+    token = text.partition(quote)[0] or quote
+    if where.count(token) == 1:
+        return f"{before}near {quote}{token}{quote}, {_place(where, where.index(token))}"
+    if token not in where:
+        return f"{before}at the end of the condition"
+    return message
+
+
+def _place(where: str, at: int) -> str:
+    return f"character {at + 1:,} of the condition"

@@ -1,0 +1,64 @@
+"""Whether the target can tell which of its rows the source no longer has."""
+
+from __future__ import annotations
+
+from penstock.backends.api.worker import are_shared
+from penstock.errors import PlanningError
+from penstock.model.extents import Whole
+from penstock.model.plans import LoadPlan
+from penstock.planning.column_pairs import ColumnMapping
+from penstock.planning.facts import Facts, TargetTable
+from penstock.planning.known_answers import KnownAnswers
+from penstock.spec.masks import mentions
+from penstock.spec.parts import Route
+
+
+def check_deletes(
+    route: Route,
+    deletes: str,
+    facts: Facts,
+    mapping: ColumnMapping,
+    table: TargetTable,
+    load: LoadPlan,
+    known: KnownAnswers,
+) -> None:
+    """Check that the target can find rows that are gone.
+
+    Parameters:
+        deletes: see `CopySpec`.
+        mapping: the mapping of the columns.
+        load: the load plan, with the key.
+
+    Raises:
+        PlanningError: keys cannot be compared, or the target cannot select the run's rows.
+    """
+    flag = f"--deletes {deletes}"
+    if not facts.finds_deleted:
+        raise PlanningError(f"{flag}: this target cannot look for rows that are gone")
+    pairs = {pair.target: pair for pair in mapping.pairs}
+    for name in load.conflict_columns:
+        pair = pairs[name]
+        if pair.expression:
+            raise PlanningError(
+                f"{flag}: keys are compared with the source's, and {name}, which is part of the "
+                "key, is computed by --set or --mask; expected a key that is copied as it is"
+            )
+        if pair.source in mapping.changed or name in mapping.changed:
+            raise PlanningError(
+                f"{flag}: keys are compared with the source's, so their values have to arrive as "
+                f"they are, but those of {name} may change on the way"
+            )
+        if are_shared((mapping.format,)) and not pair.canonical:
+            raise PlanningError(
+                f"{flag}: the two systems write values of {name}, which is part of the key, "
+                "differently, so its rows cannot be compared; expected a key of whole numbers, "
+                "texts, dates or UUIDs"
+            )
+    computed = [pair.source for pair in mapping.pairs if pair.expression]
+    if route.where is not None and mentions(route.where, computed):
+        raise PlanningError(
+            f"{flag}: --where {route.where} selects the target's rows, too, and speaks of a column "
+            "that --set or --mask computes; expected columns that are copied as they are"
+        )
+    if route.where is not None and table.is_there:
+        known.check_condition(route.target_ref, route.where, Whole())

@@ -1,0 +1,121 @@
+"""The decision to merge a night into the target, or to build a table beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from penstock.backends.api.facts import LoadRequest, TableStatistics
+from penstock.errors import PlanningError
+from penstock.model.nights import Night
+from penstock.model.plans import LoadPlan
+from penstock.model.tables import Column
+from penstock.planning.cursors import without_range
+from penstock.planning.known_answers import KnownAnswers
+from penstock.spec.atomic_limits import FAIL, AtomicLimit
+from penstock.spec.parts import Nightly, Route
+
+SMALL = 8 * 1024 * 1024
+"""Bytes of a table that can be written twice in less time than planning another way takes."""
+
+
+def within_limit(
+    route: Route,
+    nightly: Nightly,
+    night: Night,
+    selection: str,
+    statistics: TableStatistics,
+    known: KnownAnswers,
+) -> tuple[Night, bool]:
+    """Return the night, and whether it may be merged.
+
+    The night is changed to read all rows if more have changed than may be merged.
+
+    Parameters:
+        selection: the condition for the rows that may have changed.
+        statistics: statistics of the source's table.
+
+    Raises:
+        PlanningError: the night is too large to merge, and the options allow nothing else.
+    """
+    limit = nightly.most_merged
+    if limit == AtomicLimit():
+        return night, True
+    size = statistics.bytes * statistics.selected
+    rows = None if statistics.rows is None else statistics.rows * statistics.selected
+    if rows is not None and not limit.is_below(rows, size):
+        return night, True
+    if rows is None or night.since:
+        counted = known.merged_rows(route.relation, route.where, selection, rows, size, limit)
+        if not limit.is_below(counted.rows, size):
+            return night, True
+        if (found := counted.changed) is not None:
+            if not limit.is_below(found, found * size / max(counted.rows, found, 1)):
+                return night, True
+            limited = f"more than --atomic-limit {nightly.atomic_limit}"
+            why = f"{found:,} rows may have changed, {limited}"
+            night = without_range(night, why)
+    if nightly.above_atomic_limit == FAIL:
+        reads = f"all rows are read, since {night.full}; " if night.full else ""
+        raise PlanningError(
+            f"{route.source_name}: {reads}that is more than --atomic-limit {nightly.atomic_limit}, "
+            "and --above-atomic-limit fail allows no swap"
+        )
+    return night, False
+
+
+def built(
+    route: Route,
+    nightly: Nightly,
+    request: LoadRequest,
+    merged: LoadPlan,
+    columns: Sequence[Column],
+    statistics: TableStatistics,
+    known: KnownAnswers,
+    *,
+    may_merge: bool,
+    can_build: bool,
+) -> tuple[LoadPlan, tuple[str, ...]]:
+    """Return the plan of a night that reads all rows, and remarks for people.
+
+    Parameters:
+        request, merged: the request and the load plan for merging the rows.
+        columns: the target's columns.
+        may_merge: whether the night may be merged; see `within_limit`.
+        can_build: whether the target is a `BuildsNights`.
+
+    Raises:
+        PlanningError: the night can be neither merged nor built.
+    """
+    is_small = statistics.bytes * statistics.selected <= SMALL
+    # Nights of other parts of the table may be running.
+    is_shared = request.merges_together or route.where is not None
+    if may_merge and (is_small or is_shared or not can_build):
+        return merged, ()
+    above = f"more than --atomic-limit {nightly.atomic_limit}"
+    try:
+        if not can_build:
+            raise PlanningError("this target cannot build a night beside its table")
+        if nullable := _nullable_key(merged, columns):
+            if may_merge and known.holds_rows(route.target_ref):
+                return merged, ()
+            raise PlanningError(
+                f"the key's {', '.join(nullable)} may be NULL, and rows with a NULL there are "
+                "found by the merge alone"
+            )
+        plan = known.plan_built(request, merged, if_empty=may_merge)
+    except PlanningError as error:
+        if may_merge:
+            return merged, (f"night: rows are gathered and merged, since {error.message}",)
+        raise PlanningError(
+            f"{route.source_name}: all rows are read, which is {above}, and they cannot be swapped "
+            f"in: {error.message}; or raise --atomic-limit"
+        ) from error
+    if plan is None:
+        return merged, ()
+    why = "the target has no rows" if may_merge else above
+    said = f"night: built beside the target, and swapped in at the end, since {why}"
+    return plan, (said,)
+
+
+def _nullable_key(merged: LoadPlan, columns: Sequence[Column]) -> list[str]:
+    return [c.name for c in columns if c.name in merged.conflict_columns and c.nullable]

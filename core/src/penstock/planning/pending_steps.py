@@ -1,0 +1,93 @@
+"""Steps that stopped runs left undone on a table: recreating dropped indexes, for instance."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from penstock.backends.api.capabilities import TargetCapabilities
+from penstock.model.plans import OF_STOPPED, LoadPlan, Step, makes_foreign_key
+from penstock.model.tables import NotCopied
+from penstock.spec.parts import Loading
+
+# Fields of `CopySpec` that alter a table while it is loaded.
+_ALTERING = {"indexes", "unlogged"}
+
+
+Left = Sequence[tuple[str, Step]]
+"""The steps that stopped runs left undone on a table, each with the id of its run."""
+
+
+def takes_pending_steps(loading: Loading, capabilities: TargetCapabilities) -> bool:
+    """Whether stopped runs may have left steps that a load has to do or report."""
+    return not loading.load_mode.recreates and bool(_ALTERING & capabilities.options.keys())
+
+
+def with_pending_steps(
+    loading: Loading, load: LoadPlan, left: Left
+) -> tuple[LoadPlan, tuple[str, ...]]:
+    """Add the steps that stopped runs left undone, or warnings about them.
+
+    They are added if the run may alter the table, or restores foreign keys anyway.
+
+    Parameters:
+        loading: the options for loading.
+        load: the plan without these steps.
+        left: the steps left undone.
+
+    Returns: the plan, and why it has more steps.
+    """
+    # A new table is created like the one it replaces, and lacks the same things.
+    in_place = not loading.load_mode.loads_new_table
+    mine = [
+        (run_id, step)
+        for run_id, step in left
+        if in_place and (loading.allow_ddl or (loading.data_only and makes_foreign_key(step)))
+    ]
+    offer = "pass --allow-ddl to have it done after this load, or " if in_place else ""
+    warnings: dict[tuple[str, str], str] = {}
+    for run_id, step in left:
+        if (run_id, step) not in mine:
+            # If several steps create one thing, the first has the statement for it.
+            warnings.setdefault(
+                (run_id, _what(step)),
+                f"run {run_id} was stopped, and has left undone: {_what(step)}; resume it, or "
+                f"{offer}run: {_statement(step)}",
+            )
+    known = {(step.name, _what(step)) for step in (*load.steps, *load.links)}
+    steps: dict[tuple[str, str], Step] = {}
+    links: dict[tuple[str, str], Step] = {}
+    for run_id, step in mine:
+        if (step.name, _what(step)) not in known:
+            undone = NotCopied("steps", step.name, step.statement, str(load.table))
+            added = links if makes_foreign_key(step) else steps
+            added[step.name, _what(step)] = replace(
+                step,
+                id=f"{step.id}{OF_STOPPED}{run_id}",
+                instead=step.instead if makes_foreign_key(step) else undone,
+            )
+    reasons = dict.fromkeys(
+        f"left undone by run {run_id}, which was stopped: {_what(step)}" for run_id, step in mine
+    )
+    return (
+        replace(
+            load,
+            steps=(*load.steps, *steps.values()),
+            links=(*load.links, *links.values()),
+            warnings=(*load.warnings, *warnings.values()),
+        ),
+        tuple(reasons),
+    )
+
+
+def _what(step: Step) -> str:
+    """Return a step for people, with the foreign key that it restores."""
+    if step.instead is not None and makes_foreign_key(step):
+        return f"restore foreign key {step.instead.name} of {step.instead.table}"
+    return step.name
+
+
+def _statement(step: Step) -> str:
+    if step.instead is not None and makes_foreign_key(step):
+        return step.instead.remedy
+    return step.statement

@@ -1,0 +1,206 @@
+"""Rows of the target that the source no longer has.
+
+Once a night is merged, the target has every key that the source has. So if both have as many rows,
+none is gone. Otherwise the keys of both sides are put into buckets by their digests. If a bucket
+has one more key in the target, the difference of the sums is that key's digest; in other differing
+buckets the keys are compared one by one. The source is read with the night's snapshot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from penstock.backends.api.execution.control import RunRow
+from penstock.backends.api.optional.nights import (
+    Bucket,
+    Chosen,
+    CountsRanges,
+    FindsDeletedRows,
+    GroupsKeys,
+    KeyDigest,
+    KeyRanges,
+)
+from penstock.backends.api.source import SourceCatalog
+from penstock.backends.api.target import TargetCatalog
+from penstock.errors import PermanentError
+from penstock.model.extents import Whole
+from penstock.model.tables import ColumnPair
+from penstock.spec.copy_spec import CopySpec
+
+# Keys in a range; the number and the share of keys up to which ranges are searched alone.
+RANGE_KEYS = 1024
+MOST_SPANS, MOST_SHARE = 200, 0.25
+# Keys in a bucket, and the limits of the number of buckets, as powers of 2.
+BUCKET_KEYS = 64
+FEWEST_BITS, MOST_BITS = 4, 18
+_NONE = Bucket(0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class DeletedRows:
+    """The rows found to be gone."""
+
+    digests: Sequence[int]
+    """The digests of the keys of the rows that are gone."""
+    check: Callable[[int], None]
+    """Raises `PermanentError` if the number of rows with these digests differs from the number of
+    rows gone, or exceeds the number that may be deleted."""
+    within: KeyRanges | None = None
+    """The ranges that hold the gone rows; None if they may be anywhere."""
+
+
+def find_deleted(
+    spec: CopySpec, run: RunRow, source: SourceCatalog, target: TargetCatalog, *, exact: bool
+) -> DeletedRows:
+    """Find the rows of the target that the source no longer has.
+
+    Parameters:
+        spec: the options of the run.
+        run: the stored run.
+        source: a catalog that reads with the night's snapshot.
+        target: the target's catalog.
+        exact: whether all rows of the night were read with that snapshot.
+
+    Raises:
+        PermanentError: too many rows would be deleted, or the target lacks rows.
+    """
+    assert isinstance(target, FindsDeletedRows), "its capabilities say so"
+    # A night whose cursor may miss rows leaves the target without some keys of the source.
+    exact = exact and not (run.plan.night and run.plan.night.missing)
+    with ThreadPoolExecutor(1) as beside:
+        counting = beside.submit(source.checksum, spec.relation, spec.where, Whole(), ())
+        theirs = target.count_after(run)
+        mine = counting.result().rows
+
+    def check(count: int) -> None:
+        if exact and count != theirs - mine:
+            raise PermanentError(
+                f"{spec.target_name}: expected {theirs - mine:,} rows that {spec.source_name} has "
+                f"no more, by counts of both sides; found {count:,}: is the target being written "
+                "to? Nothing was deleted"
+            )
+        _check_share(spec, mine, mine + count)
+
+    if mine == theirs and exact:
+        return DeletedRows((), check)
+    if theirs < mine and exact:
+        raise PermanentError(
+            f"target: {spec.target_name} would have {theirs:,} rows once the night is merged, and "
+            f"{spec.source_name} has {mine:,}: rows were deleted from the target since they were "
+            "loaded; read all rows anew: `penstock watermark reset`, and run the night again"
+        )
+    _check_share(spec, mine, theirs)
+    within, left = None, theirs
+    if exact and isinstance(source, GroupsKeys) and isinstance(target, CountsRanges):
+        within, left = _ranges(spec, run, source, target, theirs)
+    return DeletedRows(
+        _gone_keys(spec, run, source, target, left, within, exact=exact), check, within
+    )
+
+
+def _key(run: RunRow) -> list[ColumnPair]:
+    by_target = {pair.target: pair for pair in run.plan.pairs}
+    return [by_target[name] for name in run.plan.load.conflict_columns]
+
+
+def _ranges(
+    spec: CopySpec, run: RunRow, source: GroupsKeys, target: CountsRanges, rows: int
+) -> tuple[KeyRanges | None, int]:
+    """Return the ranges in which keys are gone, and the number of the target's keys in them. After
+    the merge the target has all keys of the source, so a range with equal counts has none gone."""
+    count = max(1, rows // RANGE_KEYS)
+    found = source.key_ranges(spec.relation, spec.where, _key(run), count)
+    there = target.ranges_after(run, found[0]) if found else None
+    if found is None or there is None:
+        return None, rows
+    bits, here = found
+    differing = [each for each in {**here, **there} if here.get(each, 0) != there.get(each, 0)]
+    within = KeyRanges(bits, differing)
+    left = sum(there.get(each, 0) for each in differing)
+    if not differing or left > rows * MOST_SHARE or len(within.spans()) > MOST_SPANS:
+        return None, rows
+    return within, left
+
+
+def _check_share(spec: CopySpec, mine: int, theirs: int) -> None:
+    """Check that no more rows are deleted than allowed.
+
+    Raises:
+        PermanentError: more rows would be deleted than are allowed.
+    """
+    gone, most = theirs - mine, spec.most_deleted
+    if most.allows(gone, theirs) and (mine or gone == 0 or most.share == 1):
+        return
+    found = "no rows at all" if mine == 0 else f"{mine:,} rows"
+    raise PermanentError(
+        f"--deletes {spec.deletes}: {spec.source_name} has {found}, and {spec.target_name} would "
+        f"lose {gone:,} of {theirs:,}: --max-deletes allows {spec.max_deletes}. Nothing was "
+        "deleted, and nothing merged; if they may go, raise --max-deletes"
+    )
+
+
+def _gone_keys(
+    spec: CopySpec,
+    run: RunRow,
+    source: SourceCatalog,
+    target: FindsDeletedRows,
+    rows: int,
+    within: KeyRanges | None,
+    *,
+    exact: bool,
+) -> list[int]:
+    """Return the digests of the keys that are gone.
+
+    Parameters:
+        rows: the number of keys that the target has in the ranges.
+        within: the ranges to search; None for the whole table.
+        exact: whether the target has all keys of the source.
+    """
+    key = _key(run)
+    if not isinstance(source, GroupsKeys):
+        names = [pair.target for pair in key]
+        every = source.row_digests(spec.relation, spec.where, Whole(), key, names)
+        return list(_not_in(every, target.keys_there(run, None)))
+    bits = min(max((rows // BUCKET_KEYS).bit_length(), FEWEST_BITS), MOST_BITS)
+    with ThreadPoolExecutor(1) as beside:
+        reading = beside.submit(source.key_buckets, spec.relation, spec.where, key, bits, within)
+        there = target.buckets_after(run, bits, within)
+        here = reading.result()
+    single, several = _differing(here, there, exact=exact)
+    if several:
+        chosen = Chosen(bits, several, within)
+        mine = source.chosen_keys(spec.relation, spec.where, key, chosen)
+        single += _not_in(mine, target.keys_there(run, chosen))
+    return single
+
+
+def _differing(
+    here: dict[int, Bucket], there: dict[int, Bucket], *, exact: bool
+) -> tuple[list[int], list[int]]:
+    """Return the digests of single keys that are gone from a bucket, and other differing buckets.
+
+    Keys of the other buckets must be compared one by one.
+    """
+    single: list[int] = []
+    several: list[int] = []
+    for number, theirs in there.items():
+        mine = here.get(number, _NONE)
+        if exact and theirs.count == mine.count + 1:
+            single.append(theirs.total - mine.total)
+        elif theirs != mine:
+            several.append(number)
+    return single, several
+
+
+def _not_in(mine: Iterator[KeyDigest], theirs: Iterator[KeyDigest]) -> Iterator[int]:
+    """Return the target's digests that the source does not have; both inputs are sorted."""
+    here = next(mine, None)
+    for each in theirs:
+        while here is not None and here < each:
+            here = next(mine, None)
+        if here != each:
+            yield int(each[1])
+    for _ in mine:
+        pass  # a session reads one stream at a time, so read this one to its end
