@@ -19,7 +19,7 @@ from penstock.spec.copy_spec import CopySpec
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "airflow_provider/src/penstock_airflow"
-KINDS = PACKAGE / "option_kinds.py"
+KINDS = PACKAGE / "arguments/option_types.py"
 # The operators set the connections and the run id.
 OURS = ("source", "target", "run_id")
 BLOCK = re.compile(
@@ -130,10 +130,10 @@ def with_options(text: str, special: dict[str, str]) -> str:
 def wanted() -> dict[Path, str]:
     """Return the expected text of each file that has options."""
     found = {KINDS: literals()}
-    for path in sorted(PACKAGE.glob("*.py")):
+    for path in sorted(PACKAGE.rglob("*.py")):
         text = path.read_text(encoding="utf-8")
         if BLOCK.search(text):
-            found[path] = with_options(text, OF_GROUPS if path.name == "groups.py" else {})
+            found[path] = with_options(text, OF_GROUPS if path.name == "task_groups.py" else {})
     return found
 
 

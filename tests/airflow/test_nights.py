@@ -25,7 +25,7 @@ with DAG("group", schedule=None, start_date=START, default_args=AT_ONCE):
 
 def made(context):
     import penstock
-    from penstock_airflow.identity import run_id_of
+    from penstock_airflow.runs.run_ids import run_id_of
     ends = {"source": "env:AIRFLOW_CONN_PG_SRC", "target": "env:AIRFLOW_CONN_PG_DST"}
     spec = penstock.CopySpec(**ends, **context["task"].options)
     return spec, run_id_of(context, again=True), ends
@@ -55,8 +55,8 @@ def batch_covered(context):
     # A batch ends early; then all its tables are brought by others.
     import contextlib
     import penstock
-    from penstock_airflow.batch_options import make_batch
-    from penstock_airflow.identity import NAME_LENGTH_OF_BATCH, run_id_of
+    from penstock_airflow.arguments.batch import make_batch
+    from penstock_airflow.runs.run_ids import NAME_LENGTH_OF_BATCH, run_id_of
     ends = {"source": "env:AIRFLOW_CONN_PG_SRC", "target": "env:AIRFLOW_CONN_PG_DST"}
     task = context["task"]
     run_id = run_id_of(context, again=True, name_length=NAME_LENGTH_OF_BATCH)

@@ -13,28 +13,28 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from penstock_airflow.copy_all import CopyAllOperator
-    from penstock_airflow.copy_partition import CopyPartitionOperator
-    from penstock_airflow.copy_table_operator import CopyTableOperator
-    from penstock_airflow.groups import copy_table, copy_tables
-    from penstock_airflow.hold import HoldSnapshotOperator, ReleaseSnapshotOperator
-    from penstock_airflow.plan import PlanCopyOperator
-    from penstock_airflow.prepare import PrepareCopyOperator
-    from penstock_airflow.trigger import HoldSnapshotTrigger
-    from penstock_airflow.verify import VerifyCopyOperator
+    from penstock_airflow.operators.copy_all import CopyAllOperator
+    from penstock_airflow.operators.copy_partition import CopyPartitionOperator
+    from penstock_airflow.operators.copy_table import CopyTableOperator
+    from penstock_airflow.operators.plan import PlanCopyOperator
+    from penstock_airflow.operators.prepare import PrepareCopyOperator
+    from penstock_airflow.operators.snapshot import HoldSnapshotOperator, ReleaseSnapshotOperator
+    from penstock_airflow.operators.verify import VerifyCopyOperator
+    from penstock_airflow.task_groups import copy_table, copy_tables
+    from penstock_airflow.triggers.snapshot import HoldSnapshotTrigger
 
 _HOMES = {
-    "CopyAllOperator": "copy_all",
-    "CopyPartitionOperator": "copy_partition",
-    "CopyTableOperator": "copy_table_operator",
-    "HoldSnapshotOperator": "hold",
-    "HoldSnapshotTrigger": "trigger",
-    "PlanCopyOperator": "plan",
-    "PrepareCopyOperator": "prepare",
-    "ReleaseSnapshotOperator": "hold",
-    "VerifyCopyOperator": "verify",
-    "copy_table": "groups",
-    "copy_tables": "groups",
+    "CopyAllOperator": "operators.copy_all",
+    "CopyPartitionOperator": "operators.copy_partition",
+    "CopyTableOperator": "operators.copy_table",
+    "HoldSnapshotOperator": "operators.snapshot",
+    "HoldSnapshotTrigger": "triggers.snapshot",
+    "PlanCopyOperator": "operators.plan",
+    "PrepareCopyOperator": "operators.prepare",
+    "ReleaseSnapshotOperator": "operators.snapshot",
+    "VerifyCopyOperator": "operators.verify",
+    "copy_table": "task_groups",
+    "copy_tables": "task_groups",
 }
 __all__ = [
     "CopyAllOperator",

@@ -11,9 +11,9 @@ _OPERATORS = (
     "plan",
     "copy_partition",
     "verify",
-    "copy_table_operator",
+    "copy_table",
     "copy_all",
-    "hold",
+    "snapshot",
 )
 
 
@@ -30,11 +30,11 @@ def get_provider_info() -> dict[str, Any]:
         "operators": [
             {
                 "integration-name": _NAME,
-                "python-modules": [f"{_PACKAGE}.{module}" for module in _OPERATORS],
+                "python-modules": [f"{_PACKAGE}.operators.{module}" for module in _OPERATORS],
             }
         ],
         "triggers": [
-            {"integration-name": _NAME, "python-modules": [f"{_PACKAGE}.trigger"]},
+            {"integration-name": _NAME, "python-modules": [f"{_PACKAGE}.triggers.snapshot"]},
         ],
-        "extra-links": [f"{_PACKAGE}.links.ReportLink", f"{_PACKAGE}.links.PartitionsLink"],
+        "extra-links": [f"{_PACKAGE}.links.run.ReportLink", f"{_PACKAGE}.links.run.PartitionsLink"],
     }

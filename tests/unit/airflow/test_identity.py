@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from penstock import CopySpec
 from penstock.spec.ids import check_run_id
-from penstock_airflow.identity import (
+from penstock_airflow.runs.run_ids import (
     begins_again,
     clearings,
     earlier_run_ids,

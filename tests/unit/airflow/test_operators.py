@@ -55,7 +55,9 @@ def serialized(dag: Any) -> Any:
 
 def link(name: str, task: Any, map_index: int = -1) -> str:
     key = SimpleNamespace(dag_id="copies", run_id=RUN, task_id=task.task_id, map_index=map_index)
-    made: str = getattr(import_module("penstock_airflow.links"), name)().get_link(task, ti_key=key)
+    made: str = getattr(import_module("penstock_airflow.links.run"), name)().get_link(
+        task, ti_key=key
+    )
     return made
 
 
@@ -133,7 +135,7 @@ def test_links_begin_with_the_url_that_airflow_is_told(
 
 
 def test_ids_are_quoted_in_links(dag: Any) -> None:
-    links = import_module("penstock_airflow.links")
+    links = import_module("penstock_airflow.links.run")
     assert links.task_url("a/b", "r?1#2", "ü") == "/dags/a%2Fb/runs/r%3F1%232/tasks/%C3%BC"
 
 
@@ -204,7 +206,7 @@ def test_airflow_is_told_of_every_operator_trigger_and_link() -> None:
     }
     classes = [getattr(penstock_airflow, name) for name in penstock_airflow.__all__]
     assert told == {kind.__module__ for kind in classes if inspect.isclass(kind)}
-    links = import_module("penstock_airflow.links")
+    links = import_module("penstock_airflow.links.run")
     base = import_module("airflow.providers.common.compat.sdk").BaseOperatorLink
     made = {
         f"{kind.__module__}.{name}"

@@ -13,7 +13,7 @@ import pytest
 
 import penstock_airflow
 from penstock import CopySpec, UsageError
-from penstock_airflow.options import OPTIONS, make_spec, options_of
+from penstock_airflow.arguments.options import OPTIONS, make_spec, options_of
 
 ENDS: dict[str, Any] = {"source_conn_id": "pg_src", "target_conn_id": "pg_dst"}
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from penstock import Partition
 from penstock.model.extents import Bound, Key, KeyRange, KeyValues
-from penstock_airflow.packing import MAX_LABEL, pack
+from penstock_airflow.runs.packing import MAX_LABEL, pack
 
 LONGEST_IN_THE_GRID = 250
 

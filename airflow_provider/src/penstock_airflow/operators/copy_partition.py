@@ -9,24 +9,22 @@ from airflow.providers.common.compat.sdk import AirflowException, AirflowFailExc
 
 import penstock
 from penstock import Finished
-from penstock_airflow.base import PenstockOperator
-from penstock_airflow.ends import ARGUMENTS
-from penstock_airflow.followed import check_followed
-from penstock_airflow.identity import clearings, recopies_partition
-from penstock_airflow.lineage import CopyFacts, LineageMixin
-from penstock_airflow.links import ReportLink
-from penstock_airflow.nights import (
+from penstock_airflow.arguments.endpoint import ARGUMENTS
+from penstock_airflow.arguments.options import overrides
+from penstock_airflow.lineage.openlineage import CopyFacts, LineageMixin
+from penstock_airflow.links.run import ReportLink
+from penstock_airflow.operators.base import AWAIT_SNAPSHOT, PenstockOperator
+from penstock_airflow.runs.final_task import check_followed
+from penstock_airflow.runs.nights import (
     COVERED,
     STALE_GROUP,
     covered_by,
     may_be_overtaken,
     said,
 )
-from penstock_airflow.options import overrides
-from penstock_airflow.results import covered_result, result_of
+from penstock_airflow.runs.results import covered_result, result_of
+from penstock_airflow.runs.run_ids import clearings, recopies_partition
 
-AWAIT_SNAPSHOT = 180.0
-"""Seconds. A restarted triggerer takes a minute to run its triggers again."""
 LABEL = "{{ task.partition['label'] }}"
 
 

@@ -10,8 +10,8 @@ from typing import Any, ParamSpec, TypeVar
 
 from airflow.providers.common.compat.version_compat import AIRFLOW_V_3_0_PLUS
 
-from penstock_airflow.ends import ARGUMENTS
-from penstock_airflow.options import OPTIONS
+from penstock_airflow.arguments.endpoint import ARGUMENTS
+from penstock_airflow.arguments.options import OPTIONS
 
 P = ParamSpec("P")
 R = TypeVar("R")

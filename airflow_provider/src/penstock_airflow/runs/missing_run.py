@@ -7,13 +7,28 @@ from typing import Any
 
 from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSkipException
 
-from penstock_airflow.base import known
-from penstock_airflow.states import Tasks
+from penstock_airflow.runs.task_states import Tasks
 
 # The XCom that branching tasks leave for cleared tasks (Airflow's SkipMixin).
 _KEY = "skipmixin_key"
 # Trigger rules that skip a task although all tasks before it have succeeded.
 _RULES = frozenset({"all_failed", "one_failed", "all_skipped"})
+
+
+def known(run_id: Any) -> None:
+    """Check that a run id is not empty.
+
+    Parameters:
+        run_id: the output of `PrepareCopyOperator`.
+
+    Raises:
+        AirflowFailException: the id is empty.
+    """
+    if not run_id:
+        raise AirflowFailException(
+            "run_id: expected the id of a run, which PrepareCopyOperator returns; found none: its "
+            "task was marked as a success. Clear it with its downstream tasks"
+        )
 
 
 def end_without_run(context: Any, prepare: Any) -> None:

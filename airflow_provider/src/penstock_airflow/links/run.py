@@ -13,6 +13,8 @@ from urllib.parse import quote, urlencode
 from airflow.providers.common.compat.sdk import BaseOperatorLink, conf
 from airflow.providers.common.compat.version_compat import AIRFLOW_V_3_0_PLUS
 
+from penstock_airflow.runs.nearest_task import is_kind, nearest
+
 REPORT_PREFIX = "/penstock"
 REPORT_KEY = "penstock_report"
 """Key of the XCom that holds the report's page."""
@@ -25,7 +27,7 @@ class ReportLink(BaseOperatorLink):
     name = "Run report"
 
     def get_link(self, operator: Any, *, ti_key: Any) -> str:
-        if any(_is(operator, kind) for kind in _ENDING):
+        if any(is_kind(operator, kind) for kind in _ENDING):
             return report_url(ti_key.dag_id, ti_key.run_id, ti_key.task_id, ti_key.map_index)
         task = nearest(operator, "VerifyCopyOperator", "downstream_task_ids")
         return "" if task is None else report_url(ti_key.dag_id, ti_key.run_id, task.task_id)
@@ -73,31 +75,3 @@ def task_url(dag_id: str, run_id: str, task_id: str, *, mapped: bool = False) ->
     tab = "mapped_tasks" if mapped else "logs"
     query = urlencode({"dag_run_id": run_id, "task_id": task_id, "tab": tab}, quote_via=quote)
     return f"{base}/dags/{quote(dag_id, safe='')}/grid?{query}"
-
-
-def nearest(operator: Any, kind: str, towards: str) -> Any:
-    """Return the nearest task of a kind, because a DAG may copy one table after the other.
-
-    Parameters:
-        kind: the name of the task's class, or of a base class.
-        towards: the attribute with the ids of the next tasks.
-    """
-    tasks = operator.dag.task_dict
-    seen: set[str] = set()
-    found: list[str] = sorted(getattr(operator, towards))
-    while found:
-        for task_id in found:
-            if _is(tasks[task_id], kind):
-                return tasks[task_id]
-        seen.update(found)
-        found = sorted({i for task_id in found for i in getattr(tasks[task_id], towards)} - seen)
-    return None
-
-
-def _is(task: Any, kind: str) -> bool:
-    # A serialized task has only the name of its own class.
-    operator_class = getattr(task, "operator_class", type(task))
-    return kind in (
-        task.task_type,
-        *(each.__name__ for each in getattr(operator_class, "__mro__", ())),
-    )

@@ -9,18 +9,19 @@ from typing import Any, Literal, get_args
 from airflow.providers.common.compat.sdk import TaskGroup
 
 from penstock import MODES, STRATEGIES, UsageError
-from penstock_airflow import option_kinds as kinds
-from penstock_airflow.assets import alias_of
-from penstock_airflow.batch_options import ends_of_file, tables_of_file
-from penstock_airflow.copy_partition import AWAIT_SNAPSHOT, CopyPartitionOperator
-from penstock_airflow.copy_table_operator import CopyTableOperator
-from penstock_airflow.defaults import takes_default_args
-from penstock_airflow.ends import TARGET_ARGUMENTS, End, ends_of
-from penstock_airflow.hold import HoldSnapshotOperator, ReleaseSnapshotOperator
-from penstock_airflow.options import asked_for, naming_table, options_of
-from penstock_airflow.plan import PlanCopyOperator
-from penstock_airflow.prepare import PrepareCopyOperator
-from penstock_airflow.verify import VerifyCopyOperator
+from penstock_airflow.arguments import option_types as kinds
+from penstock_airflow.arguments.batch import ends_of_file, tables_of_file
+from penstock_airflow.arguments.default_args import takes_default_args
+from penstock_airflow.arguments.endpoint import TARGET_ARGUMENTS, End, ends_of
+from penstock_airflow.arguments.options import asked_for, naming_table, options_of
+from penstock_airflow.lineage.assets import alias_of
+from penstock_airflow.operators.base import AWAIT_SNAPSHOT
+from penstock_airflow.operators.copy_partition import CopyPartitionOperator
+from penstock_airflow.operators.copy_table import CopyTableOperator
+from penstock_airflow.operators.plan import PlanCopyOperator
+from penstock_airflow.operators.prepare import PrepareCopyOperator
+from penstock_airflow.operators.snapshot import HoldSnapshotOperator, ReleaseSnapshotOperator
+from penstock_airflow.operators.verify import VerifyCopyOperator
 
 DEGREE = 4
 # Arguments for the mapped tasks alone, since the other tasks are short.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from penstock import CopySpec, PlanningError, UsageError, as_arguments, check_request
 
 if TYPE_CHECKING:
-    from penstock_airflow.ends import End
+    from penstock_airflow.arguments.endpoint import End
 
 # The operators set the connections and the run id.
 _OURS = ("source", "target", "run_id")

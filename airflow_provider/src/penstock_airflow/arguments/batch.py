@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from typing import Any, Literal
 
 from penstock import BatchSpec, PlanningError, UsageError, batch_of_file, check_request
-from penstock_airflow.ends import End
-from penstock_airflow.options import (
+from penstock_airflow.arguments.endpoint import End
+from penstock_airflow.arguments.options import (
     OPTIONS,
     ORIGIN,
     asked_for,

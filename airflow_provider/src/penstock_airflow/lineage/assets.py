@@ -8,8 +8,8 @@ from typing import Any
 from airflow.providers.common.compat.sdk import Asset, AssetAlias
 
 from penstock import RunStatus, TableRef, place_of
-from penstock_airflow.ends import End
-from penstock_airflow.results import summary_of
+from penstock_airflow.arguments.endpoint import End
+from penstock_airflow.runs.results import summary_of
 
 # Fields of a run's summary.
 _OF_EVENT = ("run_id", "rows", "inserted", "updated", "bytes", "partitions", "seconds", "read_at")

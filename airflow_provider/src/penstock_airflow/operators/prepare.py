@@ -7,13 +7,9 @@ from typing import Any
 
 import penstock
 from penstock import PenstockError, UsageError
-from penstock_airflow import option_kinds as kinds
-from penstock_airflow.base import PenstockOperator, as_airflow
-from penstock_airflow.ends import ARGUMENTS, ends_of
-from penstock_airflow.followed import judge_that_has_passed
-from penstock_airflow.identity import begins_again, earlier_run_ids, run_id_of
-from penstock_airflow.links import ReportLink, nearest
-from penstock_airflow.options import (
+from penstock_airflow.arguments import option_types as kinds
+from penstock_airflow.arguments.endpoint import ARGUMENTS, ends_of
+from penstock_airflow.arguments.options import (
     asked_for,
     asks_for_interval,
     check,
@@ -22,7 +18,12 @@ from penstock_airflow.options import (
     naming_table,
     options_of,
 )
-from penstock_airflow.states import Tasks
+from penstock_airflow.links.run import ReportLink
+from penstock_airflow.operators.base import PenstockOperator, as_airflow
+from penstock_airflow.runs.final_task import judge_that_has_passed
+from penstock_airflow.runs.nearest_task import nearest
+from penstock_airflow.runs.run_ids import begins_again, earlier_run_ids, run_id_of
+from penstock_airflow.runs.task_states import Tasks
 
 # The operators that work on the prepared run.
 _WORKERS = ("PlanCopyOperator", "CopyPartitionOperator", "VerifyCopyOperator")

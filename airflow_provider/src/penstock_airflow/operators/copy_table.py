@@ -9,25 +9,10 @@ from airflow.providers.common.compat.sdk import AirflowException
 
 import penstock
 from penstock import CopySpec, Event, PenstockError, as_arguments, report_text
-from penstock_airflow import option_kinds as kinds
-from penstock_airflow.assets import emit
-from penstock_airflow.base import PenstockOperator, as_airflow
-from penstock_airflow.defaults import with_own_defaults
-from penstock_airflow.ends import ARGUMENTS, ends_of
-from penstock_airflow.identity import begins_again, clearings, run_id_of
-from penstock_airflow.lineage import CopyFacts, LineageMixin
-from penstock_airflow.links import ReportLink
-from penstock_airflow.nights import (
-    COVERED,
-    MOST_NIGHTS,
-    STALE,
-    covered_by,
-    may_be_overtaken,
-    mirror,
-    next_id,
-    said,
-)
-from penstock_airflow.options import (
+from penstock_airflow.arguments import option_types as kinds
+from penstock_airflow.arguments.default_args import with_own_defaults
+from penstock_airflow.arguments.endpoint import ARGUMENTS, ends_of
+from penstock_airflow.arguments.options import (
     asked_for,
     asks_for_interval,
     check,
@@ -37,8 +22,23 @@ from penstock_airflow.options import (
     naming_table,
     options_of,
 )
-from penstock_airflow.packing import MAX_LABEL
-from penstock_airflow.results import summary_of
+from penstock_airflow.lineage.assets import emit
+from penstock_airflow.lineage.openlineage import CopyFacts, LineageMixin
+from penstock_airflow.links.run import ReportLink
+from penstock_airflow.operators.base import PenstockOperator, as_airflow
+from penstock_airflow.runs.nights import (
+    COVERED,
+    MOST_NIGHTS,
+    STALE,
+    covered_by,
+    may_be_overtaken,
+    mirror,
+    next_id,
+    said,
+)
+from penstock_airflow.runs.packing import MAX_LABEL
+from penstock_airflow.runs.results import summary_of
+from penstock_airflow.runs.run_ids import begins_again, clearings, run_id_of
 
 LABEL = "{{ task.copied }}"
 

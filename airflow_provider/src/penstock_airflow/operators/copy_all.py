@@ -19,10 +19,8 @@ from penstock import (
     batch_of_file,
     report_text,
 )
-from penstock_airflow import option_kinds as kinds
-from penstock_airflow.assets import alias_of, emit_all
-from penstock_airflow.base import PenstockOperator, as_airflow
-from penstock_airflow.batch_options import (
+from penstock_airflow.arguments import option_types as kinds
+from penstock_airflow.arguments.batch import (
     ON_TABLE_ERROR,
     OnTableError,
     Tables,
@@ -30,16 +28,20 @@ from penstock_airflow.batch_options import (
     ends_of_file,
     make_batch,
 )
-from penstock_airflow.ends import ARGUMENTS, ends_of
-from penstock_airflow.identity import (
-    NAME_LENGTH_OF_BATCH,
-    begins_again,
-    clearings,
-    run_id_of,
+from penstock_airflow.arguments.endpoint import ARGUMENTS, ends_of
+from penstock_airflow.arguments.options import (
+    asked_for,
+    asks_for_interval,
+    check_interval,
+    is_open,
+    lists_as_lists,
+    options_of,
 )
-from penstock_airflow.lineage import CopyFacts, LineageMixin
-from penstock_airflow.links import ReportLink
-from penstock_airflow.nights import (
+from penstock_airflow.lineage.assets import alias_of, emit_all
+from penstock_airflow.lineage.openlineage import CopyFacts, LineageMixin
+from penstock_airflow.links.run import ReportLink
+from penstock_airflow.operators.base import PenstockOperator, as_airflow
+from penstock_airflow.runs.nights import (
     COVERED,
     MOST_NIGHTS,
     STALE,
@@ -50,15 +52,13 @@ from penstock_airflow.nights import (
     next_id,
     said,
 )
-from penstock_airflow.options import (
-    asked_for,
-    asks_for_interval,
-    check_interval,
-    is_open,
-    lists_as_lists,
-    options_of,
+from penstock_airflow.runs.results import batch_summary_of
+from penstock_airflow.runs.run_ids import (
+    NAME_LENGTH_OF_BATCH,
+    begins_again,
+    clearings,
+    run_id_of,
 )
-from penstock_airflow.results import batch_summary_of
 
 
 class CopyAllOperator(LineageMixin, PenstockOperator):

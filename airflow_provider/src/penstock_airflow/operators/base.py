@@ -30,11 +30,13 @@ from penstock import (
     run_report_html,
     run_report_text,
 )
-from penstock_airflow.ends import End
-from penstock_airflow.links import REPORT_KEY
-from penstock_airflow.nights import overtaken
+from penstock_airflow.arguments.endpoint import End
+from penstock_airflow.links.run import REPORT_KEY
+from penstock_airflow.runs.nights import overtaken
 
 Ending = TypeVar("Ending", Finished, BatchFinished)
+AWAIT_SNAPSHOT = 180.0
+"""Seconds. A restarted triggerer takes a minute to run its triggers again."""
 
 
 def as_airflow(
@@ -50,22 +52,6 @@ def as_airflow(
     kind = AirflowException if error.transient else AirflowFailException
     failure: AirflowException = kind(message)
     return failure
-
-
-def known(run_id: Any) -> None:
-    """Check that a run id is not empty.
-
-    Parameters:
-        run_id: the output of `PrepareCopyOperator`.
-
-    Raises:
-        AirflowFailException: the id is empty.
-    """
-    if not run_id:
-        raise AirflowFailException(
-            "run_id: expected the id of a run, which PrepareCopyOperator returns; found none: its "
-            "task was marked as a success. Clear it with its downstream tasks"
-        )
 
 
 class TargetOperator(BaseOperator):

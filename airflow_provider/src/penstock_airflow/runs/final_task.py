@@ -10,8 +10,8 @@ from typing import Any
 
 from airflow.providers.common.compat.sdk import AirflowFailException
 
-from penstock_airflow.links import nearest
-from penstock_airflow.states import Tasks
+from penstock_airflow.runs.nearest_task import nearest
+from penstock_airflow.runs.task_states import Tasks
 
 
 def judge_that_has_passed(task: Any, context: Any) -> Any:

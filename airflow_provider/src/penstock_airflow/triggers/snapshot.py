@@ -15,9 +15,9 @@ from asgiref.sync import sync_to_async
 
 import penstock
 from penstock import PenstockError, SnapshotLost, as_arguments, narrate
-from penstock_airflow.ends import ARGUMENTS, End
-from penstock_airflow.options import overrides
-from penstock_airflow.states import Tasks
+from penstock_airflow.arguments.endpoint import ARGUMENTS, End
+from penstock_airflow.arguments.options import overrides
+from penstock_airflow.runs.task_states import Tasks
 
 LOOK_EVERY = 0.25
 """Seconds between two checks of the trigger's thread."""

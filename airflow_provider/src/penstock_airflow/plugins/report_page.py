@@ -12,7 +12,7 @@ from typing import Any
 from airflow.plugins_manager import AirflowPlugin
 from airflow.providers.common.compat.version_compat import AIRFLOW_V_3_0_PLUS
 
-from penstock_airflow.links import REPORT_KEY, REPORT_PREFIX, task_url
+from penstock_airflow.links.run import REPORT_KEY, REPORT_PREFIX, task_url
 
 # The author of a DAG may store anything as an XCom. The page runs no script, fetches nothing, and
 # does not have the user's session.

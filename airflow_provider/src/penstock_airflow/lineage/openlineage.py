@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import penstock
 from penstock import PenstockError, Place, RunStatus, TableRef, as_arguments, place_of
-from penstock_airflow.ends import End
-from penstock_airflow.query_lineage import QueryColumns, read_query
+from penstock_airflow.arguments.endpoint import End
+from penstock_airflow.lineage.query import QueryColumns, read_query
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.openlineage.facet import (

@@ -12,8 +12,8 @@ from airflow.providers.common.compat.connection import get_async_connection
 from airflow.providers.common.compat.sdk import BaseHook
 
 from penstock import Place, UsageError, holds_secret, place_of, with_parameters
-from penstock_airflow.aws import parameters_of
-from penstock_airflow.connections import url_of
+from penstock_airflow.hooks.aws import parameters_of
+from penstock_airflow.hooks.penstock import url_of
 
 SOURCE_ARGUMENTS = ("source_conn_id", "source", "source_aws_conn_id")
 TARGET_ARGUMENTS = ("target_conn_id", "target", "target_aws_conn_id")

@@ -9,18 +9,18 @@ from airflow.providers.common.compat.sdk import AirflowException, AirflowFailExc
 
 import penstock
 from penstock import Finished, as_arguments, combined_report, report_text
-from penstock_airflow.assets import emit
-from penstock_airflow.base import PenstockOperator
-from penstock_airflow.copy_partition import AWAIT_SNAPSHOT
-from penstock_airflow.ends import ARGUMENTS
-from penstock_airflow.followed import check_followed
-from penstock_airflow.identity import clearings
-from penstock_airflow.lineage import CopyFacts, LineageMixin
-from penstock_airflow.links import PartitionsLink, ReportLink, nearest
-from penstock_airflow.nights import COVERED, STALE_GROUP, covered_by, mirror, said
-from penstock_airflow.options import overrides
-from penstock_airflow.results import executions, summary_of
-from penstock_airflow.skips import end_without_run
+from penstock_airflow.arguments.endpoint import ARGUMENTS
+from penstock_airflow.arguments.options import overrides
+from penstock_airflow.lineage.assets import emit
+from penstock_airflow.lineage.openlineage import CopyFacts, LineageMixin
+from penstock_airflow.links.run import PartitionsLink, ReportLink
+from penstock_airflow.operators.base import AWAIT_SNAPSHOT, PenstockOperator
+from penstock_airflow.runs.final_task import check_followed
+from penstock_airflow.runs.missing_run import end_without_run
+from penstock_airflow.runs.nearest_task import nearest
+from penstock_airflow.runs.nights import COVERED, STALE_GROUP, covered_by, mirror, said
+from penstock_airflow.runs.results import executions, summary_of
+from penstock_airflow.runs.run_ids import clearings
 
 GO_ON = "clear the failed partitions; committed ones are left alone"
 

@@ -12,15 +12,15 @@ from airflow.providers.common.compat.sdk import AirflowException, AirflowFailExc
 
 import penstock
 from penstock import PenstockError, RunStatus, SnapshotLost, as_arguments, narrate
-from penstock_airflow.base import PenstockOperator, TargetOperator, as_airflow, known
-from penstock_airflow.ends import ARGUMENTS, TARGET_ARGUMENTS
-from penstock_airflow.identity import clearings
-from penstock_airflow.links import nearest
-from penstock_airflow.nights import COVERED, covered_by, said
-from penstock_airflow.options import overrides
-from penstock_airflow.skips import end_without_run
-from penstock_airflow.states import Tasks
-from penstock_airflow.trigger import ASK_EVERY, NOBODY_READS, HoldSnapshotTrigger
+from penstock_airflow.arguments.endpoint import ARGUMENTS, TARGET_ARGUMENTS
+from penstock_airflow.arguments.options import overrides
+from penstock_airflow.operators.base import PenstockOperator, TargetOperator, as_airflow
+from penstock_airflow.runs.missing_run import end_without_run, known
+from penstock_airflow.runs.nearest_task import nearest
+from penstock_airflow.runs.nights import COVERED, covered_by, said
+from penstock_airflow.runs.run_ids import clearings
+from penstock_airflow.runs.task_states import Tasks
+from penstock_airflow.triggers.snapshot import ASK_EVERY, NOBODY_READS, HoldSnapshotTrigger
 
 PRIORITY = 1_000
 

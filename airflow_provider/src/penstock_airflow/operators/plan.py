@@ -9,9 +9,10 @@ from airflow.providers.common.compat.sdk import conf
 
 import penstock
 from penstock import MODES, PenstockError, UsageError
-from penstock_airflow.base import TargetOperator, as_airflow, known
-from penstock_airflow.ends import TARGET_ARGUMENTS
-from penstock_airflow.packing import pack
+from penstock_airflow.arguments.endpoint import TARGET_ARGUMENTS
+from penstock_airflow.operators.base import TargetOperator, as_airflow
+from penstock_airflow.runs.missing_run import known
+from penstock_airflow.runs.packing import pack
 
 
 class PlanCopyOperator(TargetOperator):

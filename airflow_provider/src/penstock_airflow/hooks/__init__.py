@@ -1,0 +1,1 @@
+"""Airflow connections as the URLs that Penstock opens."""
