@@ -52,8 +52,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    # Import a name on first use: `airflow providers list` imports this package only for its
-    # description.
+    # Import a name on first use: `airflow providers list` imports this package, and needs only its
+    # metadata.
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -1,4 +1,4 @@
-"""Task groups that connect the operators."""
+"""Functions that create tasks for a copy: a task group of connected operators, or a task."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any, Literal, get_args
 from airflow.providers.common.compat.sdk import TaskGroup
 
 from penstock import MODES, STRATEGIES, UsageError
-from penstock_airflow.arguments import option_types as kinds
-from penstock_airflow.arguments.batch import ends_of_file, tables_of_file
-from penstock_airflow.arguments.default_args import takes_default_args
-from penstock_airflow.arguments.endpoint import TARGET_ARGUMENTS, End, ends_of
-from penstock_airflow.arguments.options import asked_for, naming_table, options_of
+from penstock_airflow.arguments import option_types as option
+from penstock_airflow.arguments.batch import endpoints_of_file, tables_of_file
+from penstock_airflow.arguments.default_args import apply_default_args
+from penstock_airflow.arguments.endpoint import TARGET_ARGUMENTS, Endpoint, endpoint_arguments
+from penstock_airflow.arguments.options import non_default_options, options_of, table_in_errors
 from penstock_airflow.lineage.assets import alias_of
 from penstock_airflow.operators.base import AWAIT_SNAPSHOT
 from penstock_airflow.operators.copy_partition import CopyPartitionOperator
@@ -24,14 +24,14 @@ from penstock_airflow.operators.snapshot import HoldSnapshotOperator, ReleaseSna
 from penstock_airflow.operators.verify import VerifyCopyOperator
 
 DEGREE = 4
-# Arguments for the mapped tasks alone, since the other tasks are short.
-_OF_COPIES = ("execution_timeout", "pool", "pool_slots")
+# Arguments for the mapped tasks alone, because the other tasks are short.
+_COPY_ARGUMENTS = ("execution_timeout", "pool", "pool_slots")
 Holder = Literal["triggerer", "worker"]
 _HOLDERS = get_args(Holder)
 _DEFAULT_POOL = "default_pool"
 
 
-@takes_default_args
+@apply_default_args
 def copy_table(
     *,
     group_id: str | None = None,
@@ -41,119 +41,120 @@ def copy_table(
     deferrable: bool = True,
     await_snapshot: float = AWAIT_SNAPSHOT,
     outlet: Any = None,
-    # ends and options but schema_only: scripts/option_arguments.py
-    source_conn_id: kinds.Text | None = None,
-    source: kinds.Text | None = None,
-    source_aws_conn_id: kinds.Text | None = None,
-    target_conn_id: kinds.Text | None = None,
-    target: kinds.Text | None = None,
-    target_aws_conn_id: kinds.Text | None = None,
-    table: kinds.Text | None = None,
-    query: kinds.Text | None = None,
-    target_table: kinds.Text | None = None,
-    descendants: kinds.Descendants | kinds.Text | None = None,
-    where: kinds.Text | None = None,
-    columns: kinds.Names | None = None,
-    exclude_columns: kinds.Names | None = None,
-    set: kinds.Names | None = None,
-    mask: kinds.Names | None = None,
-    map: kinds.Map | kinds.Text = "name",
-    strategy: kinds.Strategy | kinds.Text = "auto",
-    key: kinds.Text | None = None,
-    values_query: kinds.Text | None = None,
-    interval: kinds.Text | None = None,
-    partitions: int | kinds.Text | None = None,
-    rows_per_partition: int | kinds.Text | None = None,
-    bytes_per_partition: int | kinds.Text | None = None,
+    # options without schema_only: scripts/option_arguments.py
+    source_conn_id: option.Text | None = None,
+    source: option.Text | None = None,
+    source_aws_conn_id: option.Text | None = None,
+    target_conn_id: option.Text | None = None,
+    target: option.Text | None = None,
+    target_aws_conn_id: option.Text | None = None,
+    table: option.Text | None = None,
+    query: option.Text | None = None,
+    target_table: option.Text | None = None,
+    descendants: option.Descendants | option.Text | None = None,
+    where: option.Text | None = None,
+    columns: option.Names | None = None,
+    exclude_columns: option.Names | None = None,
+    set: option.Names | None = None,
+    mask: option.Names | None = None,
+    map: option.Map | option.Text = "name",
+    strategy: option.Strategy | option.Text = "auto",
+    key: option.Text | None = None,
+    values_query: option.Text | None = None,
+    interval: option.Text | None = None,
+    partitions: int | option.Text | None = None,
+    rows_per_partition: int | option.Text | None = None,
+    bytes_per_partition: int | option.Text | None = None,
     degree: int | str = DEGREE,
-    max_rate: int | kinds.Text | None = None,
-    max_lag: float | kinds.Text | None = None,
-    mode: kinds.Mode | kinds.Text = "append",
-    conflict_columns: kinds.Names | None = None,
-    incremental: kinds.Text | None = None,
-    lookback: kinds.Text | None = None,
-    null_cursor: kinds.NullCursor | kinds.Text = "refuse",
-    max_ahead: float | kinds.Text = 86400.0,
-    atomic: kinds.Atomic | kinds.Text | None = None,
-    atomic_limit: kinds.Text | None = None,
-    above_atomic_limit: kinds.AboveAtomicLimit | kinds.Text = "swap",
-    deletes: kinds.Text = "ignore",
-    max_deletes: kinds.Text = "30%,1000",
-    full_every: float | kinds.Text | None = None,
-    on_target_changed: kinds.OnTargetChanged | kinds.Text = "full",
-    on_drift: kinds.Text = "fail",
-    watermark: kinds.Text | None = None,
-    data_only: bool | kinds.Returned = False,
-    indexes: kinds.Indexes | kinds.Text = "keep",
-    unlogged: bool | kinds.Returned = False,
-    partitioning: bool | kinds.Returned = False,
-    allow_ddl: bool | kinds.Returned = False,
-    sequences: kinds.Sequences | kinds.Text = "set",
-    types: kinds.ColumnTypes | None = None,
-    arrays: kinds.Arrays | kinds.Text = "refuse",
-    enums: kinds.Enums | kinds.Text = "check",
-    order_by: kinds.Names | None = None,
-    partition_by: kinds.Names | None = None,
-    file_size: int | kinds.Text | None = None,
-    row_group_size: int | kinds.Text | None = None,
-    compression: kinds.Compression | kinds.Text | None = None,
-    snapshot: kinds.Snapshot | None = None,
-    on_snapshot_lost: kinds.OnSnapshotLost | kinds.Text | None = None,
-    accept_moving_rows: bool | kinds.Returned = False,
-    attempts: int | kinds.Text | None = None,
-    on_error: kinds.OnError | kinds.Text = "stop",
-    verify: kinds.Verify | kinds.Text = "none",
-    check_partitions: kinds.CheckPartitions | kinds.Text = "auto",
-    stall_timeout: float | kinds.Text = 600.0,
-    grace: float | kinds.Text = 10.0,
-    snapshot_warn_after: float | kinds.Text = 3600.0,
-    give_way_after: float | kinds.Text | None = None,
-    show_values: kinds.ShowValues | kinds.Text | None = None,
+    max_rate: int | option.Text | None = None,
+    max_lag: float | option.Text | None = None,
+    mode: option.Mode | option.Text = "append",
+    conflict_columns: option.Names | None = None,
+    incremental: option.Text | None = None,
+    lookback: option.Text | None = None,
+    null_cursor: option.NullCursor | option.Text = "refuse",
+    max_ahead: float | option.Text = 86400.0,
+    atomic: option.Atomic | option.Text | None = None,
+    atomic_limit: option.Text | None = None,
+    above_atomic_limit: option.AboveAtomicLimit | option.Text = "swap",
+    deletes: option.Text = "ignore",
+    max_deletes: option.Text = "30%,1000",
+    full_every: float | option.Text | None = None,
+    on_target_changed: option.OnTargetChanged | option.Text = "full",
+    on_drift: option.Text = "fail",
+    watermark: option.Text | None = None,
+    data_only: bool | option.Returned = False,
+    indexes: option.Indexes | option.Text = "keep",
+    unlogged: bool | option.Returned = False,
+    partitioning: bool | option.Returned = False,
+    allow_ddl: bool | option.Returned = False,
+    sequences: option.Sequences | option.Text = "set",
+    types: option.ColumnTypes | None = None,
+    arrays: option.Arrays | option.Text = "refuse",
+    enums: option.Enums | option.Text = "check",
+    order_by: option.Names | None = None,
+    partition_by: option.Names | None = None,
+    file_size: int | option.Text | None = None,
+    row_group_size: int | option.Text | None = None,
+    compression: option.Compression | option.Text | None = None,
+    snapshot: option.Snapshot | None = None,
+    on_snapshot_lost: option.OnSnapshotLost | option.Text | None = None,
+    accept_moving_rows: bool | option.Returned = False,
+    attempts: int | option.Text | None = None,
+    on_error: option.OnError | option.Text = "stop",
+    verify: option.Verify | option.Text = "none",
+    check_partitions: option.CheckPartitions | option.Text = "auto",
+    stall_timeout: float | option.Text = 600.0,
+    grace: float | option.Text = 10.0,
+    snapshot_warn_after: float | option.Text = 3600.0,
+    give_way_after: float | option.Text | None = None,
+    show_values: option.ShowValues | option.Text | None = None,
     control_schema: str = "penstock",
     # end of options
-    **of_tasks: Any,
+    **kwargs: Any,
 ) -> TaskGroup:
     """Create a task group that copies one table.
 
-    Its tasks are prepare, plan, one mapped task per partition, verify, and a teardown that fails
-    unless every partition is committed.
+    Its tasks are `prepare`, `plan`, `copy` with a mapped task per partition, `verify`, and
+    `release`, a teardown that fails unless every partition is committed.
 
-    With `snapshot="shared"`, another task keeps a snapshot of the source open until no task needs
-    it. That is the default, except in mode `replace` with `where`, because a closed range of dates
-    does not change while it is copied.
+    With `snapshot="shared"`, another task, `snapshot`, holds a snapshot of the source until no task
+    needs it. That is the default, except in mode `replace` with `where`, because a past range of
+    dates does not change while it is copied.
 
-    If the arguments ask for a single partition (`strategy="whole"`, `partitions=1`), one task,
-    `copy`, a `CopyTableOperator`, copies the table.
+    If the arguments ask for a single partition (`strategy="whole"` or `partitions=1`), the group
+    has one task, `copy`, a `CopyTableOperator`.
 
     Parameters:
         source_conn_id, target_conn_id: Airflow connections to databases.
         source, target: URLs without secrets, such as `s3://bucket/day={{ ds }}/`, or paths that are
             the same on every worker, instead of connections.
         source_aws_conn_id, target_aws_conn_id: for `s3://` URLs, Airflow connections of type `aws`
-            with the keys; by default the machine that runs a task finds them.
+            with the keys; by default the machine that runs a task finds its own.
         group_id: the group's id; by default the name of the target's table.
         degree: how many mapped tasks of this group run at once in one DAG run.
         partitions_per_task: partitions that one mapped task copies, one after the other.
         recopy: whether clearing a task copies again what it has committed. By default a single
-            partition is copied again in modes replace and upsert, a whole run in all but append.
+            partition is copied again in modes replace and upsert, and a whole run in every mode but
+            append.
         snapshot_holder: `triggerer`, or `worker`, which occupies a worker slot for the whole copy.
         deferrable: False is the same as `snapshot_holder="worker"`. The copies themselves move
             rows, so they cannot be deferred.
         await_snapshot: seconds that a copy waits for the snapshot's holder.
-        outlet: the `Asset` that gets an event for each run; by default an alias of the table.
+        outlet: the `Asset` that gets an event for each run; by default the table's `AssetAlias`.
         attempts: attempts per partition within one try of a task. By default 1 in mapped tasks,
             which Airflow retries, and 5 if one task copies the table.
         snapshot: by default `none` in mode `replace` with `where`, otherwise `shared`.
         table, target_table, mode, strategy, key, where ...: the options of a copy, as in
             `penstock.CopySpec`.
-        of_tasks: arguments of every operator: `retries`, `retry_delay`, `queue` ... (`pool`,
-            `pool_slots` and `execution_timeout` apply to the mapped tasks).
+        kwargs: arguments of every operator, such as `retries`, `retry_delay` and `queue`. `pool`,
+            `pool_slots` and `execution_timeout` apply to the mapped tasks alone.
 
     Raises:
         UsageError: an argument is wrong, or conflicts with another.
     """
-    options, ends = options_of(locals()), ends_of(locals())
-    with naming_table(options):
+    options, endpoints = options_of(locals()), endpoint_arguments(locals())
+    with table_in_errors(options):
         if snapshot_holder not in _HOLDERS:
             raise UsageError(
                 f"snapshot_holder: expected one of {', '.join(_HOLDERS)}; found {snapshot_holder!r}"
@@ -166,16 +167,16 @@ def copy_table(
     if snapshot is None:
         options["snapshot"] = _default_snapshot(options)
     if group_id is None:
-        group_id = _name_of(options)
-    if _is_whole(options):
-        with naming_table(options), TaskGroup(group_id=group_id) as group:
-            _one_task("copy", **ends, recopy=recopy, outlet=outlet, **options, **of_tasks)
+        group_id = _default_id(options)
+    if _is_single_partition(options):
+        with table_in_errors(options), TaskGroup(group_id=group_id) as group:
+            _single_task("copy", **endpoints, recopy=recopy, outlet=outlet, **options, **kwargs)
         return group
-    with naming_table(options), TaskGroup(group_id=group_id) as group:
+    with table_in_errors(options), TaskGroup(group_id=group_id) as group:
         _mapped_tasks(
-            ends,
+            endpoints,
             options,
-            of_tasks,
+            kwargs,
             partitions_per_task=partitions_per_task,
             recopy=recopy,
             deferrable=deferrable and snapshot_holder == "triggerer",
@@ -186,9 +187,9 @@ def copy_table(
 
 
 def _mapped_tasks(
-    ends: Mapping[str, Any],
+    endpoints: Mapping[str, Any],
     options: Mapping[str, Any],
-    of_tasks: dict[str, Any],
+    kwargs: dict[str, Any],
     *,
     partitions_per_task: int,
     recopy: bool | None,
@@ -199,44 +200,47 @@ def _mapped_tasks(
     """Create the tasks of a group whose partitions mapped tasks copy.
 
     Parameters:
-        ends: connections, as `End` takes them.
+        endpoints: the result of `endpoint_arguments`.
         options: options of the copy.
-        of_tasks: arguments of operators.
+        kwargs: arguments of every operator.
         deferrable: whether the triggerer holds the snapshot.
+        partitions_per_task, recopy, await_snapshot, outlet: as in `copy_table`.
     """
-    of_target = {name: ends[name] for name in TARGET_ARGUMENTS}
-    of_copies = {name: of_tasks.pop(name) for name in _OF_COPIES if name in of_tasks}
+    target_arguments = {name: endpoints[name] for name in TARGET_ARGUMENTS}
+    copy_arguments = {name: kwargs.pop(name) for name in _COPY_ARGUMENTS if name in kwargs}
     schema = options["control_schema"]
     lost = options["on_snapshot_lost"]
     if outlet is None:
-        outlet = _outlet(ends, options)
-    prepare = PrepareCopyOperator(task_id="prepare", **ends, recopy=recopy, **options, **of_tasks)
+        outlet = _outlet(endpoints, options)
+    prepare = PrepareCopyOperator(
+        task_id="prepare", **endpoints, recopy=recopy, **options, **kwargs
+    )
     run_id = prepare.output
     plan = PlanCopyOperator(
         task_id="plan",
-        **of_target,
+        **target_arguments,
         run_id=run_id,
         partitions_per_task=partitions_per_task,
         control_schema=schema,
-        **of_tasks,
+        **kwargs,
     )
     copy = CopyPartitionOperator.partial(
         task_id="copy",
         max_active_tis_per_dagrun=options["degree"],
-        **ends,
+        **endpoints,
         control_schema=schema,
         recopy=recopy,
-        # Set `degree` here: the one in the DAG's default_args is meant for the group.
+        # Set it here, because `degree` in the DAG's default_args is meant for the group.
         degree=1,
         attempts=options["attempts"] or 1,
         await_snapshot=await_snapshot,
         on_snapshot_lost=lost,
-        **of_tasks,
-        **of_copies,
+        **kwargs,
+        **copy_arguments,
     ).expand(partition=plan.output)
     verify = VerifyCopyOperator(
         task_id="verify",
-        **ends,
+        **endpoints,
         run_id=run_id,
         copied=copy.output,
         degree=options["degree"],
@@ -244,27 +248,27 @@ def _mapped_tasks(
         await_snapshot=await_snapshot,
         on_snapshot_lost=lost,
         outlet=outlet,
-        **of_tasks,
+        **kwargs,
     )
     copy >> verify
     if options["snapshot"] == "shared":
         HoldSnapshotOperator(
             task_id="snapshot",
-            **ends,
+            **endpoints,
             run_id=run_id,
             control_schema=schema,
             deferrable=deferrable,
             on_snapshot_lost=lost,
-            # Not the pool of the DAG's tasks: copies that fill it wait for this task.
+            # Not the pool of the DAG's tasks, which copies may fill that wait for this task.
             pool=_DEFAULT_POOL,
-            **of_tasks,
+            **kwargs,
         )
     release = ReleaseSnapshotOperator(
         task_id="release",
-        **of_target,
+        **target_arguments,
         run_id=run_id,
         control_schema=schema,
-        **of_tasks,
+        **kwargs,
     ).as_teardown()
     [copy, verify] >> release
 
@@ -275,7 +279,7 @@ def _default_snapshot(options: Mapping[str, Any]) -> str:
     return "none" if by_partition and options.get("where") else "shared"
 
 
-@takes_default_args
+@apply_default_args
 def copy_tables(
     tables: Iterable[str | Mapping[str, Any]] = (),
     *,
@@ -287,121 +291,129 @@ def copy_tables(
     deferrable: bool = True,
     await_snapshot: float = AWAIT_SNAPSHOT,
     outlet: Any = None,
-    # ends and options but table, target_table, query, schema_only: scripts/option_arguments.py
-    source_conn_id: kinds.Text | None = None,
-    source: kinds.Text | None = None,
-    source_aws_conn_id: kinds.Text | None = None,
-    target_conn_id: kinds.Text | None = None,
-    target: kinds.Text | None = None,
-    target_aws_conn_id: kinds.Text | None = None,
-    descendants: kinds.Descendants | kinds.Text | None = None,
-    where: kinds.Text | None = None,
-    columns: kinds.Names | None = None,
-    exclude_columns: kinds.Names | None = None,
-    set: kinds.Names | None = None,
-    mask: kinds.Names | None = None,
-    map: kinds.Map | kinds.Text = "name",
-    strategy: kinds.Strategy | kinds.Text = "auto",
-    key: kinds.Text | None = None,
-    values_query: kinds.Text | None = None,
-    interval: kinds.Text | None = None,
-    partitions: int | kinds.Text | None = None,
-    rows_per_partition: int | kinds.Text | None = None,
-    bytes_per_partition: int | kinds.Text | None = None,
+    # options without table, target_table, query, schema_only: scripts/option_arguments.py
+    source_conn_id: option.Text | None = None,
+    source: option.Text | None = None,
+    source_aws_conn_id: option.Text | None = None,
+    target_conn_id: option.Text | None = None,
+    target: option.Text | None = None,
+    target_aws_conn_id: option.Text | None = None,
+    descendants: option.Descendants | option.Text | None = None,
+    where: option.Text | None = None,
+    columns: option.Names | None = None,
+    exclude_columns: option.Names | None = None,
+    set: option.Names | None = None,
+    mask: option.Names | None = None,
+    map: option.Map | option.Text = "name",
+    strategy: option.Strategy | option.Text = "auto",
+    key: option.Text | None = None,
+    values_query: option.Text | None = None,
+    interval: option.Text | None = None,
+    partitions: int | option.Text | None = None,
+    rows_per_partition: int | option.Text | None = None,
+    bytes_per_partition: int | option.Text | None = None,
     degree: int | str = DEGREE,
-    max_rate: int | kinds.Text | None = None,
-    max_lag: float | kinds.Text | None = None,
-    mode: kinds.Mode | kinds.Text = "append",
-    conflict_columns: kinds.Names | None = None,
-    incremental: kinds.Text | None = None,
-    lookback: kinds.Text | None = None,
-    null_cursor: kinds.NullCursor | kinds.Text = "refuse",
-    max_ahead: float | kinds.Text = 86400.0,
-    atomic: kinds.Atomic | kinds.Text | None = None,
-    atomic_limit: kinds.Text | None = None,
-    above_atomic_limit: kinds.AboveAtomicLimit | kinds.Text = "swap",
-    deletes: kinds.Text = "ignore",
-    max_deletes: kinds.Text = "30%,1000",
-    full_every: float | kinds.Text | None = None,
-    on_target_changed: kinds.OnTargetChanged | kinds.Text = "full",
-    on_drift: kinds.Text = "fail",
-    watermark: kinds.Text | None = None,
-    data_only: bool | kinds.Returned = False,
-    indexes: kinds.Indexes | kinds.Text = "keep",
-    unlogged: bool | kinds.Returned = False,
-    partitioning: bool | kinds.Returned = False,
-    allow_ddl: bool | kinds.Returned = False,
-    sequences: kinds.Sequences | kinds.Text = "set",
-    types: kinds.ColumnTypes | None = None,
-    arrays: kinds.Arrays | kinds.Text = "refuse",
-    enums: kinds.Enums | kinds.Text = "check",
-    order_by: kinds.Names | None = None,
-    partition_by: kinds.Names | None = None,
-    file_size: int | kinds.Text | None = None,
-    row_group_size: int | kinds.Text | None = None,
-    compression: kinds.Compression | kinds.Text | None = None,
-    snapshot: kinds.Snapshot | None = None,
-    on_snapshot_lost: kinds.OnSnapshotLost | kinds.Text | None = None,
-    accept_moving_rows: bool | kinds.Returned = False,
-    attempts: int | kinds.Text | None = None,
-    on_error: kinds.OnError | kinds.Text = "stop",
-    verify: kinds.Verify | kinds.Text = "none",
-    check_partitions: kinds.CheckPartitions | kinds.Text = "auto",
-    stall_timeout: float | kinds.Text = 600.0,
-    grace: float | kinds.Text = 10.0,
-    snapshot_warn_after: float | kinds.Text = 3600.0,
-    give_way_after: float | kinds.Text | None = None,
-    show_values: kinds.ShowValues | kinds.Text | None = None,
+    max_rate: int | option.Text | None = None,
+    max_lag: float | option.Text | None = None,
+    mode: option.Mode | option.Text = "append",
+    conflict_columns: option.Names | None = None,
+    incremental: option.Text | None = None,
+    lookback: option.Text | None = None,
+    null_cursor: option.NullCursor | option.Text = "refuse",
+    max_ahead: float | option.Text = 86400.0,
+    atomic: option.Atomic | option.Text | None = None,
+    atomic_limit: option.Text | None = None,
+    above_atomic_limit: option.AboveAtomicLimit | option.Text = "swap",
+    deletes: option.Text = "ignore",
+    max_deletes: option.Text = "30%,1000",
+    full_every: float | option.Text | None = None,
+    on_target_changed: option.OnTargetChanged | option.Text = "full",
+    on_drift: option.Text = "fail",
+    watermark: option.Text | None = None,
+    data_only: bool | option.Returned = False,
+    indexes: option.Indexes | option.Text = "keep",
+    unlogged: bool | option.Returned = False,
+    partitioning: bool | option.Returned = False,
+    allow_ddl: bool | option.Returned = False,
+    sequences: option.Sequences | option.Text = "set",
+    types: option.ColumnTypes | None = None,
+    arrays: option.Arrays | option.Text = "refuse",
+    enums: option.Enums | option.Text = "check",
+    order_by: option.Names | None = None,
+    partition_by: option.Names | None = None,
+    file_size: int | option.Text | None = None,
+    row_group_size: int | option.Text | None = None,
+    compression: option.Compression | option.Text | None = None,
+    snapshot: option.Snapshot | None = None,
+    on_snapshot_lost: option.OnSnapshotLost | option.Text | None = None,
+    accept_moving_rows: bool | option.Returned = False,
+    attempts: int | option.Text | None = None,
+    on_error: option.OnError | option.Text = "stop",
+    verify: option.Verify | option.Text = "none",
+    check_partitions: option.CheckPartitions | option.Text = "auto",
+    stall_timeout: float | option.Text = 600.0,
+    grace: float | option.Text = 10.0,
+    snapshot_warn_after: float | option.Text = 3600.0,
+    give_way_after: float | option.Text | None = None,
+    show_values: option.ShowValues | option.Text | None = None,
     control_schema: str = "penstock",
     # end of options
-    **of_tasks: Any,
+    **kwargs: Any,
 ) -> list[TaskGroup | CopyTableOperator]:
     """Create one task for each table, or a group of mapped tasks for each big one.
 
-    A single task (`CopyTableOperator`) also cuts its table into partitions, and copies up to
-    `degree` of them at once. A group shows each partition in the grid, and retries it alone.
+    A single task (`CopyTableOperator`) also partitions its table, and copies up to `degree`
+    partitions at once. A group shows each partition in the grid, and retries it alone.
 
     Parameters:
-        tables: the name of each table, or its arguments for `copy_table`; `group_id` is the id of a
-            single task.
+        tables: the name of each table, or its arguments for `copy_table` as a mapping, in which
+            `group_id` is also the id of a single task.
         file: the path of a file of many tables, `penstock.toml`, instead of `tables`; each table
             that a section names gets a task. Its source and target apply unless the call names
             others; options of the call override its options for all tables.
         mapped: whether tables get a group (`copy_table`); a table's own `mapped` overrides it.
         degree: for a group as in `copy_table`; for a single task, its concurrent streams.
-        others: arguments of `copy_table` for all tables; a table's own override them.
+        partitions_per_task, recopy, snapshot_holder, deferrable, await_snapshot, outlet: as in
+            `copy_table`, for all tables; a table's own override them.
+        source_conn_id, source, source_aws_conn_id, target_conn_id, target, target_aws_conn_id: as
+            in `copy_table`, for all tables; a table's own override them.
+        mode, strategy, key, where ...: the options of a copy, as in `penstock.CopySpec`, for all
+            tables; a table's own override them.
+        kwargs: arguments of every operator, for all tables.
 
     Raises:
         UsageError: an argument is wrong, or conflicts with another.
     """
-    options, ends = options_of(locals()), ends_of(locals())
+    options, endpoints = options_of(locals()), endpoint_arguments(locals())
     if file is not None:
         if tables:
             raise UsageError("tables, file: expected one of them, found both")
-        ends = ends_of_file(os.fspath(file), ends)
-        asked = {name: value for name, value in asked_for(options).items() if name != "degree"}
-        tables = tables_of_file(os.fspath(file), ends, asked)
-    common = {**options, **ends, **of_tasks, "recopy": recopy, "outlet": outlet}
-    of_groups = {
+        endpoints = endpoints_of_file(os.fspath(file), endpoints)
+        options_of_file = {
+            name: value for name, value in non_default_options(options).items() if name != "degree"
+        }
+        tables = tables_of_file(os.fspath(file), endpoints, options_of_file)
+    common = {**options, **endpoints, **kwargs, "recopy": recopy, "outlet": outlet}
+    group_arguments = {
         "partitions_per_task": partitions_per_task,
         "snapshot_holder": snapshot_holder,
         "deferrable": deferrable,
         "await_snapshot": await_snapshot,
     }
     tasks: list[TaskGroup | CopyTableOperator] = []
-    for table in _each(tables):
-        arguments = {"mapped": mapped, **of_groups, **common, **table}
+    for table in _table_arguments(tables):
+        arguments = {"mapped": mapped, **group_arguments, **common, **table}
         if arguments.pop("mapped"):
             tasks.append(copy_table(**arguments))
             continue
-        name = arguments.pop("group_id", None) or _name_of(arguments)
-        for unused in of_groups:
+        name = arguments.pop("group_id", None) or _default_id(arguments)
+        for unused in group_arguments:
             arguments.pop(unused)
-        tasks.append(_one_task(name, **arguments))
+        tasks.append(_single_task(name, **arguments))
     return tasks
 
 
-def _each(tables: Iterable[str | Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+def _table_arguments(tables: Iterable[str | Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
     """Return the arguments of each table.
 
     Raises:
@@ -421,7 +433,7 @@ def _each(tables: Iterable[str | Mapping[str, Any]]) -> Iterator[Mapping[str, An
             )
 
 
-def _one_task(task_id: str, *, outlet: Any = None, **arguments: Any) -> CopyTableOperator:
+def _single_task(task_id: str, *, outlet: Any = None, **arguments: Any) -> CopyTableOperator:
     """Create the single task of a table.
 
     Parameters:
@@ -432,18 +444,18 @@ def _one_task(task_id: str, *, outlet: Any = None, **arguments: Any) -> CopyTabl
     return CopyTableOperator(task_id=task_id, outlet=outlet, **arguments)
 
 
-def _outlet(ends: Mapping[str, Any], options: Mapping[str, Any]) -> Any:
+def _outlet(endpoints: Mapping[str, Any], options: Mapping[str, Any]) -> Any:
     """Return an alias of the target's table."""
-    end = End("target", *(ends.get(name) for name in TARGET_ARGUMENTS))
-    return alias_of(end, options.get("target_table") or options.get("table"))
+    target = Endpoint("target", *(endpoints.get(name) for name in TARGET_ARGUMENTS))
+    return alias_of(target, options.get("target_table") or options.get("table"))
 
 
-def _name_of(options: Mapping[str, Any]) -> str:
-    named = options.get("target_table") or options.get("table") or "copy"
-    return str(named).replace(".", "_").replace('"', "")
+def _default_id(options: Mapping[str, Any]) -> str:
+    table = options.get("target_table") or options.get("table") or "copy"
+    return str(table).replace(".", "_").replace('"', "")
 
 
-def _is_whole(options: Mapping[str, Any]) -> bool:
-    """Whether there is exactly one partition, whatever the table holds."""
+def _is_single_partition(options: Mapping[str, Any]) -> bool:
+    """Whether the options ask for exactly one partition."""
     strategy = STRATEGIES.get(str(options.get("strategy")))
     return (strategy is not None and strategy.leaves_whole) or options.get("partitions") == 1

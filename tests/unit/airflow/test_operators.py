@@ -234,7 +234,7 @@ def test_a_task_that_is_told_to_end_before_it_begins_to_copy_does_not_begin() ->
     task.on_kill()
     sdk = import_module("airflow.providers.common.compat.sdk")
     with pytest.raises(sdk.AirflowException, match="task was killed") as raised:
-        task._follow(events())
+        task._run_copy(events())
     # It may be retried.
     assert raised.type is sdk.AirflowException
     assert not begun

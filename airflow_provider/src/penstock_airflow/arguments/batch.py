@@ -1,4 +1,4 @@
-"""Options of a batch as arguments of an operator: turned into a `BatchSpec`, and checked."""
+"""Options of a batch of tables as arguments of an operator."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from contextlib import contextmanager
 from typing import Any, Literal
 
 from penstock import BatchSpec, PlanningError, UsageError, batch_of_file, check_request
-from penstock_airflow.arguments.endpoint import End
+from penstock_airflow.arguments.endpoint import Endpoint
 from penstock_airflow.arguments.options import (
     OPTIONS,
     ORIGIN,
-    asked_for,
-    check,
-    is_open,
-    lists_as_lists,
-    python_names,
+    arguments_in_errors,
+    check_options,
+    is_dynamic,
+    non_default_options,
+    tuples_as_lists,
 )
 
 Tables = Sequence[str | Mapping[str, Any]]
@@ -24,7 +24,7 @@ OnTableError = Literal["continue", "stop"]
 ON_TABLE_ERROR: OnTableError = "continue"
 
 
-def make_batch(
+def build_batch(
     source: str,
     target: str,
     *,
@@ -40,17 +40,23 @@ def make_batch(
     """Create the spec of a batch.
 
     Parameters:
-        source, target: URLs, with their secrets.
+        source, target: URLs with their secrets.
+        tables: patterns, or the arguments of a table as a mapping.
         file: a file of many tables, from which `tables` selects; None if `tables` lists them all.
-        environ: variables for references in the file; None for no variables.
+        environ: variables for references in the file; None to leave references unresolved.
+        exclude: patterns of tables to leave out.
+        target_schema: the schema of all target tables; None for the schema of each source table.
+        on_table_error: `continue` or `stop` after a table has failed.
+        options: options for all tables, by name.
+        run_id: the id of the batch; None for a random one.
 
     Raises:
-        UsageError: an option is wrong; the message names the argument, and the table if it is one
-            of the table's own.
+        UsageError: an option is wrong; the message names the argument, and the table if the option
+            is the table's own.
     """
-    listed = _listed(tables) if tables or file is None else ()
+    listed = _table_list(tables) if tables or file is None else ()
     raw = {
-        **lists_as_lists(options),
+        **tuples_as_lists(options),
         "source": source,
         "target": target,
         "run_id": run_id,
@@ -59,18 +65,18 @@ def make_batch(
         "target_schema": target_schema,
         # The file may set what the call leaves out.
         "on_table_error": None if on_table_error == ON_TABLE_ERROR else on_table_error,
-        "table": [lists_as_lists(table) for table in listed if isinstance(table, Mapping)],
+        "table": [tuples_as_lists(table) for table in listed if isinstance(table, Mapping)],
     }
-    given = {name: value for name, value in raw.items() if value not in (None, "", [])}
-    with _without_sections(), python_names():
+    values = {name: value for name, value in raw.items() if value not in (None, "", [])}
+    with _no_sections_in_errors(), arguments_in_errors():
         if file is None:
-            return BatchSpec.from_mapping(given, ORIGIN)
-        return batch_of_file(file, given, environ)
+            return BatchSpec.from_mapping(values, ORIGIN)
+        return batch_of_file(file, values, environ)
 
 
 def check_batch(
-    source: End,
-    target: End,
+    source: Endpoint,
+    target: Endpoint,
     *,
     tables: Any,
     options: Mapping[str, Any],
@@ -78,54 +84,58 @@ def check_batch(
 ) -> None:
     """Find mistakes that do not depend on templates.
 
+    Parameters:
+        source, target: where the batch reads and writes.
+        tables, options: as for `build_batch`.
+        others: further arguments of `build_batch`.
+
     Raises:
-        PlanningError: an end does not support the argument in the message.
-        UsageError: the argument in the message is wrong; the message names the table if it is one
-            of the table's own.
+        PlanningError: the source or target does not support the argument in the message.
+        UsageError: the argument in the message is wrong; the message names the table if the
+            argument is the table's own.
     """
-    for end in (source, target):
-        if end.located:
+    for endpoint in (source, target):
+        if endpoint.located:
             raise UsageError(
-                f"{end.side}: copying many tables needs a database; this URL leads to files, which "
-                "are one table: copy each table by itself, with its own URL"
+                f"{endpoint.side}: expected a database, found a URL of files, which are one table; "
+                "copy each table with a task of its own"
             )
     if others.get("file") is not None:
         _check_file(source, target, tables=tables, options=options, **others)
         return
-    if is_open(tables):
+    if is_dynamic(tables):
         return
-    named = [table for table in _listed(tables) if isinstance(table, Mapping)]
+    named = [table for table in _table_list(tables) if isinstance(table, Mapping)]
     # Patterns may find tables that no option names.
     for table in [{"table": "some.table"}] * (len(named) < len(tables)) + named:
         own = {str(name).replace("-", "_"): value for name, value in table.items()}
-        given = {**options, **own}
         try:
-            check(given, source, target)
+            check_options({**options, **own}, source, target)
         except (PlanningError, UsageError) as error:
-            place = f"{own.get('table') or own.get('target_table')}: " if table in named else ""
-            raise type(error)(place + error.message) from None
-    if not any(is_open(value) for value in (*options.values(), *others.values(), *tables)) and not (
-        any(is_open(value) for table in named for value in table.values())
-    ):
-        make_batch(source.sample, target.sample, tables=tables, options=options, **others)
+            prefix = f"{own.get('table') or own.get('target_table')}: " if table in named else ""
+            raise type(error)(prefix + error.message) from None
+    if not any(
+        is_dynamic(value) for value in (*options.values(), *others.values(), *tables)
+    ) and not (any(is_dynamic(value) for table in named for value in table.values())):
+        build_batch(source.sample, target.sample, tables=tables, options=options, **others)
 
 
 def _check_file(
-    source: End, target: End, *, tables: Any, options: Mapping[str, Any], **others: Any
+    source: Endpoint, target: Endpoint, *, tables: Any, options: Mapping[str, Any], **others: Any
 ) -> None:
-    """Check the file without environment variables: tasks have an environment of their own."""
-    if not is_open(tables) and any(isinstance(table, Mapping) for table in tables):
+    """Check the file without environment variables, because tasks have their own environment."""
+    if not is_dynamic(tables) and any(isinstance(table, Mapping) for table in tables):
         raise UsageError(
-            "tables: beside file, expected patterns that select among its tables; found a table's "
-            "arguments: give it a section in the file"
+            "tables: with file, expected patterns that select from its tables; found the arguments "
+            "of a table: put them into a section of the file"
         )
-    known = {name: value for name, value in options.items() if not is_open(value)}
-    fixed = {name: value for name, value in others.items() if not is_open(value)}
-    asked = {"exclude": (), "target_schema": None, **fixed}
-    batch = make_batch(
-        source.sample, target.sample, tables=(), options=known, environ=None, **asked
+    known = {name: value for name, value in options.items() if not is_dynamic(value)}
+    fixed = {name: value for name, value in others.items() if not is_dynamic(value)}
+    arguments = {"exclude": (), "target_schema": None, **fixed}
+    batch = build_batch(
+        source.sample, target.sample, tables=(), options=known, environ=None, **arguments
     )
-    with python_names():
+    with arguments_in_errors():
         for spec in batch.named_tables():
             try:
                 check_request(spec)
@@ -134,51 +144,55 @@ def _check_file(
 
 
 def tables_of_file(
-    file: str, ends: Mapping[str, Any], options: Mapping[str, Any]
+    file: str, endpoints: Mapping[str, Any], options: Mapping[str, Any]
 ) -> list[dict[str, Any]]:
     """Return the arguments of `copy_tables` for each table of a file.
 
     Parameters:
-        ends: the result of `ends_of_file`.
-        options: override the options that the file sets for all tables.
+        file: the path of the file.
+        endpoints: the result of `endpoints_of_file`.
+        options: options that override those that the file sets for all tables.
 
     Raises:
         UsageError: the file is wrong, or names no table; only the source knows which tables a
             pattern matches.
     """
-    stand_ins = {"source": "env:SOURCE", "target": "env:TARGET"}
-    with python_names():
-        batch = batch_of_file(file, {**lists_as_lists(options), **stand_ins})
+    placeholders = {"source": "env:SOURCE", "target": "env:TARGET"}
+    with arguments_in_errors():
+        batch = batch_of_file(file, {**tuples_as_lists(options), **placeholders})
         named = batch.named_tables()
         if not named:
             raise UsageError(
-                f"{file}: a task for each table needs sections that name tables, since only the "
-                "source knows what patterns match; CopyAllOperator takes patterns"
+                f"{file}: expected sections that name tables, because copy_tables creates a task "
+                "for each and only the source knows what a pattern matches; CopyAllOperator "
+                "supports patterns"
             )
-    given = [{name: getattr(spec, name) for name in OPTIONS} for spec in named]
-    return [{**asked_for(each), **ends} for each in given]
+    options_of_tables = [{name: getattr(spec, name) for name in OPTIONS} for spec in named]
+    return [{**non_default_options(own), **endpoints} for own in options_of_tables]
 
 
-def ends_of_file(file: str, ends: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the ends among the arguments of a call, with the file's for those left out.
+def endpoints_of_file(file: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the source and target of a call, with the file's for those that it leaves out.
+
+    Parameters:
+        file: the path of the file.
+        arguments: the result of `endpoint_arguments`.
 
     Raises:
         UsageError: the file cannot be read, or is wrong.
     """
-    given = {
-        end: f"env:{end.upper()}"
-        for end in ("source", "target")
-        if ends.get(end) is not None or ends.get(f"{end}_conn_id") is not None
+    placeholders = {
+        side: f"env:{side.upper()}"
+        for side in ("source", "target")
+        if arguments.get(side) is not None or arguments.get(f"{side}_conn_id") is not None
     }
-    with python_names():
-        batch = batch_of_file(file, given, None)
-    return {
-        **ends,
-        **{end: getattr(batch, end) for end in ("source", "target") if end not in given},
-    }
+    with arguments_in_errors():
+        batch = batch_of_file(file, placeholders, None)
+    missing = [side for side in ("source", "target") if side not in placeholders]
+    return {**arguments, **{side: getattr(batch, side) for side in missing}}
 
 
-def _listed(tables: Any) -> Tables:
+def _table_list(tables: Any) -> Tables:
     """Check that an argument is a list.
 
     Raises:
@@ -200,8 +214,8 @@ def _listed(tables: Any) -> Tables:
 
 
 @contextmanager
-def _without_sections() -> Iterator[None]:
-    """Drop the sections of a TOML file from errors, because a DAG has none."""
+def _no_sections_in_errors() -> Iterator[None]:
+    """Leave the sections of a TOML file out of errors, because a DAG has none."""
     try:
         yield
     except UsageError as error:

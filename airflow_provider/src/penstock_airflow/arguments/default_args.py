@@ -1,4 +1,4 @@
-"""`default_args` for functions that create tasks, applied as Airflow does for operators."""
+"""`default_args` for functions that create tasks, applied as Airflow applies them to operators."""
 
 from __future__ import annotations
 
@@ -16,25 +16,26 @@ from penstock_airflow.arguments.options import OPTIONS
 P = ParamSpec("P")
 R = TypeVar("R")
 # Arguments that only a call can set.
-_NEVER = ("group_id", "tables", "file")
+_CALL_ONLY = ("group_id", "tables", "file")
 
 
-def takes_default_args(function: Callable[P, R]) -> Callable[P, R]:
+def apply_default_args(function: Callable[P, R]) -> Callable[P, R]:
     """Fill missing named parameters from the `default_args` of the call, task group and DAG.
 
-    They are searched in this order. Airflow fills in parameters for operators only, but a function
-    that decides by its arguments needs them before it creates an operator.
+    The call's take precedence over the task group's, and those over the DAG's. Airflow fills in
+    parameters of operators only, but a function that decides by its arguments needs them before it
+    creates an operator.
     """
     names = [
         name
         for name, parameter in signature(function).parameters.items()
-        if parameter.kind is Parameter.KEYWORD_ONLY and name not in _NEVER
+        if parameter.kind is Parameter.KEYWORD_ONLY and name not in _CALL_ONLY
     ]
 
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         own: Any = kwargs.get("default_args")
-        defaults = {**_current(), **(own or {})}
+        defaults = {**_current_default_args(), **(own or {})}
         for name in names:
             if name not in kwargs and name in defaults:
                 kwargs[name] = defaults[name]
@@ -43,17 +44,17 @@ def takes_default_args(function: Callable[P, R]) -> Callable[P, R]:
     return call
 
 
-def with_own_defaults(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return arguments of `partial`, with those of its own `default_args`.
+def with_partial_defaults(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of `partial` with those in its own `default_args`.
 
-    Airflow keeps only the arguments that every operator has, and drops the others.
+    Airflow keeps only the arguments that every operator has.
     """
     own = arguments.get("default_args") or {}
-    mine = (*OPTIONS, *ARGUMENTS)
-    return {**{name: own[name] for name in mine if name in own}, **arguments}
+    names = (*OPTIONS, *ARGUMENTS)
+    return {**{name: own[name] for name in names if name in own}, **arguments}
 
 
-def _current() -> dict[str, Any]:
+def _current_default_args() -> dict[str, Any]:
     """Return the `default_args` of the DAG and the task group around a call.
 
     Neither version of Airflow has a public name for the objects that hold them.

@@ -1,4 +1,4 @@
-"""Source and target as arguments of operators: a connection to a database, or a URL."""
+"""The source or target of a copy as arguments of operators: a connection or a URL."""
 
 from __future__ import annotations
 
@@ -12,32 +12,32 @@ from airflow.providers.common.compat.connection import get_async_connection
 from airflow.providers.common.compat.sdk import BaseHook
 
 from penstock import Place, UsageError, holds_secret, place_of, with_parameters
-from penstock_airflow.hooks.aws import parameters_of
-from penstock_airflow.hooks.penstock import url_of
+from penstock_airflow.hooks.aws import s3_parameters
+from penstock_airflow.hooks.penstock import connection_url
 
 SOURCE_ARGUMENTS = ("source_conn_id", "source", "source_aws_conn_id")
 TARGET_ARGUMENTS = ("target_conn_id", "target", "target_aws_conn_id")
 ARGUMENTS = (*SOURCE_ARGUMENTS, *TARGET_ARGUMENTS)
-_WITH_KEYS = "s3"
+_KEYED_SCHEME = "s3"
 _EXPRESSION = re.compile(r"\{\{.*?\}\}|\{%.*?%\}", re.DOTALL)
-# Stands in for a template while a DAG is parsed.
-_STAND_IN = "x"
+# Replaces a template while a DAG is parsed.
+_PLACEHOLDER = "x"
 
 
-def ends_of(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the connections and URLs among the arguments of a call, its `locals()`."""
+def endpoint_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the connections and URLs among the arguments of a call, from its `locals()`."""
     return {name: arguments[name] for name in ARGUMENTS if name in arguments}
 
 
 @dataclass(frozen=True, slots=True)
-class End:
+class Endpoint:
     """A source or target.
 
     Parameters:
         side: `source` or `target`, the prefix of its arguments.
         conn_id: an Airflow connection to a database.
-        url: a URL instead of a connection. It holds templates while a DAG is parsed, and no
-            secrets, because Airflow shows the arguments of tasks.
+        url: a URL instead of a connection. While a DAG is parsed it may hold templates. It never
+            holds secrets, because Airflow shows the arguments of tasks.
         aws_conn_id: an Airflow connection with the keys, endpoint and region for an `s3://` URL.
     """
 
@@ -47,8 +47,13 @@ class End:
     aws_conn_id: str | None
 
     @classmethod
-    def of(cls, side: str, holder: Any) -> End:
-        """Return an end from the attributes of an operator or trigger."""
+    def of(cls, side: str, holder: Any) -> Endpoint:
+        """Return the source or target from the attributes of an operator or trigger.
+
+        Parameters:
+            side: `source` or `target`.
+            holder: an operator or trigger.
+        """
         return cls(
             side,
             getattr(holder, f"{side}_conn_id"),
@@ -69,53 +74,52 @@ class End:
         if self.conn_id is not None:
             if self.aws_conn_id is not None:
                 raise UsageError(
-                    f"{side}_aws_conn_id: expected {side}, a URL that begins with {_WITH_KEYS}://, "
-                    f"beside it; found {side}_conn_id"
+                    f"{side}_aws_conn_id goes with {side}, a URL that begins with "
+                    f"{_KEYED_SCHEME}://; found {side}_conn_id"
                 )
             return
         if self._sample is None:
             return
         place = self.place
         assert place is not None
-        if self.aws_conn_id is not None and place.scheme != _WITH_KEYS:
+        if self.aws_conn_id is not None and place.scheme != _KEYED_SCHEME:
             raise UsageError(
-                f"{side}_aws_conn_id goes with a URL that begins with {_WITH_KEYS}://; found "
-                f"{side} with {place.scheme}://"
+                f"{side}_aws_conn_id goes with {side}, a URL that begins with {_KEYED_SCHEME}://; "
+                f"found {place.scheme}://"
             )
-        if self._asked(holds_secret):
+        if self._resolve(holds_secret):
             raise UsageError(
-                f"{side}: expected a URL without secrets, since Airflow shows the arguments of "
-                f"tasks; found one with a secret: keep it in a connection ({side}_aws_conn_id or "
-                f"{side}_conn_id)"
+                f"{side}: expected a URL without secrets, because Airflow shows the arguments of "
+                f"tasks; keep the secret in a connection ({side}_aws_conn_id or {side}_conn_id)"
             )
 
     @property
     def place(self) -> Place | None:
-        """Return the place that the URL names; None for a connection, or if not known yet.
+        """The place that the URL names; None for a connection, or while the URL is unknown.
 
         Connections are not looked up here.
 
         Raises:
             UsageError: the URL cannot be resolved.
         """
-        place: Place | None = None if self._sample is None else self._asked(place_of)
+        place: Place | None = None if self._sample is None else self._resolve(place_of)
         return place
 
     @property
     def located(self) -> bool | None:
-        """Whether the URL leads to the rows themselves and no table is named; None if unknown."""
+        """Whether the URL names the rows themselves, so that no table is named; None if unknown."""
         if self.conn_id is not None:
             return False
         return None if self.place is None else self.place.located
 
     @property
     def sample(self) -> str:
-        """A stand-in for the URL while a DAG is parsed."""
+        """A placeholder for the URL while a DAG is parsed."""
         return self._sample or f"env:{self.side.upper()}"
 
     @property
     def name(self) -> str:
-        """The end's name in a DAG, without the parts that templates fill in."""
+        """The endpoint's name in a DAG, without the parts that templates fill in."""
         if self.conn_id is not None:
             return self.conn_id
         if not isinstance(self.url, str):
@@ -126,41 +130,41 @@ class End:
         return self.side if known.endswith(":") or not known else known
 
     def connect(self) -> str:
-        """Return the end's URL, with secrets, from an Airflow connection if it has one.
+        """Return the URL with its secrets, from the Airflow connection if there is one.
 
         Raises:
             UsageError: Penstock cannot use the connection.
             AirflowNotFoundException: the connection does not exist.
         """
-        wanted = self.conn_id or self.aws_conn_id
-        return self._with(None if wanted is None else BaseHook.get_connection(wanted))
+        conn_id = self.conn_id or self.aws_conn_id
+        return self._url_from(None if conn_id is None else BaseHook.get_connection(conn_id))
 
     async def connect_async(self) -> str:
         """Return the URL as `connect` does, in a triggerer."""
-        wanted = self.conn_id or self.aws_conn_id
-        connection = None if wanted is None else await get_async_connection(wanted)
+        conn_id = self.conn_id or self.aws_conn_id
+        connection = None if conn_id is None else await get_async_connection(conn_id)
         # In a thread, because masking secrets and assuming a role are blocking calls.
-        return await asyncio.to_thread(self._with, connection)
+        return await asyncio.to_thread(self._url_from, connection)
 
-    def _with(self, connection: Any) -> str:
+    def _url_from(self, connection: Any) -> str:
         if self.conn_id is not None:
-            return url_of(connection, self.conn_id)
+            return connection_url(connection, self.conn_id)
         self.check()  # again, now that templates are rendered
         assert self.url is not None
         if self.aws_conn_id is None:
             return self.url
-        return with_parameters(self.url, parameters_of(connection, self.aws_conn_id))
+        return with_parameters(self.url, s3_parameters(connection, self.aws_conn_id))
 
     @property
     def _sample(self) -> str | None:
-        """Return the URL with stand-ins for templates; None if only a task can know it."""
+        """The URL with placeholders for templates; None if only a task can know it."""
         # Another task's output is not a string, and a task has an environment of its own.
         if not isinstance(self.url, str) or self.url.startswith("env:"):
             return None
         scheme = self.url.partition("://")[0]
-        return None if _EXPRESSION.search(scheme) else _EXPRESSION.sub(_STAND_IN, self.url)
+        return None if _EXPRESSION.search(scheme) else _EXPRESSION.sub(_PLACEHOLDER, self.url)
 
-    def _asked(self, question: Any) -> Any:
+    def _resolve(self, question: Any) -> Any:
         try:
             return question(self._sample)
         except UsageError as error:

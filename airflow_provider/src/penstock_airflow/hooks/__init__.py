@@ -1,1 +1,1 @@
-"""Airflow connections as the URLs that Penstock opens."""
+"""Hooks: Airflow connections as the URLs that Penstock opens."""

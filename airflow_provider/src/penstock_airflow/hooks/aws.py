@@ -7,23 +7,22 @@ from typing import Any
 from penstock import TransientError, UsageError
 
 TYPE = "aws"
-# Extras that make a connection assume a role.
-ASSUMING = ("role_arn", "assume_role_method", "assume_role_kwargs", "external_id")
-_NO_PROVIDER = (
-    "install apache-airflow-providers-amazon on the workers to assume it, or set keys instead"
-)
+# Extra fields that make a connection assume a role.
+ROLE_EXTRAS = ("role_arn", "assume_role_method", "assume_role_kwargs", "external_id")
+_NO_PROVIDER = "install apache-airflow-providers-amazon on the workers, or set keys instead"
 
 
-def parameters_of(connection: Any, conn_id: str) -> dict[str, str | None]:
+def s3_parameters(connection: Any, conn_id: str) -> dict[str, str | None]:
     """Return keys, endpoint and region as parameters of an `s3://` URL. They hold secrets.
 
     If the connection has no keys, the machine that copies finds them: in a profile, in the
     environment, or in its instance metadata.
 
     Parameters:
-        connection: an Airflow `Connection`. Login and password are the keys; the extras are those
-            of Airflow's Amazon provider: `aws_session_token`, `endpoint_url`, `region_name`,
+        connection: an Airflow `Connection`. Login and password are the keys; the extra fields are
+            those of Airflow's Amazon provider: `aws_session_token`, `endpoint_url`, `region_name`,
             `profile_name`, `role_arn`, `service_config`, `config_kwargs` ...
+        conn_id: the id of the connection, for messages.
 
     Raises:
         UsageError: the connection has another type, or its role cannot be assumed here.
@@ -35,15 +34,15 @@ def parameters_of(connection: Any, conn_id: str) -> dict[str, str | None]:
             f"connection {conn_id!r}: expected the type {TYPE}; found {kind or 'none'!r}"
         )
     extras = dict(connection.extra_dejson)
-    of_s3 = (extras.get("service_config") or {}).get("s3") or {}
+    s3_config = (extras.get("service_config") or {}).get("s3") or {}
     session = extras.get("session_kwargs") or {}
     parameters = {
-        "endpoint": of_s3.get("endpoint_url") or extras.get("endpoint_url"),
+        "endpoint": s3_config.get("endpoint_url") or extras.get("endpoint_url"),
         "region": extras.get("region_name") or session.get("region_name"),
         "path_style": _path_style(extras),
     }
-    if any(extras.get(name) for name in ASSUMING):
-        return parameters | _assumed(connection, conn_id)
+    if any(extras.get(name) for name in ROLE_EXTRAS):
+        return parameters | _role_keys(connection, conn_id)
     return parameters | {
         "access_key_id": connection.login or extras.get("aws_access_key_id"),
         "secret_access_key": connection.password or extras.get("aws_secret_access_key"),
@@ -53,13 +52,13 @@ def parameters_of(connection: Any, conn_id: str) -> dict[str, str | None]:
 
 
 def _path_style(extras: dict[str, Any]) -> str | None:
-    """Return how botocore's configuration addresses a bucket; None if it is not set."""
+    """Return the parameter for botocore's style of addressing buckets; None if it is not set."""
     config = (extras.get("config_kwargs") or {}).get("s3") or {}
     return {"path": "true", "virtual": "false"}.get(config.get("addressing_style", ""))
 
 
-def _assumed(connection: Any, conn_id: str) -> dict[str, str | None]:
-    """Return keys for a role, valid for the length of its session: an hour by default."""
+def _role_keys(connection: Any, conn_id: str) -> dict[str, str | None]:
+    """Return the keys of an assumed role, which expire with its session: by default in an hour."""
     try:
         import botocore.exceptions  # noqa: PLC0415
         from airflow.providers.amazon.aws.hooks.base_aws import (  # noqa: PLC0415 - not needed
@@ -70,7 +69,7 @@ def _assumed(connection: Any, conn_id: str) -> dict[str, str | None]:
         )
     except ImportError:
         raise UsageError(
-            f"connection {conn_id!r}: found a role to assume (role_arn): {_NO_PROVIDER}"
+            f"connection {conn_id!r}: cannot assume its role (role_arn): {_NO_PROVIDER}"
         ) from None
     try:
         wrapped = AwsConnectionWrapper(conn=connection)
@@ -79,8 +78,8 @@ def _assumed(connection: Any, conn_id: str) -> dict[str, str | None]:
     except Exception as error:
         # Log only its name: the message of an unknown error may contain part of the connection.
         message = f"connection {conn_id!r}: its role could not be assumed ({type(error).__name__})"
-        away = (botocore.exceptions.ConnectionError, botocore.exceptions.HTTPClientError)
-        raise (TransientError if isinstance(error, away) else UsageError)(message) from None
+        transient = (botocore.exceptions.ConnectionError, botocore.exceptions.HTTPClientError)
+        raise (TransientError if isinstance(error, transient) else UsageError)(message) from None
     return {
         "access_key_id": keys.access_key,
         "secret_access_key": keys.secret_key,

@@ -1,7 +1,7 @@
-"""Lineage for OpenLineage: the tables and columns that a task reads and writes, and its rows.
+"""Lineage for OpenLineage: the tables and columns that a task reads and writes, and row counts.
 
 Airflow asks for it only if its OpenLineage provider is installed and enabled. It costs a query of
-the target's control tables. Nothing here fails a task.
+the target's control tables. A failure here never fails the task.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import penstock
 from penstock import PenstockError, Place, RunStatus, TableRef, as_arguments, place_of
-from penstock_airflow.arguments.endpoint import End
+from penstock_airflow.arguments.endpoint import Endpoint
 from penstock_airflow.lineage.query import QueryColumns, read_query
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class CopyFacts:
-    """The facts that an operator has about its copy."""
+    """The facts that an operator knows about its copy."""
 
     run_id: str | None
     """None if there is no run yet."""
@@ -49,23 +49,25 @@ class LineageMixin:
         return [self._copy_facts()]
 
     def get_openlineage_facets_on_start(self) -> OperatorLineage[Any, Any] | None:
+        """Return the lineage without row counts, before the task runs."""
         return self._lineage(counted=False)
 
     def get_openlineage_facets_on_complete(self, ti: Any) -> OperatorLineage[Any, Any] | None:
+        """Return the lineage with row counts, after the task has succeeded."""
         return self._lineage(counted=True)
 
     def get_openlineage_facets_on_failure(self, ti: Any) -> OperatorLineage[Any, Any] | None:
-        # Without this method, Airflow would report a failure with
-        # get_openlineage_facets_on_complete.
+        """Return the lineage without row counts, after the task has failed."""
+        # Without this method, Airflow would call get_openlineage_facets_on_complete.
         return self._lineage(counted=False)
 
     def _lineage(self, *, counted: bool) -> OperatorLineage[Any, Any] | None:
         try:
-            source = End.of("source", self).connect()
-            target = End.of("target", self).connect()
+            source = Endpoint.of("source", self).connect()
+            target = Endpoint.of("target", self).connect()
             copies = [
                 CopiedTable(spec, status, facts.partitions if counted else ())
-                for facts, status in self._statuses(target, tell=counted)
+                for facts, status in self._statuses(target, log_errors=counted)
                 if (spec := facts.options if status is None else status.run.spec) is not None
             ]
             return lineage_of(place_of(source), place_of(target), copies) if copies else None
@@ -76,29 +78,33 @@ class LineageMixin:
             self.log.warning("no lineage: %s", type(error).__name__)
         return None
 
-    def _statuses(self, target: str, *, tell: bool) -> Iterable[tuple[CopyFacts, RunStatus | None]]:
+    def _statuses(
+        self, target: str, *, log_errors: bool
+    ) -> Iterable[tuple[CopyFacts, RunStatus | None]]:
         """Return each copy with its run; None if planning failed and there is no run.
 
         Parameters:
-            tell: log why runs cannot be read. After a failure, the task has already said so.
+            log_errors: whether to log why runs cannot be read; a failed task has logged it already.
         """
         copies = self._copies()
         run_ids = [facts.run_id for facts in copies if facts.run_id is not None]
-        known: dict[str, RunStatus] = {}
+        by_run_id: dict[str, RunStatus] = {}
         try:
             if run_ids:
                 found = penstock.statuses(
                     run_ids, target=target, control_schema=self.control_schema, columns=True
                 )
-                known = {status.run.run_id: status for status in found}
+                by_run_id = {status.run.run_id: status for status in found}
         except PenstockError as error:
-            if tell:
+            if log_errors:
                 self.log.info("lineage lacks columns and rows: %s", as_arguments(error.message))
-        return [(facts, known.get(facts.run_id or "")) for facts in copies]
+        return [(facts, by_run_id.get(facts.run_id or "")) for facts in copies]
 
 
 @dataclass(frozen=True, slots=True)
 class CopiedTable:
+    """A copy, and the rows of it to count."""
+
     spec: Mapping[str, Any]
     """The options of the copy."""
     status: RunStatus | None
@@ -112,6 +118,10 @@ def lineage_of(
 ) -> OperatorLineage[Any, Any]:
     """Return the lineage of copies.
 
+    Parameters:
+        source, target: where the copies read and write.
+        copies: the copied tables.
+
     Raises:
         ImportError: the OpenLineage provider is not installed.
         UsageError: the name of a table is malformed.
@@ -124,15 +134,15 @@ def lineage_of(
     inputs: list[InputDataset] = []
     outputs: list[OutputDataset] = []
     for copied in copies:
-        of_query = read_query(copied.spec.get("query"), source)
-        inputs += _inputs(source, copied, of_query)
-        outputs += _outputs(source, target, copied, of_query)
+        query_columns = read_query(copied.spec.get("query"), source)
+        inputs += _inputs(source, copied, query_columns)
+        outputs += _outputs(source, target, copied, query_columns)
     queries = [query for copied in copies if (query := copied.spec.get("query"))]
     job = {"sql": SQLJobFacet(query=";\n".join(queries))} if queries else {}
     return OperatorLineage(inputs=inputs, outputs=outputs, job_facets=job)
 
 
-def _inputs(source: Place, copied: CopiedTable, of_query: QueryColumns) -> list[InputDataset]:
+def _inputs(source: Place, copied: CopiedTable, query_columns: QueryColumns) -> list[InputDataset]:
     from airflow.providers.common.compat.openlineage.facet import InputDataset  # noqa: PLC0415
 
     table = copied.spec.get("table")
@@ -145,16 +155,16 @@ def _inputs(source: Place, copied: CopiedTable, of_query: QueryColumns) -> list[
         }
         name = _dataset(source, table, "table")
         return [InputDataset(source.namespace, name, facets=facets if columns else {})]
-    return [InputDataset(source.namespace, name) for name in of_query.tables]
+    return [InputDataset(source.namespace, name) for name in query_columns.tables]
 
 
 def _outputs(
-    source: Place, target: Place, copied: CopiedTable, of_query: QueryColumns
+    source: Place, target: Place, copied: CopiedTable, query_columns: QueryColumns
 ) -> list[OutputDataset]:
     from airflow.providers.common.compat.openlineage.facet import OutputDataset  # noqa: PLC0415
 
-    written = copied.spec.get("target_table") or copied.spec.get("table")
-    if not (written or target.located):
+    table = copied.spec.get("target_table") or copied.spec.get("table")
+    if not (table or target.located):
         return []
     facets: dict[str, Any] = {}
     if copied.status is not None:
@@ -162,12 +172,12 @@ def _outputs(
         columns = [each for each in copied.status.target_columns if each.name in loaded]
         if columns:
             facets["schema"] = _schema((column.name, column.type) for column in columns)
-        if lineage := _column_lineage(source, copied, copied.status, of_query):
+        if lineage := _column_lineage(source, copied, copied.status, query_columns):
             facets["columnLineage"] = lineage
     return [
         OutputDataset(
             target.namespace,
-            _dataset(target, written, "target_table"),
+            _dataset(target, table, "target_table"),
             facets=facets,
             outputFacets=_statistics(copied.status, copied.partitions),
         )
@@ -196,7 +206,7 @@ def _schema(columns: Iterable[tuple[str, str]]) -> SchemaDatasetFacet:
 
 
 def _column_lineage(
-    source: Place, copied: CopiedTable, status: RunStatus, of_query: QueryColumns
+    source: Place, copied: CopiedTable, status: RunStatus, query_columns: QueryColumns
 ) -> Any:
     """Return the source columns that each target column comes from; None if unknown."""
     from airflow.providers.common.compat.openlineage.facet import (  # noqa: PLC0415
@@ -216,7 +226,7 @@ def _column_lineage(
             origins: Iterable[tuple[str, str]] = [(_dataset(source, table, "table"), pair.source)]
             kind = "MASKED" if pair.expression else "DIRECT" if pair.cast else "IDENTITY"
         else:
-            origins, kind = of_query.columns.get(pair.source, ()), "DIRECT"
+            origins, kind = query_columns.columns.get(pair.source, ()), "DIRECT"
         fields = [InputField(source.namespace, dataset, column) for dataset, column in origins]
         if fields:
             found[pair.target] = Fields(fields, "", kind)

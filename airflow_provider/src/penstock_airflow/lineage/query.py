@@ -11,6 +11,8 @@ from penstock import Place, TableRef
 
 @dataclass(frozen=True, slots=True)
 class QueryColumns:
+    """The tables and columns that a query reads."""
+
     tables: tuple[str, ...] = ()
     """Names of datasets."""
     columns: Mapping[str, tuple[tuple[str, str], ...]] = field(default_factory=dict)
@@ -18,10 +20,10 @@ class QueryColumns:
 
 
 def read_query(query: str | None, source: Place) -> QueryColumns:
-    """Return what a query reads; nothing if the parser does not understand it.
+    """Return the tables and columns that a query reads; none if the query cannot be parsed.
 
     Files are always one dataset, whatever the query calls them. A table without a schema is left
-    out, unless the URL's database is its schema: only the server knows its search path.
+    out unless the URL's database is its schema, because only the server knows its search path.
     """
     if not query:
         return QueryColumns()

@@ -1,8 +1,8 @@
-"""Links in Airflow's UI from a task of a copy to the run's report and to its partitions.
+"""Links from a task of a copy to the run's report and to its partitions.
 
-Airflow 3 asks for a link in the task's process when the task has ended, and keeps it as an XCom;
-Airflow 2 asks in the web server, which knows only the serialized task. So a link depends on the
-DAG's shape alone: no run id, no connection, no group name.
+Airflow 3 computes a link in the task's process when the task has ended, and stores it as an XCom;
+Airflow 2 computes it in the web server, which has only the serialized task. So a link depends on
+the shape of the DAG alone: not on a run id, a connection or a group name.
 """
 
 from __future__ import annotations
@@ -17,17 +17,18 @@ from penstock_airflow.runs.nearest_task import is_kind, nearest
 
 REPORT_PREFIX = "/penstock"
 REPORT_KEY = "penstock_report"
-"""Key of the XCom that holds the report's page."""
-_ENDING = ("VerifyCopyOperator", "CopyTableOperator", "CopyAllOperator")
+"""The key of the XCom that holds the report as a page."""
+_FINAL_OPERATORS = ("VerifyCopyOperator", "CopyTableOperator", "CopyAllOperator")
 
 
 class ReportLink(BaseOperatorLink):
-    """A link to the run's report, which the task that ended the run has left."""
+    """A link to the run's report, which the task that ended the run has stored."""
 
     name = "Run report"
 
     def get_link(self, operator: Any, *, ti_key: Any) -> str:
-        if any(is_kind(operator, kind) for kind in _ENDING):
+        """Return the page of the report; empty if no task of the DAG writes one."""
+        if any(is_kind(operator, kind) for kind in _FINAL_OPERATORS):
             return report_url(ti_key.dag_id, ti_key.run_id, ti_key.task_id, ti_key.map_index)
         task = nearest(operator, "VerifyCopyOperator", "downstream_task_ids")
         return "" if task is None else report_url(ti_key.dag_id, ti_key.run_id, task.task_id)
@@ -39,6 +40,7 @@ class PartitionsLink(BaseOperatorLink):
     name = "Partitions"
 
     def get_link(self, operator: Any, *, ti_key: Any) -> str:
+        """Return the list of mapped tasks; empty if the DAG has none."""
         task = nearest(operator, "CopyPartitionOperator", "upstream_task_ids")
         if task is None:
             return ""
@@ -48,7 +50,12 @@ class PartitionsLink(BaseOperatorLink):
 
 
 def report_url(dag_id: str, run_id: str, task_id: str, map_index: int = -1) -> str:
-    """Return the page of a run's report; in Airflow 2, the log of the task with the report."""
+    """Return the page of a run's report; in Airflow 2, the log of the task with the report.
+
+    Parameters:
+        dag_id, run_id, task_id, map_index: the task instance that has stored the report; a map
+            index of -1 means that the task is not mapped.
+    """
     if not AIRFLOW_V_3_0_PLUS:
         return task_url(dag_id, run_id, task_id)
     query = {"dag_id": dag_id, "run_id": run_id, "task_id": task_id}
@@ -58,15 +65,18 @@ def report_url(dag_id: str, run_id: str, task_id: str, map_index: int = -1) -> s
 
 
 def _base() -> str:
-    """Return the base URL in Airflow 3; empty if not set, as browsers know the host better."""
+    """Return the base URL of Airflow 3; empty if it is not configured."""
     return (conf.get("api", "base_url", fallback=None) or "").rstrip("/")
 
 
 def task_url(dag_id: str, run_id: str, task_id: str, *, mapped: bool = False) -> str:
     """Return a page of Airflow's UI: a task's log, or the list of its mapped tasks.
 
-    The result is a path if `[api] base_url` is not set, because browsers know the host better than
-    Airflow does.
+    The result is a path if `[api] base_url` is not set: a browser knows which host it talks to.
+
+    Parameters:
+        dag_id, run_id, task_id: the task in a DAG run.
+        mapped: whether to return the list of mapped tasks.
     """
     if AIRFLOW_V_3_0_PLUS:
         dag, run, task = (quote(name, safe="") for name in (dag_id, run_id, task_id))

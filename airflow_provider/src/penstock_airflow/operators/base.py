@@ -1,4 +1,4 @@
-"""The base of all operators: connections, the core's events in the task's log, cancellation."""
+"""The base of all operators: connections, logging of the core's events, cancellation."""
 
 from __future__ import annotations
 
@@ -30,25 +30,29 @@ from penstock import (
     run_report_html,
     run_report_text,
 )
-from penstock_airflow.arguments.endpoint import End
+from penstock_airflow.arguments.endpoint import Endpoint
 from penstock_airflow.links.run import REPORT_KEY
-from penstock_airflow.runs.nights import overtaken
+from penstock_airflow.runs.nights import overtaken_status
 
-Ending = TypeVar("Ending", Finished, BatchFinished)
+LastEvent = TypeVar("LastEvent", Finished, BatchFinished)
 AWAIT_SNAPSHOT = 180.0
-"""Seconds. A restarted triggerer takes a minute to run its triggers again."""
+"""Seconds to wait for a snapshot: a restarted triggerer needs a minute to run its triggers."""
 
 
-def as_airflow(
+def airflow_exception(
     error: PenstockError, finished: Finished | BatchFinished | None = None
 ) -> AirflowException:
     """Return the core's error as an Airflow exception, which is retried if a retry may help.
 
-    Options have the names that DAGs use. The first line says what happened.
+    Options have the names that DAGs use. The first line says what failed.
+
+    Parameters:
+        error: the core's error.
+        finished: the last event of the copy; None if it has none.
     """
     message = as_arguments((failure_text(finished) if finished else "") or error.message)
     if isinstance(error, SnapshotLost):
-        message += "; or clear this task to read its rows as they are now"
+        message += "; or clear this task to copy its rows as they are now"
     kind = AirflowException if error.transient else AirflowFailException
     failure: AirflowException = kind(message)
     return failure
@@ -62,7 +66,8 @@ class TargetOperator(BaseOperator):
         target: a URL without secrets, such as `s3://bucket/folder/`, or a path, instead of a
             connection.
         target_aws_conn_id: for an `s3://` URL, an Airflow connection of type `aws` with the keys.
-        control_schema: where the target keeps Penstock's tables.
+        control_schema: the schema of Penstock's own tables in the target.
+        kwargs: the arguments of every operator.
 
     Raises:
         UsageError: there is no target, more than one, or an invalid one.
@@ -87,8 +92,8 @@ class TargetOperator(BaseOperator):
         self._target.check()
 
     @property
-    def _target(self) -> End:
-        return End.of("target", self)
+    def _target(self) -> Endpoint:
+        return Endpoint.of("target", self)
 
 
 class PenstockOperator(TargetOperator):
@@ -96,6 +101,7 @@ class PenstockOperator(TargetOperator):
 
     Parameters:
         source_conn_id, source, source_aws_conn_id: as for the target.
+        kwargs: the arguments of `TargetOperator`.
     """
 
     def __init__(
@@ -113,15 +119,15 @@ class PenstockOperator(TargetOperator):
         self._source.check()
         self._copying = False
         self._killed = False
-        self._ended: Finished | BatchFinished | None = None
+        self._last_event: Finished | BatchFinished | None = None
         """The terminal event of the run or batch, even if it failed."""
 
     @property
-    def _source(self) -> End:
-        return End.of("source", self)
+    def _source(self) -> Endpoint:
+        return Endpoint.of("source", self)
 
-    def _ends(self) -> dict[str, Any]:
-        """Return source and target as the core's functions take them. They hold secrets.
+    def _urls(self) -> dict[str, Any]:
+        """Return the URLs of source and target, as arguments of the core. They hold secrets.
 
         Raises:
             AirflowFailException: Penstock cannot use a connection.
@@ -132,73 +138,75 @@ class PenstockOperator(TargetOperator):
                 "target": self._target.connect(),
             }
         except PenstockError as error:
-            raise as_airflow(error) from None
+            raise airflow_exception(error) from None
 
-    def _follow(self, events: Generator[Event, None, None], only: int = 0) -> Finished:
-        """Run the generator of events to its end, and log the important ones.
+    def _run_copy(self, events: Generator[Event, None, None], only: int = 0) -> Finished:
+        """Run a copy to its end, log its important events, and return the last one.
 
         Parameters:
+            events: the events of the copy.
             only: how many partitions were requested; 0 for the whole plan.
 
         Raises:
             AirflowFailException: a retry cannot help.
             AirflowException: a retry may help.
         """
-        return self._last(events, Finished, only)
+        return self._run_events(events, Finished, only)
 
-    def _last(
-        self, events: Generator[Event, None, None], kind: type[Ending], only: int = 0
-    ) -> Ending:
-        """Run the generator of events as `_follow` does, and return its last event.
+    def _run_events(
+        self, events: Generator[Event, None, None], kind: type[LastEvent], only: int = 0
+    ) -> LastEvent:
+        """Run a copy as `_run_copy` does, and return its last event, of any kind.
 
         Parameters:
+            events, only: as for `_run_copy`.
             kind: the class of the last event.
         """
-        finished: Ending | None = None
-        self._ended = None
+        finished: LastEvent | None = None
+        self._last_event = None
         self._copying = True
         try:
             self._check_not_killed()
             with closing(events):
-                for event in narrate(events, self._say, only, warn=self._warn):
+                for event in narrate(events, self._log_line, only, warn=self._log_warning):
                     if isinstance(event, kind):
-                        self._ended = finished = event
+                        self._last_event = finished = event
         except Interrupted:
             raise AirflowException(
-                "the task was killed: what was not committed is rolled back"
+                "the task was killed; rows that were not committed are rolled back"
             ) from None
         except PenstockError as error:
-            raise as_airflow(error, finished) from None
+            raise airflow_exception(error, finished) from None
         finally:
             self._copying = False
         self._check_not_killed()
         assert finished is not None
         return finished
 
-    def _overtaken(self, run_id: str, target: str) -> RunStatus | None:
+    def _overtaken_status(self, run_id: str, target: str) -> RunStatus | None:
         """Return the status of a failed run if another night has overtaken it, otherwise None.
 
         Raises:
             AirflowException: the task was killed.
         """
         self._check_not_killed()
-        return overtaken(run_id, target=target, control_schema=self.control_schema)
+        return overtaken_status(run_id, target=target, control_schema=self.control_schema)
 
-    def _say(self, line: str) -> None:
+    def _log_line(self, line: str) -> None:
         self.log.info("%s", as_arguments(line))
 
-    def _warn(self, line: str) -> None:
+    def _log_warning(self, line: str) -> None:
         self.log.warning("%s", as_arguments(line))
 
-    def _say_where_time_went(self, run_id: str, target: str) -> None:
-        """Log the target's report of a run, which covers the work of all tasks.
+    def _log_run_report(self, run_id: str, target: str) -> None:
+        """Log the run's report from the target, which covers the work of all tasks.
 
-        The copy is done, so failing to read the report is no failure of the task.
+        The copy is done, so the task does not fail if the report cannot be read.
         """
         try:
             found = penstock.report(run_id, target=target, control_schema=self.control_schema)
         except PenstockError as error:
-            self._warn(f"where the run's time went cannot be read: {error.message}")
+            self._log_warning(f"cannot report where the run's time went: {error.message}")
             return
         self.log.info(
             "where the run's time went (with charts: penstock report %s --target URL --html FILE)"
@@ -207,14 +215,14 @@ class PenstockOperator(TargetOperator):
             as_arguments(run_report_text(found)),
         )
         if AIRFLOW_V_3_0_PLUS:
-            # The links lead to a page that shows this XCom.
+            # The links open a page that shows this XCom.
             get_current_context()["ti"].xcom_push(key=REPORT_KEY, value=run_report_html(found))
 
     def _check_not_killed(self) -> None:
         """Check that the task was not killed.
 
         Raises:
-            AirflowException: the task was killed. Airflow itself would continue after `on_kill`,
+            AirflowException: the task was killed. After `on_kill`, Airflow itself would continue
                 and record a success.
         """
         if self._killed:
@@ -223,8 +231,8 @@ class PenstockOperator(TargetOperator):
     def on_kill(self) -> None:
         """Cancel the copy: end the workers, and with them the servers' statements.
 
-        Airflow calls this in its SIGTERM handler, so an exception raised here surfaces wherever the
-        task is, as in the core's command line.
+        Airflow calls this in its SIGTERM handler, so an exception raised here interrupts the task
+        wherever it is, as a signal interrupts the command line.
         """
         self._killed = True
         if self._copying and threading.current_thread() is threading.main_thread():

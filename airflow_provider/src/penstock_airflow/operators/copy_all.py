@@ -1,4 +1,4 @@
-"""The task that copies many tables at once."""
+"""The operator that copies many tables at once."""
 
 from __future__ import annotations
 
@@ -19,60 +19,61 @@ from penstock import (
     batch_of_file,
     report_text,
 )
-from penstock_airflow.arguments import option_types as kinds
+from penstock_airflow.arguments import option_types as option
 from penstock_airflow.arguments.batch import (
     ON_TABLE_ERROR,
     OnTableError,
     Tables,
+    build_batch,
     check_batch,
-    ends_of_file,
-    make_batch,
+    endpoints_of_file,
 )
-from penstock_airflow.arguments.endpoint import ARGUMENTS, ends_of
+from penstock_airflow.arguments.endpoint import ARGUMENTS, endpoint_arguments
 from penstock_airflow.arguments.options import (
-    asked_for,
-    asks_for_interval,
     check_interval,
-    is_open,
-    lists_as_lists,
+    is_dynamic,
+    non_default_options,
     options_of,
+    tuples_as_lists,
+    uses_interval,
 )
 from penstock_airflow.lineage.assets import alias_of, emit_all
 from penstock_airflow.lineage.openlineage import CopyFacts, LineageMixin
 from penstock_airflow.links.run import ReportLink
-from penstock_airflow.operators.base import PenstockOperator, as_airflow
+from penstock_airflow.operators.base import PenstockOperator, airflow_exception
 from penstock_airflow.runs.nights import (
     COVERED,
-    MOST_NIGHTS,
+    MAX_RUNS,
     STALE,
     covered_by,
     is_overtaken,
     may_be_overtaken,
-    mirror,
-    next_id,
-    said,
+    next_run_id,
+    overtaken_message,
+    store_watermark,
 )
 from penstock_airflow.runs.results import batch_summary_of
 from penstock_airflow.runs.run_ids import (
-    NAME_LENGTH_OF_BATCH,
-    begins_again,
+    BATCH_NAME_LENGTH,
     clearings,
     run_id_of,
+    starts_new_run,
 )
 
 
 class CopyAllOperator(LineageMixin, PenstockOperator):
     """Copies many tables in one task, with one snapshot and one pool of streams.
 
-    A retry continues: it copies what is not committed. So does clearing the task if a table is in
-    mode append, whose rows a new batch would append again; the rest is then read as it is now.
+    A retry continues: it copies what is not committed. If a table is in mode append, so does
+    clearing the task, because a new batch would append its rows again; it reads the rest as it is
+    now.
 
     Returns the rows, bytes and seconds of the batch and of each table.
 
     Parameters:
         tables: patterns such as `public.*`, or mappings of arguments for tables with options of
             their own, such as `{"table": "public.orders", "mode": "upsert"}`. With `file`, patterns
-            that select among the tables of the file; by default all.
+            that select from the tables of the file; by default all of them.
         file: the path of a file of many tables, `penstock.toml`, which is read when the DAG is
             parsed and when the task runs. Its source and target apply unless the call names others;
             other arguments override the file's options for all tables, but not those of its
@@ -80,10 +81,13 @@ class CopyAllOperator(LineageMixin, PenstockOperator):
         exclude: patterns of tables to leave out.
         target_schema: the schema of all target tables; by default that of the source table.
         on_table_error: what to do after a table has failed: `continue` with the others, or `stop`.
-        recopy: whether clearing this task begins a new batch; by default it does, unless a table is
-            in mode append, which would double its rows.
+        recopy: whether clearing this task starts a new batch. By default it does, unless a table
+            is in mode append, which would double its rows.
         outlet: an `AssetAlias`, to which each table's own asset is added with an event, or an
             `Asset`, which gets one event for all; by default the alias of the target's connection.
+        source_conn_id, source, source_aws_conn_id: where to read: an Airflow connection, or a URL
+            without secrets and an `aws` connection with its keys.
+        target_conn_id, target, target_aws_conn_id: where to write, likewise.
         mode, strategy, degree ...: options for every table, as in `penstock.CopySpec`.
         kwargs: the arguments of every operator.
 
@@ -103,87 +107,87 @@ class CopyAllOperator(LineageMixin, PenstockOperator):
     def __init__(
         self,
         *,
-        tables: Tables | kinds.Returned = (),
+        tables: Tables | option.Returned = (),
         file: str | os.PathLike[str] | None = None,
         exclude: Sequence[str] | str = (),
         target_schema: str | None = None,
         on_table_error: OnTableError = ON_TABLE_ERROR,
         recopy: bool | None = None,
         outlet: Any = None,
-        # ends and options but table, target_table, query: scripts/option_arguments.py
-        source_conn_id: kinds.Text | None = None,
-        source: kinds.Text | None = None,
-        source_aws_conn_id: kinds.Text | None = None,
-        target_conn_id: kinds.Text | None = None,
-        target: kinds.Text | None = None,
-        target_aws_conn_id: kinds.Text | None = None,
-        descendants: kinds.Descendants | kinds.Text | None = None,
-        where: kinds.Text | None = None,
-        columns: kinds.Names | None = None,
-        exclude_columns: kinds.Names | None = None,
-        set: kinds.Names | None = None,
-        mask: kinds.Names | None = None,
-        map: kinds.Map | kinds.Text = "name",
-        strategy: kinds.Strategy | kinds.Text = "auto",
-        key: kinds.Text | None = None,
-        values_query: kinds.Text | None = None,
-        interval: kinds.Text | None = None,
-        partitions: int | kinds.Text | None = None,
-        rows_per_partition: int | kinds.Text | None = None,
-        bytes_per_partition: int | kinds.Text | None = None,
-        degree: int | kinds.Text = "auto",
-        max_rate: int | kinds.Text | None = None,
-        max_lag: float | kinds.Text | None = None,
-        mode: kinds.Mode | kinds.Text = "append",
-        conflict_columns: kinds.Names | None = None,
-        incremental: kinds.Text | None = None,
-        lookback: kinds.Text | None = None,
-        null_cursor: kinds.NullCursor | kinds.Text = "refuse",
-        max_ahead: float | kinds.Text = 86400.0,
-        atomic: kinds.Atomic | kinds.Text | None = None,
-        atomic_limit: kinds.Text | None = None,
-        above_atomic_limit: kinds.AboveAtomicLimit | kinds.Text = "swap",
-        deletes: kinds.Text = "ignore",
-        max_deletes: kinds.Text = "30%,1000",
-        full_every: float | kinds.Text | None = None,
-        on_target_changed: kinds.OnTargetChanged | kinds.Text = "full",
-        on_drift: kinds.Text = "fail",
-        watermark: kinds.Text | None = None,
-        schema_only: bool | kinds.Returned = False,
-        data_only: bool | kinds.Returned = False,
-        indexes: kinds.Indexes | kinds.Text = "keep",
-        unlogged: bool | kinds.Returned = False,
-        partitioning: bool | kinds.Returned = False,
-        allow_ddl: bool | kinds.Returned = False,
-        sequences: kinds.Sequences | kinds.Text = "set",
-        types: kinds.ColumnTypes | None = None,
-        arrays: kinds.Arrays | kinds.Text = "refuse",
-        enums: kinds.Enums | kinds.Text = "check",
-        order_by: kinds.Names | None = None,
-        partition_by: kinds.Names | None = None,
-        file_size: int | kinds.Text | None = None,
-        row_group_size: int | kinds.Text | None = None,
-        compression: kinds.Compression | kinds.Text | None = None,
-        snapshot: kinds.Snapshot | kinds.Text = "shared",
-        on_snapshot_lost: kinds.OnSnapshotLost | kinds.Text | None = None,
-        accept_moving_rows: bool | kinds.Returned = False,
-        attempts: int | kinds.Text = 5,
-        on_error: kinds.OnError | kinds.Text = "stop",
-        verify: kinds.Verify | kinds.Text = "none",
-        check_partitions: kinds.CheckPartitions | kinds.Text = "auto",
-        stall_timeout: float | kinds.Text = 600.0,
-        grace: float | kinds.Text = 10.0,
-        snapshot_warn_after: float | kinds.Text = 3600.0,
-        give_way_after: float | kinds.Text | None = None,
-        show_values: kinds.ShowValues | kinds.Text | None = None,
+        # options without table, target_table, query: scripts/option_arguments.py
+        source_conn_id: option.Text | None = None,
+        source: option.Text | None = None,
+        source_aws_conn_id: option.Text | None = None,
+        target_conn_id: option.Text | None = None,
+        target: option.Text | None = None,
+        target_aws_conn_id: option.Text | None = None,
+        descendants: option.Descendants | option.Text | None = None,
+        where: option.Text | None = None,
+        columns: option.Names | None = None,
+        exclude_columns: option.Names | None = None,
+        set: option.Names | None = None,
+        mask: option.Names | None = None,
+        map: option.Map | option.Text = "name",
+        strategy: option.Strategy | option.Text = "auto",
+        key: option.Text | None = None,
+        values_query: option.Text | None = None,
+        interval: option.Text | None = None,
+        partitions: int | option.Text | None = None,
+        rows_per_partition: int | option.Text | None = None,
+        bytes_per_partition: int | option.Text | None = None,
+        degree: int | option.Text = "auto",
+        max_rate: int | option.Text | None = None,
+        max_lag: float | option.Text | None = None,
+        mode: option.Mode | option.Text = "append",
+        conflict_columns: option.Names | None = None,
+        incremental: option.Text | None = None,
+        lookback: option.Text | None = None,
+        null_cursor: option.NullCursor | option.Text = "refuse",
+        max_ahead: float | option.Text = 86400.0,
+        atomic: option.Atomic | option.Text | None = None,
+        atomic_limit: option.Text | None = None,
+        above_atomic_limit: option.AboveAtomicLimit | option.Text = "swap",
+        deletes: option.Text = "ignore",
+        max_deletes: option.Text = "30%,1000",
+        full_every: float | option.Text | None = None,
+        on_target_changed: option.OnTargetChanged | option.Text = "full",
+        on_drift: option.Text = "fail",
+        watermark: option.Text | None = None,
+        schema_only: bool | option.Returned = False,
+        data_only: bool | option.Returned = False,
+        indexes: option.Indexes | option.Text = "keep",
+        unlogged: bool | option.Returned = False,
+        partitioning: bool | option.Returned = False,
+        allow_ddl: bool | option.Returned = False,
+        sequences: option.Sequences | option.Text = "set",
+        types: option.ColumnTypes | None = None,
+        arrays: option.Arrays | option.Text = "refuse",
+        enums: option.Enums | option.Text = "check",
+        order_by: option.Names | None = None,
+        partition_by: option.Names | None = None,
+        file_size: int | option.Text | None = None,
+        row_group_size: int | option.Text | None = None,
+        compression: option.Compression | option.Text | None = None,
+        snapshot: option.Snapshot | option.Text = "shared",
+        on_snapshot_lost: option.OnSnapshotLost | option.Text | None = None,
+        accept_moving_rows: bool | option.Returned = False,
+        attempts: int | option.Text = 5,
+        on_error: option.OnError | option.Text = "stop",
+        verify: option.Verify | option.Text = "none",
+        check_partitions: option.CheckPartitions | option.Text = "auto",
+        stall_timeout: float | option.Text = 600.0,
+        grace: float | option.Text = 10.0,
+        snapshot_warn_after: float | option.Text = 3600.0,
+        give_way_after: float | option.Text | None = None,
+        show_values: option.ShowValues | option.Text | None = None,
         control_schema: str = "penstock",
         # end of options
         **kwargs: Any,
     ) -> None:
-        options, ends = asked_for(options_of(locals())), ends_of(locals())
+        options, endpoints = non_default_options(options_of(locals())), endpoint_arguments(locals())
         if file is not None:
-            ends = ends_of_file(os.fspath(file), ends)
-        super().__init__(**ends, control_schema=control_schema, **kwargs)
+            endpoints = endpoints_of_file(os.fspath(file), endpoints)
+        super().__init__(**endpoints, control_schema=control_schema, **kwargs)
         self.file = None if file is None else os.fspath(file)
         self.tables: Any = tables
         self.exclude = exclude
@@ -191,15 +195,15 @@ class CopyAllOperator(LineageMixin, PenstockOperator):
         self.on_table_error = on_table_error
         self.recopy = recopy
         self.options = options
-        check_batch(self._source, self._target, **self._asked())
+        check_batch(self._source, self._target, **self._batch_arguments())
         if self.file is not None:
-            self.control_schema = self._in_file().control_schema
-        self._of_interval = asks_for_interval(options)
+            self.control_schema = self._batch_of_file().control_schema
+        self._uses_interval = uses_interval(options)
         self.outlet = alias_of(self._target, target_schema) if outlet is None else outlet
         self.outlets = [*self.outlets, self.outlet]
         self._run_ids: list[str] = []
 
-    def _asked(self) -> dict[str, Any]:
+    def _batch_arguments(self) -> dict[str, Any]:
         return {
             "tables": self.tables,
             "file": self.file,
@@ -209,91 +213,94 @@ class CopyAllOperator(LineageMixin, PenstockOperator):
             "options": self.options,
         }
 
-    def _in_file(self) -> BatchSpec:
+    def _batch_of_file(self) -> BatchSpec:
         """Return the tables of the file, without resolving its variables."""
-        options = {name: value for name, value in self.options.items() if not is_open(value)}
-        ends = {"source": "env:SOURCE", "target": "env:TARGET"}
-        return batch_of_file(str(self.file), {**lists_as_lists(options), **ends}, None)
+        options = {name: value for name, value in self.options.items() if not is_dynamic(value)}
+        placeholders = {"source": "env:SOURCE", "target": "env:TARGET"}
+        return batch_of_file(str(self.file), {**tuples_as_lists(options), **placeholders}, None)
 
-    def _options_of_tables(self) -> list[Mapping[str, Any]]:
-        """Return the options of tables, as far as they are known without asking the source."""
+    def _table_options(self) -> list[Mapping[str, Any]]:
+        """Return the options of tables, as far as they are known without the source."""
         if self.file is not None:
-            return self._in_file().kinds_of_tables()
+            return self._batch_of_file().kinds_of_tables()
         named = [table for table in self.tables if isinstance(table, Mapping)]
         return [self.options, *({**self.options, **own} for own in named)]
 
     def _modes(self) -> set[str]:
-        return {str(options.get("mode", "append")) for options in self._options_of_tables()}
+        return {str(options.get("mode", "append")) for options in self._table_options()}
 
     def _copies(self) -> list[CopyFacts]:
-        # Only the source can say which tables there are.
+        # Only the source knows which tables match.
         return [CopyFacts(run_id) for run_id in self._run_ids]
 
     def execute(self, context: Any) -> dict[str, Any]:
-        ends = self._ends()
-        again = all(begins_again(self.recopy, mode) for mode in self._modes())
-        first = run_id_of(context, again=again, name_length=NAME_LENGTH_OF_BATCH)
-        for number in range(MOST_NIGHTS):
+        """Copy the tables, and return the batch's result."""
+        urls = self._urls()
+        again = all(starts_new_run(self.recopy, mode) for mode in self._modes())
+        first = run_id_of(context, again=again, name_length=BATCH_NAME_LENGTH)
+        for number in range(MAX_RUNS):
             try:
-                return self._copied(context, next_id(first, number), ends, again=again)
+                return self._run_once(context, next_run_id(first, number), urls, again=again)
             except AirflowException:
-                failed = self._overtaken_tables(ends["target"])
+                failed = self._overtaken_tables(urls["target"])
                 if not failed:
                     raise
-            if len(failed) == len(self._failed) and all(map(covered_by, failed)):
+            if len(failed) == len(self._failed_run_ids) and all(map(covered_by, failed)):
                 for status in failed:
-                    self.log.info("%s", said(COVERED, status))
-                assert isinstance(self._ended, BatchFinished)
-                return self._concluded(context, self._ended, ends["target"])
+                    self.log.info("%s", overtaken_message(COVERED, status))
+                assert isinstance(self._last_event, BatchFinished)
+                return self._conclude(context, self._last_event, urls["target"])
             for status in failed:
-                self.log.warning("%s; a new batch begins from there", said(STALE, status))
-        raise AirflowException(f"{MOST_NIGHTS} nights in a row were overtaken")
+                self.log.warning(
+                    "%s; starting a new batch from there", overtaken_message(STALE, status)
+                )
+        raise AirflowException(f"{MAX_RUNS} batches in a row were overtaken by other nights")
 
     def _overtaken_tables(self, target: str) -> list[RunStatus]:
         """Return the runs that other nights have overtaken.
 
-        Other failed tables are retried with them: if all tables are merged together, they may have
-        failed because of these runs.
+        Other failed tables are retried with them: if all tables are merged together, these runs may
+        be the reason for their failure.
         """
-        if not any(map(may_be_overtaken, self._options_of_tables())):
+        if not any(map(may_be_overtaken, self._table_options())):
             return []
-        found = [self._overtaken(run_id, target) for run_id in self._failed]
+        found = [self._overtaken_status(run_id, target) for run_id in self._failed_run_ids]
         return [status for status in found if status is not None]
 
     @property
-    def _failed(self) -> list[str]:
-        ended = self._ended
+    def _failed_run_ids(self) -> list[str]:
+        ended = self._last_event
         if not isinstance(ended, BatchFinished):
             return []
         return [table.run_id for table in ended.tables if table.status != "done"]
 
-    def _copied(
-        self, context: Any, run_id: str, ends: dict[str, Any], *, again: bool
+    def _run_once(
+        self, context: Any, run_id: str, urls: dict[str, Any], *, again: bool
     ) -> dict[str, Any]:
         try:
-            if self._of_interval:
+            if self._uses_interval:
                 check_interval(context)
-            batch = make_batch(**ends, run_id=run_id, **self._asked())
+            batch = build_batch(**urls, run_id=run_id, **self._batch_arguments())
         except PenstockError as error:
-            raise as_airflow(error) from None
+            raise airflow_exception(error) from None
         if clearings(context["ti"]) and not again:
-            # The user has asked to copy the rest as it is now.
+            # By clearing the task, the user asks for the rest as it is now.
             batch = replace(batch, defaults={**batch.defaults, "on_snapshot_lost": "accept"})
-        finished = self._last(penstock.copy_all(batch), BatchFinished)
+        finished = self._run_events(penstock.copy_all(batch), BatchFinished)
         self.log.info(
             "the batch's report\n%s", as_arguments(report_text(finished, "clear this task"))
         )
-        self._say_where_time_went(finished.run_id, ends["target"])
-        return self._concluded(context, finished, ends["target"])
+        self._log_run_report(finished.run_id, urls["target"])
+        return self._conclude(context, finished, urls["target"])
 
-    def _concluded(self, context: Any, finished: BatchFinished, target: str) -> dict[str, Any]:
+    def _conclude(self, context: Any, finished: BatchFinished, target: str) -> dict[str, Any]:
         self._run_ids = [table.run_id for table in finished.tables]
         copied = penstock.statuses(self._run_ids, target=target, control_schema=self.control_schema)
         summary = batch_summary_of(finished, copied)
-        brought = [status for status in copied if not is_overtaken(status)]
-        if brought:
-            emit_all(context, self.outlet, target, brought, summary)
+        merged = [status for status in copied if not is_overtaken(status)]
+        if merged:
+            emit_all(context, self.outlet, target, merged, summary)
         nights = {name: table["night"] for name, table in summary["tables"].items()}
         known = {name: night for name, night in nights.items() if night is not None}
-        mirror(context, self.outlet, known or None, self.log)
+        store_watermark(context, self.outlet, known or None, self.log)
         return summary

@@ -1,4 +1,4 @@
-"""The task that defines the mapped tasks."""
+"""The operator that defines the mapped tasks."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from airflow.providers.common.compat.sdk import conf
 import penstock
 from penstock import MODES, PenstockError, UsageError
 from penstock_airflow.arguments.endpoint import TARGET_ARGUMENTS
-from penstock_airflow.operators.base import TargetOperator, as_airflow
-from penstock_airflow.runs.missing_run import known
+from penstock_airflow.operators.base import TargetOperator, airflow_exception
+from penstock_airflow.runs.missing_run import require_run_id
 from penstock_airflow.runs.packing import pack
 
 
 class PlanCopyOperator(TargetOperator):
     """Distributes the partitions of a run over mapped tasks.
 
-    Returns the list over which to expand `CopyPartitionOperator`.
-
-    An empty source gets no mapped tasks; `VerifyCopyOperator` then does the remaining work.
+    Returns the list over which to expand `CopyPartitionOperator`. It is empty if the source is
+    empty; `VerifyCopyOperator` then does all the work.
 
     Parameters:
         run_id: the output of `PrepareCopyOperator`.
         partitions_per_task: partitions that a mapped task copies, one after the other; more if
             there would be too many mapped tasks for Airflow (`[core] max_map_length`).
+        kwargs: the target, and the arguments of every operator.
     """
 
     template_fields: Sequence[str] = ("run_id", *TARGET_ARGUMENTS)
@@ -48,7 +48,8 @@ class PlanCopyOperator(TargetOperator):
         self.partitions_per_task = partitions_per_task
 
     def execute(self, context: Any) -> list[dict[str, Any]]:
-        known(self.run_id)
+        """Read the plan from the target, and return the input of each mapped task."""
+        require_run_id(self.run_id)
         try:
             run = penstock.status(
                 self.run_id,
@@ -56,7 +57,7 @@ class PlanCopyOperator(TargetOperator):
                 control_schema=self.control_schema,
             ).run
         except PenstockError as error:
-            raise as_airflow(error) from None
+            raise airflow_exception(error) from None
         plan = run.plan
         if len(plan.partitions) == 1 and plan.rows == 0:
             self.log.info("run %s: the source is empty", run.run_id)
@@ -66,8 +67,8 @@ class PlanCopyOperator(TargetOperator):
             run.spec["mode"],
             plan.partitions,
             per_task=self.partitions_per_task,
-            most_tasks=conf.getint("core", "max_map_length"),
-            at_once=_at_once(run.spec.get("degree")),
+            max_tasks=conf.getint("core", "max_map_length"),
+            concurrency=_concurrency(run.spec.get("degree")),
             max_rate=run.spec.get("max_rate"),
             gathers=_gathers(run.spec),
         )
@@ -76,11 +77,11 @@ class PlanCopyOperator(TargetOperator):
 
 
 def _gathers(spec: Mapping[str, Any]) -> bool:
-    """Whether a run gathers its rows in a stage, from its stored spec."""
+    """Whether the run of a stored spec gathers its rows in a stage."""
     merges = MODES[spec["mode"]].merges_by_key
     return bool(spec.get("atomic") or (merges and spec.get("incremental")))
 
 
-def _at_once(degree: Any) -> int:
-    """Return how many mapped tasks run at once, as stored by a group; 0 if unknown."""
+def _concurrency(degree: Any) -> int:
+    """Return how many mapped tasks run at once, from a group's `degree`; 0 if unknown."""
     return degree if isinstance(degree, int) and degree > 0 else 0

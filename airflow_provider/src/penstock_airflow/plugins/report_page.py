@@ -45,7 +45,7 @@ def _app() -> Any:
     def page(dag_id: str, run_id: str, task_id: str, map_index: int = -1) -> Any:
         """Return the report, or redirect to the task's log if there is none."""
         with create_session() as session:
-            asked = XComModel.get_many(
+            query = XComModel.get_many(
                 run_id=run_id,
                 key=REPORT_KEY,
                 task_ids=task_id,
@@ -53,7 +53,7 @@ def _app() -> Any:
                 map_indexes=map_index,
                 limit=1,
             )
-            found = session.execute(asked).scalars().first()
+            found = session.execute(query).scalars().first()
             text = None if found is None else XComModel.deserialize_value(found)
         if not isinstance(text, str):
             return RedirectResponse(task_url(dag_id, run_id, task_id), headers=_HEADERS)
@@ -66,6 +66,8 @@ def _app() -> Any:
 
 
 class PenstockPlugin(AirflowPlugin):  # type: ignore[misc, unused-ignore]
+    """The plugin that adds the page to the API server."""
+
     name = "penstock"
     fastapi_apps = (
         [{"app": _serve, "url_prefix": REPORT_PREFIX, "name": "Penstock"}]

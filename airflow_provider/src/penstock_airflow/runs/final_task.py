@@ -1,7 +1,7 @@
-"""Checks that the task that judges a run comes after a task that was cleared.
+"""The final task of a copy, which decides whether the DAG run succeeds.
 
-Airflow takes the state of a DAG run from its last tasks. If a task was cleared without them, its
-failure does not fail the DAG run, so it must not change what they have judged.
+Airflow takes the state of a DAG run from its last tasks. If a task is cleared without them, its
+failure does not fail the DAG run, so it must not change the rows that they have checked.
 """
 
 from __future__ import annotations
@@ -14,29 +14,30 @@ from penstock_airflow.runs.nearest_task import nearest
 from penstock_airflow.runs.task_states import Tasks
 
 
-def judge_that_has_passed(task: Any, context: Any) -> Any:
-    """Return the task that judges the run, if it has passed and will not run after a given task."""
-    judge = nearest(task, "ReleaseSnapshotOperator", "downstream_task_ids") or nearest(
+def passed_final_task(task: Any, context: Any) -> Any:
+    """Return the final task after a task, if it has succeeded and will not run again."""
+    final = nearest(task, "ReleaseSnapshotOperator", "downstream_task_ids") or nearest(
         task, "VerifyCopyOperator", "downstream_task_ids"
     )
-    if judge is None or not Tasks.of(context, [judge.task_id]).have_passed():
+    if final is None or not Tasks.of(context, [final.task_id]).have_passed():
         return None
-    return judge
+    return final
 
 
-def check_followed(task: Any, context: Any) -> None:
-    """Check that the task that judges the run was cleared as well.
+def check_final_task_cleared(task: Any, context: Any) -> None:
+    """Check that the final task was cleared as well.
 
     Parameters:
-        task: a cleared task that would undo or question the judgement.
+        task: a cleared task that would change or delete checked rows.
+        context: the context of that task.
 
     Raises:
-        AirflowFailException: the task that judges the run was not cleared with it.
+        AirflowFailException: the final task was not cleared with it.
     """
-    judge = judge_that_has_passed(task, context)
-    if judge is not None:
+    final = passed_final_task(task, context)
+    if final is not None:
         raise AirflowFailException(
-            f"{judge.task_id} has passed, and does not run again after this task, so the DAG run "
-            "would succeed even if this task failed. Nothing was done. Clear this task with its "
-            "downstream tasks"
+            f"{final.task_id} has already succeeded and will not run again after this task, so the "
+            "DAG run would succeed even if this task failed. Nothing was copied. Clear this task "
+            "with its downstream tasks"
         )

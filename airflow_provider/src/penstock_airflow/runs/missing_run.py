@@ -1,4 +1,4 @@
-"""The reason why a group has no run: an earlier task skipped it, or a user marked the DAG run."""
+"""Groups without a run: an upstream task skipped them, or a user marked the DAG run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _KEY = "skipmixin_key"
 _RULES = frozenset({"all_failed", "one_failed", "all_skipped"})
 
 
-def known(run_id: Any) -> None:
+def require_run_id(run_id: Any) -> None:
     """Check that a run id is not empty.
 
     Parameters:
@@ -26,37 +26,41 @@ def known(run_id: Any) -> None:
     """
     if not run_id:
         raise AirflowFailException(
-            "run_id: expected the id of a run, which PrepareCopyOperator returns; found none: its "
-            "task was marked as a success. Clear it with its downstream tasks"
+            "run_id: expected the output of PrepareCopyOperator, found none: its task was marked "
+            "as a success. Clear it with its downstream tasks"
         )
 
 
-def end_without_run(context: Any, prepare: Any) -> None:
+def raise_missing_run(context: Any, prepare: Any) -> None:
     """End a task of a group whose first task, `prepare`, has created no run.
 
     Marking a DAG run as failed skips the tasks that have not started, and Airflow treats skipped
-    tasks as successful. So the group is skipped only if the tasks before it explain that.
+    tasks as successful. So the group is skipped only if an upstream task is the reason.
+
+    Parameters:
+        context: the context of the task.
+        prepare: the group's first task; None if the DAG has none.
 
     Raises:
-        AirflowSkipException: a task before the group skipped it.
+        AirflowSkipException: an upstream task skipped the group.
         AirflowFailException: the run should exist.
     """
     if prepare is None:
-        known(None)
+        require_run_id(None)
     skipped = _skipped(context, prepare)
-    if skipped and _is_left_out(context, prepare):
-        raise AirflowSkipException(f"{prepare.task_id} was skipped by a task before it")
-    what = prepare.task_id
+    if skipped and _is_skipped_upstream(context, prepare):
+        raise AirflowSkipException(f"{prepare.task_id} was skipped by an upstream task")
+    cleared = prepare.task_id
     if skipped and prepare.upstream_task_ids:
-        what += ", and whatever was skipped before it,"
+        cleared += ", and the skipped tasks before it,"
     raise AirflowFailException(
-        f"expected a run from {prepare.task_id}, found none, so nothing was copied; clear {what} "
-        "with its downstream tasks"
+        f"expected a run from {prepare.task_id}, found none, so nothing was copied; clear "
+        f"{cleared} with its downstream tasks"
     )
 
 
-def _is_left_out(context: Any, task: Any) -> bool:
-    """Whether a task is skipped because of the tasks before it."""
+def _is_skipped_upstream(context: Any, task: Any) -> bool:
+    """Whether a task is skipped because of its upstream tasks."""
     before = [task.dag.task_dict[task_id] for task_id in sorted(task.upstream_task_ids)]
     if not before:
         return False
@@ -64,19 +68,19 @@ def _is_left_out(context: Any, task: Any) -> bool:
         return True
     choices = context["ti"].xcom_pull(task_ids=[each.task_id for each in before], key=_KEY)
     return any(_excludes(choice, task.task_id) for choice in choices or ()) or any(
-        _skipped(context, each) and _has_reason(context, each) for each in before
+        _skipped(context, each) and _has_own_reason(context, each) for each in before
     )
 
 
-def _has_reason(context: Any, task: Any) -> bool:
-    """Whether a skipped task before the group is skipped for a reason of its own."""
+def _has_own_reason(context: Any, task: Any) -> bool:
+    """Whether an upstream task is skipped for a reason of its own."""
     return (
-        # It had nothing to expand over.
+        # It has nothing to expand over.
         task.get_closest_mapped_task_group() is not None
         or hasattr(task, "partial_kwargs")
         # It raised the exception itself.
         or Tasks.of(context, [task.task_id]).have_run()
-        or _is_left_out(context, task)
+        or _is_skipped_upstream(context, task)
     )
 
 

@@ -1,30 +1,32 @@
-"""The nearest task of a kind, before or after a task of the same DAG."""
+"""Search for the nearest task of a kind in a DAG."""
 
 from __future__ import annotations
 
 from typing import Any
 
 
-def nearest(operator: Any, kind: str, towards: str) -> Any:
+def nearest(operator: Any, kind: str, direction: str) -> Any:
     """Return the nearest task of a kind, because a DAG may copy one table after the other.
 
     Parameters:
-        kind: the name of the task's class, or of a base class.
-        towards: the attribute with the ids of the next tasks.
+        operator: the task where the search starts.
+        kind: the name of the class of the wanted task, or of a base class.
+        direction: `upstream_task_ids` or `downstream_task_ids`.
     """
     tasks = operator.dag.task_dict
     seen: set[str] = set()
-    found: list[str] = sorted(getattr(operator, towards))
+    found: list[str] = sorted(getattr(operator, direction))
     while found:
         for task_id in found:
             if is_kind(tasks[task_id], kind):
                 return tasks[task_id]
         seen.update(found)
-        found = sorted({i for task_id in found for i in getattr(tasks[task_id], towards)} - seen)
+        found = sorted({i for task_id in found for i in getattr(tasks[task_id], direction)} - seen)
     return None
 
 
 def is_kind(task: Any, kind: str) -> bool:
+    """Whether a task's class, or one of its base classes, has a name."""
     # A serialized task has only the name of its own class.
     operator_class = getattr(task, "operator_class", type(task))
     return kind in (

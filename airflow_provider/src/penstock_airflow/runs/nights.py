@@ -1,4 +1,4 @@
-"""Nights in tasks: how to handle overtaken ones, and the watermark in Airflow's own store."""
+"""Nights in tasks: overtaken runs, and a copy of the watermark in Airflow's state store."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ import penstock
 from penstock import MODES, PenstockError, RunStatus
 
 STATE_KEY = "penstock_watermark"
-MOST_NIGHTS = 20
-"""Runs that one task may begin, each because another night overtook the one before it."""
+MAX_RUNS = 20
+"""Maximum number of runs that one task starts, each after another night overtook the last."""
 STALE = (
-    "run {run_id} cannot merge its rows any more: watermark {night.watermark!r} was moved by "
-    "{night.overtaken_by.run_id} since the run was planned"
+    "run {run_id} can no longer merge its rows: run {night.overtaken_by.run_id} has moved "
+    "watermark {night.watermark!r} since it was planned"
 )
 STALE_GROUP = (
-    f"{STALE}. Clear the group's first task with its downstream tasks: it begins a new run from "
+    f"{STALE}. Clear the group's first task with its downstream tasks: it starts a new run from "
     "there"
 )
 COVERED = (
-    "run {run_id}: covered by run {night.overtaken_by.run_id}, which has read the source as of "
-    "{night.overtaken_by.moment}, as late as this one or later. Nothing is left to do"
+    "run {run_id}: covered by run {night.overtaken_by.run_id}, which read the source as of "
+    "{night.overtaken_by.moment}, no earlier than this run. There is nothing more to do"
 )
 
 
@@ -36,16 +36,23 @@ def may_be_overtaken(options: Mapping[str, Any]) -> bool:
     return bool(options.get("incremental")) or (mode is not None and mode.starts_empty)
 
 
-def overtaken(run_id: str, *, target: str, control_schema: str) -> RunStatus | None:
-    """Return the status of a run that another night keeps from merging its rows, otherwise None."""
+def overtaken_status(run_id: str, *, target: str, control_schema: str) -> RunStatus | None:
+    """Return the status of a run if another night has overtaken it, otherwise None.
+
+    Parameters:
+        run_id: the id of the run.
+        target: the target's URL.
+        control_schema: the schema of the control tables.
+    """
     try:
         status = penstock.status(run_id, target=target, control_schema=control_schema)
     except PenstockError:
-        return None  # the failure itself is raised instead
+        return None  # the caller raises the failure of the run instead
     return status if is_overtaken(status) else None
 
 
 def is_overtaken(status: RunStatus) -> bool:
+    """Whether another night keeps a run from merging its rows."""
     return status.night is not None and status.night.overtaken_by is not None
 
 
@@ -55,20 +62,26 @@ def covered_by(status: RunStatus) -> str:
     return night.overtaken_by.run_id if night and night.overtaken_by and night.covered else ""
 
 
-def said(text: str, status: RunStatus) -> str:
-    """Format `COVERED` or `STALE` for a run that was overtaken."""
+def overtaken_message(text: str, status: RunStatus) -> str:
+    """Fill in `COVERED`, `STALE` or `STALE_GROUP` for an overtaken run."""
     return text.format(run_id=status.run.run_id, night=status.night)
 
 
-def next_id(run_id: str, number: int) -> str:
-    """Return the id of the run that follows a number of overtaken ones, the same for each retry."""
+def next_run_id(run_id: str, number: int) -> str:
+    """Return the id of the run after a number of overtaken ones, the same for each retry."""
     return run_id if number == 0 else f"{run_id}{chr(ord('a') + number)}"
 
 
-def mirror(context: Any, outlet: Any, night: Mapping[str, Any] | None, log: Any) -> None:
+def store_watermark(context: Any, outlet: Any, night: Mapping[str, Any] | None, log: Any) -> None:
     """Copy a night's result to Airflow's state store, which exists from 3.3 on.
 
-    It is never read back, because the target holds the truth. The copy does not fail if this does.
+    It is never read back, because the target holds the truth. A failure here never fails the task.
+
+    Parameters:
+        context: the context of the task.
+        outlet: the outlet of the task; an `Asset` has a state store of its own.
+        night: the result of a night, or of nights by table; None if there was none.
+        log: the task's logger.
     """
     if night is None:
         return
@@ -81,4 +94,4 @@ def mirror(context: Any, outlet: Any, night: Mapping[str, Any] | None, log: Any)
         try:
             store.set(STATE_KEY, dict(night))
         except Exception as error:
-            log.warning("the state store has no copy of the watermark: %s", error)
+            log.warning("cannot copy the watermark to Airflow's state store: %s", error)

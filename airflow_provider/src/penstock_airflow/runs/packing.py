@@ -9,7 +9,7 @@ from typing import Any
 from penstock import Partition
 
 MAX_LABEL = 200
-"""Characters of a label in the grid, of which Airflow keeps at most 250."""
+"""Maximum number of characters of a label in the grid, of which Airflow keeps 250."""
 
 
 def pack(
@@ -18,26 +18,29 @@ def pack(
     partitions: Sequence[Partition],
     *,
     per_task: int,
-    most_tasks: int,
-    at_once: int,
+    max_tasks: int,
+    concurrency: int,
     max_rate: int | None = None,
     gathers: bool = False,
 ) -> list[dict[str, Any]]:
     """Return the input of each mapped task.
 
-    Bounds are included for people only; the plan itself is in the target.
+    Bounds are included only for display; the plan itself is in the target.
 
     Parameters:
+        run_id: the id of the run.
+        mode: the mode of the run.
+        partitions: the partitions of the plan, in order.
         per_task: partitions per mapped task; more if there would be too many tasks.
-        most_tasks: mapped tasks that Airflow accepts (`max_map_length`).
-        at_once: how many of them may run at once; 0 for any number.
-        max_rate: the run's rate, which these tasks divide.
+        max_tasks: the maximum number of mapped tasks that Airflow accepts (`max_map_length`).
+        concurrency: how many of them may run at once; 0 for no limit.
+        max_rate: bytes per second for the whole run, which the tasks divide; None for no limit.
         gathers: whether the run gathers its rows in a stage.
     """
     count = len(partitions)
-    tasks = max(1, min(-(-count // per_task), most_tasks)) if count else 0
-    sharing = max(1, min(at_once or tasks, tasks))
-    rate = {} if max_rate is None else {"max_rate": max(1, max_rate // sharing)}
+    tasks = max(1, min(-(-count // per_task), max_tasks)) if count else 0
+    divisor = max(1, min(concurrency or tasks, tasks))
+    rate = {} if max_rate is None else {"max_rate": max(1, max_rate // divisor)}
     bounds = [count * number // tasks for number in range(tasks + 1)] if tasks else []
     return [
         {

@@ -15,6 +15,8 @@ def result_of(finished: Finished, partitions: Sequence[str], tries: int) -> dict
     """Return the result of a task.
 
     Parameters:
+        finished: the last event of the task's copy.
+        partitions: the ids of its partitions.
         tries: how often the task was tried since it was last cleared.
     """
     seconds = max(finished.seconds, 0.001)
@@ -37,7 +39,9 @@ def covered_result(run_id: str, partitions: Sequence[str], by: str) -> dict[str,
     """Return the result of a task whose run was overtaken.
 
     Parameters:
-        by: the run that merged the same changes.
+        run_id: the id of the run.
+        partitions: the ids of the task's partitions.
+        by: the id of the run that merged the same changes.
     """
     return {"run_id": run_id, "partitions": list(partitions), "rows": 0, "covered_by": by}
 
@@ -68,7 +72,7 @@ def summary_of(status: RunStatus) -> dict[str, Any]:
         "run_id": status.run.run_id,
         "status": status.run.status,
         "partitions": len(status.run.plan.partitions),
-        **_amounts(
+        **_throughput(
             sum(record.rows for record in records),
             sum(record.bytes for record in records),
             seconds,
@@ -78,32 +82,32 @@ def summary_of(status: RunStatus) -> dict[str, Any]:
         "updated": sum(record.updated or 0 for record in records) if merged else None,
         # The first moment, if some partitions were read later; None if each was read at its own.
         "read_at": min(moments).isoformat() if moments else None,
-        "night": None if status.night is None else _night(status.night),
+        "night": None if status.night is None else _night_result(status.night),
     }
 
 
-def _night(night: NightStatus) -> dict[str, Any]:
+def _night_result(night: NightStatus) -> dict[str, Any]:
     """Return where a night began to read, the moment that it reached, and what it merged."""
-    left = night.merged
-    if left is None:
+    merged = night.merged
+    if merged is None:
         by = night.overtaken_by if night.covered else None
         return {"watermark": night.watermark, "covered_by": by and by.run_id}
     return {
         "watermark": night.watermark,
-        "epoch": left.epoch,
-        "moment": left.moment,
+        "epoch": merged.epoch,
+        "moment": merged.moment,
         # Empty if all rows were read, for the reason in `full`.
         "since": night.since,
         "full": night.full,
         # With a column: the condition of the rows that were read, and why it may miss some.
         "lower": night.lower,
         "unproven": night.unproven,
-        "read": left.read,
-        "inserted": left.inserted,
-        "updated": left.updated,
-        "deleted": left.deleted,
+        "read": merged.read,
+        "inserted": merged.inserted,
+        "updated": merged.updated,
+        "deleted": merged.deleted,
         # The rows of the target's table; None if not counted.
-        "rows": left.rows,
+        "rows": merged.rows,
     }
 
 
@@ -117,7 +121,7 @@ def batch_summary_of(finished: BatchFinished, statuses: Iterable[RunStatus]) -> 
     return {
         "run_id": finished.run_id,
         "status": finished.status,
-        **_amounts(
+        **_throughput(
             sum(table["rows"] for table in tables.values()),
             sum(table["bytes"] for table in tables.values()),
             finished.seconds,
@@ -126,7 +130,7 @@ def batch_summary_of(finished: BatchFinished, statuses: Iterable[RunStatus]) -> 
     }
 
 
-def _amounts(rows: int, size: int, seconds: float) -> dict[str, Any]:
+def _throughput(rows: int, size: int, seconds: float) -> dict[str, Any]:
     return {
         "rows": rows,
         "bytes": size,

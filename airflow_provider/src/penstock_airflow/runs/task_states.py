@@ -10,7 +10,7 @@ from airflow.providers.common.compat.version_compat import AIRFLOW_V_3_0_PLUS
 
 FINISHED = frozenset({"success", "failed", "skipped", "upstream_failed", "removed"})
 FAILED = frozenset({"failed", "upstream_failed"})
-# States of a task that has not succeeded, and cannot until the tasks before it have ended.
+# States of a task that has not succeeded, and cannot until its upstream tasks have ended.
 _NOT_PASSED = FAILED | {None, "skipped", "up_for_retry", "restarting"}
 
 
@@ -24,10 +24,11 @@ class Tasks:
 
     @classmethod
     def of(cls, context: Any, task_ids: Sequence[str]) -> Tasks:
-        """Return a group of tasks.
+        """Return tasks of a DAG run.
 
         Parameters:
-            context: the context of a task in the same DAG run.
+            context: the context of a task in that DAG run.
+            task_ids: the ids of the tasks.
         """
         ti = context["ti"]
         return cls(ti.dag_id, ti.run_id, list(task_ids))
@@ -38,17 +39,18 @@ class Tasks:
         return None if fields is None else cls(**fields)
 
     def as_json(self) -> dict[str, Any]:
+        """Return the tasks as values for JSON."""
         return {"dag_id": self.dag_id, "run_id": self.run_id, "task_ids": list(self.task_ids)}
 
     def states(self) -> list[str | None]:
-        """Ask Airflow for the state of each task instance, and wait for the answer."""
+        """Return the state of each task instance, from Airflow's API server or database."""
         if not self.task_ids:
             return []
         found = _states_3(self) if AIRFLOW_V_3_0_PLUS else [state for state, _ in _rows_2(self)]
         return [None if state is None else str(getattr(state, "value", state)) for state in found]
 
     def are_finished(self) -> bool:
-        """Whether none of the tasks will run unless a user clears it."""
+        """Whether all of the tasks have ended, so that only clearing would run one again."""
         states = self.states()
         return bool(states) and all(state in FINISHED for state in states)
 
@@ -57,20 +59,22 @@ class Tasks:
         return not any(state in FINISHED and state != "removed" for state in self.states())
 
     def have_failed(self) -> bool:
+        """Whether one of the tasks has failed, or cannot run because another one has."""
         return any(state in FAILED for state in self.states())
 
     def have_passed(self) -> bool:
-        """Whether a task has succeeded, or can succeed without waiting for the tasks before it."""
+        """Whether one of the tasks has succeeded, or can without waiting for upstream tasks."""
         return any(state not in _NOT_PASSED for state in self.states())
 
     def are_skipped(self) -> bool:
+        """Whether each of the tasks was skipped."""
         return set(self.states()) == {"skipped"}
 
     def have_run(self) -> bool:
         """Whether one of the tasks may have run.
 
-        A task that was skipped before it could run has a duration of exactly zero; the duration of
-        others may be unknown.
+        A task that was skipped before it started has a duration of exactly zero; other durations
+        may be unknown.
         """
         durations = (
             _durations_3(self)
@@ -103,7 +107,7 @@ def _durations_3(tasks: Tasks) -> list[Any]:
 
 def _rows_2(tasks: Tasks) -> list[tuple[Any, Any]]:
     """Return the state and duration of each task."""
-    # In Airflow 3 a task may not ask the database.
+    # In Airflow 3 a task has no access to the database.
     from airflow.models.taskinstance import TaskInstance  # noqa: PLC0415
     from airflow.utils.session import create_session  # noqa: PLC0415
 
