@@ -13,6 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from penstock_airflow.hooks.penstock import PenstockHook
     from penstock_airflow.operators.copy_all import CopyAllOperator
     from penstock_airflow.operators.copy_partition import CopyPartitionOperator
     from penstock_airflow.operators.copy_table import CopyTableOperator
@@ -29,6 +30,7 @@ _HOMES = {
     "CopyTableOperator": "operators.copy_table",
     "HoldSnapshotOperator": "operators.snapshot",
     "HoldSnapshotTrigger": "triggers.snapshot",
+    "PenstockHook": "hooks.penstock",
     "PlanCopyOperator": "operators.plan",
     "PrepareCopyOperator": "operators.prepare",
     "ReleaseSnapshotOperator": "operators.snapshot",
@@ -42,6 +44,7 @@ __all__ = [
     "CopyTableOperator",
     "HoldSnapshotOperator",
     "HoldSnapshotTrigger",
+    "PenstockHook",
     "PlanCopyOperator",
     "PrepareCopyOperator",
     "ReleaseSnapshotOperator",

@@ -200,7 +200,7 @@ def test_airflow_is_told_of_every_operator_trigger_and_link() -> None:
     info = get_provider_info()
     told = {
         module
-        for kind in ("operators", "triggers")
+        for kind in ("operators", "triggers", "hooks")
         for integration in info[kind]
         for module in integration["python-modules"]
     }
