@@ -1,4 +1,4 @@
-"""Write the tree of modules into docs/module-tree.md, from the first lines of their docstrings.
+"""Write the trees of modules into docs/module-tree.md, from the first lines of their docstrings.
 
 Usage: ``.venv/bin/python scripts/module_tree.py [--check]``
 """
@@ -13,7 +13,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "core" / "src" / "penstock"
 PAGE = ROOT / "docs" / "module-tree.md"
-BEGIN = "<!-- modules: scripts/module_tree.py -->\n```\n"
+# The Dagster integration has a table by hand.
+PACKAGES = (PACKAGE, ROOT / "airflow_provider" / "src" / "penstock_airflow")
+BEGIN = "<!-- modules of {}: scripts/module_tree.py -->\n```\n"
 END = "```\n<!-- end of modules -->\n"
 # List the modules of a database by folder, because every database has modules of those names.
 SHARED = ("api", "shared", "sql", "roll_forward")
@@ -38,20 +40,24 @@ def lines(folder: Path, indent: str = "") -> Iterator[str]:
 
 def of_a_database(folder: Path) -> bool:
     """Whether a folder is a database's, or is inside one."""
+    if not folder.is_relative_to(PACKAGE):
+        return False
     parts = folder.relative_to(PACKAGE).parts
     return len(parts) > 1 and parts[0] == "backends" and parts[1] not in SHARED
 
 
-def tree() -> str:
-    """Return the tree as the page shows it."""
-    return "\n".join(("penstock/", *lines(PACKAGE, "  "))) + "\n"
+def tree(package: Path) -> str:
+    """Return a package's tree as the page shows it."""
+    return "\n".join((f"{package.name}/", *lines(package, "  "))) + "\n"
 
 
 def main() -> int:
-    page = PAGE.read_text(encoding="utf-8")
-    before, rest = page.split(BEGIN, 1)
-    _, after = rest.split(END, 1)
-    new = before + BEGIN + tree() + END + after
+    page = new = PAGE.read_text(encoding="utf-8")
+    for package in PACKAGES:
+        begin = BEGIN.format(package.name)
+        before, rest = new.split(begin, 1)
+        _, after = rest.split(END, 1)
+        new = before + begin + tree(package) + END + after
     if new == page:
         return 0
     if "--check" in sys.argv[1:]:

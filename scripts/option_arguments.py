@@ -19,29 +19,29 @@ from penstock.spec.copy_spec import CopySpec
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "airflow_provider/src/penstock_airflow"
-KINDS = PACKAGE / "option_kinds.py"
+KINDS = PACKAGE / "arguments/option_types.py"
 # The operators set the connections and the run id.
 OURS = ("source", "target", "run_id")
 BLOCK = re.compile(
-    r"(?P<begin> *# ends and options(?: but (?P<but>[a-z_, ]+))?: scripts/option_arguments\.py\n)"
+    r"(?P<begin> *# options(?: without (?P<without>[a-z_, ]+))?: scripts/option_arguments\.py\n)"
     r".*?(?P<end> *# end of options\n)",
     re.DOTALL,
 )
 # A number may also be a template, a text with a unit, or another task's output.
 TYPES = {
-    "str": "kinds.Text",
-    "int": "int | kinds.Text",
-    "float": "float | kinds.Text",
-    "int | str": "int | kinds.Text",
-    "bool": "bool | kinds.Returned",
+    "str": "option.Text",
+    "int": "int | option.Text",
+    "float": "float | option.Text",
+    "int | str": "int | option.Text",
+    "bool": "bool | option.Returned",
 }
 # Values that are known when a DAG is parsed.
 PLAIN = {"control_schema": "str"}
 # Options whose defaults depend on a group's other arguments.
 OF_GROUPS = {
     "degree": "degree: int | str = DEGREE",
-    "attempts": "attempts: int | kinds.Text | None = None",
-    "snapshot": "snapshot: kinds.Snapshot | None = None",
+    "attempts": "attempts: int | option.Text | None = None",
+    "snapshot": "snapshot: option.Snapshot | None = None",
 }
 HEAD = '''"""Types of options, for editors and type checkers.
 
@@ -72,16 +72,16 @@ def options() -> list[Field[Any]]:
 
 
 def kind_of(item: Field[Any]) -> str:
-    """Return an option's type, as written in a module that imports `kinds`."""
+    """Return an option's type, as written in a module that imports `option`."""
     if item.name in PLAIN:
         return PLAIN[item.name]
     if item.name == "types":
-        return "kinds.ColumnTypes"
+        return "option.ColumnTypes"
     if item.metadata["choices"]:
-        return f"kinds.{camel(item.name)} | kinds.Text"
+        return f"option.{camel(item.name)} | option.Text"
     plain = str(item.type).removesuffix(" | None")
     if plain.startswith("tuple"):
-        return "kinds.Names"
+        return "option.Names"
     return TYPES.get(plain, plain)
 
 
@@ -101,13 +101,13 @@ def literals() -> str:
     return text
 
 
-def parameters(indent: str, but: tuple[str, ...], special: dict[str, str]) -> Iterator[str]:
+def parameters(indent: str, without: tuple[str, ...], special: dict[str, str]) -> Iterator[str]:
     for side in ("source", "target"):
-        yield f"{indent}{side}_conn_id: kinds.Text | None = None,\n"
-        yield f"{indent}{side}: kinds.Text | None = None,\n"
-        yield f"{indent}{side}_aws_conn_id: kinds.Text | None = None,\n"
+        yield f"{indent}{side}_conn_id: option.Text | None = None,\n"
+        yield f"{indent}{side}: option.Text | None = None,\n"
+        yield f"{indent}{side}_aws_conn_id: option.Text | None = None,\n"
     for item in options():
-        if item.name in but:
+        if item.name in without:
             continue
         kind = kind_of(item)
         optional = " | None" if item.default is None else ""
@@ -121,8 +121,8 @@ def with_options(text: str, special: dict[str, str]) -> str:
 
     def filled(found: re.Match[str]) -> str:
         indent = found["begin"][: -len(found["begin"].lstrip())]
-        but = tuple(name.strip() for name in (found["but"] or "").split(","))
-        return found["begin"] + "".join(parameters(indent, but, special)) + found["end"]
+        without = tuple(name.strip() for name in (found["without"] or "").split(","))
+        return found["begin"] + "".join(parameters(indent, without, special)) + found["end"]
 
     return BLOCK.sub(filled, text)
 
@@ -130,10 +130,10 @@ def with_options(text: str, special: dict[str, str]) -> str:
 def wanted() -> dict[Path, str]:
     """Return the expected text of each file that has options."""
     found = {KINDS: literals()}
-    for path in sorted(PACKAGE.glob("*.py")):
+    for path in sorted(PACKAGE.rglob("*.py")):
         text = path.read_text(encoding="utf-8")
         if BLOCK.search(text):
-            found[path] = with_options(text, OF_GROUPS if path.name == "groups.py" else {})
+            found[path] = with_options(text, OF_GROUPS if path.name == "task_groups.py" else {})
     return found
 
 

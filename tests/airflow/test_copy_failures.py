@@ -154,7 +154,7 @@ def test_a_failure_callback_is_given_what_happened_in_one_line_then_the_details(
         ("other_type.prepare", "connection 'web': expected one of the types"),
         ("token.prepare", "connection 'pg_token': expected a password"),
         ("no_key", "expected a primary key or unique index of public.orders"),
-        ("no_interval.prepare", "the data interval, which selects the rows, is empty"),
+        ("no_interval.prepare", "the data interval selects the rows, and is empty"),
     ],
 )
 def test_what_cannot_be_done_is_said_once(run: DagRunResult, task_id: str, message: str) -> None:

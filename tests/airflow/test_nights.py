@@ -25,7 +25,7 @@ with DAG("group", schedule=None, start_date=START, default_args=AT_ONCE):
 
 def made(context):
     import penstock
-    from penstock_airflow.identity import run_id_of
+    from penstock_airflow.runs.run_ids import run_id_of
     ends = {"source": "env:AIRFLOW_CONN_PG_SRC", "target": "env:AIRFLOW_CONN_PG_DST"}
     spec = penstock.CopySpec(**ends, **context["task"].options)
     return spec, run_id_of(context, again=True), ends
@@ -55,12 +55,12 @@ def batch_covered(context):
     # A batch ends early; then all its tables are brought by others.
     import contextlib
     import penstock
-    from penstock_airflow.batch_options import make_batch
-    from penstock_airflow.identity import NAME_LENGTH_OF_BATCH, run_id_of
+    from penstock_airflow.arguments.batch import build_batch
+    from penstock_airflow.runs.run_ids import BATCH_NAME_LENGTH, run_id_of
     ends = {"source": "env:AIRFLOW_CONN_PG_SRC", "target": "env:AIRFLOW_CONN_PG_DST"}
     task = context["task"]
-    run_id = run_id_of(context, again=True, name_length=NAME_LENGTH_OF_BATCH)
-    batch = make_batch(**ends, run_id=run_id, **task._asked())
+    run_id = run_id_of(context, again=True, name_length=BATCH_NAME_LENGTH)
+    batch = build_batch(**ends, run_id=run_id, **task._batch_arguments())
     with contextlib.closing(penstock.copy_all(batch)) as events:
         for event in events:
             if event.name == "opened":
@@ -156,7 +156,7 @@ def test_one_task(shop: Shop, file: Path) -> None:
     (event,) = run.asset_events
     for name in ("watermark", "epoch", "moment", "since", "full", "deleted"):
         assert event.extra[name] == night[name]
-    assert "the state store has no copy" not in run.task("orders").log
+    assert "cannot copy the watermark" not in run.task("orders").log
 
 
 def test_a_group_finds_deletes_in_the_snapshot_of_its_copies(shop: Shop, file: Path) -> None:
@@ -188,7 +188,7 @@ def test_a_run_that_was_planned_before_another_night_plans_anew(shop: Shop, file
     change(shop, "orders")
     task = shop.run(file, "stale").succeeded().task("orders")
     shop.assert_same("orders")
-    assert "a new run begins from there" in task.log
+    assert "starting a new run from there" in task.log
     assert task.value["run_id"].endswith("b")
     assert task.value["night"]["epoch"] >= 2
 
@@ -209,7 +209,7 @@ def test_a_night_that_another_has_overtaken_has_nothing_left_to_do(shop: Shop, f
         shop.assert_same(table)
     for task in ("orders", "verify"):
         by = run.task(task).value["night"]["covered_by"]
-        assert f"covered by run {by}, which has read the source as of " in run.task(task).log
+        assert f"covered by run {by}, which read the source as of " in run.task(task).log
     assert {copy.state for copy in run.mapped("copy")} == {"success"}
     assert "covered by run " in run.task("release").log
 
@@ -219,4 +219,4 @@ def test_a_batch_whose_tables_others_have_brought(shop: Shop, file: Path) -> Non
     for table in NAMES:
         shop.assert_same(table)
         by = task.value["tables"][f"public.{table}"]["night"]["covered_by"]
-        assert f"covered by run {by}, which has read" in task.log
+        assert f"covered by run {by}, which read" in task.log

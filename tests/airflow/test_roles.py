@@ -19,9 +19,9 @@ DISTRIBUTIONS = ("apache-airflow-providers-amazon==9.39.0", "inflection", "watch
 ASKS = """
 import json, sys
 from airflow.providers.common.compat.sdk import Connection
-from penstock_airflow.aws import parameters_of
+from penstock_airflow.hooks.aws import s3_parameters
 
-print(json.dumps(parameters_of(Connection(**json.loads(sys.argv[1])), "lake")))
+print(json.dumps(s3_parameters(Connection(**json.loads(sys.argv[1])), "lake")))
 """
 
 

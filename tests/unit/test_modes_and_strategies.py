@@ -17,7 +17,8 @@ SOURCES = ("core/src", "airflow_provider/src", "dagster_plugin/src")
 NAMES = {*MODES, *STRATEGIES}
 # Of an extent its kind, as it is stored: a strategy may make several kinds of them.
 ALLOWED = {
-    "airflow_provider/src/penstock_airflow/option_kinds.py",  # generated from what options take
+    # Generated from the options of a copy.
+    "airflow_provider/src/penstock_airflow/arguments/option_types.py",
     "core/src/penstock/model/extents.py",
 }
 # In a database a type of values, too.

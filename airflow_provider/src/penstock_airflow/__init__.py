@@ -13,28 +13,30 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from penstock_airflow.copy_all import CopyAllOperator
-    from penstock_airflow.copy_partition import CopyPartitionOperator
-    from penstock_airflow.copy_table_operator import CopyTableOperator
-    from penstock_airflow.groups import copy_table, copy_tables
-    from penstock_airflow.hold import HoldSnapshotOperator, ReleaseSnapshotOperator
-    from penstock_airflow.plan import PlanCopyOperator
-    from penstock_airflow.prepare import PrepareCopyOperator
-    from penstock_airflow.trigger import HoldSnapshotTrigger
-    from penstock_airflow.verify import VerifyCopyOperator
+    from penstock_airflow.hooks.penstock import PenstockHook
+    from penstock_airflow.operators.copy_all import CopyAllOperator
+    from penstock_airflow.operators.copy_partition import CopyPartitionOperator
+    from penstock_airflow.operators.copy_table import CopyTableOperator
+    from penstock_airflow.operators.plan import PlanCopyOperator
+    from penstock_airflow.operators.prepare import PrepareCopyOperator
+    from penstock_airflow.operators.snapshot import HoldSnapshotOperator, ReleaseSnapshotOperator
+    from penstock_airflow.operators.verify import VerifyCopyOperator
+    from penstock_airflow.task_groups import copy_table, copy_tables
+    from penstock_airflow.triggers.snapshot import HoldSnapshotTrigger
 
 _HOMES = {
-    "CopyAllOperator": "copy_all",
-    "CopyPartitionOperator": "copy_partition",
-    "CopyTableOperator": "copy_table_operator",
-    "HoldSnapshotOperator": "hold",
-    "HoldSnapshotTrigger": "trigger",
-    "PlanCopyOperator": "plan",
-    "PrepareCopyOperator": "prepare",
-    "ReleaseSnapshotOperator": "hold",
-    "VerifyCopyOperator": "verify",
-    "copy_table": "groups",
-    "copy_tables": "groups",
+    "CopyAllOperator": "operators.copy_all",
+    "CopyPartitionOperator": "operators.copy_partition",
+    "CopyTableOperator": "operators.copy_table",
+    "HoldSnapshotOperator": "operators.snapshot",
+    "HoldSnapshotTrigger": "triggers.snapshot",
+    "PenstockHook": "hooks.penstock",
+    "PlanCopyOperator": "operators.plan",
+    "PrepareCopyOperator": "operators.prepare",
+    "ReleaseSnapshotOperator": "operators.snapshot",
+    "VerifyCopyOperator": "operators.verify",
+    "copy_table": "task_groups",
+    "copy_tables": "task_groups",
 }
 __all__ = [
     "CopyAllOperator",
@@ -42,6 +44,7 @@ __all__ = [
     "CopyTableOperator",
     "HoldSnapshotOperator",
     "HoldSnapshotTrigger",
+    "PenstockHook",
     "PlanCopyOperator",
     "PrepareCopyOperator",
     "ReleaseSnapshotOperator",
@@ -52,8 +55,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    # Import a name on first use: `airflow providers list` imports this package only for its
-    # description.
+    # Import a name on first use: `airflow providers list` imports this package, and needs only its
+    # metadata.
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

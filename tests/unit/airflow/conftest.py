@@ -28,8 +28,8 @@ def airflow_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         patch.setenv("AIRFLOW__CORE__LOAD_EXAMPLES", "False")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            import_module("penstock_airflow.groups")
-            import_module("penstock_airflow.copy_table_operator")
+            import_module("penstock_airflow.task_groups")
+            import_module("penstock_airflow.operators.copy_table")
             import_module("airflow.providers.openlineage.extractors")
             import_module("airflow.providers.common.compat.openlineage.facet")
         yield home

@@ -32,7 +32,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"tables": ["a.*"], "source_conn_id": None}, "source_conn_id, source: expected one of them"),
     (
         {"tables": ["a.*"], "target_conn_id": None, "target": "s3://lake/o/"},
-        "target: copying many tables needs a database",
+        "target: expected a database, found a URL of files",
     ),
 ]
 

@@ -29,7 +29,9 @@ def connection(**fields: Any) -> Any:
 
 
 def url_of(**fields: Any) -> str:
-    url: str = import_module("penstock_airflow.connections").url_of(connection(**fields), "pg")
+    url: str = import_module("penstock_airflow.hooks.penstock").connection_url(
+        connection(**fields), "pg"
+    )
     return url
 
 
@@ -170,7 +172,7 @@ def test_a_type_whose_hook_is_one_of_postgresql_will_do() -> None:
     found = connection(conn_type="crate", host="h", password=SECRET, schema="db")
     kind = type("WithHook", (type(found),), {"get_hook": lambda *_, **__: hook()})
     made = kind(conn_id="pg", conn_type="crate", host="h", password=SECRET, schema="db")
-    url = import_module("penstock_airflow.connections").url_of(made, "pg")
+    url = import_module("penstock_airflow.hooks.penstock").connection_url(made, "pg")
     assert parameters(url) == {"host": "h", "password": SECRET, "dbname": "db"}
 
 
@@ -214,7 +216,9 @@ def test_a_token_that_has_to_be_fetched_is_refused(name: str) -> None:
 
 
 def test_a_connection_that_is_not_there_is_named() -> None:
-    end = import_module("penstock_airflow.ends").End("source", "nobody_made_it", None, None)
+    end = import_module("penstock_airflow.arguments.endpoint").Endpoint(
+        "source", "nobody_made_it", None, None
+    )
     with pytest.raises(Exception, match="nobody_made_it"):
         end.connect()
 

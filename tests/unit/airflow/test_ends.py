@@ -29,12 +29,14 @@ def aws(**fields: Any) -> Any:
 
 
 def parameters(**fields: Any) -> dict[str, str]:
-    found = import_module("penstock_airflow.aws").parameters_of(aws(**fields), "lake")
+    found = import_module("penstock_airflow.hooks.aws").s3_parameters(aws(**fields), "lake")
     return {name: value for name, value in found.items() if value is not None}
 
 
 def end(url: str | None = None, conn_id: str | None = None, aws_conn_id: str | None = None) -> Any:
-    return import_module("penstock_airflow.ends").End("source", conn_id, url, aws_conn_id)
+    return import_module("penstock_airflow.arguments.endpoint").Endpoint(
+        "source", conn_id, url, aws_conn_id
+    )
 
 
 def operator(**arguments: Any) -> Any:
@@ -134,9 +136,9 @@ def test_keys_are_those_of_an_aws_connection(kind: str) -> None:
 
 
 def test_an_aws_connection_is_no_database() -> None:
-    connections = import_module("penstock_airflow.connections")
-    with pytest.raises(UsageError, match="does not lead to a database: pass a URL such as") as told:
-        connections.url_of(aws(password=SECRET), "lake")
+    connections = import_module("penstock_airflow.hooks.penstock")
+    with pytest.raises(UsageError, match="found type aws: for files on S3, pass a URL") as told:
+        connections.connection_url(aws(password=SECRET), "lake")
     assert SECRET not in told.value.message
 
 
@@ -145,11 +147,11 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({**FILES, "source_conn_id": "pg"}, "source_conn_id, source: expected one of them, found both"),
     (
         {"source_conn_id": "pg", "source_aws_conn_id": "lake", "table": "a.b", **DATABASE},
-        "source_aws_conn_id: expected source, a URL that begins with s3://, beside it",
+        "source_aws_conn_id goes with source, a URL that begins with s3://; found source_conn_id",
     ),
     (
         {**FILES, "source": "/data/orders", "source_aws_conn_id": "lake"},
-        "source_aws_conn_id goes with a URL that begins with s3://; found source with file://",
+        "source_aws_conn_id goes with source, a URL that begins with s3://; found file://",
     ),
     ({**FILES, "source": "gs://lake/orders/"}, "source: expected a URL with one of the schemes"),
     ({**FILES, "source": "s3:///orders/"}, "source: expected s3://bucket/path, found no bucket"),
@@ -214,7 +216,7 @@ RIGHT: list[dict[str, Any]] = [
 @pytest.mark.parametrize("arguments", RIGHT, ids=str)
 def test_what_may_be_is_not_refused(arguments: dict[str, Any]) -> None:
     made = operator(**arguments)
-    for name in import_module("penstock_airflow.ends").ARGUMENTS:
+    for name in import_module("penstock_airflow.arguments.endpoint").ARGUMENTS:
         assert getattr(made, name) == arguments.get(name)
         assert name in made.template_fields
 
@@ -224,7 +226,7 @@ def test_secrets_that_a_template_brings_are_refused_in_the_task() -> None:
     made.source = f"s3://lake/?access_key_id={KEY}&secret_access_key=hidden"
     sdk = import_module("airflow.providers.common.compat.sdk")
     with pytest.raises(sdk.AirflowFailException, match="without secrets") as raised:
-        made._ends()
+        made._urls()
     assert "hidden" not in str(raised.value)
 
 
@@ -241,7 +243,7 @@ def test_a_group_hands_its_ends_to_every_task() -> None:
     for task in dag.tasks:
         mapped = task.task_id == "dw_orders.copy"
         found = task.unmap({"partition": {}}) if mapped else task
-        for name in import_module("penstock_airflow.ends").ARGUMENTS:
+        for name in import_module("penstock_airflow.arguments.endpoint").ARGUMENTS:
             if hasattr(found, name):
                 assert getattr(found, name) == ends.get(name), (task.task_id, name)
                 assert name in found.template_fields
@@ -263,9 +265,11 @@ def test_a_group_hands_its_ends_to_every_task() -> None:
     ],
 )
 def test_an_alias_stands_for_the_target(ends: dict[str, str], table: Any, name: str) -> None:
-    module = import_module("penstock_airflow.ends")
+    module = import_module("penstock_airflow.arguments.endpoint")
     given = [ends.get(argument) for argument in module.TARGET_ARGUMENTS]
-    alias = import_module("penstock_airflow.assets").alias_of(module.End("target", *given), table)
+    alias = import_module("penstock_airflow.lineage.assets").alias_of(
+        module.Endpoint("target", *given), table
+    )
     assert alias.name == name
 
 

@@ -67,8 +67,8 @@ def test_patterns_select_among_its_tables(file: Path) -> None:
         (("deletes =", "delete ="), {}, "unknown option 'delete'"),
         (("env:NO_SUCH_TARGET", "postgresql://a:s3cret@b/c"), {}, "without a secret"),
         (("env:NO_SUCH_TARGET", "${URL}"), {}, "target: expected env:NAME"),
-        (("env:NO_SUCH_TARGET", "s3://lake/orders/"), {}, "target: copying many tables needs"),
-        (("", ""), {"tables": [{"table": "public.a"}]}, "give it a section in the file"),
+        (("env:NO_SUCH_TARGET", "s3://lake/orders/"), {}, "target: expected a database"),
+        (("", ""), {"tables": [{"table": "public.a"}]}, "put them into a section of the file"),
         (("", ""), {"mode": "truncate", "deletes": "hard"}, "deletes hard: expected incremental"),
     ],
 )

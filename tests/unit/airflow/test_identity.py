@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from penstock import CopySpec
 from penstock.spec.ids import check_run_id
-from penstock_airflow.identity import (
-    begins_again,
+from penstock_airflow.runs.run_ids import (
     clearings,
     earlier_run_ids,
     recopies_partition,
     run_id_of,
+    starts_new_run,
 )
 
 IDS = st.text(min_size=1, max_size=250)
@@ -119,8 +119,8 @@ def test_fewer_retries_than_before_are_no_clearing_and_no_error() -> None:
     ],
 )
 def test_what_is_done_again_when_cleared(mode: str, run_again: bool, partition_again: bool) -> None:
-    assert begins_again(None, mode) is run_again
+    assert starts_new_run(None, mode) is run_again
     assert recopies_partition(None, mode) is partition_again
     for told in (True, False):
-        assert begins_again(told, mode) is told
+        assert starts_new_run(told, mode) is told
         assert recopies_partition(told, mode) is told

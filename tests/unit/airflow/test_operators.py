@@ -55,7 +55,9 @@ def serialized(dag: Any) -> Any:
 
 def link(name: str, task: Any, map_index: int = -1) -> str:
     key = SimpleNamespace(dag_id="copies", run_id=RUN, task_id=task.task_id, map_index=map_index)
-    made: str = getattr(import_module("penstock_airflow.links"), name)().get_link(task, ti_key=key)
+    made: str = getattr(import_module("penstock_airflow.links.run"), name)().get_link(
+        task, ti_key=key
+    )
     return made
 
 
@@ -133,7 +135,7 @@ def test_links_begin_with_the_url_that_airflow_is_told(
 
 
 def test_ids_are_quoted_in_links(dag: Any) -> None:
-    links = import_module("penstock_airflow.links")
+    links = import_module("penstock_airflow.links.run")
     assert links.task_url("a/b", "r?1#2", "ü") == "/dags/a%2Fb/runs/r%3F1%232/tasks/%C3%BC"
 
 
@@ -198,13 +200,13 @@ def test_airflow_is_told_of_every_operator_trigger_and_link() -> None:
     info = get_provider_info()
     told = {
         module
-        for kind in ("operators", "triggers")
+        for kind in ("operators", "triggers", "hooks")
         for integration in info[kind]
         for module in integration["python-modules"]
     }
     classes = [getattr(penstock_airflow, name) for name in penstock_airflow.__all__]
     assert told == {kind.__module__ for kind in classes if inspect.isclass(kind)}
-    links = import_module("penstock_airflow.links")
+    links = import_module("penstock_airflow.links.run")
     base = import_module("airflow.providers.common.compat.sdk").BaseOperatorLink
     made = {
         f"{kind.__module__}.{name}"
@@ -232,7 +234,7 @@ def test_a_task_that_is_told_to_end_before_it_begins_to_copy_does_not_begin() ->
     task.on_kill()
     sdk = import_module("airflow.providers.common.compat.sdk")
     with pytest.raises(sdk.AirflowException, match="task was killed") as raised:
-        task._follow(events())
+        task._run_copy(events())
     # It may be retried.
     assert raised.type is sdk.AirflowException
     assert not begun

@@ -13,7 +13,7 @@ import pytest
 
 import penstock_airflow
 from penstock import CopySpec, UsageError
-from penstock_airflow.options import OPTIONS, make_spec, options_of
+from penstock_airflow.arguments.options import OPTIONS, build_spec, options_of
 
 ENDS: dict[str, Any] = {"source_conn_id": "pg_src", "target_conn_id": "pg_dst"}
 
@@ -228,7 +228,7 @@ def test_signatures_are_those_of_the_fields_of_a_spec() -> None:
 
 
 def test_a_spec_has_what_was_asked_for() -> None:
-    spec = make_spec(
+    spec = build_spec(
         "postgresql://a/b",
         "postgresql://c/d",
         {"table": "a.b", "columns": ("k", "v"), "degree": "3", "where": None},

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from penstock import Partition
 from penstock.model.extents import Bound, Key, KeyRange, KeyValues
-from penstock_airflow.packing import MAX_LABEL, pack
+from penstock_airflow.runs.packing import MAX_LABEL, pack
 
 LONGEST_IN_THE_GRID = 250
 
@@ -22,26 +22,26 @@ def partitions(count: int) -> list[Partition]:
     return [Partition(f"p{number}", extent(number)) for number in range(count)]
 
 
-def packed(count: int, per_task: int, most_tasks: int) -> list[dict[str, Any]]:
+def packed(count: int, per_task: int, max_tasks: int) -> list[dict[str, Any]]:
     return pack(
-        "r", "append", partitions(count), per_task=per_task, most_tasks=most_tasks, at_once=0
+        "r", "append", partitions(count), per_task=per_task, max_tasks=max_tasks, concurrency=0
     )
 
 
 @given(st.integers(0, 3000), st.integers(1, 100), st.integers(1, 1100))
-def test_every_partition_once_and_in_order(count: int, per_task: int, most_tasks: int) -> None:
-    packs = packed(count, per_task, most_tasks)
+def test_every_partition_once_and_in_order(count: int, per_task: int, max_tasks: int) -> None:
+    packs = packed(count, per_task, max_tasks)
     ids = [name for one in packs for name in one["partitions"]]
     assert ids == [f"p{number}" for number in range(count)]
-    assert len(packs) <= most_tasks
+    assert len(packs) <= max_tasks
     sizes = [len(one["partitions"]) for one in packs]
     assert all(sizes)
     assert not sizes or max(sizes) - min(sizes) <= 1
-    if -(-count // per_task) <= most_tasks:
+    if -(-count // per_task) <= max_tasks:
         assert all(size <= per_task for size in sizes)
         assert len(packs) == -(-count // per_task)
     else:
-        assert len(packs) == most_tasks
+        assert len(packs) == max_tasks
 
 
 def test_each_entry_says_all_that_its_task_needs() -> None:
@@ -60,14 +60,14 @@ def test_each_entry_says_all_that_its_task_needs() -> None:
 def test_a_label_fits_into_the_grid(values: list[str], count: int) -> None:
     extent = KeyValues(Key("country"), tuple(Bound("text", value) for value in values))
     both = [Partition(f"p{number}", extent) for number in range(count)]
-    (one,) = pack("r", "append", both, per_task=2, most_tasks=10, at_once=0)
+    (one,) = pack("r", "append", both, per_task=2, max_tasks=10, concurrency=0)
     assert one["label"].startswith("p0 ")
     assert len(one["label"]) <= MAX_LABEL < LONGEST_IN_THE_GRID
 
 
-@pytest.mark.parametrize(("at_once", "rate"), [(4, 25), (0, 10), (1, 100), (1000, 10)])
-def test_mapped_tasks_that_run_at_once_divide_the_rate(at_once: int, rate: int) -> None:
-    asked: dict[str, Any] = {"per_task": 1, "most_tasks": 99, "at_once": at_once}
+@pytest.mark.parametrize(("concurrency", "rate"), [(4, 25), (0, 10), (1, 100), (1000, 10)])
+def test_mapped_tasks_that_run_at_once_divide_the_rate(concurrency: int, rate: int) -> None:
+    asked: dict[str, Any] = {"per_task": 1, "max_tasks": 99, "concurrency": concurrency}
     packs = pack("r", "append", partitions(10), **asked, max_rate=100)
     assert {one["max_rate"] for one in packs} == {rate}
     assert all("max_rate" not in one for one in pack("r", "append", partitions(10), **asked))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock import Place
-from penstock_airflow.query_lineage import QueryColumns, read_query
+from penstock_airflow.lineage.query import QueryColumns, read_query
 
 SHOP = Place("postgres", "h", 5432, "shop")
 OF_MYSQL = Place("mysql", "h", 3306, "shop", schemas_are_databases=True)

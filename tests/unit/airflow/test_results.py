@@ -12,7 +12,7 @@ import pytest
 from penstock import Finished, NightStatus, Watermark, combined_report
 from penstock.events import PartitionTiming
 from penstock.model.records import CommitRecord
-from penstock_airflow.results import covered_result, executions, result_of, summary_of
+from penstock_airflow.runs.results import covered_result, executions, result_of, summary_of
 
 
 def finished(partition: str, rows: int = 100, seconds: float = 2.0, **fields: Any) -> Finished:

@@ -1,0 +1,1 @@
+"""Hooks: Airflow connections as the URLs that Penstock opens."""

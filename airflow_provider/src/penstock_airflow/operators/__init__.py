@@ -1,0 +1,1 @@
+"""Operators: the steps of a copy as tasks of their own, or a whole copy in one task."""

@@ -1,0 +1,192 @@
+"""The operator that plans a run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import penstock
+from penstock import PenstockError, UsageError
+from penstock_airflow.arguments import option_types as option
+from penstock_airflow.arguments.endpoint import ARGUMENTS, endpoint_arguments
+from penstock_airflow.arguments.options import (
+    build_spec,
+    check_interval,
+    check_options,
+    non_default_options,
+    options_of,
+    table_in_errors,
+    uses_interval,
+)
+from penstock_airflow.links.run import ReportLink
+from penstock_airflow.operators.base import PenstockOperator, airflow_exception
+from penstock_airflow.runs.final_task import passed_final_task
+from penstock_airflow.runs.nearest_task import nearest
+from penstock_airflow.runs.run_ids import earlier_run_ids, run_id_of, starts_new_run
+from penstock_airflow.runs.task_states import Tasks
+
+# The operators that work on the prepared run.
+_WORKERS = ("PlanCopyOperator", "CopyPartitionOperator", "VerifyCopyOperator")
+
+
+class PrepareCopyOperator(PenstockOperator):
+    """Checks source and target, plans, and stores the run in the target.
+
+    It does not touch the target's table: the first partition empties or creates it, as the mode
+    requires, once per run. A retry finds the stored run.
+
+    Returns the run's id.
+
+    Parameters:
+        recopy: whether clearing this task starts a new run. By default it does, except in mode
+            append, which would double the rows. It never does unless all later tasks that work on
+            the run are cleared with it: the new run would empty the table, and the others would not
+            copy their partitions again.
+        source_conn_id, source, source_aws_conn_id: where to read: an Airflow connection, or a URL
+            without secrets and an `aws` connection with its keys.
+        target_conn_id, target, target_aws_conn_id: where to write, likewise.
+        table, mode, strategy ...: the options of a copy, as in `penstock.CopySpec`.
+        kwargs: the arguments of every operator.
+
+    Raises:
+        UsageError: wrong options; raised when the DAG is parsed, as far as templates allow.
+    """
+
+    template_fields: Sequence[str] = ("options", *ARGUMENTS)
+    operator_extra_links = (ReportLink(),)
+
+    def __init__(
+        self,
+        *,
+        recopy: bool | None = None,
+        # options without schema_only: scripts/option_arguments.py
+        source_conn_id: option.Text | None = None,
+        source: option.Text | None = None,
+        source_aws_conn_id: option.Text | None = None,
+        target_conn_id: option.Text | None = None,
+        target: option.Text | None = None,
+        target_aws_conn_id: option.Text | None = None,
+        table: option.Text | None = None,
+        query: option.Text | None = None,
+        target_table: option.Text | None = None,
+        descendants: option.Descendants | option.Text | None = None,
+        where: option.Text | None = None,
+        columns: option.Names | None = None,
+        exclude_columns: option.Names | None = None,
+        set: option.Names | None = None,
+        mask: option.Names | None = None,
+        map: option.Map | option.Text = "name",
+        strategy: option.Strategy | option.Text = "auto",
+        key: option.Text | None = None,
+        values_query: option.Text | None = None,
+        interval: option.Text | None = None,
+        partitions: int | option.Text | None = None,
+        rows_per_partition: int | option.Text | None = None,
+        bytes_per_partition: int | option.Text | None = None,
+        degree: int | option.Text = "auto",
+        max_rate: int | option.Text | None = None,
+        max_lag: float | option.Text | None = None,
+        mode: option.Mode | option.Text = "append",
+        conflict_columns: option.Names | None = None,
+        incremental: option.Text | None = None,
+        lookback: option.Text | None = None,
+        null_cursor: option.NullCursor | option.Text = "refuse",
+        max_ahead: float | option.Text = 86400.0,
+        atomic: option.Atomic | option.Text | None = None,
+        atomic_limit: option.Text | None = None,
+        above_atomic_limit: option.AboveAtomicLimit | option.Text = "swap",
+        deletes: option.Text = "ignore",
+        max_deletes: option.Text = "30%,1000",
+        full_every: float | option.Text | None = None,
+        on_target_changed: option.OnTargetChanged | option.Text = "full",
+        on_drift: option.Text = "fail",
+        watermark: option.Text | None = None,
+        data_only: bool | option.Returned = False,
+        indexes: option.Indexes | option.Text = "keep",
+        unlogged: bool | option.Returned = False,
+        partitioning: bool | option.Returned = False,
+        allow_ddl: bool | option.Returned = False,
+        sequences: option.Sequences | option.Text = "set",
+        types: option.ColumnTypes | None = None,
+        arrays: option.Arrays | option.Text = "refuse",
+        enums: option.Enums | option.Text = "check",
+        order_by: option.Names | None = None,
+        partition_by: option.Names | None = None,
+        file_size: int | option.Text | None = None,
+        row_group_size: int | option.Text | None = None,
+        compression: option.Compression | option.Text | None = None,
+        snapshot: option.Snapshot | option.Text = "shared",
+        on_snapshot_lost: option.OnSnapshotLost | option.Text | None = None,
+        accept_moving_rows: bool | option.Returned = False,
+        attempts: int | option.Text = 5,
+        on_error: option.OnError | option.Text = "stop",
+        verify: option.Verify | option.Text = "none",
+        check_partitions: option.CheckPartitions | option.Text = "auto",
+        stall_timeout: float | option.Text = 600.0,
+        grace: float | option.Text = 10.0,
+        snapshot_warn_after: float | option.Text = 3600.0,
+        give_way_after: float | option.Text | None = None,
+        show_values: option.ShowValues | option.Text | None = None,
+        control_schema: str = "penstock",
+        # end of options
+        **kwargs: Any,
+    ) -> None:
+        options, endpoints = non_default_options(options_of(locals())), endpoint_arguments(locals())
+        with table_in_errors(options):
+            super().__init__(**endpoints, control_schema=control_schema, **kwargs)
+            check_options(options, self._source, self._target)
+        self.options = options
+        self._uses_interval = uses_interval(options)
+        self.recopy = recopy
+
+    def execute(self, context: Any) -> str:
+        """Store the run, and return its id."""
+        urls = self._urls()
+        again = starts_new_run(self.recopy, self.options.get("mode", "append"))
+        try:
+            if self._uses_interval:
+                check_interval(context)
+            run_id = run_id_of(context, again=again)
+            if again:
+                run_id = self._run_in_use(context, urls["target"]) or run_id
+            spec = build_spec(urls["source"], urls["target"], self.options, run_id)
+            run = penstock.create(spec).run
+            if (
+                len(run.plan.partitions) == 1
+                and (spec.snapshot, spec.verify) == ("shared", "none")
+                and not spec.gone.found
+            ):
+                # There is one reader, which reads everything once, with a snapshot of its own.
+                penstock.release(run.run_id, target=spec.target, control_schema=spec.control_schema)
+        except PenstockError as error:
+            raise airflow_exception(error) from None
+        plan = run.plan
+        self.log.info(
+            "run %s: %d partitions by %s", run.run_id, len(plan.partitions), plan.strategy
+        )
+        for reason in (*plan.reasons, *(f"warning: {warning}" for warning in plan.warnings)):
+            self._log_line(f"    {reason}")
+        return str(run.run_id)
+
+    def _run_in_use(self, context: Any, target: str) -> str | None:
+        """Return the run to continue if some tasks that work on it were not cleared."""
+        earlier = earlier_run_ids(context)
+        if not earlier:
+            return None
+        found = [nearest(self, kind, "downstream_task_ids") for kind in _WORKERS]
+        workers = [task.task_id for task in found if task is not None]
+        due = Tasks.of(context, workers).are_all_due()
+        if due and passed_final_task(self, context) is None:
+            return None
+        for run_id in earlier:
+            try:
+                penstock.status(run_id, target=target, control_schema=self.control_schema)
+            except UsageError:
+                continue
+            self.log.warning(
+                "run %s continues, because some tasks that work on it were not cleared. To copy "
+                "everything again, clear this task with its downstream tasks",
+                run_id,
+            )
+            return run_id
+        return None

@@ -1,0 +1,133 @@
+"""The operator that checks and ends a run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException
+
+import penstock
+from penstock import Finished, as_arguments, combined_report, report_text
+from penstock_airflow.arguments.endpoint import ARGUMENTS
+from penstock_airflow.arguments.options import overrides
+from penstock_airflow.lineage.assets import emit
+from penstock_airflow.lineage.openlineage import CopyFacts, LineageMixin
+from penstock_airflow.links.run import PartitionsLink, ReportLink
+from penstock_airflow.operators.base import AWAIT_SNAPSHOT, PenstockOperator
+from penstock_airflow.runs.final_task import check_final_task_cleared
+from penstock_airflow.runs.missing_run import raise_missing_run
+from penstock_airflow.runs.nearest_task import nearest
+from penstock_airflow.runs.nights import (
+    COVERED,
+    STALE_GROUP,
+    covered_by,
+    overtaken_message,
+    store_watermark,
+)
+from penstock_airflow.runs.results import executions, summary_of
+from penstock_airflow.runs.run_ids import clearings
+
+_ADVICE = "clear the failed partitions; committed ones stay as they are"
+
+
+class VerifyCopyOperator(LineageMixin, PenstockOperator):
+    """Checks that every partition is committed, ends the run, and writes its report to the log.
+
+    It compares source and target if the run asks for it (`verify="counts"` or `"checksums"`), then
+    runs the final steps, such as building indexes or renaming a table. It also copies missing
+    partitions, for example those of a task that a user marked as a success.
+
+    Returns the run's rows, bytes, seconds and rates.
+
+    Parameters:
+        run_id: the output of `PrepareCopyOperator`.
+        copied: the output of the mapped tasks, for the report.
+        degree: the number of concurrent streams, and of indexes built at the same time.
+        await_snapshot: seconds to wait for the holder of the run's snapshot.
+        on_snapshot_lost: overrides the run's own option. Once this task has been cleared, the rest
+            is read as it is now.
+        outlet: an `Asset` or `AssetAlias` for the target's table; it gets an event.
+        kwargs: source, target, and the arguments of every operator.
+    """
+
+    template_fields: Sequence[str] = ("run_id", "copied", *ARGUMENTS)
+    operator_extra_links = (ReportLink(), PartitionsLink())
+
+    def __init__(
+        self,
+        *,
+        run_id: Any,
+        copied: Any = (),
+        degree: int = 1,
+        await_snapshot: float = AWAIT_SNAPSHOT,
+        on_snapshot_lost: str | None = None,
+        outlet: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        if outlet is not None:
+            kwargs["outlets"] = [*kwargs.get("outlets", ()), outlet]
+        # A skipped copy is no reason to skip the check.
+        kwargs.setdefault("trigger_rule", "none_failed")
+        super().__init__(**kwargs)
+        self.run_id = run_id
+        self.copied = copied
+        self.degree = degree
+        self.await_snapshot = await_snapshot
+        self.on_snapshot_lost = on_snapshot_lost
+        self.outlet = outlet
+
+    def _copy_facts(self) -> CopyFacts:
+        return CopyFacts(self.run_id)
+
+    def execute(self, context: Any) -> dict[str, Any]:
+        """Check and end the run, and return its result."""
+        if not self.run_id:
+            raise_missing_run(context, nearest(self, "PrepareCopyOperator", "upstream_task_ids"))
+        cleared = clearings(context["ti"])
+        if cleared:
+            check_final_task_cleared(self, context)
+        urls = self._urls()
+        try:
+            finished = self._resumed(urls, cleared=bool(cleared))
+        except AirflowException:
+            status = self._overtaken_status(self.run_id, urls["target"])
+            if status is None:
+                raise
+            if not covered_by(status):
+                raise AirflowFailException(overtaken_message(STALE_GROUP, status)) from None
+            self.log.info("%s", overtaken_message(COVERED, status))
+            return summary_of(status)
+        return self._conclude(context, finished, self._results())
+
+    def _resumed(self, urls: dict[str, Any], *, cleared: bool) -> Finished:
+        return self._run_copy(
+            penstock.resume(
+                self.run_id,
+                **urls,
+                control_schema=self.control_schema,
+                await_snapshot=self.await_snapshot,
+                as_of_now=cleared,
+                finish=True,
+                degree=self.degree,
+                **overrides(self.on_snapshot_lost),
+            )
+        )
+
+    def _results(self) -> Sequence[Mapping[str, Any]]:
+        # Fetch all with one request; iterating would send one for each mapped task.
+        return () if not self.copied else self.copied[:]
+
+    def _conclude(
+        self, context: Any, finished: Finished, results: Sequence[Mapping[str, Any]]
+    ) -> dict[str, Any]:
+        target = self._target.connect()
+        status = penstock.status(finished.run_id, target=target, control_schema=self.control_schema)
+        summary = summary_of(status)
+        report = combined_report([*executions(results), finished], summary["seconds"], self.degree)
+        self.log.info("the run's report\n%s", as_arguments(report_text(report, _ADVICE)))
+        self._log_run_report(finished.run_id, target)
+        if self.outlet is not None:
+            emit(context, self.outlet, target, status)
+        store_watermark(context, self.outlet, summary["night"], self.log)
+        return summary

@@ -1,0 +1,1 @@
+"""Penstock's run across the tasks of a DAG run: ids, partitions, results, task states."""

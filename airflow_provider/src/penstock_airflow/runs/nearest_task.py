@@ -1,0 +1,35 @@
+"""Search for the nearest task of a kind in a DAG."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def nearest(operator: Any, kind: str, direction: str) -> Any:
+    """Return the nearest task of a kind, because a DAG may copy one table after the other.
+
+    Parameters:
+        operator: the task where the search starts.
+        kind: the name of the class of the wanted task, or of a base class.
+        direction: `upstream_task_ids` or `downstream_task_ids`.
+    """
+    tasks = operator.dag.task_dict
+    seen: set[str] = set()
+    found: list[str] = sorted(getattr(operator, direction))
+    while found:
+        for task_id in found:
+            if is_kind(tasks[task_id], kind):
+                return tasks[task_id]
+        seen.update(found)
+        found = sorted({i for task_id in found for i in getattr(tasks[task_id], direction)} - seen)
+    return None
+
+
+def is_kind(task: Any, kind: str) -> bool:
+    """Whether a task's class, or one of its base classes, has a name."""
+    # A serialized task has only the name of its own class.
+    operator_class = getattr(task, "operator_class", type(task))
+    return kind in (
+        task.task_type,
+        *(each.__name__ for each in getattr(operator_class, "__mro__", ())),
+    )

@@ -1,0 +1,1 @@
+"""Triggers: work that runs in the triggerer."""
