@@ -110,7 +110,7 @@ class Connection(pymysql.Connection):  # type: ignore[misc] # PyMySQL has no typ
     ) -> None:
         """Run statements, in one round trip if possible; after an error, the rest is skipped.
 
-        Parameters:
+        Args:
             answers: receives the answer of each statement, as far as they come.
         """
         with self.cursor() as cursor:
@@ -190,7 +190,7 @@ def connect(
 ) -> Connection:
     """Open a session.
 
-    Parameters:
+    Args:
         side: `source` or `target`, for error messages.
         loads: whether the session uses LOAD DATA LOCAL, and accepts several statements at once.
             Otherwise a server cannot request any data.

@@ -73,7 +73,7 @@ def replaced(new: TableRef) -> TableRef:
 class MySqlDialect(CatalogDialect):
     """The dialect of MySQL and MariaDB.
 
-    Parameters:
+    Args:
         by_bytes: whether to compare texts by their bytes if a key names no collation.
         found_by: the index of the target's table by which `merge` finds rows; any if empty.
     """

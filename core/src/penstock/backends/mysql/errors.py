@@ -119,7 +119,7 @@ def from_driver(
 ) -> PenstockError:
     """Classify a driver's error as transient or permanent, and keep the server's diagnosis.
 
-    Parameters:
+    Args:
         subject: the table or query, if the server's message does not name it.
         parsed: whether the statement contains no values of rows.
     """

@@ -90,7 +90,7 @@ class MySqlSession(IdentifiedServer):
     ) -> T | None:
         """Return a fact that is read for several tables when the first one is needed.
 
-        Parameters:
+        Args:
             others: which of the `known` tables may be asked about with it.
             ask: leaves out tables about which the server reports an error.
 

@@ -218,7 +218,7 @@ _WITH_BOOLEANS = _table({**_LINES, "tinyint": TypeLine(_tinyint1, "int2", model.
 def types_of(options: Mapping[str, str]) -> TypeTable[MyType]:
     """Return the type table.
 
-    Parameters:
+    Args:
         options: the options of a URL, which say whether `tinyint(1)` holds truth values.
     """
     return _WITH_BOOLEANS if options.get("tinyint1") == "bool" else TYPES

@@ -111,7 +111,7 @@ def connect(
 
     The session is in autocommit mode: transactions are begun explicitly.
 
-    Parameters:
+    Args:
         lock_seconds: how long a statement may wait for a lock; if 0, the guard decides.
         set_up: apply the settings to the session with its first statement; otherwise each `begin`
             applies them.
@@ -282,7 +282,7 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
     def begin(self, how: str = "", then: str = "") -> psycopg.Cursor[tuple[Any, ...]]:
         """Begin a transaction explicitly, in one round trip.
 
-        Parameters:
+        Args:
             then: its first statements, for a transaction not begun `together` with others.
 
         Returns: the results of all statements.
@@ -388,7 +388,7 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
     ) -> Sequence[psycopg.Cursor[tuple[Any, ...]]]:
         """Send questions in one round trip.
 
-        Parameters:
+        Args:
             full: the questions to ask while names are full.
 
         Raises:
@@ -430,7 +430,7 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
         the server skips the statements after it. None may be a COPY. A libpq before 14 sends them
         one by one.
 
-        Parameters:
+        Args:
             begin, commit: begin or commit a transaction in the same round trip. Otherwise, if none
                 is open, the statements form one of their own.
         """
@@ -480,7 +480,7 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
     ) -> Iterator[None]:
         """Open a transaction that begins with some statements, in one round trip.
 
-        Parameters:
+        Args:
             first: the arguments of `execute` for each statement.
             reads: calls to be made in the transaction; their first questions are sent right after
                 these statements, and answered when the calls ask them.

@@ -47,7 +47,7 @@ from penstock.spec.modes import mode_names, mode_of
 class ControlTables(RecordedRuns):
     """The control store in a PostgreSQL target.
 
-    Parameters:
+    Args:
         connect: opens a second session, to look up what the first one waits for.
     """
 
@@ -89,7 +89,7 @@ class ControlTables(RecordedRuns):
 
         Their answers are kept until `forget_answers`.
 
-        Parameters:
+        Args:
             making: the tables are created anew, whatever interrupted runs left unfinished.
         """
 

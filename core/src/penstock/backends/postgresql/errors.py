@@ -104,7 +104,7 @@ def from_driver(
 ) -> PenstockError:
     """Classify a driver's error as transient or permanent, and keep the server's diagnosis.
 
-    Parameters:
+    Args:
         subject: the table or query, if the server's message does not name it.
         table: the table being loaded; named where the server gives only its number.
     """
@@ -206,7 +206,7 @@ _COPIED = re.compile(r"^COPY .+?, line (\d+)(?:, column (.+?))?(?=: |$)", re.M)
 def translated(side: str, *, rows: bool = False, table: str = "") -> Iterator[None]:
     """Translate a driver's errors to Penstock's.
 
-    Parameters:
+    Args:
         table: see `from_driver`.
         rows: report the row of the stream and the column; the server's line numbers are the
             stream's row numbers.

@@ -96,7 +96,7 @@ def place_of(url: str) -> Place:
     For several hosts it is the first; for a socket, `localhost`; without a host, the name of the
     service (`pg_service.conf`).
 
-    Parameters:
+    Args:
         url: the URL with its secrets, none of which is in the result.
 
     Raises:

@@ -44,7 +44,7 @@ def is_plain(connection: Connection) -> bool:
 def pump(source: Connection, target: Connection, unanswered: bool) -> Any:
     """Return a pump from a running COPY TO to a running COPY FROM.
 
-    Parameters:
+    Args:
         unanswered: here and below: the source's COPY was sent, and libpq has read nothing since;
             only for connections that are plain.
     """
@@ -97,7 +97,7 @@ def _nothing() -> None:
 class NativeMover:
     """See `Mover`.
 
-    Parameters:
+    Args:
         moved: an object of `penstock_native` that works in turns.
         connections: the source's, and the target's if the object uses it too.
         finish: called when everything has been moved.

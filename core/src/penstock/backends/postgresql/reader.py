@@ -179,7 +179,7 @@ class PostgresReader:
     ) -> bool:
         """Begin the COPY of a partition, in the server's own format or another.
 
-        Parameters:
+        Args:
             native: whether the stream is read outside the interpreter.
 
         Returns: whether the server's response is left to the reader of the stream.
@@ -198,7 +198,7 @@ class PostgresReader:
     def _rows(self, partition: Partition, listed: sql.Composable) -> sql.Composable:
         """Return the rows of a partition.
 
-        Parameters:
+        Args:
             listed: a select list of the pairs' columns.
         """
         spec = self._spec
@@ -222,7 +222,7 @@ class PostgresReader:
     ) -> Iterator[tuple[bytes | memoryview, int]]:
         """Yield the stream in blocks of whole rows, each with its number of rows.
 
-        Parameters:
+        Args:
             least: the minimum size of a block in bytes, except the last.
         """
         pgconn, socket = connection.pgconn, connection.fileno()

@@ -48,7 +48,7 @@ def ddl(control_schema: str) -> str:
 class PostgresRecords(SqlRecords):
     """Records of runs in a PostgreSQL target.
 
-    Parameters:
+    Args:
         connect: opens a second session, to look up what the first one waits for.
     """
 

@@ -112,7 +112,7 @@ T = TypeVar("T")
 class PostgresSource:
     """The catalog of a PostgreSQL source.
 
-    Parameters:
+    Args:
         connection: a session opened for it.
     """
 

@@ -81,7 +81,7 @@ def _among(run: RunRow, within: KeyRanges | None) -> list[str]:
 class PostgresTarget:
     """The catalog of a PostgreSQL target.
 
-    Parameters:
+    Args:
         connection: a session opened for it.
     """
 

@@ -52,7 +52,7 @@ def partitioning(session: MySqlSession, table: TableRef) -> str:
 def within(rows: str, extent: Extent) -> str:
     """Return an item of FROM with an extent's rows.
 
-    Parameters:
+    Args:
         rows: an item of FROM with all rows of the table.
     """
     if not isinstance(extent, Children):

@@ -122,7 +122,7 @@ def read_table(
 ) -> ReadTable:
     """Parse the statement that creates a table.
 
-    Parameters:
+    Args:
         table: the table that the statement creates.
         columns: with the trait `TYPE`; of other columns, types and nullability are unknown.
         utf8: whether all texts of the table are in UTF-8.
@@ -206,7 +206,7 @@ def _column(
 ) -> ColumnModel:
     """Parse the line of a column.
 
-    Parameters:
+    Args:
         checks: receives the column's check.
         others: receives what has no form in the model.
     """
@@ -287,7 +287,7 @@ def _type(type_: MyType, written: str) -> ColumnType:
 def _key(kind: str, name: str, body: str, others: list[NotCopied]) -> KeyModel | IndexModel:
     """Parse the line of a key or index.
 
-    Parameters:
+    Args:
         others: receives what has no form in the model.
     """
     listed = enclosed(body, 0)

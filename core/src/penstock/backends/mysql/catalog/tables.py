@@ -105,7 +105,7 @@ def _read_columns(session: MySqlSession, table: TableRef) -> tuple[Column, ...]:
 def columns_of(rows: Sequence[Row], types: Sequence[MyType]) -> tuple[Column, ...]:
     """Return the columns of a table.
 
-    Parameters:
+    Args:
         rows: the table's rows in the information schema, from the query `COLUMNS`.
         types: the types in a result set.
     """
@@ -293,7 +293,7 @@ def read_definition(
 ) -> TableDefinition:
     """Return the definition of a table.
 
-    Parameters:
+    Args:
         emptied: columns that may be NULL in a table made from the definition, whatever this table
             says.
     """
@@ -323,7 +323,7 @@ def native_columns(definition: TableDefinition, asked: Collection[str] = ()) -> 
 
     The type of each is the text after its name.
 
-    Parameters:
+    Args:
         asked: columns whose types the user specified, which are left out.
     """
     copied = {
@@ -349,7 +349,7 @@ def order_of(session: MySqlSession, rows: str, key: Key) -> str:
 
     Empty if the key is not a text.
 
-    Parameters:
+    Args:
         rows: an item of FROM.
     """
     value = MYSQL.key(key)
@@ -362,7 +362,7 @@ def order_of(session: MySqlSession, rows: str, key: Key) -> str:
 def explained_rows(session: MySqlSession, rows: str, tested: str) -> int | None:
     """Return the number of rows that the server's planner expects, without a scan.
 
-    Parameters:
+    Args:
         rows: an item of FROM.
     """
     return rows_of_each(session, rows, [tested])[0]

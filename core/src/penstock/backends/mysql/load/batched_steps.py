@@ -193,7 +193,7 @@ def note_altered(records: MySqlRecords, tables: Sequence[TableRef]) -> dict[Tabl
 def note_altering(records: MySqlRecords, made: Mapping[TableRef, str | None]) -> None:
     """Record that tables are about to be altered.
 
-    Parameters:
+    Args:
         made: the tables and their creation times.
     """
     known = [

@@ -28,7 +28,7 @@ ALTERING = ", altering"
 def look(records: MySqlRecords, run_id: str, table: TableRef, mode: str = "") -> Statements:
     """Return statements for `is_sound`, about the table as the run knows it and its creation time.
 
-    Parameters:
+    Args:
         mode: the lock mode for the run's row.
     """
     noted = f"SELECT 1 FROM {records.named('loaded_table')} WHERE id = %s"
@@ -47,7 +47,7 @@ def is_sound(known: Sequence[Row], made: Sequence[Row]) -> bool:
 
     If not, `check_loaded` examines it.
 
-    Parameters:
+    Args:
         known, made: the rows of the answers.
     """
     if len(known) != 1 or len(made) != 1:

@@ -49,7 +49,7 @@ def load_stream(
 ) -> LoadStream:
     """Begin to load a table, within the open transaction.
 
-    Parameters:
+    Args:
         connection: a connection opened with `loads`.
         table: the quoted name.
         columns: the columns of the batches, in order, from `catalog.tables.table_columns`.

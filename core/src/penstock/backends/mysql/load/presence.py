@@ -17,7 +17,7 @@ RunsOn = Callable[[Collection[TableRef]], Mapping[TableRef, set[str]]]
 class MySqlPresence:
     """The locks of a session, of which each execution of a run takes one.
 
-    Parameters:
+    Args:
         runs_on: as `ServerRuns.runs_by_table`.
     """
 

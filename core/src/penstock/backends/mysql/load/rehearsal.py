@@ -22,7 +22,7 @@ def refused_clauses(
 ) -> Mapping[str, str]:
     """Return keys and checks that such a table cannot have, with the server's messages.
 
-    Parameters:
+    Args:
         options: the table options.
     """
     if not clauses:
@@ -64,7 +64,7 @@ def refused_columns(
 ) -> Mapping[str, str]:
     """Return columns that cannot have their clauses, with the server's messages.
 
-    Parameters:
+    Args:
         more: the clauses that follow the types of some columns.
         keys: the table's keys.
     """
@@ -137,7 +137,7 @@ def rehearse_all(
 ) -> None:
     """Create some tables within `describing`, and keep which of them the server accepts.
 
-    Parameters:
+    Args:
         tables: the columns, clauses and options of each.
     """
     statements = []

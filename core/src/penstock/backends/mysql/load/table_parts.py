@@ -61,7 +61,7 @@ def clone_parts(
 ) -> TableExtras:
     """Return the parts of a table of the same flavor.
 
-    Parameters:
+    Args:
         columns: the columns of the target's table.
         render: renders what the server accepts.
     """
@@ -200,7 +200,7 @@ def omitted_of_flavour(
 ) -> Iterator[NotCopied]:
     """Yield what is not copied from a table of the other flavor.
 
-    Parameters:
+    Args:
         omitted: what is not copied from any system.
         columns: the columns of the target's table, whose types cover part of it.
     """
@@ -223,7 +223,7 @@ def foreign_parts(
 ) -> TableExtras:
     """Return the parts of another system's table; see `TargetTables.rendered`.
 
-    Parameters:
+    Args:
         found: the keys alone.
         render: renders what the server accepts.
     """
@@ -338,7 +338,7 @@ def _completed(
 ) -> TableExtras:
     """Complete the parts of a table with what the server accepts.
 
-    Parameters:
+    Args:
         found: the keys.
         now: the indexes created with the table.
     """

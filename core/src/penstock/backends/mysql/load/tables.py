@@ -70,7 +70,7 @@ def translated_types(
 ) -> dict[str, str]:
     """Return, by name, the column types of a table like another system's.
 
-    Parameters:
+    Args:
         columns: with the trait `arrow`.
         asked: columns whose types the user specified, which are left out.
     """

@@ -40,7 +40,7 @@ _MASK = pa.array([(1 << 8 * min(_LONGER.get(n, 0), _MOST)) - 1 for n in range(25
 class RowDecoder:
     """A decoder that turns the rows of one stream into record batches.
 
-    Parameters:
+    Args:
         columns: the names and types of the source's columns.
         names: the columns' names in the batches.
         subject: the table or query being read, for error messages.
@@ -108,7 +108,7 @@ class RowDecoder:
 def _values(octets: pa.Array, positions: pa.Array, even: pa.Array) -> tuple[pa.Array, pa.Array]:
     """Return the values that begin at some positions, as a binary array, and their ends.
 
-    Parameters:
+    Args:
         even: 0, 2, 4 and so on, one for each position.
     """
     first = pc.take(octets, positions, boundscheck=False)

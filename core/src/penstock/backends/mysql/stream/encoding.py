@@ -48,7 +48,7 @@ VALUES = Syntax("(", ",", "),", "NULL", (b"\\", b"'"), {"text": ("'", "'"), "byt
 class RowEncoder:
     """An encoder that turns the batches of one stream into rows.
 
-    Parameters:
+    Args:
         table: the table, for error messages.
     """
 

@@ -31,7 +31,7 @@ _BYTES = ("varbinary", "tinyblob", "blob", "mediumblob", "longblob")
 def carried(fit: Fit, source: Column, target: Column) -> Fit:
     """Return the fit of a column in lines.
 
-    Parameters:
+    Args:
         fit: the fit in record batches.
     """
     if fit.reason or (source.nullable and not target.nullable):
@@ -45,7 +45,7 @@ def carried(fit: Fit, source: Column, target: Column) -> Fit:
 def check_carried(columns: Sequence[Column], planned: pa.Schema, table: str) -> None:
     """Check that columns still accept lines.
 
-    Parameters:
+    Args:
         columns: the table's current columns.
         planned: what they accepted when the run was planned.
         table: the table, for error messages.

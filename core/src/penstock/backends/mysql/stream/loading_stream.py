@@ -26,7 +26,7 @@ _MOST_SHOWN = 3
 class TableStream:
     """A stream into one table.
 
-    Parameters:
+    Args:
         table: the quoted name.
         most: the maximum packet size that the server accepts, in bytes.
     """
@@ -64,7 +64,7 @@ class TableStream:
     def _send(self, rows: pa.Array, before: int, wait: Wait) -> None:
         """Send some rows.
 
-        Parameters:
+        Args:
             before: how many rows of the stream were sent before these.
         """
         raise NotImplementedError

@@ -55,7 +55,7 @@ def read_rows(connection: Any, query: str, wait: Wait) -> Iterator[Rows]:
 
     A stream that is abandoned leaves a connection that cannot be used again.
 
-    Parameters:
+    Args:
         connection: PyMySQL's connection, with nothing unread.
 
     Raises:

@@ -26,7 +26,7 @@ _PARSING = pyarrow.csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=
 class Decoder:
     """A decoder that turns blocks of whole CSV lines into record batches, for one stream.
 
-    Parameters:
+    Args:
         columns: the source columns to read, with this server's traits.
         pairs: for each column, its counterpart in the target.
         subject: the table or query being read, for error messages.

@@ -44,7 +44,7 @@ class Encoded(Protocol):
     def encode(self, arrays: Sequence[pa.Array]) -> bytes | memoryview:
         """Encode one batch of rows.
 
-        Parameters:
+        Args:
             arrays: one per column, all of the same length.
 
         Raises:
@@ -60,7 +60,7 @@ class Encoded(Protocol):
 def encoded(forms: Sequence[pa.DataType], targets: Sequence[DataType]) -> Encoded:
     """Return an encoder for one stream.
 
-    Parameters:
+    Args:
         forms: the form of each column, from `writing.binary_form`.
         targets: the types of the server's columns.
     """

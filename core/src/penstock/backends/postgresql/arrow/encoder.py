@@ -91,7 +91,7 @@ def _decimal128(type_: pa.DataType) -> pa.DataType | None:
 class Encoder:
     """An encoder that turns the batches of one stream into COPY data.
 
-    Parameters:
+    Args:
         schema: the schema of the batches.
         columns: the target columns to load, with this server's traits.
         all_send: whether binary COPY can load the table.

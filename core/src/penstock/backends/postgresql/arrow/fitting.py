@@ -32,7 +32,7 @@ _UNIT_DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 6}
 def fit_arrow(source: Sequence[Column], target: Sequence[Column]) -> list[Fit]:
     """Judge how each source column fits its target column.
 
-    Parameters:
+    Args:
         source: columns with the trait `arrow`.
         target: columns with this server's traits.
     """

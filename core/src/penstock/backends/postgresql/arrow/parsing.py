@@ -26,7 +26,7 @@ _MOST = (1 << 63) - 1
 def parse(texts: pa.Array, wanted: pa.DataType) -> pa.Array:
     """Convert texts to an Arrow array of a type.
 
-    Parameters:
+    Args:
         texts: of type binary; see `expression` for what they hold.
 
     Raises:

@@ -194,7 +194,7 @@ def _is_usual(numbers: pa.Array, first: int, last: int) -> bool:
 def date_text(day: int) -> str:
     """Return a date of any year as the server writes it.
 
-    Parameters:
+    Args:
         day: days since 1970-01-01.
     """
     era, of_era = divmod(day + 719_468, 146_097)

@@ -35,7 +35,7 @@ _PLAIN: dict[str, pa.DataType] = {
 def travels_as(column: Column) -> pa.DataType:
     """Return the Arrow type in which a server column's values travel.
 
-    Parameters:
+    Args:
         column: with the traits from `describe_columns`.
     """
     bare = data_type(column).bare

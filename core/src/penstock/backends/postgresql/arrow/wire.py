@@ -59,7 +59,7 @@ _INFINITE = {4: (1 << 31) - 1, 8: (1 << 63) - 1}
 class Wire:
     """How each column of a stream is sent and decoded.
 
-    Parameters:
+    Args:
         columns: the source columns to read, with this server's traits.
         pairs: for each column, its counterpart in the target.
         subject: the table or query being read, for error messages.
@@ -101,7 +101,7 @@ class Wire:
     def batch(self, decoded: Sequence[Any]) -> pa.RecordBatch:
         """Assemble a record batch.
 
-        Parameters:
+        Args:
             decoded: the decoder's output for each column.
         """
         arrays = list(map(_array, decoded, self._types))

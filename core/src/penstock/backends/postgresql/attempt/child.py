@@ -139,7 +139,7 @@ class AttachedChild:
         It may if this run attached it, or if another run did and this run copies all rows within
         the bounds.
 
-        Parameters:
+        Args:
             runs: the runs that attached it.
         """
         return self._spec.run_id in runs or (bool(runs) and self._spec.where is None)

@@ -74,7 +74,7 @@ def is_of_run(application_name: str, run_id: str) -> bool:
 def end_session(connection: Connection, pid: int, what: str) -> None:
     """End a session of the run.
 
-    Parameters:
+    Args:
         what: the kind of session, for messages.
 
     Raises:
@@ -98,7 +98,7 @@ class Guard:
     other sessions it waits until the stall timeout passes without progress. It reports the sessions
     it waits for. It does not queue behind a statement that waits for a snapshot held by Penstock.
 
-    Parameters:
+    Args:
         run_id: the run that the session works for in the target; empty if none.
         connect: opens a second session, to look up what the first one waits for.
         shut_out: called repeatedly with that second session once a statement has to wait.

@@ -93,7 +93,7 @@ def executed(connection: Connection, schema: str, table: TableRef) -> list[str]:
 def _names(connection: Connection, schema: str, pids: dict[int, int]) -> list[str]:
     """Return the names of runs.
 
-    Parameters:
+    Args:
         pids: one session of each run, by the hash of the run id.
     """
     found = dict(

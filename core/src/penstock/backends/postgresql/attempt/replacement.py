@@ -42,7 +42,7 @@ class Replaced:
     def leave_only(self, connection: Connection, rows: int, wait: Wait) -> int:
         """Delete the rows that others have committed since.
 
-        Parameters:
+        Args:
             rows: the number of rows loaded by this transaction.
 
         Returns: how many rows could not be deleted: a trigger or a rule may keep them.

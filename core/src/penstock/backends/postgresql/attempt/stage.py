@@ -51,7 +51,7 @@ Run = Callable[[Sequence[sql.Composed]], Sequence[int]]
 class PostgresStage:
     """A table that holds rows until they are merged into the target.
 
-    Parameters:
+    Args:
         conflict_columns: the columns of the unique key that identifies rows in the target.
         mark: the column that records when a row was found to be deleted; empty if there is none.
         into: the stage; by default, a temporary table that lasts until the end of the transaction.
@@ -129,7 +129,7 @@ class PostgresStage:
     def delete(self, gone: TableRef, mark: str) -> sql.Composed:
         """Return a statement that deletes, or marks, the rows with some keys.
 
-        Parameters:
+        Args:
             gone: a table with these keys.
         """
         found = sql.SQL("{} AS s WHERE {}").format(quoted(gone), self._match)
@@ -155,7 +155,7 @@ class PostgresStage:
     ) -> sql.Composed:
         """Return the selected target rows as they will be after the merge, as an item of FROM.
 
-        Parameters:
+        Args:
             columns: the columns to return.
             among: alternative conditions on the key, which select the rows without overlap; all
                 rows if empty.

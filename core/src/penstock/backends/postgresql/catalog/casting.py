@@ -26,7 +26,7 @@ def castable(
 ) -> list[bool]:
     """Whether the server can assign each column to the type wanted for it.
 
-    Parameters:
+    Args:
         columns: with their traits, as described by this server.
     """
     types = {column.name: data_type(column) for column in columns}

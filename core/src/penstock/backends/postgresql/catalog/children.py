@@ -76,7 +76,7 @@ def read_partitioned(connection: Connection, tables: Sequence[int]) -> dict[int,
 def read_attached(connection: Connection, schema: str) -> Mapping[int, tuple[str, ...]]:
     """Return, by the child's object id, the runs of mode attach that attached it.
 
-    Parameters:
+    Args:
         schema: the control schema, which may not exist.
     """
     runs = sql.Identifier(schema, "run").as_string(connection)

@@ -96,7 +96,7 @@ def planned_columns(
 ) -> list[Column]:
     """Return the columns that a run was planned with.
 
-    Parameters:
+    Args:
         found: all columns that the relation has now.
 
     Raises:

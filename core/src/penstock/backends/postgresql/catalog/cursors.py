@@ -63,7 +63,7 @@ def why_unproven(
 ) -> str:
     """Return why a cursor is unproven; see `Cursor.unproven`.
 
-    Parameters:
+    Args:
         before: the transactions open before the snapshot; None if they were not noted.
     """
     if before is None:

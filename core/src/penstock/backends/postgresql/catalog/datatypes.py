@@ -122,7 +122,7 @@ class Types:
     def read(self, asked: Iterable[tuple[int, int]]) -> Sequence[tuple[DataType, str]]:
         """Return types by object id and modifier, each with the name that people write for it.
 
-        Parameters:
+        Args:
             asked: pairs of object id and modifier; -1 if there is no modifier.
 
         Raises:

@@ -115,7 +115,7 @@ def read_numbers(
 def shape_of(table: sql.Composable) -> sql.Composed:
     """Return a digest of a table's whole definition. Call it while names are full.
 
-    Parameters:
+    Args:
         table: the table's name as an SQL expression.
     """
     return statement("shape").format(table=table)
@@ -154,7 +154,7 @@ def read_dependents(
 ) -> dict[TableRef, list[Dependent]]:
     """Return what depends on each table.
 
-    Parameters:
+    Args:
         sequences: the sequences that count as part of a table: of serial columns (a), of identity
             columns (i).
     """
@@ -169,7 +169,7 @@ def read_dependents(
 def listed_dependents(found: Iterable[Dependent], undone: Iterable[Linked] = ()) -> list[str]:
     """Return dependents as messages name them.
 
-    Parameters:
+    Args:
         undone: links to ignore, because they are removed first.
     """
     without = {link.object for link in undone}
@@ -179,7 +179,7 @@ def listed_dependents(found: Iterable[Dependent], undone: Iterable[Linked] = ())
 class NamesInSchema:
     """The relation names in a schema, each with the relations whose removal frees it.
 
-    Parameters:
+    Args:
         found: by name, the object ids of the relation and of those that it belongs to.
     """
 

@@ -17,7 +17,7 @@ def missing_grant(
 ) -> PlanningError:
     """Return the error for a missing privilege.
 
-    Parameters:
+    Args:
         missing: what the user may not do, or lacks.
         needed_by: what needs the privilege, as the message names it.
         grant: the GRANT that would help, without the user's name.
@@ -107,7 +107,7 @@ def check_creatable(
 ) -> bool:
     """Check that the user may create tables in a schema, or the schema; return whether it exists.
 
-    Parameters:
+    Args:
         rights: the privileges, if already known.
 
     Raises:

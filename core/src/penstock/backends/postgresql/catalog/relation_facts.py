@@ -54,7 +54,7 @@ class Described:
     def forget(self, known: Mapping[TableRef, int] = MappingProxyType({})) -> None:
         """Drop all facts, so that they are read again when needed.
 
-        Parameters:
+        Args:
             known: object ids just read, which are kept.
         """
         self._oids: dict[TableRef, int] = {
@@ -104,7 +104,7 @@ class Described:
     ) -> T:
         """Return a fact about a relation.
 
-        Parameters:
+        Args:
             kind: the kind of fact, as a key.
             read: reads the fact for some object ids, leaving out relations that no longer exist.
 

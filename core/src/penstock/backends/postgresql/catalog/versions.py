@@ -33,7 +33,7 @@ def versions_of(
 ) -> dict[int, tuple[SourceVersions, str]]:
     """Return, by object id, the versions of tables and the storage of their rows if it is not heap.
 
-    Parameters:
+    Args:
         children: whether the rows of child tables are read too.
     """
     query = for_server(connection, "versions")
@@ -58,7 +58,7 @@ def who_holds_back(connection: Connection) -> str:
 def check_versioned(ref: TableRef, other: str) -> None:
     """Check that a table's rows have comparable versions.
 
-    Parameters:
+    Args:
         other: see `versions_of`.
 
     Raises:
@@ -121,7 +121,7 @@ def changed_since(since: Horizon, new: Sequence[int]) -> str:
     Both ages are relative to one transaction id, which is constant throughout a transaction. For
     rows whose transaction is older by 2^31 or more, the age is negative, or greater than the other.
 
-    Parameters:
+    Args:
         new: the object ids of tables of which all rows are read.
     """
     oldest = max(since.xmin % 2**32, FIRST_NORMAL)
@@ -131,7 +131,7 @@ def changed_since(since: Horizon, new: Sequence[int]) -> str:
 
 def or_in(condition: str, tables: Sequence[int]) -> str:
     """
-    Parameters:
+    Args:
         tables: the object ids of tables of which all rows are read.
     """
     if not tables:

@@ -17,7 +17,7 @@ _WHOLE = ("int2", "int4", "int8", "oid", "xid", "cid", "xid8")
 def canonical_text(value: sql.Composable, kind: str, type_: DataType) -> sql.Composable:
     """Return an expression for the canonical text of a value; NULL if the value is NULL.
 
-    Parameters:
+    Args:
         type_: the type of the value.
 
     Raises:

@@ -76,7 +76,7 @@ class Values:
 def source_values(pairs: Sequence[ColumnPair], columns: Callable[[], Iterable[Column]]) -> Values:
     """Return the source's values as the target stores them.
 
-    Parameters:
+    Args:
         columns: the source's columns; called only if their types matter.
     """
     if not any(pair.canonical for pair in pairs):
@@ -102,7 +102,7 @@ def key_values(
 ) -> Values:
     """Return the values of a key, for digests that both sides compute.
 
-    Parameters:
+    Args:
         integers: the target names of the columns that hold whole numbers in the source.
         mine: the columns of the side to read.
     """
@@ -121,7 +121,7 @@ def key_values(
 def integers_of(key: Sequence[ColumnPair], columns: Iterable[Column]) -> frozenset[str]:
     """Return the target names of the key columns that hold whole numbers in the source.
 
-    Parameters:
+    Args:
         columns: the source's columns.
     """
     whole = {column.name for column in columns if column.type in _INTEGERS}
@@ -251,7 +251,7 @@ def read_rows(
 ) -> Iterator[tuple[str, str]]:
     """Yield the key and the digest of every row, sorted by both. Holds `BATCH` rows at once.
 
-    Parameters:
+    Args:
         only: the keys to read; all if empty.
     """
     check_encoding(connection, side)

@@ -19,7 +19,7 @@ def read_buckets(
 ) -> dict[int, Bucket]:
     """Return the key digests of rows, summed by bucket.
 
-    Parameters:
+    Args:
         rows: the rows, as an item of FROM.
         values: the values of the key.
     """
@@ -83,7 +83,7 @@ def keep_keys(
 ) -> int:
     """Store keys of the target's rows in a table of their own, and return how many there are.
 
-    Parameters:
+    Args:
         gone: the table to store them in.
         rows: the rows to search, as an item of FROM.
     """

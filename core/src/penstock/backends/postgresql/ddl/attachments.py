@@ -20,7 +20,7 @@ _TABLE = r'^((?:"(?:[^"]|"")*"|[^"])*?\s{word} )' + rf"{_PART}\.{_PART}"
 def grants(table: Json, ref: TableRef, others: Sequence[str]) -> list[str]:
     """Return statements that give the table its privileges, and no others.
 
-    Parameters:
+    Args:
         others: the quoted roles that receive privileges on new tables by default.
     """
     attached = table["attached"]
@@ -107,7 +107,7 @@ def omitted_objects(
 ) -> tuple[NotCopied, ...]:
     """Return what is attached to the tables and not copied.
 
-    Parameters:
+    Args:
         tables: a table, followed by the tables it consists of.
         ref_of: the name of each table in the target.
         dropped: whether the tables are the target's own, about to be dropped.

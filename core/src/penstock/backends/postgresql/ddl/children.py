@@ -15,7 +15,7 @@ WITHIN = "penstock_child_bounds"
 def create_child(parent: Json, ref: TableRef, check: str, version: int) -> list[str]:
     """Return statements that create the table, detached from its parent and without indexes.
 
-    Parameters:
+    Args:
         parent: the parent's definition.
         check: see `Child`.
         version: the server's version.

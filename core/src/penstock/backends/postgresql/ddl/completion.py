@@ -53,7 +53,7 @@ def is_dressed(table: Json, names: Names, *, policies: bool) -> str:
 
     If it exists, so does everything else.
 
-    Parameters:
+    Args:
         policies: whether the step creates policies too.
     """
     ref = names.table(table)

@@ -75,7 +75,7 @@ def definitions_of(
 ) -> dict[int, TableDefinition]:
     """Return tables with everything that belongs to them; for views and the like, only the columns.
 
-    Parameters:
+    Args:
         oids: object ids; relations that no longer exist, or that are part of another in the list,
             are left out.
         partitioning: keep partitioned tables partitioned, instead of making them plain tables.
@@ -140,7 +140,7 @@ def definition_with(
 ) -> TableDefinition:
     """Return the definition of one table.
 
-    Parameters:
+    Args:
         types: the types that are not built in.
         partition_key: the source's partition key.
         own: kinds and names of objects that it has and is created without.
@@ -156,7 +156,7 @@ def _definition(
 ) -> TableDefinition:
     """Return the definition of a table.
 
-    Parameters:
+    Args:
         partition_key: the source's partition key, even if the target's table is not partitioned.
         own: kinds and names of objects that only child tables have, if these are not created.
     """
@@ -175,7 +175,7 @@ def plain_table(
 ) -> Json:
     """Return the definition of a table with nothing but columns and keys.
 
-    Parameters:
+    Args:
         columns: for each column, its name, its type, the type's object id if the type may have to
             be created, and whether NULL is allowed.
     """

@@ -16,7 +16,7 @@ def foreign_key_steps(
 ) -> list[Step]:
     """Return the steps that add a foreign key.
 
-    Parameters:
+    Args:
         ref: the name of the table.
         other: the referenced table, if another run may link the two at the same time. Both are then
             locked, and if the key cannot be added, the run finishes without it.
@@ -65,7 +65,7 @@ def foreign_key(constraint: Json, ref: TableRef, other: TableRef | None = None) 
 
     The key may reference the table itself.
 
-    Parameters:
+    Args:
         other: the referenced table, if that has another name too.
     """
     definition = constraint["definition"]

@@ -21,7 +21,7 @@ def drop_statement(table: Json, index: Json) -> str:
 def build_steps(tables: Sequence[Json], names: Names, *, tablespaces: bool) -> list[Step]:
     """Return steps that build all indexes of the tables that have an entry in `names`.
 
-    Parameters:
+    Args:
         tablespaces: build them in the tablespace of the definition, instead of the server's
             default.
     """

@@ -36,7 +36,7 @@ class Links:
 def links_of(tables: Sequence[Json], names: Names, siblings: Siblings) -> Links:
     """Return what links tables to others.
 
-    Parameters:
+    Args:
         tables: a table to be created, followed by the tables it consists of.
     """
     links = Links()

@@ -17,7 +17,7 @@ def read_needs(
 ) -> Mapping[int, Sequence[Json]]:
     """Return what tables need, by object id; tables without needs are left out.
 
-    Parameters:
+    Args:
         tables: each table with the types that are created with it.
     """
     pairs = [(oid, type_["oid"]) for oid, types in tables.items() for type_ in types]

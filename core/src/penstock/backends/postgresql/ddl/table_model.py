@@ -57,7 +57,7 @@ _MOMENTS = re.compile(r"(time|timestamp)(?:\(\d\))? (with|without) time zone")
 def model_of(table: Json, types: Sequence[Json]) -> TableModel:
     """Return the model of a table.
 
-    Parameters:
+    Args:
         types: the column types that are not built in.
     """
     names = [column["name"] for column in table["columns"]]

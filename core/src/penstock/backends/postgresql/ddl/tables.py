@@ -25,7 +25,7 @@ def create_table(
 ) -> list[str]:
     """Return statements that create a table with everything that is quick while it is empty.
 
-    Parameters:
+    Args:
         persistence: ``p`` (permanent) or ``u`` (unlogged).
         version: the version of the target's server.
         tablespace: use the tablespace of the definition.
@@ -213,7 +213,7 @@ def _option(text: str) -> str:
 def comments(table: Json, names: Names, version: int) -> list[str]:
     """Return the comments on the table, its columns, and its constraints without an index.
 
-    Parameters:
+    Args:
         version: the version of the target's server; from PostgreSQL 18 on, NOT NULL constraints
             have names.
     """

@@ -15,7 +15,7 @@ from penstock.backends.postgresql.session.statements import for_server, ident, l
 def types_of(tables: Sequence[Json], known: Mapping[int, Json]) -> list[Json]:
     """Return the types that are not built in, each after its components.
 
-    Parameters:
+    Args:
         known: see `read_types`.
     """
     found: dict[int, Json | None] = {}
@@ -113,7 +113,7 @@ def missing_types(
 ) -> tuple[list[Json], list[str]]:
     """Return the types to create, and a line for each that differs or cannot be created.
 
-    Parameters:
+    Args:
         there: looks up the target's types by name, as `read_namesakes` does.
     """
     missing = []

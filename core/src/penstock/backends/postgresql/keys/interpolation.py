@@ -79,7 +79,7 @@ def finer(
 ) -> tuple[dict[str, float], int]:
     """Return weighted bounds, unordered, and the number of pieces most steps were divided into.
 
-    Parameters:
+    Args:
         histogram: the bounds of its steps, in order.
         known: all bounds with their weights, including some that are not bounds of steps.
         count: the number of partitions.

@@ -26,7 +26,7 @@ def conflict_columns(
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the columns of the key, and warnings; both empty in other modes.
 
-    Parameters:
+    Args:
         table: a stand-in for the target's table, if that is still to be created.
 
     Raises:

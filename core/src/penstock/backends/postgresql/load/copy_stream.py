@@ -44,7 +44,7 @@ class CopyStream:
     ) -> None:
         """Begin the stream of another partition.
 
-        Parameters:
+        Args:
             freeze: write the rows as VACUUM FREEZE would leave them, into a table created in this
                 transaction.
         """

@@ -276,7 +276,7 @@ def check_no_rename(table: TableRef, changes: Sequence[ColumnChange]) -> None:
 def changing_new(plan: LoadPlan, table: TableRef, changes: Sequence[ColumnChange]) -> LoadPlan:
     """Return the plan of a replacement table whose columns are changed while it is empty.
 
-    Parameters:
+    Args:
         table: the table to be replaced.
 
     Raises:

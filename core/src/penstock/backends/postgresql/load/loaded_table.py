@@ -22,7 +22,7 @@ def changed_runs(
 
     Their tables have changed since they were prepared, or others have loaded rows since.
 
-    Parameters:
+    Args:
         schema: the control schema.
         in_place: modes for which rows loaded by others matter.
     """
@@ -48,7 +48,7 @@ def note_tables(
 ) -> Cursor[tuple[Any, ...]]:
     """Store in the rows of runs what identifies their tables.
 
-    Parameters:
+    Args:
         schema: the control schema.
         tables: the run, its table, and whether it also loads existing children, none of which may
             then disappear; None if its mode decides.
@@ -74,7 +74,7 @@ def note_tables(
 class LoadedTable:
     """The table of one run.
 
-    Parameters:
+    Args:
         schema: the control schema.
     """
 
@@ -92,7 +92,7 @@ class LoadedTable:
     def note(self, table: TableRef, *, children: bool = True) -> None:
         """Store in the run's row what identifies the table.
 
-        Parameters:
+        Args:
             children: whether the run also loads existing children, none of which may then
                 disappear.
         """
@@ -101,7 +101,7 @@ class LoadedTable:
     def note_attached(self, child: TableRef | None, before: int | None) -> None:
         """Record what identifies the child that this transaction attached.
 
-        Parameters:
+        Args:
             child: the child; None if there is none.
             before: the object id of the child it replaces.
         """
@@ -146,7 +146,7 @@ class LoadedTable:
     def check_found(self, looked: Cursor[tuple[Any, ...]]) -> None:
         """Check an answer to `look`.
 
-        Parameters:
+        Args:
             looked: the answer.
 
         Raises:
@@ -176,7 +176,7 @@ class LoadedTable:
     def check_loaded_since(self, emptied: TableRef) -> None:
         """Check for rows loaded by others, before all rows are removed late in a run.
 
-        Parameters:
+        Args:
             emptied: the table about to be emptied. It is locked first: rows committed by others
                 during the wait for the lock are found, and no more can be committed.
 

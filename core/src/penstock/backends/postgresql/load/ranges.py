@@ -23,7 +23,7 @@ from penstock.spec.copy_spec import CopySpec
 class Ranges:
     """The replacement of rows in one table.
 
-    Parameters:
+    Args:
         target: the table whose rows are replaced.
     """
 
@@ -58,7 +58,7 @@ class Ranges:
     def insert(self, rows: int) -> Loaded:
         """Insert the staged rows.
 
-        Parameters:
+        Args:
             rows: the number of rows in the stage.
 
         Raises:

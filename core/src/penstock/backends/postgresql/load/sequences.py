@@ -25,7 +25,7 @@ def advance_existing(
 
     Also returns warnings for those that this user may not set.
 
-    Parameters:
+    Args:
         beside: the table being loaded, if it is to replace the other.
     """
     if request.counted is None:
@@ -68,7 +68,7 @@ def advance_steps(
 ) -> list[Step]:
     """Return steps that advance sequences.
 
-    Parameters:
+    Args:
         table: the table's name after all steps.
         found: the sequences of its columns.
         comparable: readable columns that hold whole numbers.

@@ -52,7 +52,7 @@ class TargetFacts:
 
     Facts are as of one planning; code that must see later changes creates a new set.
 
-    Parameters:
+    Args:
         refs: the tables it will be asked about.
     """
 
@@ -92,7 +92,7 @@ class TargetFacts:
     def questions(self, *, making: bool) -> list[Callable[[], object]]:
         """Return calls that ask what most modes ask about each table.
 
-        Parameters:
+        Args:
             making: whether the tables are to be created, and not only loaded.
         """
         if not self.refs:
@@ -274,7 +274,7 @@ class TargetFacts:
     def kept(self, make: type[T]) -> T:
         """Return an object computed from these facts, which is created once and kept with them.
 
-        Parameters:
+        Args:
             make: a class that takes these facts.
         """
         if make not in self._kept:

@@ -51,7 +51,7 @@ class _Parent:
 def plan_children(facts: TargetFacts, schema: str, request: ChildRequest) -> PlannedChildren:
     """See `AttachesChildren.plan_children`.
 
-    Parameters:
+    Args:
         schema: the control schema.
     """
     connection = facts.connection
@@ -244,7 +244,7 @@ def _beside_others(
 ) -> PlannedChildren:
     """Plan the children next to existing ones.
 
-    Parameters:
+    Args:
         attached: the object ids of children attached by runs of mode attach.
         names: the names in the table's schema.
 

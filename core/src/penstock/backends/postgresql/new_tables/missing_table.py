@@ -46,7 +46,7 @@ def plan_missing(
 ) -> LoadPlan:
     """Plan the load of a table that is created first.
 
-    Parameters:
+    Args:
         content, omitted_before: as for `plan_recreate`.
         more: statements that complete the table.
 
@@ -105,7 +105,7 @@ def plan_missing_table_beside(
 
     It gets its own name after all other steps, so that no session sees it before.
 
-    Parameters:
+    Args:
         content: as for `plan_recreate`.
 
     Raises:
@@ -225,7 +225,7 @@ def _parts(ref: TableRef) -> sql.Composed:
 def _check(ref: TableRef, wanted: Sequence[str], names: Names | None) -> str:
     """Return a query that fails if a different table was created in the meantime.
 
-    Parameters:
+    Args:
         wanted: the parts it must have; see `table_parts.sql`.
         names: the sequences to be advanced.
     """

@@ -60,7 +60,7 @@ def enum_types(
 ) -> dict[str, Json]:
     """Return the enum types created with a table, by the columns that use them.
 
-    Parameters:
+    Args:
         columns: with the trait `arrow`, or the server's own.
         asked: columns whose types the user specified.
     """
@@ -83,7 +83,7 @@ def types_for(
 ) -> dict[str, str]:
     """Return, by name, the types of columns created like another system's.
 
-    Parameters:
+    Args:
         columns: with the trait `arrow`.
         model: the source's model, for what Arrow does not keep: the length of a text, and JSON,
             which travel as text.
@@ -115,7 +115,7 @@ def created_columns(
     If the user specified types, or types are created with the table, the table is created,
     described, and rolled back.
 
-    Parameters:
+    Args:
         types: the types of all columns.
         asked: the types that the user specified.
         enums: as for `enum_types`.
@@ -180,7 +180,7 @@ def computing(
 ) -> tuple[Column, ...]:
     """Return a new table's columns, with those that the target computes marked as generated.
 
-    Parameters:
+    Args:
         asked: the columns that keep a type that the user specified.
     """
     texts = computed_columns(model, kinds_of(columns), DIALECT)
@@ -224,7 +224,7 @@ def read_translated(
 ) -> TranslatedTable:
     """Plan a table like another system's.
 
-    Parameters:
+    Args:
         request: the request, with the columns found by `created_columns`.
         definition: the source's definition.
     """

@@ -32,7 +32,7 @@ _MOST_KEYS = 32
 def is_plain(table: Json, version: int) -> bool:
     """Whether a server that accepts one such table accepts all statements that create this one.
 
-    Parameters:
+    Args:
         version: the server's version.
     """
     return (
@@ -85,7 +85,7 @@ def _unquoted(name: str) -> str:
 def can_be_key(names: Sequence[str], types: Mapping[str, str]) -> bool:
     """Whether an index on these columns is certain to be possible.
 
-    Parameters:
+    Args:
         types: the types of all columns, by name.
     """
     return len(names) <= _MOST_KEYS and all(

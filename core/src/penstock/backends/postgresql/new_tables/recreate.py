@@ -40,7 +40,7 @@ def plan_recreate(
 ) -> LoadPlan:
     """Plan to drop and create the target.
 
-    Parameters:
+    Args:
         content: the parts of the definition to create.
         omitted_before: what the source's table has but the definition leaves out.
 
@@ -139,7 +139,7 @@ def _check_droppable(
 ) -> tuple[list[existing_tables.Relation], list[existing_tables.Linked]]:
     """Return the relations of the existing table, and the links to remove before it is dropped.
 
-    Parameters:
+    Args:
         remade: tables created anew together with it, so that links to them can be removed.
 
     Raises:

@@ -56,7 +56,7 @@ def defined_columns(
 ) -> tuple[Column, ...]:
     """Return the columns of a table created from a definition.
 
-    Parameters:
+    Args:
         content: the parts of the definition to create.
 
     Raises:
@@ -230,7 +230,7 @@ class Rehearsals:
     def written(self, columns: Sequence[tuple[str, str, bool]]) -> tuple[Column, ...]:
         """Return columns of built-in types.
 
-        Parameters:
+        Args:
             columns: for each column its name, its type as people write it, and whether NULL is
                 allowed.
 
@@ -268,7 +268,7 @@ class Rehearsals:
 def used_sequences(ref: TableRef, made: Sequence[Json]) -> list[TableRef]:
     """Return, by their names in the target, sequences that defaults use and no column owns.
 
-    Parameters:
+    Args:
         ref: the table to be created.
     """
     schema = made[0]["schema"]
@@ -310,7 +310,7 @@ def undone(connection: Connection, statements: Sequence[str]) -> psycopg.pq.abc.
 def _last_result(cursor: psycopg.Cursor[Any], after: int = 0) -> psycopg.pq.abc.PGresult:
     """Return the last result of interest.
 
-    Parameters:
+    Args:
         after: the number of results after it to ignore.
     """
     results = [cursor.pgresult]

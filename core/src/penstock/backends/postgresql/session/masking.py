@@ -59,7 +59,7 @@ def mask_type(column: Column) -> str:
 def holding(values: Mapping[str, str], *, local: bool) -> list[Question]:
     """Return statements that store secret texts in the session.
 
-    Parameters:
+    Args:
         local: whether to store them for the transaction only.
     """
     query = "SELECT pg_catalog.set_config(%s, %s, %s)"

@@ -78,7 +78,7 @@ class SharedRoundTrips:
     def make(self, calls: Iterable[Callable[[], object]], send: Callable[..., Any]) -> None:
         """Make the calls.
 
-        Parameters:
+        Args:
             send: sends questions together, some of them while names are full; returns all cursors.
         """
         left: Sequence[Callable[[], object]] = list(calls)

@@ -81,7 +81,7 @@ _SINCE: Mapping[str, tuple[int, str, str]] = {
 def for_server(connection: Connection, name: str, **parts: sql.Composable) -> sql.Composed:
     """Return a .sql file in the form for the server's version.
 
-    Parameters:
+    Args:
         parts: other names to fill in.
     """
     version = connection.info.server_version

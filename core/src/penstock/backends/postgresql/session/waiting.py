@@ -56,7 +56,7 @@ def in_the_way(looker: Connection, pid: int) -> list[OtherSession]:
 def rewriters(connection: Connection, table: str | None) -> list[OtherSession]:
     """Return sessions that lock out readers of a table, or wait to do so.
 
-    Parameters:
+    Args:
         table: its quoted name; if None, any table of the database.
     """
     found: list[Any] = connection.execute(statement("rewriters"), {"table": table}).fetchall()
@@ -66,7 +66,7 @@ def rewriters(connection: Connection, table: str | None) -> list[OtherSession]:
 def waiting_for(connection: Connection, pid: int | None = None) -> list[Waiting]:
     """Return sessions that wait for a lock held by a given one.
 
-    Parameters:
+    Args:
         pid: the session's process id; if None, this session's.
     """
     with connection.together():

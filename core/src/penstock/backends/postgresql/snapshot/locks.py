@@ -63,7 +63,7 @@ def lock_against_rewrites(
 ) -> None:
     """Lock relations as a reader does, until the transaction ends.
 
-    Parameters:
+    Args:
         seconds: the timeout for each statement; 0 for none.
 
     Raises:
@@ -152,7 +152,7 @@ def join_locks(
 ) -> None:
     """Take the snapshot holder's locks in another transaction.
 
-    Parameters:
+    Args:
         seconds: the timeout for each lock that has to be waited for; 0 for none.
         before: other statements of that transaction, sent in the same round trip if possible.
 
@@ -180,7 +180,7 @@ def _lock_at_once(
 ) -> bool:
     """Lock free tables in one round trip.
 
-    Parameters:
+    Args:
         then: a statement that follows the locks.
 
     Returns: False if that is not possible, in which case nothing is locked or executed.
