@@ -111,6 +111,7 @@ class Connection(pymysql.Connection):  # type: ignore[misc] # PyMySQL has no typ
         """Run statements, in one round trip if possible; after an error, the rest is skipped.
 
         Args:
+            statements: each with the values of its placeholders.
             answers: receives the answer of each statement, as far as they come.
         """
         with self.cursor() as cursor:
@@ -191,6 +192,7 @@ def connect(
     """Open a session.
 
     Args:
+        url: the URL, with the password.
         side: `source` or `target`, for error messages.
         loads: whether the session uses LOAD DATA LOCAL, and accepts several statements at once.
             Otherwise a server cannot request any data.
@@ -238,7 +240,7 @@ def _readable(side: str) -> Iterator[None]:
         yield
     except OSError as error:  # includes TLS errors
         raise PermanentError(
-            f"{side}: ssl_ca, ssl_cert or ssl_key cannot be read: expected files in PEM format, "
+            f"{side}: cannot read ssl_ca, ssl_cert or ssl_key: expected files in PEM format, "
             f"found: {error}",
             Diagnosis(side=side),
         ) from error
@@ -250,7 +252,7 @@ def _installed(side: str, where: str) -> Iterator[None]:
         yield
     except RuntimeError as error:  # PyMySQL reports a missing package like this
         raise PermanentError(
-            f"{side}: {where}: {error}; to log in as this user, install it",
+            f"{side}: {where}: {error}; install it to log in as this user",
             Diagnosis(side=side),
         ) from error
 
@@ -292,7 +294,7 @@ def _check_version(connection: Connection) -> None:
         connection.abandon()
         first, second = OLDEST[system]
         raise PermanentError(
-            f"{connection.side}: expected {system} {first}.{second} or later; found {text}"
+            f"{connection.side}: expected {system} {first}.{second} or later, found {text}"
         )
 
 
@@ -309,8 +311,14 @@ def wait_for_locks(connection: Connection, seconds: int) -> None:
 def kill(url: str, side: str, number: int, *, query: bool = False) -> None:
     """End a session, or its query; it is no error if it has already ended.
 
+    Args:
+        url: the URL of the server, for a session of its own.
+        side: `source` or `target`, for error messages.
+        number: the session's number in the server's process list.
+        query: whether to end only the running query.
+
     Raises:
-        PermanentError: the user may not.
+        PermanentError: the user lacks the privilege.
     """
     looker = connect(url, side)
     try:

@@ -62,6 +62,7 @@ def order_name(flavour: str, collation: str) -> str:
 
 
 def native_name(order: str) -> str:
+    """Return the server's name of a collation; see `order_name`."""
     return order.rpartition(":")[2]
 
 

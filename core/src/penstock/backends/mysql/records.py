@@ -34,6 +34,8 @@ ddl = SCRIPTS.control
 
 
 class MySqlRecords(ServerRecords):
+    """See `ServerRecords`."""
+
     steps_with_records = False
     scheme = "mysql"
     scripts = SCRIPTS
@@ -132,7 +134,15 @@ class MySqlRecords(ServerRecords):
     # What an attempt's transaction executes, as statements that are sent together
 
     def begin_record(self, row: Row, generation: int, lock: str) -> tuple[str, Sequence[Any]]:
-        """Insert a commit record, if the session has the lock and the run the generation."""
+        """Return the statement that inserts a commit record.
+
+        It inserts none if the session does not hold the lock, or the run has another generation.
+
+        Args:
+            row: the commit record.
+            generation: the run's generation when the attempt began.
+            lock: the name of the partition's lock.
+        """
         values: list[Any] = []
         listed = ", ".join(self._value(name, value, values) for name, value in row.items())
         return (
@@ -241,8 +251,8 @@ class MySqlRecords(ServerRecords):
                 name = self.lock(f"penstock:{run_id}:{partition_id}")
                 if not try_lock(self.connection, name, patience or 1 << 24):
                     raise TransientError(
-                        f"target: run {run_id}: an attempt of partition {partition_id} is open "
-                        f"for more than {patience:g} s; try again once it has ended",
+                        f"target: run {run_id}: an attempt of partition {partition_id} has been "
+                        f"open for more than {patience:g} s; try again after it has ended",
                         Diagnosis(side="target"),
                     )
                 taken.append(name)

@@ -37,6 +37,8 @@ from penstock.spec.modes import mode_of
 
 
 class MySqlRuns(ServerRuns):
+    """See `ServerRuns`."""
+
     def __init__(self, records: MySqlRecords) -> None:
         super().__init__(records)
         self._tables: MySqlRecords = records

@@ -91,11 +91,13 @@ class MySqlSession(IdentifiedServer):
         """Return a fact that is read for several tables when the first one is needed.
 
         Args:
+            what: names the fact among those that `known` keeps.
+            table: the table whose fact is needed.
             others: which of the `known` tables may be asked about with it.
             ask: leaves out tables about which the server reports an error.
 
-        Returns: None if the table is left out, or nothing is `known`; then it must be asked about
-        alone.
+        Returns:
+            None if the table is left out, or nothing is `known`; then it must be asked about alone.
         """
         if self.known is None:
             return None

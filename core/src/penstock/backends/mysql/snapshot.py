@@ -185,12 +185,12 @@ class HeldSessions:
                     f"{seconds} s"
                     for number, user, seconds, query in looker.rows(_WAITING)
                 ]
-            others = "; ".join(found) or "a session that has ended since, or holds a lock"
+            others = "; ".join(found) or "a session that holds a lock, or has ended since"
             raise Blocked(
-                f"source: {', '.join(map(str, relations[:3]))}: expected a lock within "
-                f"{LOCK_SECONDS} s, as every reader takes it; found it held, or waited for in line "
-                f"by {others}. Who waits to change a table waits for this run's snapshot, too; let "
-                "it end first, or cancel it, and try again",
+                f"source: {', '.join(map(str, relations[:3]))}: expected a reader's lock within "
+                f"{LOCK_SECONDS} s, found it blocked by {others}. A session that waits to change a "
+                "table would also wait for this run's snapshot: let it finish, or cancel it, and "
+                "try again",
                 error.diagnosis,
             ) from error
 
@@ -307,7 +307,7 @@ def _lock(locker: Connection, relations: Sequence[Relation]) -> None:
         ours = from_driver(error, "source", "snapshot")
         if code_of(error) == _LATE:
             raise TransientError(
-                f"{ours.message}; somebody has been writing, or reading, for more than "
+                f"{ours.message}; another session has been writing, or reading, for more than "
                 f"{LOCK_SECONDS} s, while new writes waited behind this lock; try again later, or "
                 "pass --snapshot none",
                 ours.diagnosis,
@@ -316,9 +316,9 @@ def _lock(locker: Connection, relations: Sequence[Relation]) -> None:
             raise ours from error
         user = locker.user.decode() if isinstance(locker.user, bytes) else locker.user
         raise PlanningError(
-            f"{ours.message}; all partitions are read as of one moment, for which the user "
-            f"{user!r} needs a right: GRANT RELOAD ON *.* (or, for tables alone, GRANT SELECT, "
-            "LOCK TABLES ON the database); or pass --snapshot none",
+            f"{ours.message}; to read all partitions in one snapshot, user {user!r} needs a "
+            "privilege: GRANT RELOAD ON *.* (or, for tables alone, GRANT SELECT, LOCK TABLES ON "
+            "the database); or pass --snapshot none",
             ours.diagnosis,
         ) from error
 
@@ -351,16 +351,16 @@ def take(token: str) -> Connection:
             said, descriptors, _, _ = socket.recv_fds(holder, 1 << 16, 1)
         except OSError as error:
             raise SnapshotLost(
-                "source: the snapshot's holder is gone, stopped, or on another machine, and with "
-                f"it the sessions that see what it saw ({error}); tasks on several machines cannot "
-                "share a snapshot of this system: pass --snapshot none",
+                "source: the process that holds the snapshot has ended, is stopped, or runs on "
+                f"another machine ({error}); tasks on several machines cannot share a snapshot of "
+                "this system: pass --snapshot none",
                 Diagnosis(side="source"),
             ) from error
     facts = json.loads(said or b"{}")
     if not descriptors:
         raise SnapshotLost(
-            "source: no session of the snapshot is left: each worker, and each attempt that was "
-            "cut off, takes one; raise snapshot_sessions in the URL "
+            "source: the snapshot has no free session: each worker, and each attempt that was cut "
+            "off, takes one; raise snapshot_sessions in the URL "
             f"(?snapshot_sessions={2 * SESSIONS})",
             Diagnosis(side="source"),
         )
@@ -403,8 +403,8 @@ def check_engines(session: MySqlSession, tables: Sequence[TableRef]) -> None:
         engine = engine_of(session, table)
         if engine and engine.lower() not in TRANSACTIONAL:
             raise PlanningError(
-                f"source: {table} is of the engine {engine}, which has no snapshots: expected "
-                "InnoDB; pass --snapshot none and keep others from writing to it"
+                f"source: expected {table} to use InnoDB, found engine {engine}, which has no "
+                "snapshots; pass --snapshot none, and keep other sessions from writing to the table"
             )
 
 

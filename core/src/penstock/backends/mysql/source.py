@@ -48,6 +48,8 @@ ROW_BYTES = 100
 
 
 class MySqlSource(ServerSource[MySqlSession]):
+    """See `ServerSource`."""
+
     moment = "SELECT CAST(SYSDATE(6) AS char)"
 
     def __init__(self, url: str) -> None:

@@ -51,6 +51,8 @@ MOST_TYPES = 50
 
 
 class MySqlTarget(ServerTarget[MySqlSession]):
+    """See `ServerTarget`."""
+
     capabilities = TARGET
     tables = MySqlTables(DIALECT)
 
@@ -210,8 +212,8 @@ class MySqlTarget(ServerTarget[MySqlSession]):
         engine = engine_of(self._session, table)
         if engine.lower() not in TRANSACTIONAL:
             raise PlanningError(
-                f"target: expected {table} to be of the engine InnoDB, found {engine}, in which "
-                "nothing is undone when a copy fails; ALTER TABLE ... ENGINE = InnoDB"
+                f"target: expected {table} to use InnoDB, found engine {engine}, which cannot undo "
+                "a failed copy; run ALTER TABLE ... ENGINE = InnoDB"
             )
 
     def column_changes(self, table: TableRef, followed: Followed) -> tuple[ColumnChange, ...]:

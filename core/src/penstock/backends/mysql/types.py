@@ -27,6 +27,8 @@ _VECTOR = 242  # MySQL 9
 
 @dataclass(frozen=True, slots=True)
 class MyType:
+    """The type of a column in a result set."""
+
     name: str
     """In MySQL's spelling, without parentheses."""
     unsigned: bool = False
@@ -91,6 +93,7 @@ def is_text(type_: MyType) -> bool:
 
 
 def type_of(field: FieldDescriptorPacket) -> MyType:
+    """Return the type that the server reports for a column of a result set."""
     unsigned = bool(field.flags & FLAG.UNSIGNED)
     name = _NAMES.get(field.type_code)
     if name is None:

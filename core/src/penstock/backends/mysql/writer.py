@@ -59,6 +59,7 @@ LOOKS = 5
 
 
 def open_writer(spec: WorkerSpec) -> TransactionalWriter:
+    """Return a writer for a worker; it connects with its first attempt."""
     return TransactionalWriter(spec, MySqlTransaction(spec))
 
 
@@ -231,7 +232,7 @@ class MySqlTransaction:
         loaded.replace(attempt.spec.run_id, self._selected_by(attempt))
 
     # Attempts of one run replace rows at the same time; those of other runs wait until none of them
-    # is open. A row that they share meanwhile records whose turn it is.
+    # is open. A row that they share records whose turn it is.
 
     def _take_turn(self, attempt: Attempt) -> None:
         """Before the transaction, wait for open attempts of other runs."""
@@ -261,8 +262,8 @@ class MySqlTransaction:
             other = self._turn(attempt, "LOCK IN SHARE MODE")
         if other != attempt.spec.run_id:
             raise TransientError(
-                f"target: run {other} is replacing rows of {attempt.spec.target_table} right now; "
-                "this attempt has its turn after it",
+                f"target: run {other} is replacing rows of {attempt.spec.target_table} at the "
+                "moment; this attempt has to wait its turn",
                 Diagnosis(side="target"),
             )
 

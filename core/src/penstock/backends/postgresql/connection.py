@@ -112,6 +112,9 @@ def connect(
     The session is in autocommit mode: transactions are begun explicitly.
 
     Args:
+        url: the URL, with the password.
+        side: the side of the server; on the source, transactions are read-only.
+        application_name: the name shown in the server's monitoring.
         lock_seconds: how long a statement may wait for a lock; if 0, the guard decides.
         set_up: apply the settings to the session with its first statement; otherwise each `begin`
             applies them.
@@ -170,7 +173,7 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
     """A connection that keeps its settings behind a pooler too.
 
     A pooler may give each transaction another server session, so behind one every transaction
-    applies the settings anew, for itself alone.
+    applies the settings for itself.
 
     Any thread may close the connection. If another thread is executing a statement then, that
     thread closes it. Code that uses `pgconn` directly, such as a worker's stream, runs in the
@@ -283,9 +286,11 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
         """Begin a transaction explicitly, in one round trip.
 
         Args:
+            how: the transaction's modes, such as an isolation level.
             then: its first statements, for a transaction not begun `together` with others.
 
-        Returns: the results of all statements.
+        Returns:
+            The results of all statements.
         """
         self._settle()
         if self._is_sending_together:  # one statement at a time
@@ -389,6 +394,7 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
         """Send questions in one round trip.
 
         Args:
+            questions: the questions to ask under the user's own search path.
             full: the questions to ask while names are full.
 
         Raises:
@@ -431,8 +437,9 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
         one by one.
 
         Args:
-            begin, commit: begin or commit a transaction in the same round trip. Otherwise, if none
-                is open, the statements form one of their own.
+            begin: whether to begin a transaction in the same round trip. Otherwise, if none is
+                open, the statements form one of their own.
+            commit: whether to commit the transaction in the same round trip.
         """
         if not psycopg.Pipeline.is_supported():
             if begin:

@@ -48,6 +48,8 @@ class ControlTables(RecordedRuns):
     """The control store in a PostgreSQL target.
 
     Args:
+        connection: a session on the target.
+        schema: the control schema.
         connect: opens a second session, to look up what the first one waits for.
     """
 
@@ -85,12 +87,13 @@ class ControlTables(RecordedRuns):
     def questions(
         self, tables: Collection[TableRef], *, making: bool
     ) -> list[Callable[[], object]]:
-        """Return calls that ask what planning asks here.
+        """Return calls that ask planning's questions about runs.
 
         Their answers are kept until `forget_answers`.
 
         Args:
-            making: the tables are created anew, whatever interrupted runs left unfinished.
+            tables: the tables of the batch.
+            making: whether the tables are created again, so that unfinished runs do not matter.
         """
 
         def note_steps_left() -> None:
@@ -334,7 +337,7 @@ class ControlTables(RecordedRuns):
             self._check_all(list(dict.fromkeys(run.run_id for run, step in steps if step.after)))
             undone = [step.done for step in last if step.done]
             if undone and any(self._connection.first(_all_of(undone))):
-                raise TransientError("target: some steps are done, and not recorded")
+                raise TransientError("target: some steps are done but not recorded")
         composer = psycopg.ClientCursor(self._connection)
         for _, step in steps:
             values = _parameters(step)

@@ -45,8 +45,7 @@ def parts_of(url: str, flag: str) -> dict[str, Any]:
         found = (
             f"{', '.join(map(repr, unknown))}, which libpq does not accept as a parameter"
             if unknown
-            else f"one that libpq cannot read: a %, [ or & that stands for itself, for instance; "
-            f"{_ESCAPES}"
+            else f"one that libpq cannot parse, for example an unescaped %, [ or &; {_ESCAPES}"
         )
         raise UsageError(f"{flag}: malformed URL: expected {_FORM}, found {found}") from None
     for port in str(parts.get("port", "") or "").split(","):
@@ -74,6 +73,11 @@ def _unknown_parameters(url: str) -> list[str]:
 
 def resolve(url: str, environ: Mapping[str, str], flag: str) -> str:
     """Check a URL and add PGPASSWORD to it, so that no child process needs it in its environment.
+
+    Args:
+        url: the URL, as the user gave it.
+        environ: the environment of the process.
+        flag: the option or argument that holds the URL, for error messages.
 
     Raises:
         UsageError: see `parts_of`.

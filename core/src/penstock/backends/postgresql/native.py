@@ -45,6 +45,8 @@ def pump(source: Connection, target: Connection, unanswered: bool) -> Any:
     """Return a pump from a running COPY TO to a running COPY FROM.
 
     Args:
+        source: the source's session.
+        target: the target's session.
         unanswered: here and below: the source's COPY was sent, and libpq has read nothing since;
             only for connections that are plain.
     """
@@ -64,6 +66,13 @@ def decoder(
     """Return a decoder of a running binary COPY.
 
     See `Decoder` in core/native/src/decode/decoder.rs.
+
+    Args:
+        source: the source's session.
+        unanswered: see `pump`.
+        kinds: how each column is sent, see `Kind` in core/native/src/decode/kind.rs.
+        most_rows: the maximum number of rows in a batch.
+        most_bytes: the maximum size of a batch on the wire, in bytes.
     """
     module, libpq = _loaded()
     made = module.Decoder(kinds, most_rows, most_bytes)
@@ -80,7 +89,9 @@ def _found() -> tuple[ModuleType, Any] | None:
     try:
         return module, module.Libpq(library())
     except OSError as error:
-        _log.warning("penstock-native is not used, as it does not find psycopg's libpq: %s", error)
+        _log.warning(
+            "penstock-native is not used, because psycopg's libpq cannot be loaded: %s", error
+        )
         return None
 
 

@@ -57,6 +57,8 @@ MOST_ROWS = 1 << 16
 
 
 class PostgresReader:
+    """See `Reader`."""
+
     def __init__(self, spec: WorkerSpec) -> None:
         self._spec = spec
         self._connection: Connection | None = None
@@ -64,7 +66,7 @@ class PostgresReader:
         self._locked: set[Relation] = set()
         self._application_name = f"penstock:{spec.run_id}"
         self._labelled = ""
-        """What the server's monitoring shows."""
+        """The session's name in the server's monitoring."""
         self._held: set[str] = set()
         """Names of secret texts that the session has."""
         self._commits = False
@@ -180,9 +182,14 @@ class PostgresReader:
         """Begin the COPY of a partition, in the server's own format or another.
 
         Args:
+            connection: the session to read from.
+            partition: the partition.
+            wait: waits for the socket, within the stall timeout.
+            form: the conversion of the stream; None for the server's own format.
             native: whether the stream is read outside the interpreter.
 
-        Returns: whether the server's response is left to the reader of the stream.
+        Returns:
+            Whether the server's response is left to the reader of the stream.
         """
         query = statement("copy_out").format(
             rows=self._rows(partition, form.selected if form else selected(self._spec.pairs)),
@@ -199,6 +206,7 @@ class PostgresReader:
         """Return the rows of a partition.
 
         Args:
+            partition: the partition.
             listed: a select list of the pairs' columns.
         """
         spec = self._spec
@@ -223,6 +231,8 @@ class PostgresReader:
         """Yield the stream in blocks of whole rows, each with its number of rows.
 
         Args:
+            connection: the session with the running COPY.
+            wait: waits for the socket, within the stall timeout.
             least: the minimum size of a block in bytes, except the last.
         """
         pgconn, socket = connection.pgconn, connection.fileno()

@@ -113,6 +113,7 @@ class PostgresSource:
     """The catalog of a PostgreSQL source.
 
     Args:
+        url: the URL of the source, for the session that watches this one.
         connection: a session opened for it.
     """
 
@@ -134,10 +135,10 @@ class PostgresSource:
         self._horizon: Horizon | None = None
         self._locked: Sequence[Relation] = ()
         self._oids: Mapping[TableRef, int] = {}
-        """Of tables that are locked."""
+        """The object ids of locked tables."""
         self._queries: dict[Query, tuple[Column, ...]] = {}
         self._computed: dict[Relation, tuple[Column, ...]] = {}
-        """Those that were asked for last."""
+        """The computed columns from the last question about each relation."""
         self._sets: list[Described] = []
 
     def close(self) -> None:
@@ -645,6 +646,11 @@ class HolderSource(PostgresSource):
     """A catalog in the session that holds the snapshot, and under its locks.
 
     Closing it does not release the snapshot.
+
+    Args:
+        connection: the session that holds the snapshot.
+        snapshot: the snapshot.
+        guard: watches the statements of the session.
     """
 
     def __init__(self, connection: Connection, snapshot: Snapshot, guard: Guard) -> None:

@@ -82,6 +82,8 @@ class PostgresTarget:
     """The catalog of a PostgreSQL target.
 
     Args:
+        url: the URL of the target, for the session that watches this one.
+        control_schema: the control schema.
         connection: a session opened for it.
     """
 

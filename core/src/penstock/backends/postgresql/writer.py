@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 
 def postgres_writer(spec: WorkerSpec) -> TransactionalWriter:
+    """Return a writer for a worker; it connects with its first attempt."""
     return TransactionalWriter(spec, PostgresTransaction(spec))
 
 

@@ -15,7 +15,7 @@ from penstock.backends.mysql.session import MySqlSession
 from penstock.backends.sql.rows.midpoints import middles
 from penstock.model.extents import Bound, Key
 
-ORIGIN = "the server's estimates, by dives into the key's index"
+ORIGIN = "the server's estimates, from dives into the key's index"
 # The maximum number of ranges to weigh.
 MOST = 256
 # How often to halve the rest of a range before assuming that it has no more keys.
@@ -35,7 +35,18 @@ class _Range:
 def dive(
     session: MySqlSession, rows: str, key: Key, tag: str, *, nullable: bool
 ) -> tuple[tuple[WeightedBound, ...], float]:
-    """Return weighted bounds, and the share of rows whose key is NULL."""
+    """Return weighted bounds, and the share of rows whose key is NULL.
+
+    Args:
+        session: a session on the source.
+        rows: an item of FROM with the table's rows.
+        key: the key, with the collation of an index on it.
+        tag: the type of the bounds.
+        nullable: whether the key may be NULL.
+
+    Returns:
+        Bounds whose weights add up to 1, in the key's order; empty if every key is NULL.
+    """
     found = _Dive(session, rows, key, tag)
     nulls = found.estimates([f"{found.column} IS NULL"])[0] if nullable else 0
     ranges = found.ranges()
@@ -98,7 +109,7 @@ class _Dive:
             each.weight = max(1, weight)
 
     def _divide(self, ranges: list[_Range], greatest: str) -> list[str | None]:
-        """Return a key near the middle of each range; None where there is none."""
+        """Return a key near the middle of each range; None if there is no such key."""
         found: list[str | None] = [None] * len(ranges)
         ends = [each.last or greatest for each in ranges]
         open_ = set(range(len(ranges)))

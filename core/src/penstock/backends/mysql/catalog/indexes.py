@@ -29,7 +29,7 @@ def read_indexes(session: MySqlSession, table: TableRef) -> Mapping[str, str]:
 def read_all_indexes(
     session: MySqlSession, tables: Sequence[TableRef]
 ) -> Mapping[TableRef, Mapping[str, str]]:
-    """Return the same for many tables, without those that do not exist or cannot be read."""
+    """Return the indexes of many tables, without tables that do not exist or cannot be read."""
     return {
         table: indexes_of(read_table(statement, table).model)
         for table, statement in read_statements(session, tables).items()

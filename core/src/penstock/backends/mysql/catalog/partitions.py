@@ -54,6 +54,7 @@ def within(rows: str, extent: Extent) -> str:
 
     Args:
         rows: an item of FROM with all rows of the table.
+        extent: the partition's extent; only `Children` limits the rows here.
     """
     if not isinstance(extent, Children):
         return rows

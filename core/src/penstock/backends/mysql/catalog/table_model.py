@@ -123,6 +123,7 @@ def read_table(
     """Parse the statement that creates a table.
 
     Args:
+        statement: the output of SHOW CREATE TABLE.
         table: the table that the statement creates.
         columns: with the trait `TYPE`; of other columns, types and nullability are unknown.
         utf8: whether all texts of the table are in UTF-8.
@@ -207,6 +208,9 @@ def _column(
     """Parse the line of a column.
 
     Args:
+        column: the column; an empty type leaves the model's type unknown.
+        text: the definition after the column's name.
+        reads: parses an expression over the table's columns.
         checks: receives the column's check.
         others: receives what has no form in the model.
     """
@@ -288,6 +292,9 @@ def _key(kind: str, name: str, body: str, others: list[NotCopied]) -> KeyModel |
     """Parse the line of a key or index.
 
     Args:
+        kind: PRIMARY, UNIQUE, FULLTEXT, SPATIAL or empty.
+        name: the name; empty for the primary key.
+        body: the definition from the first parenthesis on.
         others: receives what has no form in the model.
     """
     listed = enclosed(body, 0)

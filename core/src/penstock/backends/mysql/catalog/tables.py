@@ -184,7 +184,14 @@ def _described_alone(
 def pieces(
     tables: Sequence[TableRef], widths: Mapping[TableRef, int], most: int, widest: int
 ) -> Iterator[list[TableRef]]:
-    """Divide tables into groups with a maximum number of tables and columns."""
+    """Divide tables into groups with a maximum number of tables and columns.
+
+    Args:
+        tables: the tables, in the order of the groups.
+        widths: the number of columns of each table.
+        most: the maximum number of tables in a group.
+        widest: the maximum number of columns in a group of several tables.
+    """
     some: list[TableRef] = []
     for table in tables:
         if some and (len(some) == most or sum(widths[t] for t in (*some, table)) > widest):
@@ -228,7 +235,13 @@ def numbered_column(session: MySqlSession, table: TableRef) -> str:
 
 
 def is_indexed(session: MySqlSession, table: TableRef, name: str) -> bool:
-    """Whether a column is the first column of an index."""
+    """Whether a column is the first column of an index.
+
+    Args:
+        session: the session whose kept facts answer.
+        table: the table.
+        name: the column, in any case.
+    """
     return any(
         (column or "").lower() == name.lower()
         for _, column, part, _, place in session.about(_INDEXES, table)
@@ -237,7 +250,13 @@ def is_indexed(session: MySqlSession, table: TableRef, name: str) -> bool:
 
 
 def finding(session: MySqlSession, table: TableRef, key: Sequence[str]) -> MySqlDialect:
-    """Return a dialect that finds a table's rows by the index of a unique key."""
+    """Return a dialect that finds a table's rows by the index of a unique key.
+
+    Args:
+        session: the session whose kept facts name the index.
+        table: the table.
+        key: the columns of the unique key, in any order.
+    """
     known = unique_keys(session, table)
     index = next((each.name for each in known if set(each.names) == set(key)), "")
     return MySqlDialect(by_bytes=True, found_by=index)
@@ -261,7 +280,7 @@ def made_at(session: MySqlSession, table: TableRef) -> str | None:
 
 
 def creation_times(session: MySqlSession, tables: Sequence[TableRef]) -> dict[TableRef, str | None]:
-    """Return the same for many tables.
+    """Return the creation times of many tables, as `made_at` does.
 
     Empty if the server does not say: for a view, or for a table that is constantly renamed or
     altered.
@@ -277,7 +296,10 @@ def creation_times(session: MySqlSession, tables: Sequence[TableRef]) -> dict[Ta
 
 
 def known_creation_time(session: MySqlSession, table: TableRef) -> str:
-    """Return the same as of when facts about the table were read; empty if it does not exist."""
+    """Return the creation time that was read with the table's other facts.
+
+    Empty if the table does not exist.
+    """
     found = session.about(_TABLE, table)
     return (found[0][2] or "") if found else ""
 
@@ -294,6 +316,9 @@ def read_definition(
     """Return the definition of a table.
 
     Args:
+        session: a session on the source.
+        table: the source's table.
+        columns: its columns, with their traits.
         emptied: columns that may be NULL in a table made from the definition, whatever this table
             says.
     """
@@ -324,6 +349,7 @@ def native_columns(definition: TableDefinition, asked: Collection[str] = ()) -> 
     The type of each is the text after its name.
 
     Args:
+        definition: a definition from `read_definition`.
         asked: columns whose types the user specified, which are left out.
     """
     copied = {
@@ -350,7 +376,9 @@ def order_of(session: MySqlSession, rows: str, key: Key) -> str:
     Empty if the key is not a text.
 
     Args:
+        session: a session on the side whose collation matters.
         rows: an item of FROM.
+        key: the key to compare; need not be a column.
     """
     value = MYSQL.key(key)
     ((found,),) = session.fetch(
@@ -363,13 +391,24 @@ def explained_rows(session: MySqlSession, rows: str, tested: str) -> int | None:
     """Return the number of rows that the server's planner expects, without a scan.
 
     Args:
+        session: a session on the source.
         rows: an item of FROM.
+        tested: the condition.
+
+    Returns:
+        The estimate; None if the planner gives none.
     """
     return rows_of_each(session, rows, [tested])[0]
 
 
 def rows_of_each(session: MySqlSession, rows: str, tests: Sequence[str]) -> list[int | None]:
-    """Return the same for many conditions at once."""
+    """Return the estimates of `explained_rows` for many conditions at once.
+
+    Args:
+        session: a session on the source.
+        rows: an item of FROM.
+        tests: the conditions.
+    """
     queries = [f"SELECT 1 FROM {rows} WHERE {tested}" for tested in tests]
     try:
         plan = session.explain(" UNION ALL ".join(queries))

@@ -51,7 +51,8 @@ class JoinedRuns(Protocol):
 def prepare_batch(runs: JoinedRuns, loads: Mapping[str, LoadPlan]) -> frozenset[str]:
     """Do the steps before the first partition of runs that are not prepared.
 
-    Returns: the ids of the runs that are now prepared.
+    Returns:
+        The ids of the runs that are now prepared.
     """
     records = runs.tables
     with records.alone_all(sorted(loads)) as mine:
@@ -176,7 +177,8 @@ def _others(records: MySqlRecords, tables: Mapping[str, TableRef]) -> dict[str, 
 def note_altered(records: MySqlRecords, tables: Sequence[TableRef]) -> dict[TableRef, str | None]:
     """Record that altered tables are still the ones that runs load, despite new creation times.
 
-    Returns: the creation time of each table.
+    Returns:
+        The creation time of each table.
     """
     made = creation_times(records.session, tables)
     by_id = {LoadedTable(records, table).id: table for table in tables}
@@ -194,6 +196,7 @@ def note_altering(records: MySqlRecords, made: Mapping[TableRef, str | None]) ->
     """Record that tables are about to be altered.
 
     Args:
+        records: the control tables.
         made: the tables and their creation times.
     """
     known = [
@@ -229,7 +232,8 @@ class _Indexed:
 def finish_batch(runs: JoinedRuns, steps: Mapping[str, Sequence[Step]]) -> frozenset[str]:
     """Do steps that create indexes; runs with other steps are left out.
 
-    Returns: the ids of the runs whose steps are done and recorded.
+    Returns:
+        The ids of the runs whose steps are done and recorded.
     """
     records = runs.tables
     with records.alone_all(sorted(steps)) as mine:

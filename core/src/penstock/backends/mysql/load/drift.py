@@ -146,8 +146,8 @@ def _cost(session: MySqlSession, table: TableRef) -> str:
         f"table {table}",
         [table.schema, table.name],
     )
-    found = f"about {int(rows or 0):,} rows and {int(size or 0) / 2**20:,.0f} MiB"
-    return f"copies the table, {found}: writers wait"
+    extent = f"about {int(rows or 0):,} rows and {int(size or 0) / 2**20:,.0f} MiB"
+    return f"copies the table, {extent}: writers wait"
 
 
 def _key(session: MySqlSession, table: TableRef) -> set[str]:

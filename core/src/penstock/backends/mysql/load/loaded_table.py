@@ -29,6 +29,9 @@ def look(records: MySqlRecords, run_id: str, table: TableRef, mode: str = "") ->
     """Return statements for `is_sound`, about the table as the run knows it and its creation time.
 
     Args:
+        records: the control tables.
+        run_id: the run that loads the table.
+        table: the table that the run loads.
         mode: the lock mode for the run's row.
     """
     noted = f"SELECT 1 FROM {records.named('loaded_table')} WHERE id = %s"
@@ -48,7 +51,8 @@ def is_sound(known: Sequence[Row], made: Sequence[Row]) -> bool:
     If not, `check_loaded` examines it.
 
     Args:
-        known, made: the rows of the answers.
+        known: the rows of the first answer to `look`, about the run.
+        made: the rows of the second, about the table.
     """
     if len(known) != 1 or len(made) != 1:
         return False
@@ -59,6 +63,12 @@ def is_sound(known: Sequence[Row], made: Sequence[Row]) -> bool:
 def check_loaded(records: MySqlRecords, run_id: str, table: TableRef, mode: str) -> None:
     """Check the rows of a run.
 
+    Args:
+        records: the control tables.
+        run_id: the run that loads the table.
+        table: the table that the run loads.
+        mode: the name of the run's mode.
+
     Raises:
         TargetChanged: rows that the run has loaded are gone, as far as the server can tell.
         TransientError: the server cannot tell at the moment.
@@ -68,8 +78,8 @@ def check_loaded(records: MySqlRecords, run_id: str, table: TableRef, mode: str)
     found, made = made_at(records.session, table), row["made"]
     if found == "" and made:
         raise TransientError(
-            f"target: {table}: expected the server to say when the table was made, found that it "
-            "does not (is somebody renaming, altering or dropping it right now?)",
+            f"target: {table}: the server reports no creation time for the table (is another "
+            "session renaming, altering or dropping it?)",
             Diagnosis(side="target"),
         )
     if found is not None and made and made in (found, found + ALTERING):
@@ -81,11 +91,11 @@ def check_loaded(records: MySqlRecords, run_id: str, table: TableRef, mode: str)
         loaded = records.read(Kind.COMMIT, {"run_id": run_id}, ("rows",))
         if rows or not any(commit["rows"] for commit in loaded):
             return
-    was = "no table of that name" if found is None else f"one made, or emptied, at {found}"
+    was = "no such table" if found is None else f"one created, or emptied, at {found}"
     raise TargetChanged(
-        f"target: {table} was changed by somebody else since run {run_id} began to load it: "
-        f"expected the table made at {(made or '').removesuffix(ALTERING)}, found {was}; start a "
-        f"new run{_indexes_to_make(records, run_id, mode)}",
+        f"target: {table} was changed by another session after run {run_id} began to load it: "
+        f"expected the table created at {(made or '').removesuffix(ALTERING)}, found {was}; start "
+        f"a new run{_indexes_to_make(records, run_id, mode)}",
         Diagnosis(side="target"),
     )
 
@@ -98,4 +108,4 @@ def _indexes_to_make(records: MySqlRecords, run_id: str, mode: str) -> str:
     load = from_json(PartitionPlan, row["plan"]).load
     changes = ((step, IndexChange.of(step, load.table)) for step in load.after)
     due = [step.statement for step, change in changes if change is not None]
-    return f", and make the indexes that this one has dropped: {due[0]}" if due else ""
+    return f", and create the indexes that this run dropped: {due[0]}" if due else ""

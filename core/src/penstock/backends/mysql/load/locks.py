@@ -19,11 +19,19 @@ MOST_NAMES = 500
 
 
 def try_lock(connection: Connection, name: str, seconds: float = 0) -> bool:
+    """Try to take a lock; return whether it was free.
+
+    Args:
+        connection: the session that holds the lock until it ends.
+        name: the lock's name, at most 64 characters.
+        seconds: how long to wait for another session; 0 to not wait.
+    """
     ((taken,),) = connection.rows("SELECT get_lock(%s, %s)", [name, seconds])
     return bool(taken == 1)
 
 
 def release(connection: Connection, name: str) -> None:
+    """Release a lock."""
     connection.rows("SELECT release_lock(%s)", [name])
 
 
@@ -33,6 +41,7 @@ def try_all(connection: Connection, names: Sequence[str]) -> set[str]:
 
 
 def release_all(connection: Connection, names: Sequence[str]) -> None:
+    """Release locks; it is no error if the session does not hold one."""
     for _ in _each(connection, "release_lock({})", names):
         pass
 
@@ -74,6 +83,12 @@ def locked(connection: Connection, name: str, patience: Patience, what: str) -> 
 
     A holder that is idle for the grace time belongs to a process that was stopped or cut off: its
     session is ended.
+
+    Args:
+        connection: the session that holds the lock.
+        name: the lock's name.
+        patience: how long to wait: until a holder counts as stopped, and until the wait is a stall.
+        what: what the lock protects, for the error message.
 
     Raises:
         StallError: the lock is held for longer than the stall timeout.

@@ -1,4 +1,4 @@
-"""Which runs are active on tables, registered for many at once."""
+"""The runs that are active on tables, registered for many at once."""
 
 from __future__ import annotations
 
@@ -40,7 +40,8 @@ class MySqlPresence:
     def enter_all(self, tables: Mapping[str, TableRef], executions: int) -> list[str]:
         """Register runs on whose tables no other run is active.
 
-        Returns: the ids of the others, which have to enter one by one.
+        Returns:
+            The ids of the others, which have to enter one by one.
         """
         connection = self._records.connection
         gates = {table: self._gate(table) for table in dict.fromkeys(tables.values())}

@@ -1,4 +1,4 @@
-"""What the server would reject, found on temporary tables before anything is dropped."""
+"""Rehearsals on temporary tables, which show what the server rejects before anything is dropped."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from penstock.backends.sql.definitions.definition import TableExtras, listed_col
 from penstock.errors import PlanningError
 from penstock.model.tables import Column, TableRef
 
-MADE = "the table that is made"
+MADE = "the new table"
 
 
 def refused_clauses(
@@ -23,6 +23,9 @@ def refused_clauses(
     """Return keys and checks that such a table cannot have, with the server's messages.
 
     Args:
+        session: a session on the target.
+        columns: the columns of the table.
+        clauses: the keys and checks, as in CREATE TABLE.
         options: the table options.
     """
     if not clauses:
@@ -47,6 +50,12 @@ def check_makes(
 ) -> None:
     """Check that the server can create a table.
 
+    Args:
+        session: a session on the target.
+        table: the table to create, for error messages.
+        columns: its columns.
+        extras: its keys, options, and what follows the types of its columns.
+
     Raises:
         PlanningError: the server would reject it.
     """
@@ -65,8 +74,11 @@ def refused_columns(
     """Return columns that cannot have their clauses, with the server's messages.
 
     Args:
+        session: a session on the target.
+        columns: the columns of the table.
         more: the clauses that follow the types of some columns.
         keys: the table's keys.
+        options: the table options.
     """
     if not more:
         return {}
@@ -138,6 +150,7 @@ def rehearse_all(
     """Create some tables within `describing`, and keep which of them the server accepts.
 
     Args:
+        session: a session on the target.
         tables: the columns, clauses and options of each.
     """
     statements = []
@@ -157,6 +170,12 @@ def temporary_table(
     session: MySqlSession, body: str, options: str = "", subject: str = MADE
 ) -> Iterator[str]:
     """Create a temporary table, as an item of FROM.
+
+    Args:
+        session: a session on the target, with a current database.
+        body: the columns and keys, as in CREATE TABLE.
+        options: the table options.
+        subject: the table, for error messages.
 
     Raises:
         PlanningError: the server rejects it.

@@ -15,6 +15,8 @@ from penstock.model.tables import TableRef
 
 
 class MySqlScratch(ScratchSchema[Connection]):
+    """A database of its own for the tables of one `tune`; see `ScratchSchema`."""
+
     kind = "database"
 
     def _removal(self) -> str:

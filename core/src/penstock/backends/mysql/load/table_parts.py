@@ -1,4 +1,4 @@
-"""The parts of a table besides its columns, tried before anything is dropped.
+"""The parts of a table other than its columns, tried before anything is dropped.
 
 For a source of the same flavor they are in its own text, otherwise as far as the server supports
 them.
@@ -62,6 +62,8 @@ def clone_parts(
     """Return the parts of a table of the same flavor.
 
     Args:
+        session: a session on the target.
+        request: the request, with the source's definition.
         columns: the columns of the target's table.
         render: renders what the server accepts.
     """
@@ -174,7 +176,13 @@ def _hanging(
 def omitted_triggers(
     session: MySqlSession, definition: TableDefinition, table: TableRef
 ) -> Iterator[NotCopied]:
-    """Yield the triggers of a table of MySQL or MariaDB."""
+    """Yield the triggers of a table of MySQL or MariaDB.
+
+    Args:
+        session: a session on the target, for quoting.
+        definition: the source's definition.
+        table: the target's table, which the statements name.
+    """
     named = session.table(table)
     for name, when, body in definition.content.get(TRIGGERS, ()):  # views have none
         # In the database of its table.
@@ -201,6 +209,8 @@ def omitted_of_flavour(
     """Yield what is not copied from a table of the other flavor.
 
     Args:
+        session: a session on the target.
+        request: the request, with the source's definition.
         omitted: what is not copied from any system.
         columns: the columns of the target's table, whose types cover part of it.
     """
@@ -224,7 +234,10 @@ def foreign_parts(
     """Return the parts of another system's table; see `TargetTables.rendered`.
 
     Args:
+        session: a session on the target.
+        request: the request, with the source's definition.
         found: the keys alone.
+        rendered: the parts in the target's dialect, changed in place.
         render: renders what the server accepts.
     """
     dialect = session.dialect
@@ -268,10 +281,10 @@ def _leave_columns(
         if name in computed:
             # Otherwise nothing would fill the column.
             raise PlanningError(
-                f"target: column {name} {rendered.columns[name]} cannot be made: {why}; expected "
-                f"--types {name}=..., which copies its values"
+                f"target: {request.target}: column {name} {rendered.columns[name]} cannot be "
+                f"created: {why}; pass --types {name}=... to copy its values instead"
             )
-        rendered.warnings.append(f"{name} {rendered.columns[name]} is not made: {why}")
+        rendered.warnings.append(f"{name} {rendered.columns[name]} is not created: {why}")
         _leave_column(session, request, rendered, name)
 
 
@@ -319,7 +332,7 @@ def _index(session: MySqlSession, clause: Clause) -> str:
 
 
 def _warnings(refused: Mapping[str, str]) -> list[str]:
-    return [f"{text} is not made: {why}" for text, why in refused.items()]
+    return [f"{text} is not created: {why}" for text, why in refused.items()]
 
 
 def _leave(rendered: Rendered, clauses: Sequence[Clause]) -> None:
@@ -339,7 +352,11 @@ def _completed(
     """Complete the parts of a table with what the server accepts.
 
     Args:
+        session: a session on the target.
+        request: the request, with the source's definition.
         found: the keys.
+        rendered: the parts that the server accepts; its indexes are emptied.
+        render: renders what the server accepts.
         now: the indexes created with the table.
     """
     table = request.target

@@ -71,7 +71,9 @@ def translated_types(
     """Return, by name, the column types of a table like another system's.
 
     Args:
+        session: a session on the target.
         columns: with the trait `arrow`.
+        definition: the source's definition.
         asked: columns whose types the user specified, which are left out.
     """
     model = definition.model.types
@@ -123,7 +125,13 @@ def _are_labels(labels: Sequence[str]) -> bool:
 
 
 def key_type(session: MySqlSession, column: Column, definition: TableDefinition) -> str:
-    """Return the type of a text column in a key; empty if it is not in one, or too long."""
+    """Return the type of a text column in a key; empty if it is not in one, or too long.
+
+    Args:
+        session: a session on the target.
+        column: a text column.
+        definition: the source's definition, with its keys.
+    """
     model = definition.model
     length = model.lengths.get(column.name, MOST_KEPT + 1)
     if length > MOST_KEPT or not any(column.name in key.columns for key in model.keys):
@@ -173,6 +181,8 @@ def _any_text(session: MySqlSession, table: TableRef) -> str:
 
 
 class MySqlTables(TargetTables):
+    """See `TargetTables`."""
+
     unique_keys = staticmethod(unique_keys)  # type: ignore[assignment] # of its own sessions
     deferrable = staticmethod(deferrable)  # type: ignore[assignment]
 
@@ -242,11 +252,9 @@ class MySqlTables(TargetTables):
         for clause in clauses:
             for column in texts:
                 if session.dialect.ident(column.name) in clause:
-                    wanted = f"--types '{column.name}=varchar(100) COLLATE {by_bytes(session)}'"
+                    remedy = f"--types '{column.name}=varchar(100) COLLATE {by_bytes(session)}'"
                     # Whatever the server's message says, this is what the user can do.
-                    found[clause] = (
-                        f"{column.type} does not tell all texts apart, as {wanted} would"
-                    )
+                    found[clause] = f"{column.type} does not distinguish all texts; {remedy} does"
         return found
 
     def unlinked(
@@ -279,8 +287,14 @@ class MySqlTables(TargetTables):
     ) -> None:
         """Check that a table can be replaced.
 
+        Args:
+            session: a session on the target.
+            table: the table to replace.
+            needs: the option that replaces it, for error messages.
+            remade: other tables that the same batch replaces.
+
         Raises:
-            PlanningError: it is a view, or something would be lost with it.
+            PlanningError: the table is a view, or something would be lost with it.
         """
         check_is_table(session, table, needs)
         assert isinstance(session, MySqlSession)
@@ -289,7 +303,7 @@ class MySqlTables(TargetTables):
         }
         if others:
             raise PlanningError(
-                f"{needs}: foreign keys of other tables point to {table}: "
+                f"{needs}: foreign keys of other tables reference {table}: "
                 f"{', '.join(sorted(others))}; drop them first, or use --mode replace"
             )
         lost = [f"trigger {name}" for name, *_ in session.about(TRIGGERS_OF, table)]
@@ -297,6 +311,6 @@ class MySqlTables(TargetTables):
             lost += [f"foreign key {each.name}" for each in model_of(session, table).foreign_keys]
         if lost:
             raise PlanningError(
-                f"{needs}: {table} would lose {', '.join(lost)}; drop what is "
-                "not needed, or use --mode truncate or replace, which keep the table"
+                f"{needs}: {table} would lose {', '.join(lost)}; drop what you do not need, or use "
+                "--mode truncate or replace, which keep the table"
             )

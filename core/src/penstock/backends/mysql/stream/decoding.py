@@ -24,7 +24,7 @@ _LONGEST = 1 << 30
 DATES = ("date", "datetime", "timestamp")
 # A month or day of zero.
 _ZERO_DATE = "-00"
-_ZERO_ADVICE = "have zero dates read as NULL by zero_dates=null in the source's URL, "
+_ZERO_ADVICE = "read zero dates as NULL with zero_dates=null in the source's URL, "
 
 # By a value's first byte: 251 is NULL, and above it the following bytes contain the length.
 # https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_basic_dt_integers.html
@@ -109,6 +109,8 @@ def _values(octets: pa.Array, positions: pa.Array, even: pa.Array) -> tuple[pa.A
     """Return the values that begin at some positions, as a binary array, and their ends.
 
     Args:
+        octets: the bytes of the rows, as an array of uint8.
+        positions: where the values' lengths begin.
         even: 0, 2, 4 and so on, one for each position.
     """
     first = pc.take(octets, positions, boundscheck=False)

@@ -49,6 +49,8 @@ class RowEncoder:
     """An encoder that turns the batches of one stream into rows.
 
     Args:
+        columns: the table's columns, with their traits, in the order of the batches.
+        syntax: the syntax of the statement that receives the rows.
         table: the table, for error messages.
     """
 
@@ -116,6 +118,14 @@ class RowEncoder:
 
 
 def refusal(table: str, expected: str, found: str, place: str = "") -> PermanentError:
+    """Return the error for a column or value that the table does not accept.
+
+    Args:
+        table: the quoted name.
+        expected: what the table accepts.
+        found: what it would have received, without values of rows other than this one.
+        place: the column and row, ending in a colon and a space; empty for the table as a whole.
+    """
     return PermanentError(
         f"target: {table}: {place}expected {expected}, found {found}", Diagnosis(side="target")
     )

@@ -1,7 +1,7 @@
-"""Which columns may arrive in lines from the source, which Penstock does not examine.
+"""The columns that may arrive in lines from the source, which Penstock does not examine.
 
-Those whose values the server stores unchanged, or with a warning. It does not warn when it rounds
-times and numbers, adds a century to years, takes digits for the position of an enum member, pads
+The server must store their values unchanged, or warn. It does not warn when it rounds times and
+numbers, adds a century to years, takes digits for the position of an enum member, pads
 BINARY with zeros, or makes up a value for NOT NULL. See `texts`.
 """
 
@@ -33,6 +33,8 @@ def carried(fit: Fit, source: Column, target: Column) -> Fit:
 
     Args:
         fit: the fit in record batches.
+        source: the source's column.
+        target: the target's column, with its traits.
     """
     if fit.reason or (source.nullable and not target.nullable):
         return fit

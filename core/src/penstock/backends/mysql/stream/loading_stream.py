@@ -1,4 +1,4 @@
-"""What both ways to load have in common: the server must store every row unchanged."""
+"""The base of the streams into a table: the server must store every row unchanged."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ class TableStream:
     """A stream into one table.
 
     Args:
+        connection: a session within the attempt's transaction.
         table: the quoted name.
+        columns: the columns to load, in the order of the batches.
         most: the maximum packet size that the server accepts, in bytes.
     """
 
@@ -65,7 +67,9 @@ class TableStream:
         """Send some rows.
 
         Args:
+            rows: a text for each row, from the encoder.
             before: how many rows of the stream were sent before these.
+            wait: waits for the socket, within the stall timeout.
         """
         raise NotImplementedError
 

@@ -24,6 +24,8 @@ _MOST = 0xFFFFFF
 
 
 class StatementWire:
+    """The wire of a connection, for statements and for what follows them."""
+
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 

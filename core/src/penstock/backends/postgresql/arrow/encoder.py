@@ -53,7 +53,12 @@ _ESCAPES = (("\\", "\\\\"), ("\n", "\\n"), ("\r", "\\r"), ("\t", "\\t"))
 
 
 def binary_form(type_: pa.DataType, target: DataType) -> pa.DataType | None:
-    """Return the Arrow type that encodes to the target's binary form; None if there is none."""
+    """Return the Arrow type that encodes to the target's binary form; None if there is none.
+
+    Args:
+        type_: the Arrow type of the batches' column.
+        target: the type of the server's column.
+    """
     bare = target.bare
     mine, theirs = family(type_), family_of(target)
     if bare.kind == "enum":
@@ -237,7 +242,7 @@ def _check_finite(array: pa.Array) -> None:
 def _check_all_after(numbers: pa.Array, last: int) -> None:
     least = pc.min(numbers).as_py()
     if least is not None and least <= last:
-        raise ValueError("before all that the server has")
+        raise ValueError("before the server's first date")
 
 
 def _escaped(array: pa.Array, form: pa.DataType | None, target: DataType) -> pa.Array:

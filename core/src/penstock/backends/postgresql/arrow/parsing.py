@@ -28,6 +28,7 @@ def parse(texts: pa.Array, wanted: pa.DataType) -> pa.Array:
 
     Args:
         texts: of type binary; see `expression` for what they hold.
+        wanted: the type.
 
     Raises:
         Refused: the type cannot hold a value; names the first.

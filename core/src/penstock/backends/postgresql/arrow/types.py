@@ -1,4 +1,4 @@
-"""How server types map to Arrow types, and back: the tables of the types page."""
+"""The mapping of server types to Arrow types, and back: the tables of the types page."""
 
 from __future__ import annotations
 

@@ -110,13 +110,21 @@ class Wire:
         return batch
 
     def refused(self, place: int, row: int, why: str, found: bytes) -> PenstockError:
-        """Return the error for a value that the decoder rejected."""
+        """Return the error for a value that the decoder rejected.
+
+        Args:
+            place: the position of the column.
+            row: the index of the row in its batch.
+            why: `form` for a stream that is not binary COPY, `dimensions` for an array; otherwise a
+                value.
+            found: the rejected bytes, as sent.
+        """
         column, kind = self._columns[place], self._kinds[place]
         if why == "form":
             return PermanentError(
                 f"{self._subject}: expected a binary COPY, found {found.decode()}, at column "
-                f"{column.name!r}, row {self._passed + row + 1:,} (is something between Penstock "
-                "and the server that changes what it sends?)",
+                f"{column.name!r}, row {self._passed + row + 1:,} (does something between Penstock "
+                "and the server change the stream?)",
                 Diagnosis(side="source"),
             )
         if why == "dimensions":

@@ -45,7 +45,14 @@ class Parent:
 
 
 class AttachedChild:
-    """The new table. Create it in the attempt's transaction, outside any savepoint."""
+    """The new table. Create it in the attempt's transaction, outside any savepoint.
+
+    Args:
+        connection: the attempt's session.
+        spec: the worker's specification.
+        partition: a partition with a child.
+        parent: the target table.
+    """
 
     def __init__(
         self, connection: Connection, spec: WorkerSpec, partition: Partition, parent: Parent
@@ -146,13 +153,13 @@ class AttachedChild:
 
     def _taken(self, old: Existing, runs: Sequence[str]) -> PermanentError:
         why = (
-            "the run has a condition, and may lack rows of that one"
+            "the run's condition may leave out some of its rows"
             if runs
-            else "no run of mode attach has made it"
+            else "--mode attach did not create it"
         )
         return PermanentError(
             f"target: {old.ref} has the bounds of partition {self._partition.id} "
-            f"({old.bounds}), and is not replaced, since {why}; detach or drop it, or use "
+            f"({old.bounds}), and is not replaced, because {why}; detach or drop it, or use "
             "--mode replace",
             Diagnosis(side="target"),
         )

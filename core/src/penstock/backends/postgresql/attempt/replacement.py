@@ -43,9 +43,12 @@ class Replaced:
         """Delete the rows that others have committed since.
 
         Args:
+            connection: the attempt's session.
             rows: the number of rows loaded by this transaction.
+            wait: waits for the socket, within the stall timeout.
 
-        Returns: how many rows could not be deleted: a trigger or a rule may keep them.
+        Returns:
+            How many rows could not be deleted: a trigger or a rule may keep them.
         """
         lock = statement("lock_replacing").format(table=sql.Literal(self._name))
         keeps = sql.SQL("SELECT FROM ({}) AS found (kept) WHERE kept").format(self._keeps_xmin)

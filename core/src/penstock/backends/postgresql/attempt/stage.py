@@ -52,9 +52,12 @@ class PostgresStage:
     """A table that holds rows until they are merged into the target.
 
     Args:
+        connection: a session on the target.
+        target: the table to merge into.
         conflict_columns: the columns of the unique key that identifies rows in the target.
-        mark: the column that records when a row was found to be deleted; empty if there is none.
+        pairs: the columns to merge.
         into: the stage; by default, a temporary table that lasts until the end of the transaction.
+        mark: the column that records when a row was found to be deleted; empty if there is none.
 
     Raises:
         PermanentError: the unique key that the run was planned with no longer exists.
@@ -78,8 +81,8 @@ class PostgresStage:
         key = find_key(keys, conflict_columns)
         if key is None:
             raise PermanentError(
-                f"target: expected a unique index on ({', '.join(conflict_columns)}) of "
-                f"{target}, by which the run was planned; found none",
+                f"target: expected the unique index on ({', '.join(conflict_columns)}) of "
+                f"{target} that the run was planned with, found none",
                 Diagnosis(side="target"),
             )
         self._key = key
@@ -131,6 +134,7 @@ class PostgresStage:
 
         Args:
             gone: a table with these keys.
+            mark: the column in which to mark the rows; empty to delete them.
         """
         found = sql.SQL("{} AS s WHERE {}").format(quoted(gone), self._match)
         if not mark:
@@ -156,6 +160,7 @@ class PostgresStage:
         """Return the selected target rows as they will be after the merge, as an item of FROM.
 
         Args:
+            where: the run's condition; None for all rows.
             columns: the columns to return.
             among: alternative conditions on the key, which select the rows without overlap; all
                 rows if empty.
@@ -219,8 +224,8 @@ class PostgresStage:
             (missing,) = run([query])
             if missing:
                 raise PermanentError(
-                    f"target: {missing:,} of {rows:,} rows are not in {self.target} "
-                    "after they were inserted; expected none (does a trigger or rule drop rows?)",
+                    f"target: {missing:,} of {rows:,} rows are not in {self.target} after the "
+                    "insert (does a trigger or rule drop rows?)",
                     Diagnosis(side="target"),
                 )
         if self._may_drop_rows and self._changed:
@@ -247,14 +252,14 @@ class PostgresStage:
             yield
         except psycopg.errors.UniqueViolation as error:
             if error.diag.table_name == self._stage.name:
-                found = f"one more often: {error.diag.message_detail}"
-                raise key_twice(self._key.names, found, error.sqlstate or "") from error
+                duplicate = f"a duplicate: {error.diag.message_detail}"
+                raise key_twice(self._key.names, duplicate, error.sqlstate or "") from error
             ours = from_driver(error, "target")
             raise PermanentError(
-                f"{ours.message}: another row of {self.target} has this value. Either it is to get "
-                f"another one in the same statement: have {error.diag.constraint_name} checked "
-                "after all rows (DEFERRABLE INITIALLY DEFERRED). Or the source has it no more: use "
-                "--deletes hard",
+                f"{ours.message}: another row of {self.target} has this value. If the same "
+                f"statement gives that row another value, have {error.diag.constraint_name} "
+                "checked after all rows (DEFERRABLE INITIALLY DEFERRED); if the source no longer "
+                "has that row, use --deletes hard",
                 ours.diagnosis,
             ) from error
 
@@ -274,8 +279,8 @@ class PostgresStage:
         (kept,) = run([query])
         if kept:
             raise PermanentError(
-                f"target: {kept:,} rows of {self.target} still differ from the source "
-                "after they were updated; expected none (does a trigger or rule keep them?)",
+                f"target: {kept:,} rows of {self.target} still differ from the source after the "
+                "update (does a trigger or rule keep them?)",
                 Diagnosis(side="target"),
             )
 

@@ -1,4 +1,4 @@
-"""Which types the server can assign to which, following the rules of its parser.
+"""Assignments between types that the server allows, by the rules of its parser.
 
 https://www.postgresql.org/docs/current/typeconv-query.html and `find_coercion_pathway` in
 parse_coerce.c.
@@ -24,10 +24,13 @@ def castable(
     wanted: Sequence[tuple[str, str]],
     known: Types | None = None,
 ) -> list[bool]:
-    """Whether the server can assign each column to the type wanted for it.
+    """Return whether the server can assign each column to the type wanted for it.
 
     Args:
+        connection: a session on the source.
         columns: with their traits, as described by this server.
+        wanted: pairs of a column's name and the name of a type.
+        known: the types read so far; read again if None.
     """
     types = {column.name: data_type(column) for column in columns}
     with planning("source", "casts"):

@@ -45,9 +45,7 @@ def children_of(
 
 @dataclass(frozen=True, slots=True)
 class Partitioned:
-    """How a table is partitioned, and what is bypassed when rows are loaded directly into a
-    child.
-    """
+    """The partitioning of a table, and what rows loaded directly into a child bypass."""
 
     strategy: str
     keys: int
@@ -77,6 +75,7 @@ def read_attached(connection: Connection, schema: str) -> Mapping[int, tuple[str
     """Return, by the child's object id, the runs of mode attach that attached it.
 
     Args:
+        connection: a session on the target.
         schema: the control schema, which may not exist.
     """
     runs = sql.Identifier(schema, "run").as_string(connection)

@@ -1,4 +1,4 @@
-"""What the catalog says about a type and its component types."""
+"""Types and their components, from the catalog."""
 
 from __future__ import annotations
 

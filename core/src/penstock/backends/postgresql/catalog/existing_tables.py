@@ -1,4 +1,4 @@
-"""What already exists in the target: the table, and what depends on it."""
+"""Objects that exist in the target: the table, and those that depend on it."""
 
 from __future__ import annotations
 
@@ -97,7 +97,13 @@ def read_links(connection: Connection, trees: Trees) -> dict[TableRef, list[Link
 def read_numbers(
     connection: Connection, trees: Trees, types: Sequence[str]
 ) -> dict[TableRef, set[str]]:
-    """Return the tables' columns of some types that the user may read."""
+    """Return the tables' columns of some types that the user may read.
+
+    Args:
+        connection: a session on the target.
+        trees: the tables.
+        types: the names of the types, as format_type writes them without a modifier.
+    """
     roots = {tree[0].oid: ref for ref, tree in trees.items() if tree}
     found: dict[TableRef, set[str]] = {ref: set() for ref in trees}
     rows = connection.execute(
@@ -122,6 +128,7 @@ def shape_of(table: sql.Composable) -> sql.Composed:
 
 
 def read_shapes(connection: Connection, refs: Sequence[TableRef]) -> dict[TableRef, str]:
+    """Return the digest of each table's definition, as `shape_of` computes it."""
     shape = shape_of(sql.SQL("asked.name"))
     query = sql.SQL(
         "SELECT asked.place, ({}) FROM pg_catalog.unnest({}::text[])"
@@ -155,6 +162,8 @@ def read_dependents(
     """Return what depends on each table.
 
     Args:
+        connection: a session on the target.
+        trees: the tables.
         sequences: the sequences that count as part of a table: of serial columns (a), of identity
             columns (i).
     """
@@ -170,6 +179,7 @@ def listed_dependents(found: Iterable[Dependent], undone: Iterable[Linked] = ())
     """Return dependents as messages name them.
 
     Args:
+        found: the dependents, from `read_dependents`.
         undone: links to ignore, because they are removed first.
     """
     without = {link.object for link in undone}
@@ -193,6 +203,7 @@ class NamesInSchema:
 
 
 def read_names(connection: Connection, schemas: Sequence[str]) -> dict[str, NamesInSchema]:
+    """Return the relation names in each schema."""
     found: dict[str, dict[str, list[int]]] = {schema: {} for schema in schemas}
     for schema, relation, owners in connection.execute(
         statement("taken_names"), {"schemas": list(schemas)}

@@ -1,4 +1,4 @@
-"""What the user may do in the target, and the GRANT that helps if a privilege is missing."""
+"""The user's privileges in the target, and the GRANT for a missing one."""
 
 from __future__ import annotations
 
@@ -18,19 +18,24 @@ def missing_grant(
     """Return the error for a missing privilege.
 
     Args:
+        connection: the session of the user.
         missing: what the user may not do, or lacks.
         needed_by: what needs the privilege, as the message names it.
         grant: the GRANT that would help, without the user's name.
     """
     user = connection.info.user
     return PlanningError(
-        f"target: {user!r} {missing}, which {needed_by} needs; expected GRANT {grant} TO "
-        f"{ident(user)}"
+        f"target: {user!r} {missing}, which {needed_by} needs; run GRANT {grant} TO {ident(user)}"
     )
 
 
 def check_owned(connection: Connection, relations: Sequence[Relation], needed_by: str) -> None:
     """Check that the user owns some relations.
+
+    Args:
+        connection: the session of the user.
+        relations: the relations.
+        needed_by: what needs the ownership, as the message names it.
 
     Raises:
         PlanningError: the user does not own one of them.
@@ -80,6 +85,7 @@ class UpsertRights:
 def read_upsert_rights(
     connection: Connection, refs: Sequence[TableRef]
 ) -> dict[TableRef, UpsertRights]:
+    """Return the missing privileges for mode upsert, on tables that exist."""
     asked = {"tables": [name(ref) for ref in refs]}
     rows = connection.execute(statement("upsert_privileges"), asked).fetchall()
     return {refs[row[0] - 1]: UpsertRights(*row[1:]) for row in rows}
@@ -87,7 +93,7 @@ def read_upsert_rights(
 
 @dataclass(frozen=True, slots=True)
 class SchemaRights:
-    """What the user may do in a schema, or in the database if the schema does not exist."""
+    """The user's privileges in a schema, or in the database if the schema does not exist."""
 
     exists: bool
     usage: bool
@@ -97,6 +103,7 @@ class SchemaRights:
 
 
 def read_schema_rights(connection: Connection, schemas: Sequence[str]) -> dict[str, SchemaRights]:
+    """Return what the user may do in each schema."""
     asked = {"schemas": [ident(schema) for schema in schemas]}
     rows = connection.execute(statement("ddl_privileges"), asked).fetchall()
     return {schema: SchemaRights(*row) for schema, row in zip(schemas, rows, strict=True)}
@@ -108,6 +115,9 @@ def check_creatable(
     """Check that the user may create tables in a schema, or the schema; return whether it exists.
 
     Args:
+        connection: the session of the user.
+        schema: the schema, which need not exist.
+        needed_by: what creates the tables, as the message names it.
         rights: the privileges, if already known.
 
     Raises:
@@ -155,6 +165,6 @@ def check_writable_server(connection: Connection) -> None:
     """
     if connection.value("SHOW transaction_read_only") == "on":
         raise PlanningError(
-            "target: expected a server that can be written, found one that is read-only "
-            f"(a standby?) at {connection.info.host}:{connection.info.port}"
+            "target: expected a server that accepts writes, found a read-only one (a standby?) at "
+            f"{connection.info.host}:{connection.info.port}"
         )

@@ -25,7 +25,7 @@ _OF_ALL = ("08", "25", "53", "57", "58")
 
 
 class Described:
-    """The facts from a source's catalog about a set of relations, as of the first question.
+    """The facts from a source's catalog about a set of relations, read when first needed.
 
     If the server refuses to answer for all relations, each half is asked separately. An error is
     then raised only where the relation that causes it is asked for.
@@ -48,7 +48,7 @@ class Described:
             piece = tables[first : first + AT_ONCE]
             self._together |= dict.fromkeys(piece, piece)
         self.types = Types(connection)
-        """Those of columns stay what they are, whatever is forgotten."""
+        """The types read so far; `forget` keeps them."""
         self.forget(known)
 
     def forget(self, known: Mapping[TableRef, int] = MappingProxyType({})) -> None:
@@ -106,6 +106,7 @@ class Described:
 
         Args:
             kind: the kind of fact, as a key.
+            ref: the relation.
             read: reads the fact for some object ids, leaving out relations that no longer exist.
 
         Raises:
@@ -122,8 +123,8 @@ class Described:
         if oid not in known:
             del self._oids[ref]
             raise PlanningError(
-                f"source: {ref} was dropped, or made anew, while the copy was planned; try again "
-                "when no tables are being changed"
+                f"source: {ref} was dropped or recreated while the copy was being planned; try "
+                "again when no tables are being changed"
             )
         found: T = known[oid]
         return found

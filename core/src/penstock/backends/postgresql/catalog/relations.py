@@ -43,12 +43,18 @@ class Nature:
 
 
 def natures_of(connection: Connection, oids: Sequence[int]) -> dict[int, Nature]:
+    """Return the properties of relations, by object id."""
     rows = connection.execute(statement("relation"), {"oids": list(oids)}).fetchall()
     return {oid: Nature(*row) for oid, *row in rows}
 
 
 def check_readable(ref: TableRef, nature: Nature, user: str) -> None:
     """Check that a relation can be read.
+
+    Args:
+        ref: the relation, for error messages.
+        nature: its properties.
+        user: the user, for error messages.
 
     Raises:
         PlanningError: it holds no rows that could be copied, or hides some from this user.
@@ -61,13 +67,13 @@ def check_readable(ref: TableRef, nature: Nature, user: str) -> None:
         )
     if nature.temporary:
         raise PlanningError(
-            f"source: {ref} is a temporary table, which only the session that created it can read; "
-            "expected one that others see too"
+            f"source: expected {ref} to be a permanent table, found a temporary one, which only "
+            "the session that created it can read"
         )
     if not nature.populated:
         raise PlanningError(
-            f"source: materialized view {ref} was never filled; expected REFRESH MATERIALIZED "
-            f"VIEW {name(ref)} before"
+            f"source: materialized view {ref} has never been filled; run REFRESH MATERIALIZED VIEW "
+            f"{name(ref)} first"
         )
     if nature.hidden:
         raise PlanningError(
@@ -88,6 +94,11 @@ def match_tables(
 
     Views, materialized views, foreign tables and system tables match only patterns without
     wildcards.
+
+    Args:
+        rows: the rows from `read_tables`.
+        include: patterns of the tables to return.
+        exclude: patterns of the tables to leave out.
     """
     found = []
     for schema, table, by_name_alone in rows:
@@ -112,7 +123,13 @@ def read_other_objects(connection: Connection) -> Rows:
 def match_other_objects(
     rows: Rows, include: Sequence[str], exclude: Sequence[str]
 ) -> tuple[NotCopied, ...]:
-    """Return functions, views and the like that match the same patterns."""
+    """Return functions, views and the like that match the same patterns.
+
+    Args:
+        rows: the rows from `read_other_objects`.
+        include: patterns of the objects to return.
+        exclude: patterns of the objects to leave out.
+    """
     found = []
     for kind, schema, label, remedy in rows:
         ref = TableRef(schema, label)
@@ -129,6 +146,13 @@ def search_path(connection: Connection, side: str) -> tuple[str, ...]:
 
 
 def find_by_name(connection: Connection, table: str, side: str) -> TableRef | None:
+    """Return the table that an unqualified name resolves to; None if there is none.
+
+    Args:
+        connection: a session with the user's search path.
+        table: the name, unquoted.
+        side: the side of the server, for error messages.
+    """
     with translated(side):
         schema = connection.value(statement("find"), {"name": table})
     return None if schema is None else TableRef(schema, table)
@@ -150,6 +174,11 @@ def oids_of(connection: Connection, refs: Sequence[TableRef]) -> dict[TableRef, 
 def table_oid(connection: Connection, ref: TableRef, side: str) -> int:
     """Return a table's object id.
 
+    Args:
+        connection: a session on the server.
+        ref: the table.
+        side: the side of the server, for error messages.
+
     Raises:
         PlanningError: the table does not exist.
     """
@@ -160,13 +189,19 @@ def table_oid(connection: Connection, ref: TableRef, side: str) -> int:
 
 
 def missing(connection: Connection, ref: TableRef, side: str) -> PlanningError:
-    """Return the error for a table that does not exist."""
+    """Return the error for a table that does not exist.
+
+    Args:
+        connection: a session on the server.
+        ref: the table.
+        side: the side of the server; for the target, the message says how to create the table.
+    """
     return PlanningError(
         f"{side}: table {ref} does not exist in database {connection.info.dbname!r} (or "
         f"{connection.info.user!r} may not use its schema)"
         + (
-            "; create it, as penstock schema prints it, or use --mode recreate, or --schema-only, "
-            "which makes it and copies no rows"
+            "; create it from the output of penstock schema, or use --mode recreate, or "
+            "--schema-only, which creates it and copies no rows"
             if side == "target"
             else ""
         )

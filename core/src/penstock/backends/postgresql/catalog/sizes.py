@@ -41,12 +41,20 @@ class Size:
 
 
 def sizes_of(connection: Connection, oids: Sequence[int]) -> dict[int, Size]:
+    """Return the sizes of relations, by object id."""
     ranged = [f"pg_catalog.{kind}" for kind in keys.RANGED]
     asked = {"oids": list(oids), "ranged": ranged}
     return {oid: Size(*row) for oid, *row in connection.execute(statement("statistics"), asked)}
 
 
 def read_statistics(described: Described, read: Relation, where: str | None) -> TableStatistics:
+    """Return the statistics of a relation; see `SourceCatalog.statistics`.
+
+    Args:
+        described: the facts to look up and to extend.
+        read: the relation.
+        where: the run's condition, which the server also checks; None for all rows.
+    """
     connection = described.connection
     if where is not None:
         with planning("source", f"--where on {read}"):
@@ -122,7 +130,7 @@ def _of_many(
         what = f"{KINDS['p']} without partitions"
     elif closed:
         what += (
-            f"; {connection.info.user!r} may not read {len(closed):,} of its tables by themselves "
+            f"; {connection.info.user!r} may not read {len(closed):,} of its tables directly "
             f"(GRANT SELECT ON {closed[0]})"
         )
     elif hidden:

@@ -34,7 +34,13 @@ def read_states(connection: Connection, oids: Sequence[int]) -> dict[int, Source
 
 
 def settled_state(connection: Connection, read: Relation, state: SourceState) -> SourceState:
-    """Return the state with its moment, for a table some of whose rows may be on another server."""
+    """Return the state with its moment, for a table some of whose rows may be on another server.
+
+    Args:
+        connection: a session on the source.
+        read: the relation.
+        state: the state from `read_states`; its moment is empty if rows may be on another server.
+    """
     if state.moment:
         return state
     if reads_elsewhere(connection, read):

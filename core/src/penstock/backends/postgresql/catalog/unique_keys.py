@@ -12,6 +12,8 @@ from penstock.model.tables import TableRef
 
 @dataclass(frozen=True, slots=True)
 class KeyColumn:
+    """A column of a unique key, and how the index compares its values."""
+
     name: str
     """Empty for an expression."""
     nullable: bool
@@ -24,6 +26,8 @@ class KeyColumn:
 
 @dataclass(frozen=True, slots=True)
 class UniqueKey:
+    """A unique index, and whether it can identify rows."""
+
     index: str
     primary: bool
     obstacle: str

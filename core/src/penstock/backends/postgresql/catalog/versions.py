@@ -34,6 +34,8 @@ def versions_of(
     """Return, by object id, the versions of tables and the storage of their rows if it is not heap.
 
     Args:
+        connection: a session on the source.
+        oids: the object ids of the tables.
         children: whether the rows of child tables are read too.
     """
     query = for_server(connection, "versions")
@@ -59,6 +61,7 @@ def check_versioned(ref: TableRef, other: str) -> None:
     """Check that a table's rows have comparable versions.
 
     Args:
+        ref: the table, for error messages.
         other: see `versions_of`.
 
     Raises:
@@ -66,8 +69,8 @@ def check_versioned(ref: TableRef, other: str) -> None:
     """
     if other:
         raise PlanningError(
-            f"--incremental xmin: expected {ref} to be a table, or a partitioned one, whose rows "
-            f"are kept in heaps; found {_kinds(other)}"
+            f"--incremental xmin: expected {ref} to be a table, or a partitioned table, that "
+            f"stores its rows in heaps, found {_kinds(other)}"
         )
 
 
@@ -76,7 +79,7 @@ def _kinds(found: str) -> str:
     kinds = []
     for each in found.split(", "):
         kind, _, method = each.partition(" ")
-        kinds.append(names.get(kind, f"rows kept by access method {method!r}"))
+        kinds.append(names.get(kind, f"rows stored by access method {method!r}"))
     return " and ".join(dict.fromkeys(kinds))
 
 
@@ -109,9 +112,9 @@ def check_fixed(connection: Connection, where: str) -> None:
         found |= {f"{name}()" for (name,) in connection.execute(query, {"names": names})}
     if found:
         raise PlanningError(
-            "--where with --incremental xmin: expected a condition on the row's own columns alone, "
-            "because a row that comes to fulfil it at another time has no new version by which it "
-            f"would be found; found {', '.join(sorted(found))}. Load without --incremental"
+            "--where with --incremental xmin: expected a condition that depends on the row alone, "
+            f"found {', '.join(sorted(found))}: a row can come to match it without a new version, "
+            "and would be missed; load without --incremental"
         )
 
 
@@ -122,6 +125,7 @@ def changed_since(since: Horizon, new: Sequence[int]) -> str:
     rows whose transaction is older by 2^31 or more, the age is negative, or greater than the other.
 
     Args:
+        since: the horizon of the earlier snapshot.
         new: the object ids of tables of which all rows are read.
     """
     oldest = max(since.xmin % 2**32, FIRST_NORMAL)
@@ -130,8 +134,10 @@ def changed_since(since: Horizon, new: Sequence[int]) -> str:
 
 
 def or_in(condition: str, tables: Sequence[int]) -> str:
-    """
+    """Return a condition for the rows that meet another one, or are in some tables.
+
     Args:
+        condition: the other condition.
         tables: the object ids of tables of which all rows are read.
     """
     if not tables:

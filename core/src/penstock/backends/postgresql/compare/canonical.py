@@ -18,6 +18,8 @@ def canonical_text(value: sql.Composable, kind: str, type_: DataType) -> sql.Com
     """Return an expression for the canonical text of a value; NULL if the value is NULL.
 
     Args:
+        value: an expression for the value.
+        kind: the kind of the value, as on the types page; preceded by `list:` for each dimension.
         type_: the type of the value.
 
     Raises:
@@ -68,9 +70,7 @@ def canonical_text(value: sql.Composable, kind: str, type_: DataType) -> sql.Com
         case "boolean" | "integer" | "decimal" | "text" | "uuid":
             return sql.SQL("{}::text").format(value)
         case _:
-            raise PlanningError(
-                f"checksums: expected a kind of values that is known, found {kind!r}"
-            )
+            raise PlanningError(f"checksums: expected a known kind of value, found {kind!r}")
 
 
 def framed(text: sql.Composable) -> sql.Composable:

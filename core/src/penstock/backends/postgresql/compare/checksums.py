@@ -77,6 +77,7 @@ def source_values(pairs: Sequence[ColumnPair], columns: Callable[[], Iterable[Co
     """Return the source's values as the target stores them.
 
     Args:
+        pairs: the columns to compare.
         columns: the source's columns; called only if their types matter.
     """
     if not any(pair.canonical for pair in pairs):
@@ -94,6 +95,7 @@ def source_values(pairs: Sequence[ColumnPair], columns: Callable[[], Iterable[Co
 
 
 def target_values(pairs: Sequence[ColumnPair], columns: Callable[[], Iterable[Column]]) -> Values:
+    """Return the target's values as it stores them."""
     return source_values(as_loaded(pairs), columns)
 
 
@@ -103,6 +105,7 @@ def key_values(
     """Return the values of a key, for digests that both sides compute.
 
     Args:
+        key: the columns of the key, in order.
         integers: the target names of the columns that hold whole numbers in the source.
         mine: the columns of the side to read.
     """
@@ -122,6 +125,7 @@ def integers_of(key: Sequence[ColumnPair], columns: Iterable[Column]) -> frozens
     """Return the target names of the key columns that hold whole numbers in the source.
 
     Args:
+        key: the columns of the key.
         columns: the source's columns.
     """
     whole = {column.name for column in columns if column.type in _INTEGERS}
@@ -166,7 +170,7 @@ def check_encoding(connection: Connection, side: str) -> None:
     found = connection.info.parameter_status("server_encoding")
     if found != "UTF8":
         raise PlanningError(
-            f"{side}: checksums: expected a database in the encoding UTF8, found {found}"
+            f"{side}: checksums: expected a database with encoding UTF8, found {found}"
         )
 
 
@@ -177,6 +181,15 @@ def read_checksum(
     condition: sql.Composable,
     values: Values,
 ) -> Checksum:
+    """Return the checksum of some rows.
+
+    Args:
+        connection: a session on the server.
+        side: the side of the server, for error messages.
+        rows: the rows, as an item of FROM.
+        condition: the condition on the rows.
+        values: the values to compare.
+    """
     if values.texts:
         check_encoding(connection, side)
     query = statement("checksum").format(digest=values.digest(), rows=rows, condition=condition)
@@ -252,6 +265,12 @@ def read_rows(
     """Yield the key and the digest of every row, sorted by both. Holds `BATCH` rows at once.
 
     Args:
+        connection: a session on the server.
+        side: the side of the server, for error messages.
+        rows: the rows, as an item of FROM.
+        condition: the condition on the rows.
+        values: the values to compare.
+        key: the columns of the key, by their names in the target.
         only: the keys to read; all if empty.
     """
     check_encoding(connection, side)

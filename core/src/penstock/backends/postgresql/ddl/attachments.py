@@ -21,6 +21,8 @@ def grants(table: Json, ref: TableRef, others: Sequence[str]) -> list[str]:
     """Return statements that give the table its privileges, and no others.
 
     Args:
+        table: the table's definition.
+        ref: the table's name in the target.
         others: the quoted roles that receive privileges on new tables by default.
     """
     attached = table["attached"]
@@ -42,6 +44,7 @@ def _grant(item: Json, ref: TableRef) -> str:
 
 
 def policies(table: Json, ref: TableRef) -> list[str]:
+    """Return statements that create the table's policies, and enable row security."""
     statements = []
     for item in table["attached"]["policies"]:
         statements.append(_policy(item, table, ref))
@@ -64,6 +67,7 @@ def _policy(item: Json, table: Json, ref: TableRef) -> str:
 
 
 def row_security(table: Json, ref: TableRef) -> list[str]:
+    """Return statements that enable the table's row security."""
     statements = []
     if table["row_security"]:
         statements.append(f"ALTER TABLE {name(ref)} ENABLE ROW LEVEL SECURITY")

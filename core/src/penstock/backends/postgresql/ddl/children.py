@@ -17,6 +17,7 @@ def create_child(parent: Json, ref: TableRef, check: str, version: int) -> list[
 
     Args:
         parent: the parent's definition.
+        ref: the child's name.
         check: see `Child`.
         version: the server's version.
     """

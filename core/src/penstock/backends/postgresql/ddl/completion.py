@@ -1,4 +1,4 @@
-"""Whether steps that cannot be repeated are done: boolean queries for `Step.done`."""
+"""Boolean queries for `Step.done`, for steps that cannot be repeated."""
 
 from __future__ import annotations
 
@@ -17,10 +17,12 @@ def _oid(ref: TableRef) -> str:
 
 
 def has_schema(schema: str) -> str:
+    """Return a query for whether a schema exists."""
     return _exists("pg_namespace", f"nspname = {literal(schema)}")
 
 
 def is_there(ref: TableRef) -> str:
+    """Return a query for whether a relation exists."""
     # Queries read catalog tables directly: a session that has looked up a missing name may cache
     # the result until it locks a relation, and would not see what another session created.
     schema = f"SELECT oid FROM pg_catalog.pg_namespace WHERE nspname = {literal(ref.schema)}"
@@ -28,23 +30,28 @@ def is_there(ref: TableRef) -> str:
 
 
 def is_logged(ref: TableRef) -> str:
+    """Return a query for whether a table is logged."""
     return _exists("pg_class", f"oid = {_oid(ref)} AND relpersistence = 'p'")
 
 
 def has_index(ref: TableRef, made: TableRef) -> str:
+    """Return a query for whether a table has an index."""
     return _exists("pg_index", f"indexrelid = {_oid(made)} AND indrelid = {_oid(ref)}")
 
 
 def has_constraint(ref: TableRef, constraint: str) -> str:
+    """Return a query for whether a table has a constraint."""
     return _exists("pg_constraint", f"conrelid = {_oid(ref)} AND conname = {literal(constraint)}")
 
 
 def is_valid(ref: TableRef, constraint: str) -> str:
+    """Return a query for whether a table's constraint is valid."""
     named = f"conrelid = {_oid(ref)} AND conname = {literal(constraint)}"
     return _exists("pg_constraint", f"{named} AND convalidated")
 
 
 def inherits(ref: TableRef, parent: TableRef) -> str:
+    """Return a query for whether a table inherits from another one."""
     return _exists("pg_inherits", f"inhrelid = {_oid(ref)} AND inhparent = {_oid(parent)}")
 
 
@@ -54,6 +61,8 @@ def is_dressed(table: Json, names: Names, *, policies: bool) -> str:
     If it exists, so does everything else.
 
     Args:
+        table: the table's definition.
+        names: its names in the target.
         policies: whether the step creates policies too.
     """
     ref = names.table(table)

@@ -76,6 +76,7 @@ def definitions_of(
     """Return tables with everything that belongs to them; for views and the like, only the columns.
 
     Args:
+        connection: a session on the source.
         oids: object ids; relations that no longer exist, or that are part of another in the list,
             are left out.
         partitioning: keep partitioned tables partitioned, instead of making them plain tables.
@@ -141,6 +142,7 @@ def definition_with(
     """Return the definition of one table.
 
     Args:
+        table: the table.
         types: the types that are not built in.
         partition_key: the source's partition key.
         own: kinds and names of objects that it has and is created without.
@@ -157,6 +159,8 @@ def _definition(
     """Return the definition of a table.
 
     Args:
+        tables: a table, followed by the tables it consists of.
+        types: the types that are not built in.
         partition_key: the source's partition key, even if the target's table is not partitioned.
         own: kinds and names of objects that only child tables have, if these are not created.
     """
@@ -176,8 +180,10 @@ def plain_table(
     """Return the definition of a table with nothing but columns and keys.
 
     Args:
+        name: the table's name.
         columns: for each column, its name, its type, the type's object id if the type may have to
             be created, and whether NULL is allowed.
+        keys: the keys, each of which becomes an index.
     """
     return {
         "oid": 0, "schema": "", "name": name, "written": name, "regclass": "", "kind": "q",
@@ -217,8 +223,8 @@ class TableDropped(PlanningError):
 
     def __init__(self, oid: int) -> None:
         super().__init__(
-            f"the table with object id {oid} was dropped while the copy was planned; try again "
-            "when no tables are being changed"
+            f"the table with object id {oid} was dropped while the copy was being planned; try "
+            "again when no tables are being changed"
         )
 
 
@@ -327,4 +333,4 @@ def _make_readable(table: Json) -> list[str]:
         column |= {"type": "text", "type_oid": 25, "collation": None, "storage": None}
     if not lines:
         return []
-    return [f"columns that become text, since their types have no input: {', '.join(lines)}"]
+    return [f"columns created as text, since their types accept no input: {', '.join(lines)}"]

@@ -17,6 +17,8 @@ def foreign_key_steps(
     """Return the steps that add a foreign key.
 
     Args:
+        table: the definition of the table.
+        constraint: the foreign key, from that definition.
         ref: the name of the table.
         other: the referenced table, if another run may link the two at the same time. Both are then
             locked, and if the key cannot be added, the run finishes without it.
@@ -56,6 +58,13 @@ def foreign_key_steps(
 
 
 def not_copied(constraint: Json, ref: TableRef, other: TableRef | None) -> NotCopied:
+    """Return the remark that a foreign key is not created, with the statement that creates it.
+
+    Args:
+        constraint: the foreign key.
+        ref: the name of the table.
+        other: the referenced table, if it has another name in the target.
+    """
     remedy = f"{foreign_key(constraint, ref, other)};"
     return NotCopied(FOREIGN_KEYS, constraint["name"], remedy, str(ref))
 
@@ -66,6 +75,8 @@ def foreign_key(constraint: Json, ref: TableRef, other: TableRef | None = None) 
     The key may reference the table itself.
 
     Args:
+        constraint: the foreign key.
+        ref: the name of the table.
         other: the referenced table, if that has another name too.
     """
     definition = constraint["definition"]

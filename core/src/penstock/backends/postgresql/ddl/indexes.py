@@ -22,6 +22,8 @@ def build_steps(tables: Sequence[Json], names: Names, *, tablespaces: bool) -> l
     """Return steps that build all indexes of the tables that have an entry in `names`.
 
     Args:
+        tables: the definitions, parents first.
+        names: the names in the target.
         tablespaces: build them in the tablespace of the definition, instead of the server's
             default.
     """
@@ -52,7 +54,7 @@ def build_steps(tables: Sequence[Json], names: Names, *, tablespaces: bool) -> l
             for table, index in by_oid.values()
             if table["partition_key"] is not None
         ]
-        what = "attach the partitions' indexes"
+        what = "attach the child tables' indexes"
         found.append(steps.after("attach", what, steps.ATTACH, *attach, done=parents[0]))
     return found
 

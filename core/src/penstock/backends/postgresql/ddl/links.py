@@ -25,6 +25,8 @@ _RESTORE = "restore "
 
 @dataclass(slots=True)
 class Links:
+    """The steps that link a table to others, and the links that are not created."""
+
     own: list[Step] = field(default_factory=list)
     """From the table to itself."""
     others: list[Step] = field(default_factory=list)
@@ -38,6 +40,8 @@ def links_of(tables: Sequence[Json], names: Names, siblings: Siblings) -> Links:
 
     Args:
         tables: a table to be created, followed by the tables it consists of.
+        names: the names in the target.
+        siblings: the other tables of the batch.
     """
     links = Links()
     for table in tables:
@@ -152,7 +156,7 @@ def _restored(link: Linked) -> Step:
     )
     return steps.after(
         f"{_RESTORE}{link.oid} {link.name}",
-        f"link {link.ref} again",
+        f"relink {link.ref}",
         steps.CHECK,
         f"DO {literal(body)}",
         instead=NotCopied(kind, link.name, f"{again};", str(link.ref), dropped=True),

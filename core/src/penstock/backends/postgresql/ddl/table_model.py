@@ -58,6 +58,7 @@ def model_of(table: Json, types: Sequence[Json]) -> TableModel:
     """Return the model of a table.
 
     Args:
+        table: the table's definition.
         types: the column types that are not built in.
     """
     names = [column["name"] for column in table["columns"]]

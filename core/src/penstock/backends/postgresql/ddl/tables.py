@@ -26,6 +26,8 @@ def create_table(
     """Return statements that create a table with everything that is quick while it is empty.
 
     Args:
+        table: the table's definition.
+        names: its names in the target.
         persistence: ``p`` (permanent) or ``u`` (unlogged).
         version: the version of the target's server.
         tablespace: use the tablespace of the definition.
@@ -172,7 +174,13 @@ def _sequence_options(sequence: Json) -> str:
 
 
 def set_sequences(table: Json, names: Names, *, keep: bool) -> list[str]:
-    """Return statements that set the table's sequences to their values in the definition."""
+    """Return statements that set the table's sequences to their values in the definition.
+
+    Args:
+        table: the table's definition.
+        names: its names in the target.
+        keep: whether to leave their positions alone, and only add comments.
+    """
     statements = []
     for sequence in table["sequences"]:
         ref = names.sequences.get((sequence["schema"], sequence["name"]))
@@ -214,6 +222,8 @@ def comments(table: Json, names: Names, version: int) -> list[str]:
     """Return the comments on the table, its columns, and its constraints without an index.
 
     Args:
+        table: the table's definition.
+        names: its names in the target.
         version: the version of the target's server; from PostgreSQL 18 on, NOT NULL constraints
             have names.
     """
@@ -244,6 +254,7 @@ def unchecked(table: Json, names: Names) -> list[str]:
 
 
 def is_unchecked(constraint: Json) -> bool:
+    """Whether existing rows may violate a constraint other than a foreign key."""
     valid = constraint["validated"] or "NOT ENFORCED" in constraint["definition"]
     return not valid and constraint["kind"] != "f"
 

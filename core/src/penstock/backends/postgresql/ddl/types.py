@@ -16,6 +16,7 @@ def types_of(tables: Sequence[Json], known: Mapping[int, Json]) -> list[Json]:
     """Return the types that are not built in, each after its components.
 
     Args:
+        tables: the tables that use the types.
         known: see `read_types`.
     """
     found: dict[int, Json | None] = {}
@@ -78,7 +79,13 @@ def _components(type_: Json) -> Iterator[int]:
 
 
 def enum_type(schema: str, name: str, labels: Sequence[str]) -> Json:
-    """Return a new enum type for a column, in the form in which the catalog would be read."""
+    """Return a new enum type for a column, in the form in which the catalog would be read.
+
+    Args:
+        schema: the schema of the type.
+        name: the name of the type.
+        labels: the labels, in order.
+    """
     return {
         "oid": 0, "array_oid": 0, "schema": schema, "name": name, "kind": "e", "element": None,
         "relation": None, "extension": None, "comment": None, "labels": list(labels),
@@ -114,6 +121,7 @@ def missing_types(
     """Return the types to create, and a line for each that differs or cannot be created.
 
     Args:
+        types: the source's types, each after its components.
         there: looks up the target's types by name, as `read_namesakes` does.
     """
     missing = []

@@ -24,8 +24,15 @@ _MICROSECOND = timedelta(microseconds=1)
 def between(tag: str, low: str, high: str, pieces: int) -> list[str]:
     """Return values that divide an interval into pieces of equal width, as texts of bounds.
 
-    Returns: fewer than requested if the interval has fewer values; none if the type has no values
-    in between, or an end is infinite.
+    Args:
+        tag: the type of the bounds.
+        low: the text of the lower end.
+        high: the text of the upper end.
+        pieces: the number of pieces.
+
+    Returns:
+        Fewer than requested if the interval has fewer values; none if the type has no values in
+        between, or an end is infinite.
     """
     try:
         found = [*_between(tag, low, high, pieces)]
@@ -80,6 +87,7 @@ def finer(
     """Return weighted bounds, unordered, and the number of pieces most steps were divided into.
 
     Args:
+        tag: the type of the bounds.
         histogram: the bounds of its steps, in order.
         known: all bounds with their weights, including some that are not bounds of steps.
         count: the number of partitions.

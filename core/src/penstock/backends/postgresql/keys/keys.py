@@ -70,6 +70,11 @@ Rows = list[tuple[Any, ...]]
 def column_facts(connection: Connection, read: Relation, key: Key) -> tuple[bool, bool]:
     """Return whether a column may be NULL, and whether an index covers it.
 
+    Args:
+        connection: a session on the source.
+        read: the relation.
+        key: the column.
+
     Raises:
         PlanningError: the column does not exist.
     """
@@ -88,6 +93,11 @@ def column_facts(connection: Connection, read: Relation, key: Key) -> tuple[bool
 
 def check_same_rows(connection: Connection, table: TableRef, extent: Extent) -> None:
     """Reject a partition that may hold different rows in the target's table than in the source's.
+
+    Args:
+        connection: a session on the target.
+        table: the target's table.
+        extent: the partition's extent.
 
     Raises:
         PlanningError: the target's column compares values differently from the bounds.
@@ -116,13 +126,24 @@ def _compare_alike(bound: str, found: str) -> bool:
 
 
 def check_closed(connection: Connection, read: Relation, text: str) -> None:
-    """Have the server reject SQL that closes a bracket it did not open."""
+    """Have the server reject SQL that closes a bracket it did not open.
+
+    Args:
+        connection: a session on the source.
+        read: the relation that the SQL refers to.
+        text: the user's SQL.
+    """
     query = closed(text, relation(read).as_string(connection))
     connection.execute(sql.SQL(f"EXPLAIN {query}"))
 
 
 class SourceKey:
     """The key of a source relation.
+
+    Args:
+        connection: a session on the source.
+        read: the relation.
+        key: the key.
 
     Raises:
         PlanningError: the server cannot parse the key.
@@ -154,9 +175,9 @@ class SourceKey:
         if "." in self.type:
             # Like citext, whose comparison depends on the database's locale.
             raise PlanningError(
-                f"{self._subject}: --mode replace deletes in the target what is equal in the "
-                f"source, and {self.type} may compare in another way there; use --strategy hash, "
-                "which compares no values"
+                f"{self._subject}: --mode replace deletes the target's rows with equal keys, and "
+                f"{self.type} may compare differently there; use --strategy hash, which compares "
+                "no values"
             )
         # The order of bytes is the only one that does not depend on a library's version.
         return "C"
@@ -208,7 +229,7 @@ class SourceKey:
         steps = self._histogram_bounds()
         found, pieces = finer(self.type, steps, weights, count)
         if len(found) > len(known.bounds):
-            origin = f"{known.origin}, {pieces:,} pieces of each step as if values were even in it"
+            origin = f"{known.origin}, each step divided into {pieces:,} as if its values were even"
             return self._weighted(self._merged(found), known.null_fraction, origin)
         # While there are enough of them, bounds from the statistics are better.
         if len(known.bounds) > count:
@@ -220,7 +241,7 @@ class SourceKey:
         each = max(1.0, float(sampled[0][2]) / count)
         origin = origin.partition(" (")[0] + (
             f", {int(sampled[0][2]):,} rows: most partitions are within {100 / each**0.5:.0f} % of "
-            "the size aimed for"
+            "the intended size"
         )
         return self._weighted(sampled, known.null_fraction, origin)
 
@@ -356,7 +377,7 @@ class SourceKey:
                 positive = self._connection.value("SELECT %s::interval > interval '0'", [interval])
             except psycopg.DataError as error:
                 raise UsageError(
-                    f"--interval: expected an interval such as '1 day' or '3 months'; found "
+                    f"--interval: expected an interval such as '1 day' or '3 months', found "
                     f"{interval!r}"
                 ) from error
         check_positive(interval, positive=bool(positive))
@@ -400,8 +421,8 @@ class SourceKey:
         """See `SourceCatalog.distinct`."""
         if self.type == "record":
             raise PlanningError(
-                f"{self._subject}: no condition can name values of a row; expected a column, or an "
-                "expression of one value"
+                f"{self._subject}: expected a column or an expression with one value, found a row, "
+                "whose values no condition can name"
             )
         if query is None:
             found = select(self._read, Whole(), where, self._expression)

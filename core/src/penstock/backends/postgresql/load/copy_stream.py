@@ -45,6 +45,9 @@ class CopyStream:
         """Begin the stream of another partition.
 
         Args:
+            connection: the attempt's session, within its transaction.
+            into: the table to load, quoted.
+            wait: waits for the socket, within the stall timeout.
             freeze: write the rows as VACUUM FREEZE would leave them, into a table created in this
                 transaction.
         """

@@ -92,9 +92,9 @@ def column_changes(
         return tuple(changes)
     count, size = _size(facts.connection, table)
     cost = (
-        f"writes the table anew, about {count:,} rows and {size}, and its indexes: readers wait"
+        f"rewrites the table, about {count:,} rows and {size}, and its indexes: readers wait"
         if count >= 0
-        else f"writes the table anew, {size}, and its indexes: readers wait"
+        else f"rewrites the table, {size}, and its indexes: readers wait"
     )
     return tuple(replace(each, cost=cost) if each.cost else each for each in changes)
 
@@ -174,7 +174,13 @@ def alterations(table: TableRef, changes: Sequence[ColumnChange]) -> list[str]:
 
 
 def step_of(change: ColumnChange, table: TableRef, *, rank: int = 0) -> Step:
-    """Return the step that makes a change after the last partition."""
+    """Return the step that makes a change after the last partition.
+
+    Args:
+        change: the change.
+        table: the table to change.
+        rank: the step's rank among those after the last partition.
+    """
     return Step(
         f"{change.kind} {change.column}",
         f"{change} ({table})",
@@ -188,6 +194,11 @@ def step_of(change: ColumnChange, table: TableRef, *, rank: int = 0) -> Step:
 
 def follow(connection: Connection, table: TableRef, changes: Sequence[ColumnChange]) -> None:
     """Make the changes that have not been made yet, in the open transaction.
+
+    Args:
+        connection: a session in the transaction that merges.
+        table: the table to change.
+        changes: the changes of the plan.
 
     Raises:
         TransientError: another session's transaction has locked the table.
@@ -207,6 +218,12 @@ def check_followed(
     connection: Connection, table: TableRef, stage: TableRef, pairs: Sequence[ColumnPair]
 ) -> None:
     """Check the table's columns before the merge.
+
+    Args:
+        connection: a session in the transaction that merges.
+        table: the table to merge into.
+        stage: the stage.
+        pairs: the columns to merge.
 
     Raises:
         TargetChanged: they differ from those that the stage was created for.
@@ -268,8 +285,8 @@ def check_no_rename(table: TableRef, changes: Sequence[ColumnChange]) -> None:
     """
     if renames := [each.statement for each in changes if each.kind == RENAME]:
         raise PlanningError(
-            f"{table} is built anew, with its indexes as they are, so no column can be renamed on "
-            f"the way; do so first: {'; '.join(renames)}"
+            f"{table} is rebuilt with its current indexes, so no column can be renamed at the same "
+            f"time; run first: {'; '.join(renames)}"
         )
 
 
@@ -277,7 +294,9 @@ def changing_new(plan: LoadPlan, table: TableRef, changes: Sequence[ColumnChange
     """Return the plan of a replacement table whose columns are changed while it is empty.
 
     Args:
+        plan: the plan, which creates the replacement table.
         table: the table to be replaced.
+        changes: the changes to its columns.
 
     Raises:
         PlanningError: as for `check_no_rename`.

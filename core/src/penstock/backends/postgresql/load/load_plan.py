@@ -1,4 +1,4 @@
-"""Where partitions are loaded, and the steps around the load: planned here, done by the run."""
+"""The plan of a load: the table to load, and the steps before and after."""
 
 from __future__ import annotations
 
@@ -82,8 +82,8 @@ def plan_load(facts: TargetFacts, request: LoadRequest) -> LoadPlan:
     unlogged = [relation for relation in stored if relation.persistence == "u"]
     if unlogged and len(unlogged) < len(stored) and request.mode.only_adds:
         raise PlanningError(
-            f"--mode append: some partitions of {ref} are unlogged, such as {unlogged[0].ref}, "
-            "and others are not: a crash would empty some; expected all or none"
+            f"--mode append: expected the child tables of {ref} to be all logged or all unlogged, "
+            f"found some unlogged, such as {unlogged[0].ref}: a crash would empty only these"
         )
     key, remarks = conflict_columns(facts, request)
     with planning("target", f"sequences of {ref}"):
@@ -173,10 +173,10 @@ def _check_heirs(facts: TargetFacts, request: LoadRequest) -> None:
     theirs = facts.heirs(request.target) if request.heirs else ()
     if theirs:
         raise PlanningError(
-            f"source: {', '.join(map(str, request.heirs))} inherit from {request.source}, and its "
-            f"rows come with theirs; found {', '.join(map(str, theirs))} in the target, which "
-            f"inherit from {request.target} too; expected --descendants exclude, and each table "
-            "copied by itself, as copy-all does"
+            f"source: {request.source} is read with the rows of its inheritance children "
+            f"({', '.join(map(str, request.heirs))}), and {request.target} has children of its own "
+            f"in the target ({', '.join(map(str, theirs))}); use --descendants exclude, and copy "
+            "each table by itself, as copy-all does"
         )
 
 
@@ -189,6 +189,6 @@ def _check_referenced(facts: TargetFacts, ref: TableRef) -> None:
     found = facts.references(ref)
     if found:
         raise PlanningError(
-            f"--mode truncate: {ref} cannot be truncated, since foreign keys of other tables "
-            f"reference it: {', '.join(found)}"
+            f"--mode truncate: {ref} cannot be truncated, because foreign keys of other tables "
+            f"reference it: {', '.join(found)}; drop them first, or use --mode upsert"
         )

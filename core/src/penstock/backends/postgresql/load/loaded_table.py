@@ -23,7 +23,9 @@ def changed_runs(
     Their tables have changed since they were prepared, or others have loaded rows since.
 
     Args:
+        connection: a session on the target.
         schema: the control schema.
+        run_ids: the runs to examine.
         in_place: modes for which rows loaded by others matter.
     """
     text = statement("changed_runs").format(schema=sql.Identifier(schema))
@@ -49,12 +51,14 @@ def note_tables(
     """Store in the rows of runs what identifies their tables.
 
     Args:
+        connection: a session on the target.
         schema: the control schema.
         tables: the run, its table, and whether it also loads existing children, none of which may
             then disappear; None if its mode decides.
         prepared: also mark runs as prepared, if they are not yet.
 
-    Returns: a cursor whose row count is the number of runs.
+    Returns:
+        A cursor whose row count is the number of runs.
     """
     text = statement("note_targets").format(
         schema=sql.Identifier(schema),
@@ -75,7 +79,9 @@ class LoadedTable:
     """The table of one run.
 
     Args:
+        connection: a session on the target.
         schema: the control schema.
+        run_id: the run.
     """
 
     def __init__(self, connection: Connection, schema: str, run_id: str) -> None:
@@ -93,6 +99,7 @@ class LoadedTable:
         """Store in the run's row what identifies the table.
 
         Args:
+            table: the table that the run loads.
             children: whether the run also loads existing children, none of which may then
                 disappear.
         """
@@ -167,9 +174,9 @@ class LoadedTable:
     def changed(self, what: str) -> TargetChanged:
         table, other = self._changed_by(mode_names(lambda mode: mode.starts_empty))
         return TargetChanged(
-            f"target: {table} {what} since run {self._run_id} was prepared"
+            f"target: {table} {what} after run {self._run_id} was prepared"
             + (f", by run {other}" if other else "")
-            + ", so rows that it has committed may be gone; start a new run",
+            + ", so rows that the run committed may be lost; start a new run",
             Diagnosis(side="target"),
         )
 
@@ -190,8 +197,8 @@ class LoadedTable:
             self._connection.execute(lock.encode())
         for table, other, _ in self._loaded_since(tuple(MODES), same_rows=False):
             raise TargetChanged(
-                f"target: run {other} has loaded rows into {table} since run {self._run_id} was "
-                "prepared, which would be lost now; start a new run if they may go",
+                f"target: run {other} loaded rows into {table} after run {self._run_id} was "
+                "prepared, and these rows would be lost; start a new run if nothing needs them",
                 Diagnosis(side="target"),
             )
 
@@ -204,9 +211,9 @@ class LoadedTable:
         modes = mode_names(lambda mode: mode.reloads_partitions)
         for table, other, mode in self._loaded_since(modes, same_rows=True):
             raise TargetChanged(
-                f"target: run {other} (--mode {mode}) has loaded the same rows into {table} since "
-                f"run {self._run_id} was prepared, so what is left of this one would double them; "
-                "start a new run if it is still wanted",
+                f"target: run {other} (--mode {mode}) loaded the same rows into {table} after run "
+                f"{self._run_id} was prepared, so continuing would duplicate them; start a new run "
+                "if its rows are still needed",
                 Diagnosis(side="target"),
             )
 

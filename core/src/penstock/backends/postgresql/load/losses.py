@@ -1,4 +1,4 @@
-"""What a value may lose when converted to another type, or to a narrower one of the same type."""
+"""The losses of conversions to another type, or to a narrower one of the same type."""
 
 from __future__ import annotations
 
@@ -59,6 +59,7 @@ _HEADER = 4  # VARHDRSZ, which modifiers of variable-length types include
 
 
 def cast_losses(source: DataType, target: DataType) -> Iterator[str]:
+    """Yield what a cast between two types may lose."""
     if source.schema == target.schema == "pg_catalog":
         if found := LOSSES.get((source.name, target.name)):
             yield found
@@ -103,6 +104,7 @@ def numeric_modifier(typmod: int) -> tuple[int, int]:
 
 
 def precision(type_: DataType) -> int:
+    """Return the fractional digits of a second that a type keeps."""
     if type_.typmod < 0:
         return FULL_PRECISION
     if type_.name == "interval":

@@ -1,4 +1,4 @@
-"""Whether a server has aborted a stream, which libpq reports only after the stream is ended."""
+"""Early detection of an aborted stream, which libpq reports only after the stream is ended."""
 
 from __future__ import annotations
 

@@ -24,6 +24,9 @@ class Ranges:
     """The replacement of rows in one table.
 
     Args:
+        connection: a session in the transaction that merges.
+        spec: the run's specification.
+        plan: the run's plan, with the stage as the table to load.
         target: the table whose rows are replaced.
     """
 
@@ -53,7 +56,7 @@ class Ranges:
             query = statement("left_of_partition").format(table=rows, condition=selected)
             left += int(self._connection.value(query))
         if left:
-            raise self._wrong(f"{left:,} rows are left that were to be deleted")
+            raise self._wrong(f"{left:,} rows were not deleted")
 
     def insert(self, rows: int) -> Loaded:
         """Insert the staged rows.
@@ -74,7 +77,7 @@ class Ranges:
 
     def _wrong(self, found: str) -> PermanentError:
         return PermanentError(
-            f"target: --mode replace: {found} in {self._target}; expected all (does a trigger or "
-            "rule keep or drop rows?)",
+            f"target: {self._target}: --mode replace: {found} (does a trigger or rule keep or drop "
+            "rows?)",
             Diagnosis(side="target"),
         )

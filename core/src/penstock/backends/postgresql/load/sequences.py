@@ -26,6 +26,8 @@ def advance_existing(
     Also returns warnings for those that this user may not set.
 
     Args:
+        facts: the facts about the target.
+        request: the request.
         beside: the table being loaded, if it is to replace the other.
     """
     if request.counted is None:
@@ -44,7 +46,7 @@ def advance_existing(
         user = facts.connection.info.user
         warnings.append(
             f"sequences that {user!r} may not set stay as they are, so the next row may get a "
-            "number that is taken already; expected GRANT SELECT, UPDATE ON SEQUENCE "
+            f"number that is already taken; run GRANT SELECT, UPDATE ON SEQUENCE "
             f"{', '.join(refused)} TO {ident(user)}"
         )
     usable = [item for item in found if item.readable and item.writable]
@@ -69,6 +71,7 @@ def advance_steps(
     """Return steps that advance sequences.
 
     Args:
+        request: the request.
         table: the table's name after all steps.
         found: the sequences of its columns.
         comparable: readable columns that hold whole numbers.

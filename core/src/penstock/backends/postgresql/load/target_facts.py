@@ -50,9 +50,10 @@ WHOLE_NUMBERS = ("smallint", "integer", "bigint")
 class TargetFacts:
     """The facts that planning asks of the target.
 
-    Facts are as of one planning; code that must see later changes creates a new set.
+    Facts are read once per planning; code that must see later changes creates a new set.
 
     Args:
+        connection: a session on the target.
         refs: the tables it will be asked about.
     """
 
@@ -386,6 +387,11 @@ class TargetFacts:
 
 def check_place(facts: TargetFacts, ref: TableRef, needed_by: str) -> None:
     """Check that a table can be created in a schema.
+
+    Args:
+        facts: the facts about the target.
+        ref: the table to create.
+        needed_by: what creates it, as the message names it.
 
     Raises:
         PlanningError: no table can be created there, whatever its name.

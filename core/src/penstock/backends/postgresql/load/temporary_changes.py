@@ -18,6 +18,12 @@ from penstock.model.tables import TableRef
 def unlog(facts: TargetFacts, ref: TableRef, before: list[Step], after: list[Step]) -> None:
     """Add steps that keep the table, or each of its child tables, unlogged during the load.
 
+    Args:
+        facts: the facts about the target.
+        ref: the table.
+        before: receives steps before the first partition.
+        after: receives steps after the last partition.
+
     Raises:
         PlanningError: the server would reject it.
     """
@@ -32,7 +38,7 @@ def unlog(facts: TargetFacts, ref: TableRef, before: list[Step], after: list[Ste
         published = [p["name"] for p in table["attached"]["publications"]]
         if published:
             raise PlanningError(
-                f"--unlogged: {relation.ref} is published by {', '.join(published)}, which an "
+                f"--unlogged: {relation.ref} is published ({', '.join(published)}), and an "
                 "unlogged table cannot be; expected a table without publications"
             )
         if relation.kind == "r" and relation.persistence == "p":
@@ -58,6 +64,13 @@ def defer_indexes(
 ) -> None:
     """Add steps that drop the indexes before the load, and rebuild them after it.
 
+    Args:
+        facts: the facts about the target.
+        ref: the table.
+        before: receives steps before the first partition.
+        after: receives steps after the last partition.
+        warnings: receives warnings about indexes that stay.
+
     Raises:
         PlanningError: other objects need the indexes, or the user may not drop them.
     """
@@ -69,8 +82,8 @@ def defer_indexes(
         )
     if tree[0].partition:
         raise PlanningError(
-            f"--indexes defer: {tree[0].ref} is a partition of another table, whose indexes hold "
-            "its own; expected the table itself, or --indexes keep"
+            f"--indexes defer: {tree[0].ref} is a child table, and its indexes belong to its "
+            "parent's; load the parent, or use --indexes keep"
         )
     check_owned(facts.connection, tree, "--indexes defer")
     for schema in sorted({relation.ref.schema for relation in tree}):
@@ -106,7 +119,7 @@ def _kept(
             kept.add(root)
     if kept:
         shown = [
-            f"{usable[oid]['name']} ({', '.join(usable[oid]['needed_by']) or 'by its partitions'})"
+            f"{usable[oid]['name']} ({', '.join(usable[oid]['needed_by']) or 'by child tables'})"
             for oid in sorted(kept)
         ]
         warnings.append(f"indexes that other objects need are kept: {'; '.join(shown)}")

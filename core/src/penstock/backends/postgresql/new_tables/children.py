@@ -35,7 +35,7 @@ _OVERLAP = "42P17"
 
 @dataclass(frozen=True, slots=True)
 class _Parent:
-    """How the target's table is partitioned."""
+    """The partitioning of the target's table."""
 
     ref: TableRef
     strategy: str
@@ -52,7 +52,9 @@ def plan_children(facts: TargetFacts, schema: str, request: ChildRequest) -> Pla
     """See `AttachesChildren.plan_children`.
 
     Args:
+        facts: the facts about the target.
         schema: the control schema.
+        request: the request.
     """
     connection = facts.connection
     with planning("target", f"{MODE}: {request.table}"):
@@ -70,8 +72,8 @@ def plan_children(facts: TargetFacts, schema: str, request: ChildRequest) -> Pla
     warnings = list(planned.warnings)
     if parent.default:
         warnings.append(
-            f"{parent.default} is the default partition of {request.table}: each child that is "
-            "attached locks readers out of it, and has it read as a whole"
+            f"{parent.default} is the default partition of {request.table}: attaching a child "
+            "table locks out its readers while the server scans it"
         )
     return replace(planned, warnings=tuple(warnings))
 
@@ -88,7 +90,7 @@ def _read_parent(facts: TargetFacts, request: ChildRequest) -> _Parent:
     if root.kind != "p":
         raise PlanningError(
             f"{MODE}: expected {ref} to be a partitioned table, found {kind_name(root)}; use "
-            "--mode append, or make it with PARTITION BY"
+            "--mode append, or create it with PARTITION BY"
         )
     check_owned(facts.connection, [root], MODE)
     found = facts.partitioned(ref)
@@ -106,25 +108,26 @@ def _read_parent(facts: TargetFacts, request: ChildRequest) -> _Parent:
         )
     if found.nested:
         raise PlanningError(
-            f"{MODE}: expected {ref} to be the top of its partitions, but it is one itself; use "
-            "--mode append"
+            f"{MODE}: expected {ref} to be the root of its partition tree, found a child table; "
+            "use --mode append"
         )
     if found.triggers:
         raise PlanningError(
-            f"{MODE}: triggers of {ref} for INSERT ({', '.join(found.triggers)}) would not see the "
+            f"{MODE}: INSERT triggers of {ref} ({', '.join(found.triggers)}) would not see the "
             "rows, which are loaded before their table is attached; drop or disable them, or use "
             "--mode append"
         )
     if found.publications:
         raise PlanningError(
             f"{MODE}: {ref} is published ({', '.join(found.publications)}), and subscribers would "
-            "not get the rows, which are loaded before their table is attached; use --mode append"
+            "not receive the rows, which are loaded before their table is attached; use --mode "
+            "append"
         )
     lacking = [column for column in found.identities if column not in into.values()]
     if lacking:
         raise PlanningError(
             f"{MODE}: the identity column {', '.join(lacking)} of {ref} is not copied, and a table "
-            "that is not attached yet draws no numbers for it; copy it, or use --mode append"
+            "that is not attached yet cannot generate it; copy it, or use --mode append"
         )
     return _Parent(ref, found.strategy, key, column, str(type_), found.default)
 
@@ -245,6 +248,10 @@ def _beside_others(
     """Plan the children next to existing ones.
 
     Args:
+        connection: a session in the transaction that is rolled back.
+        request: the request.
+        partitions: the partitions with their bounds.
+        existing: the existing children.
         attached: the object ids of children attached by runs of mode attach.
         names: the names in the table's schema.
 
@@ -255,7 +262,7 @@ def _beside_others(
     planned = {p.child.bounds: p for p in partitions if p.child and p.child.bounds}
     for number, child in enumerate(existing):
         if child.bounds not in planned and child.bounds != DEFAULT:
-            what = f"{child.ref}, a child of {request.table} that is there,"
+            what = f"{child.ref}, an existing child table of {request.table},"
             try:
                 _make_part(connection, f"pg_temp.penstock_old_{number}", child.bounds, what)
             except PlanningError as error:
@@ -266,16 +273,16 @@ def _beside_others(
         if old is None:
             continue
         if old.oid in attached and not request.selective:
-            warnings.append(f"{old.ref} ({bounds}) is replaced by what {partition.id} loads")
+            warnings.append(f"{old.ref} ({bounds}) is replaced by partition {partition.id}")
         elif not request.selective:
             raise PlanningError(
-                f"{MODE}: {old.ref} has the bounds of partition {partition} already, and no run of "
-                "mode attach has made it; detach or drop it, or use --mode replace"
+                f"{MODE}: {old.ref} already has the bounds of partition {partition}, and --mode "
+                "attach did not create it; detach or drop it, or use --mode replace"
             )
         else:
             warnings.append(
-                f"{old.ref} ({bounds}) is there, and a run with a condition replaces none: "
-                f"partition {partition.id} fails if it has rows"
+                f"{old.ref} ({bounds}) exists, and a run with a condition replaces no child "
+                f"table: partition {partition.id} fails if it has rows"
             )
     named = _named(names, request.table, partitions, same)
     return PlannedChildren(tuple(named), (), tuple(warnings))
@@ -285,11 +292,11 @@ def _overlap(
     child: Existing, table: TableRef, partitions: Sequence[Partition], error: PlanningError
 ) -> str:
     found = re.search(r'penstock_child_(\d+)"', error.message)
-    which = f" partition {partitions[int(found[1])]}" if found else " what is planned"
+    which = f"partition {partitions[int(found[1])]}" if found else "a planned partition"
     return (
-        f"{MODE}: {child.ref}, a child of {table} ({child.bounds}), overlaps{which}; expected "
-        "partitions beside the children that are there, or with the very bounds of one; detach it, "
-        "or use --mode append or replace"
+        f"{MODE}: {child.ref}, a child table of {table} ({child.bounds}), overlaps {which}; "
+        "expected partitions outside the existing child tables, or with exactly the bounds of one; "
+        "detach it, or use --mode append or replace"
     )
 
 

@@ -47,7 +47,10 @@ def plan_missing(
     """Plan the load of a table that is created first.
 
     Args:
-        content, omitted_before: as for `plan_recreate`.
+        facts: the facts about the target.
+        request: the request.
+        content: the parts of the definition to create.
+        omitted_before: what the source's table has but the definition leaves out.
         more: statements that complete the table.
 
     Raises:
@@ -71,7 +74,7 @@ def plan_missing(
         ]
     make = steps.before(
         "make",
-        f"create {ref}, where it is not there",
+        f"create {ref} if it does not exist",
         *map(create_type, missing),
         *creation(request, table, names, version),
         *(step.statement for step in indexes.build_steps(made, names, tablespaces=False)),
@@ -106,6 +109,8 @@ def plan_missing_table_beside(
     It gets its own name after all other steps, so that no session sees it before.
 
     Args:
+        facts: the facts about the target.
+        request: the request.
         content: as for `plan_recreate`.
 
     Raises:
@@ -134,17 +139,17 @@ def plan_missing_table_beside(
     before = [
         *schemas,
         *types,
-        steps.before("drop", f"drop what is left of {new}", f"DROP TABLE IF EXISTS {name(new)}"),
+        steps.before("drop", f"drop {new} if it exists", f"DROP TABLE IF EXISTS {name(new)}"),
         steps.before(
             "create",
-            f"create {new}, which is to be {ref}",
+            f"create {new}, to become {ref}",
             *creation(request, table, own, version),
             *marks,
         ),
     ]
     late = tables.create_statistics(table, own)
     dressed = completion.is_dressed(table, own, policies=False)
-    dress = steps.after("dress", f"statistics of {new}", steps.DRESS, *late, done=dressed)
+    dress = steps.after("dress", f"create statistics of {new}", steps.DRESS, *late, done=dressed)
     renamed = steps.after(
         steps.SWAP,
         f"rename {new} to {ref}",
@@ -186,8 +191,8 @@ def _beside(run_id: str, names: Names, table: Json) -> Names:
 def _check_free(ref: TableRef) -> str:
     """Return a query that fails if the table was created in the meantime."""
     message = (
-        f"target: {ref} was made by somebody else since the run was planned: expected no table of "
-        "that name; start a new run"
+        f"target: {ref} was created by another session after the run was planned: expected no "
+        "table with that name; start a new run"
     )
     body = (
         f"BEGIN IF pg_catalog.to_regclass({literal(name(ref))}) IS NOT NULL THEN"
@@ -226,13 +231,14 @@ def _check(ref: TableRef, wanted: Sequence[str], names: Names | None) -> str:
     """Return a query that fails if a different table was created in the meantime.
 
     Args:
+        ref: the table.
         wanted: the parts it must have; see `table_parts.sql`.
         names: the sequences to be advanced.
     """
     sequences = sorted({name(each) for each in names.sequences.values()} if names else ())
     message = (
-        f"target: {ref} was made by somebody else since the run was planned: expected a table "
-        "with %s, found none of that; start a new run"
+        f"target: {ref} was created by another session after the run was planned: expected a table "
+        "with %s, found one without; start a new run"
     )
     body = (
         "DECLARE missing text; BEGIN SELECT pg_catalog.string_agg(w.part, ', ') INTO missing FROM ("

@@ -59,10 +59,8 @@ def staged(plan: LoadPlan, request: LoadRequest) -> LoadPlan:
     )
     altered = alterations(stage, request.changes) if request.changes else ()
     before: tuple[Step, ...] = (
-        steps.before(
-            "drop", f"drop what is left of {stage}", f"DROP TABLE IF EXISTS {name(stage)}"
-        ),
-        steps.before("stage", f"create {stage}, in which rows are gathered", made, *altered),
+        steps.before("drop", f"drop {stage} if it exists", f"DROP TABLE IF EXISTS {name(stage)}"),
+        steps.before("stage", f"create {stage}, the stage", made, *altered),
     )
     what = f"merge all rows into {ref}, in one transaction"
     if request.changes:
@@ -75,7 +73,7 @@ def staged(plan: LoadPlan, request: LoadRequest) -> LoadPlan:
         if request.definition is not None and request.deletes.column:
             column = ident(request.deletes.column)
             adds = f"ALTER TABLE {name(ref)} ADD COLUMN IF NOT EXISTS {column} timestamptz"
-            what = f"add column {request.deletes.column} to {ref}, where it is missing"
+            what = f"add column {request.deletes.column} to {ref} if it is missing"
             before = (*before, steps.before("marks", what, adds))
         making, finding_step = finding_deleted(ref, stage, plan.conflict_columns)
         before = (*before, making)
@@ -89,16 +87,22 @@ def staged(plan: LoadPlan, request: LoadRequest) -> LoadPlan:
 
 
 def finding_deleted(ref: TableRef, stage: TableRef, key: Sequence[str]) -> tuple[Step, Step]:
-    """Return the steps that create a table for the keys of deleted rows, and find these."""
+    """Return the steps that create a table for the keys of deleted rows, and find these.
+
+    Args:
+        ref: the target.
+        stage: the stage of the night.
+        key: the columns of the key that identifies rows.
+    """
     gone, columns = deleted_keys_table(stage), column_list(key).as_string(None)
     made = steps.before(
         "gone keys",
-        f"create {gone}, for keys that are gone",
+        f"create {gone}, for the keys of deleted rows",
         f"DROP TABLE IF EXISTS {name(gone)}",
         f"CREATE TABLE {name(gone)} AS SELECT {columns} FROM {rows_of(ref).as_string(None)}"
         " WITH NO DATA",
     )
-    what = f"find rows of {ref} that the source has no more"
+    what = f"find rows of {ref} that the source no longer has"
     return made, Step(GONE_STEP, what, "", after=True, rank=FIRST - 1)
 
 
@@ -117,7 +121,7 @@ def deleted_keys_table(stage: TableRef) -> TableRef:
 
 @dataclass(frozen=True, slots=True)
 class NightLoad:
-    """What is merged into one table."""
+    """A night's rows for one table, to be merged."""
 
     spec: CopySpec
     plan: PartitionPlan
@@ -288,7 +292,13 @@ def drop_stages(connection: Connection, stages: Sequence[TableRef]) -> None:
 
 
 def open_stage(connection: Connection, spec: CopySpec, plan: PartitionPlan) -> PostgresStage:
-    """Return the stage that the run's partitions are loaded into."""
+    """Return the stage that the run's partitions are loaded into.
+
+    Args:
+        connection: a session on the target.
+        spec: the run's specification.
+        plan: the run's plan.
+    """
     table = plan.load.table
     target, into = replace(spec.target_ref, only=table.only), replace(table, only=False)
     key = plan.load.conflict_columns

@@ -61,7 +61,9 @@ def enum_types(
     """Return the enum types created with a table, by the columns that use them.
 
     Args:
+        ref: the table to create.
         columns: with the trait `arrow`, or the server's own.
+        definition: the source's definition.
         asked: columns whose types the user specified.
     """
     if definition.enums != "type":
@@ -116,6 +118,9 @@ def created_columns(
     described, and rolled back.
 
     Args:
+        facts: the facts about the target.
+        ref: the table to create.
+        columns: the source's columns.
         types: the types of all columns.
         asked: the types that the user specified.
         enums: as for `enum_types`.
@@ -147,8 +152,8 @@ def _check_enums(connection: Connection, ref: TableRef, enums: Mapping[str, Json
     _, lines = missing_types(list(enums.values()), there.__getitem__)
     if lines:
         raise PlanningError(
-            f"--enums type: {'; '.join(lines)}: drop it, together with the table that has it, or "
-            "change it to be like the source's (ALTER TYPE ... ADD VALUE)"
+            f"--enums type: {'; '.join(lines)}: drop it, together with the table that uses it, or "
+            "change it to match the source's (ALTER TYPE ... ADD VALUE)"
         )
 
 
@@ -160,7 +165,15 @@ def types_of_columns(
     types: Mapping[str, str],
     enums: Mapping[str, Json],
 ) -> Iterator[TableRef]:
-    """Create the table of `created_columns`, which exists until the transaction is rolled back."""
+    """Create the table of `created_columns`, which exists until the transaction is rolled back.
+
+    Args:
+        facts: the facts about the target.
+        ref: the table, which gets another name for the rehearsal.
+        columns: the source's columns.
+        types: the types of all columns.
+        enums: as for `enum_types`.
+    """
     connection = facts.connection
     rehearsed = TableRef(ref.schema, beside("rehearsal", ref.name))
     definitions = [
@@ -181,6 +194,8 @@ def computing(
     """Return a new table's columns, with those that the target computes marked as generated.
 
     Args:
+        model: the source's model.
+        columns: the new table's columns.
         asked: the columns that keep a type that the user specified.
     """
     texts = computed_columns(model, kinds_of(columns), DIALECT)
@@ -205,7 +220,7 @@ def _check_type(connection: Connection, column: str, wanted: str) -> None:
     with planning("target", f"--types {column}={wanted}"):
         found = connection.value("SELECT pg_catalog.to_regtype(%s)", [wanted])
     if found is None:
-        raise PlanningError(f"--types {column}={wanted}: expected a type that the target knows")
+        raise PlanningError(f"--types {column}={wanted}: expected a type that the target has")
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,6 +240,7 @@ def read_translated(
     """Plan a table like another system's.
 
     Args:
+        connection: a session on the target.
         request: the request, with the columns found by `created_columns`.
         definition: the source's definition.
     """
@@ -248,7 +264,7 @@ def read_translated(
             continue
         why = _obstacle(connection, keyed, key)
         if why:
-            warnings.append(f"key ({', '.join(key.columns)}) of the source is not made: {why}")
+            warnings.append(f"key ({', '.join(key.columns)}) of the source is not created: {why}")
         else:
             made.append(key)
     table = plain_table(ref.name, written, made)

@@ -33,6 +33,7 @@ def is_plain(table: Json, version: int) -> bool:
     """Whether a server that accepts one such table accepts all statements that create this one.
 
     Args:
+        table: the table's definition.
         version: the server's version.
     """
     return (
@@ -86,6 +87,7 @@ def can_be_key(names: Sequence[str], types: Mapping[str, str]) -> bool:
     """Whether an index on these columns is certain to be possible.
 
     Args:
+        names: the columns of the index.
         types: the types of all columns, by name.
     """
     return len(names) <= _MOST_KEYS and all(

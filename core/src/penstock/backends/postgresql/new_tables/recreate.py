@@ -41,6 +41,8 @@ def plan_recreate(
     """Plan to drop and create the target.
 
     Args:
+        facts: the facts about the target.
+        request: the request.
         content: the parts of the definition to create.
         omitted_before: what the source's table has but the definition leaves out.
 
@@ -107,7 +109,14 @@ def _created(
 
 
 def creation(request: LoadRequest, table: Json, names: Names, version: int) -> list[str]:
-    """Return statements that create a table, without what is created after the load."""
+    """Return statements that create a table, without what is created after the load.
+
+    Args:
+        request: the request.
+        table: the table's definition.
+        names: its names in the target.
+        version: the version of the target's server.
+    """
     persistence = "u" if request.unlogged else table["persistence"]
     return [
         *tables.create_table(table, names, persistence=persistence, version=version),
@@ -127,7 +136,7 @@ def _finished(request: LoadRequest, made: Sequence[Json], names: Names) -> Itera
         if late:
             yield steps.after(
                 f"dress {table['oid']}",
-                f"statistics and constraints of {names.table(table)}",
+                f"create statistics and constraints of {names.table(table)}",
                 steps.DRESS,
                 *late,
                 done=completion.is_dressed(table, names, policies=False),
@@ -140,7 +149,9 @@ def _check_droppable(
     """Return the relations of the existing table, and the links to remove before it is dropped.
 
     Args:
-        remade: tables created anew together with it, so that links to them can be removed.
+        facts: the facts about the target.
+        ref: the table to drop.
+        remade: tables recreated together with it, so that links to them can be removed.
 
     Raises:
         PlanningError: it cannot be dropped, or no table can be created in its place.
@@ -152,12 +163,12 @@ def _check_droppable(
             return [], []
         if old[0].kind not in ("r", "p"):
             raise PlanningError(
-                f"{NEEDS}: expected {ref} to be a table, or not to exist; found "
+                f"{NEEDS}: expected {ref} to be a table, or not to exist, found "
                 f"{existing_tables.kind_name(old[0])}"
             )
         if old[0].partition:
             raise PlanningError(
-                f"{NEEDS}: {ref} is a partition of another table, which would lose it; detach it"
+                f"{NEEDS}: {ref} is a child table, and its parent would lose it; detach it first"
             )
         check_owned(facts.connection, old[:1], NEEDS)
         linked = [
@@ -166,7 +177,7 @@ def _check_droppable(
         found = existing_tables.listed_dependents(facts.dependents(ref), undone=linked)
     if found:
         raise PlanningError(
-            f"{NEEDS}: {ref} cannot be dropped, since other objects depend on it: "
+            f"{NEEDS}: {ref} cannot be dropped, because other objects depend on it: "
             f"{'; '.join(found)}; drop them first, and create them again after the copy"
         )
     return old, linked
@@ -185,7 +196,7 @@ def _owner_warnings(connection: Connection, old: Sequence[existing_tables.Relati
     user = connection.info.user
     if not old or old[0].owner == user:
         return []
-    return [f"the target's owner was {old[0].owner}, and will be {user}"]
+    return [f"the target's owner changes from {old[0].owner} to {user}"]
 
 
 def names_for(
@@ -196,6 +207,13 @@ def names_for(
     warnings: list[str],
 ) -> Names:
     """Return the source's names, adapted where objects are named after a table with another name.
+
+    Args:
+        facts: the facts about the target.
+        ref: the table to create.
+        made: its definition, followed by those of the tables it consists of.
+        old: the relations of the existing table, whose names become free.
+        warnings: receives a warning for each name that is taken.
 
     Raises:
         PlanningError: the name of a child table is taken.
@@ -214,7 +232,9 @@ def names_for(
             count += 1
             found = shortened(wanted, f"_{count}")
         if found != wanted:
-            warnings.append(f"{what} {wanted} is called {found}: the name is taken in {schema}")
+            warnings.append(
+                f"{what} {wanted} is named {found}, because the name is taken in schema {schema}"
+            )
         used.add(found)
         return found
 
@@ -228,7 +248,7 @@ def names_for(
     for table in made:
         if table is not root:
             schema = schema_of(table)
-            refs[table["oid"]] = TableRef(schema, free(schema, table["name"], "partition"))
+            refs[table["oid"]] = TableRef(schema, free(schema, table["name"], "child table"))
     usable, broken = indexes.usable_indexes(made)
     for table in made:
         schema = refs[table["oid"]].schema
@@ -260,16 +280,23 @@ def _check_sequence(facts: TargetFacts, ref: TableRef) -> None:
     kind, settable = facts.sequence(ref)
     if kind != "S":
         raise PlanningError(
-            f"{MAKING}: a default of the source's table names a sequence, {ref}; expected one in "
-            f"the target, or nothing of that name; found {KINDS.get(kind, kind)}"
+            f"{MAKING}: a default of the source's table uses sequence {ref}; expected a sequence "
+            f"in the target, or nothing with that name, found {KINDS.get(kind, kind)}"
         )
     if not settable:
-        missing = f"may not set sequence {ref}, which a default of the source's table names"
+        missing = f"may not set sequence {ref}, which a default of the source's table uses"
         grant = f"USAGE, SELECT, UPDATE ON SEQUENCE {name(ref)}"
         raise missing_grant(facts.connection, missing, MAKING, grant)
 
 
 def advanced(request: LoadRequest, table: Json, names: Names) -> list[Step]:
+    """Return steps that advance the sequences of a new table.
+
+    Args:
+        request: the request.
+        table: the table's definition.
+        names: its names in the target.
+    """
     found = [
         ColumnSequence(item["column"], ref, item["increment"])
         for item in (*table["sequences"], *table["used_sequences"])
@@ -281,6 +308,13 @@ def advanced(request: LoadRequest, table: Json, names: Names) -> list[Step]:
 
 
 def schema_steps(facts: TargetFacts, names: Names, types: Sequence[Json]) -> list[Step]:
+    """Return steps that create the schemas that do not exist.
+
+    Args:
+        facts: the facts about the target.
+        names: the names of the new objects.
+        types: the types created with the table.
+    """
     wanted = {ref.schema for ref in (*names.tables.values(), *names.sequences.values())}
     wanted |= {type_["schema"] for type_ in types}
     return [

@@ -42,7 +42,7 @@ from penstock.backends.postgresql.session.statements import ident
 from penstock.errors import PlanningError
 from penstock.model.tables import Column, TableRef
 
-NEEDS = "making the table"
+NEEDS = "creating the table"
 # Tables per transaction: each holds some locks until the end, and the server's lock table is
 # limited.
 MOST = 50
@@ -57,6 +57,8 @@ def defined_columns(
     """Return the columns of a table created from a definition.
 
     Args:
+        facts: the facts about the target.
+        ref: the table to create.
         content: the parts of the definition to create.
 
     Raises:
@@ -69,7 +71,13 @@ def defined_columns(
 
 @contextmanager
 def rehearsed(facts: TargetFacts, ref: TableRef, content: Mapping[str, Any]) -> Iterator[TableRef]:
-    """Create a table from a definition, in a transaction that is rolled back."""
+    """Create a table from a definition, in a transaction that is rolled back.
+
+    Args:
+        facts: the facts about the target.
+        ref: the table, which gets another name for the rehearsal.
+        content: the parts of the definition to create.
+    """
     connection = facts.connection
     with planning("target", f"{NEEDS}: {ref}"):
         missing = facts.kept(Rehearsals).missing(ref, content)
@@ -135,8 +143,8 @@ class Rehearsals:
         missing, lines = self._lacking(ref)
         if lines:
             raise PlanningError(
-                f"{NEEDS}: the target lacks what {ref} needs, or has a different one; create it "
-                "there first:\n  " + "\n  ".join(lines)
+                f"{NEEDS}: the target lacks objects that {ref} needs, or has different ones; "
+                "create them there first:\n  " + "\n  ".join(lines)
             )
         list(self._schemas(ref, missing))
         self._made[ref]
@@ -188,6 +196,11 @@ class Rehearsals:
 
     def making(self, ref: TableRef, missing: Sequence[Json], made: TableRef) -> list[str]:
         """Return statements that create a table under another name, with its types and indexes.
+
+        Args:
+            ref: the table, by its own name.
+            missing: the types to create first.
+            made: the other name.
 
         Raises:
             PlanningError: nothing can be created there.
@@ -270,6 +283,7 @@ def used_sequences(ref: TableRef, made: Sequence[Json]) -> list[TableRef]:
 
     Args:
         ref: the table to be created.
+        made: the table's definition, followed by those of the tables it consists of.
     """
     schema = made[0]["schema"]
     return [
@@ -311,6 +325,7 @@ def _last_result(cursor: psycopg.Cursor[Any], after: int = 0) -> psycopg.pq.abc.
     """Return the last result of interest.
 
     Args:
+        cursor: the cursor with the results of all statements.
         after: the number of results after it to ignore.
     """
     results = [cursor.pgresult]
@@ -336,7 +351,13 @@ def _statements(made: Sequence[Json], ref: TableRef, version: int) -> list[str]:
 def read_created(
     connection: Connection, refs: Sequence[TableRef], types: Types
 ) -> dict[TableRef, tuple[Column, ...]]:
-    """Return the columns of tables that were just created."""
+    """Return the columns of tables that were just created.
+
+    Args:
+        connection: a session on the target.
+        refs: the tables.
+        types: receives the columns' types.
+    """
     oids = {ref: tree[0].oid for ref, tree in read_trees(connection, refs).items()}
     found = columns_of(connection, list(oids.values()), types)
     return {ref: found[oid] for ref, oid in oids.items()}

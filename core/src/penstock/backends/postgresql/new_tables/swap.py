@@ -56,8 +56,8 @@ def plan_swap(facts: TargetFacts, request: LoadRequest) -> LoadPlan:
     if persistence == "u" and version >= 150000 and table["persistence"] == "p":
         create += [f"ALTER SEQUENCE {name(made)} SET LOGGED" for made in names.sequences.values()]
     planned = [
-        steps.before("drop", f"drop what is left of {new}", f"DROP TABLE IF EXISTS {name(new)}"),
-        steps.before("create", f"create {new} beside {ref}", *create),
+        steps.before("drop", f"drop {new} if it exists", f"DROP TABLE IF EXISTS {name(new)}"),
+        steps.before("create", f"create {new}, to become {ref}", *create),
     ]
     if persistence != table["persistence"]:
         planned.append(steps.set_logged(new, table["oid"]))
@@ -104,7 +104,7 @@ def _check_parts(connection: Connection, ref: TableRef, table: Json) -> None:
     if hanging["rules"]:
         raise PlanningError(
             f"{NEEDS}: {ref} has rules, which cannot be carried over: "
-            f"{', '.join(rule['name'] for rule in hanging['rules'])}"
+            f"{', '.join(rule['name'] for rule in hanging['rules'])}; use --mode truncate"
         )
     if table["typed"]:
         raise PlanningError(
@@ -123,8 +123,8 @@ def _check_parts(connection: Connection, ref: TableRef, table: Json) -> None:
     if not may_own:
         raise PlanningError(
             f"{NEEDS}: {owner!r}, who owns {ref}, may not create tables in schema {ref.schema!r}, "
-            f"and so cannot own the new one; expected GRANT CREATE ON SCHEMA {ident(ref.schema)} "
-            f"TO {ident(owner)}"
+            f"and so cannot own the new one; run GRANT CREATE ON SCHEMA {ident(ref.schema)} TO "
+            f"{ident(owner)}"
         )
 
 
@@ -158,7 +158,7 @@ def _dress(
     ]
     planned = []
     if statements:
-        what = f"comments, statistics, policies and grants of {new}"
+        what = f"create comments, statistics, policies and grants of {new}"
         dressed = completion.is_dressed(table, names, policies=True)
         planned.append(steps.after("dress", what, steps.DRESS, *statements, done=dressed))
     for constraint in table["constraints"]:
@@ -174,7 +174,7 @@ def _shape(ref: TableRef) -> sql.Composed:
 def _exchange(table: Json, names: Names, ref: TableRef, new: TableRef, shape: str) -> list[str]:
     """Return one transaction that gives the new table and its own objects the old table's names."""
     changed = (
-        f"{ref} was altered since the run was planned, so the new table lacks the change; start a "
+        f"{ref} was altered after the run was planned, so the new table lacks the change; start a "
         "new run"
     )
     check = (

@@ -16,6 +16,8 @@ _TEXTS = ("name", "citext")
 
 
 class PostgresMasking(Masking):
+    """See `Masking`."""
+
     def text(self, value: str) -> str:
         return f"{value}::pg_catalog.text"
 
@@ -60,6 +62,7 @@ def holding(values: Mapping[str, str], *, local: bool) -> list[Question]:
     """Return statements that store secret texts in the session.
 
     Args:
+        values: the texts by name; not to be logged or shown.
         local: whether to store them for the transaction only.
     """
     query = "SELECT pg_catalog.set_config(%s, %s, %s)"

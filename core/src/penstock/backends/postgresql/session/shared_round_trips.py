@@ -79,6 +79,7 @@ class SharedRoundTrips:
         """Make the calls.
 
         Args:
+            calls: the calls, each of which may be repeated.
             send: sends questions together, some of them while names are full; returns all cursors.
         """
         left: Sequence[Callable[[], object]] = list(calls)

@@ -85,6 +85,11 @@ class ExportedSnapshot:
     It also locks the table against rewrites (VACUUM FULL, CLUSTER, TRUNCATE): those move or remove
     rows regardless of a snapshot. Reads and writes continue, unless a session waits to rewrite the
     table: later ones then queue behind it.
+
+    Args:
+        connection: the session, which belongs to the snapshot from now on.
+        url: the URL of the source, for the session that watches this one.
+        relations: the relations to lock.
     """
 
     def __init__(self, connection: Connection, url: str, relations: Sequence[Relation]) -> None:
@@ -136,7 +141,7 @@ class ExportedSnapshot:
             try:
                 lock_against_rewrites(connection, some, Patience().stall_timeout)
             except psycopg.errors.OutOfMemory as error:
-                found = f"it for fewer than {first + AT_ONCE:,}: {str(error).splitlines()[0]}"
+                found = f"room for fewer than {first + AT_ONCE:,}: {str(error).splitlines()[0]}"
                 raise too_many_locks(len(relations), found, error.sqlstate or "") from error
         connection.guard = None
         with planning("source", "snapshot"):

@@ -50,10 +50,17 @@ def check_room(connection: Connection, tables: Sequence[TableRef]) -> None:
 
 
 def too_many_locks(wanted: int, found: str, code: str = "") -> PlanningError:
+    """Return the error for a server that has no room for the snapshot's locks.
+
+    Args:
+        wanted: the number of locks.
+        found: the room that the server has.
+        code: the server's error code; empty if the room was computed.
+    """
     return PlanningError(
         f"source: the snapshot locks each table until all are copied: expected room for {wanted:,} "
-        f"locks, found {found}; raise max_locks_per_transaction on the source (it has to be "
-        "restarted), or copy in several batches",
+        f"locks, found {found}; raise max_locks_per_transaction on the source, which requires a "
+        "restart, or copy in several batches",
         Diagnosis(side="source", code=code),
     )
 
@@ -64,6 +71,8 @@ def lock_against_rewrites(
     """Lock relations as a reader does, until the transaction ends.
 
     Args:
+        connection: a session with an open transaction.
+        relations: the relations to lock.
         seconds: the timeout for each statement; 0 for none.
 
     Raises:
@@ -128,10 +137,10 @@ def _blocked(connection: Connection, relations: Sequence[Relation], seconds: flo
         found += [each for each in sessions if each not in found]
         what = what or (str(read) if sessions or not known or len(relations) == 1 else "")
     return Blocked(
-        f"source: {what or 'a table'}: expected a lock within {seconds:g} s, as every reader takes "
-        f"it; found it held, or waited for in line by {listed(found)}. Who waits to change a table "
-        "(ALTER TABLE, DROP, TRUNCATE, VACUUM FULL) waits for this run's snapshot, too; let it end "
-        "first, or cancel it, and try again",
+        f"source: {what or 'a table'}: expected a reader's lock within {seconds:g} s, found it "
+        f"blocked by {listed(found)}. A session that waits to change a table (ALTER TABLE, DROP, "
+        "TRUNCATE, VACUUM FULL) would also wait for this run's snapshot: let it finish, or cancel "
+        "it, and try again",
         Diagnosis(side="source", code="55P03"),
     )
 
@@ -153,6 +162,8 @@ def join_locks(
     """Take the snapshot holder's locks in another transaction.
 
     Args:
+        connection: a session with an open transaction.
+        tables: the relations to lock.
         seconds: the timeout for each lock that has to be waited for; 0 for none.
         before: other statements of that transaction, sent in the same round trip if possible.
 
@@ -172,6 +183,7 @@ def join_locks(
 
 
 def lock_patience(seconds: float) -> str:
+    """Return a statement that limits how long this transaction waits for a lock."""
     return f"SET LOCAL lock_timeout = {round(seconds * 1000)}"
 
 
@@ -181,9 +193,13 @@ def _lock_at_once(
     """Lock free tables in one round trip.
 
     Args:
+        connection: a session with an open transaction.
+        tables: the relations to lock.
         then: a statement that follows the locks.
+        before: statements that precede the locks.
 
-    Returns: False if that is not possible, in which case nothing is locked or executed.
+    Returns:
+        False if that is not possible, in which case nothing is locked or executed.
     """
     locks = locks_at_once(tables)
     if not locks:
