@@ -32,7 +32,7 @@ def asked_anew() -> Iterator[None]:
 
     def forget() -> None:
         shared_native.native.cache_clear()
-        postgres_native._found.cache_clear()
+        postgres_native._libraries.cache_clear()
 
     forget()
     yield

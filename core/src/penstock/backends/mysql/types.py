@@ -43,14 +43,14 @@ class MyType:
 
     def __str__(self) -> str:
         """Return the type as MySQL writes it, without the members of an enum or set."""
-        found = self.name
+        text = self.name
         if self.name == "decimal":
-            found += f"({self.length},{self.scale})"
+            text += f"({self.length},{self.scale})"
         elif self.name in _WITH_LENGTH or self.is_tinyint1:
-            found += f"({self.length})"
+            text += f"({self.length})"
         elif self.name in _WITH_FRACTION and self.scale:
-            found += f"({self.scale})"
-        return f"{found} unsigned" if self.unsigned else found
+            text += f"({self.scale})"
+        return f"{text} unsigned" if self.unsigned else text
 
     @property
     def is_tinyint1(self) -> bool:

@@ -123,10 +123,10 @@ def connect(
         TransientError: the server is not reachable now. TooManyConnections: no connection is left.
         PermanentError: the server refused the connection.
     """
-    given = conninfo.conninfo_to_dict(url)
+    parameters = conninfo.conninfo_to_dict(url)
     added: dict[str, Any] = {"application_name": application_name}
-    added |= {name: value for name, value in KEEPALIVES.items() if name not in given}
-    if "connect_timeout" not in given:
+    added |= {name: value for name, value in KEEPALIVES.items() if name not in parameters}
+    if "connect_timeout" not in parameters:
         added["connect_timeout"] = CONNECT_TIMEOUT
     try:
         connection = Connection.connect(url, autocommit=True, prepare_threshold=None, **added)
@@ -310,8 +310,8 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
     def execute(self, *args: Any, **options: Any) -> psycopg.Cursor[tuple[Any, ...]]:
         if self._asking is not None:
             return self._asking.answer(args)
-        if self._answered is not None and (found := self._answered.take(args)) is not None:
-            return found
+        if self._answered is not None and (answer := self._answered.take(args)) is not None:
+            return answer
         self._settle()
         if self._is_sending_together:
             return self._execute(*args, **options)
@@ -405,7 +405,7 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
         is_first, self._is_set = not self._is_set, True
         try:
             with self.together():
-                own = self.execute(*self._setting()) if is_first else None
+                setting = self.execute(*self._setting()) if is_first else None
                 if within:
                     self.execute("SAVEPOINT together")
                 answers = [self.execute(*question) for question in questions]
@@ -422,7 +422,7 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
             raise
         finally:
             self._asking = asking
-        if own is not None and own.rowcount == 0:
+        if setting is not None and setting.rowcount == 0:
             self.set_in_transactions(self._set)
             return self._send_together(questions, full)  # the settings belonged to another session
         return answers

@@ -52,8 +52,8 @@ def url_of_fields(fields: ConnectionFields) -> str:
         return fields.url("postgresql", parameters)
     # A directory of Unix sockets, several hosts with the same port, or no host.
     bracketed = host.startswith("[") and host.endswith("]")
-    given = {"host": host[1:-1] if bracketed else host, "port": fields.port}
-    parameters = {**{name: value for name, value in given.items() if value}, **parameters}
+    address = {"host": host[1:-1] if bracketed else host, "port": fields.port}
+    parameters = {**{name: value for name, value in address.items() if value}, **parameters}
     return fields.url("postgresql", parameters, host="", port="")
 
 
@@ -76,7 +76,7 @@ def cloud_sql_url_of_fields(fields: ConnectionFields) -> str:
                 "use a running proxy, create a connection of type postgres with the proxy's Host "
                 "and Port"
             )
-    known = {name: value for name, value in fields.extra.items() if name not in _OF_CLOUD_SQL}
+    extra = {name: value for name, value in fields.extra.items() if name not in _OF_CLOUD_SQL}
     if is_on(fields.extra.get("use_ssl")):
-        known.setdefault("sslmode", "verify-ca")
-    return url_of_fields(replace(fields, extra=known))
+        extra.setdefault("sslmode", "verify-ca")
+    return url_of_fields(replace(fields, extra=extra))

@@ -221,11 +221,11 @@ def translated(side: str, *, rows: bool = False, table: str = "") -> Iterator[No
 
 
 def _place(error: psycopg.Error) -> str:
-    found = _COPIED.search(error.diag.context or "")
-    if found is None:
+    match = _COPIED.search(error.diag.context or "")
+    if match is None:
         return ""
-    row = f"row {int(found[1]):,}"
-    column = error.diag.column_name or found[2]
+    row = f"row {int(match[1]):,}"
+    column = error.diag.column_name or match[2]
     return f"column {column!r}, {row}" if column else row
 
 

@@ -32,7 +32,7 @@ class CopySink:
 
 def available() -> bool:
     """Whether the native code is installed and fits psycopg's libpq."""
-    return _found() is not None
+    return _libraries() is not None
 
 
 def is_plain(connection: Connection) -> bool:
@@ -75,13 +75,13 @@ def decoder(
         most_bytes: the maximum size of a batch on the wire, in bytes.
     """
     module, libpq = _loaded()
-    made = module.Decoder(kinds, most_rows, most_bytes)
-    made.attach(libpq, pointer(source), unanswered)
-    return made
+    native_decoder = module.Decoder(kinds, most_rows, most_bytes)
+    native_decoder.attach(libpq, pointer(source), unanswered)
+    return native_decoder
 
 
 @cache
-def _found() -> tuple[ModuleType, Any] | None:
+def _libraries() -> tuple[ModuleType, Any] | None:
     """Return the package, and the library of psycopg's connections; None without either."""
     module = native()
     if module is None:
@@ -96,9 +96,9 @@ def _found() -> tuple[ModuleType, Any] | None:
 
 
 def _loaded() -> tuple[ModuleType, Any]:
-    found = _found()
-    assert found is not None
-    return found
+    libraries = _libraries()
+    assert libraries is not None
+    return libraries
 
 
 def _nothing() -> None:

@@ -36,7 +36,7 @@ class PostgresPulse:
     def waits(self, run_ids: Sequence[str]) -> Mapping[str, Waits]:
         with translated(self._side):
             rows = self._connection.execute(statement("waits"), [list(run_ids)]).fetchall()
-        found: dict[str, dict[str, int]] = {}
+        counts: dict[str, dict[str, int]] = {}
         for run_id, wait, sessions in rows:
             if wait is None:
                 raise PermanentError(
@@ -45,8 +45,8 @@ class PostgresPulse:
                     "pg_read_all_stats",
                     Diagnosis(side=self._side),
                 )
-            found.setdefault(run_id, {})[wait] = sessions
-        return found
+            counts.setdefault(run_id, {})[wait] = sessions
+        return counts
 
     def room(self) -> int | None:
         if self._connection.pooled:

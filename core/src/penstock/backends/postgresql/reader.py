@@ -103,10 +103,10 @@ class PostgresReader:
         for block, count in self._blocks(connection, wait, form.gathered if form else GATHER):
             # Keep no reference to a large row while the target takes it.
             if form:
-                made = form.decode(block)
+                batch = form.decode(block)
                 del block
-                yield made, count, made.nbytes
-                del made
+                yield batch, count, batch.nbytes
+                del batch
             else:
                 yield block, count, len(block)
                 del block
@@ -285,14 +285,14 @@ class PostgresReader:
         relation, pairs = self._spec.relation, self._spec.pairs
         with translated("source"):
             if any(pair.expression for pair in pairs):
-                found = described_columns(connection, relation, pairs)
+                columns = described_columns(connection, relation, pairs)
             elif isinstance(relation, Query):
-                found = described_query(connection, relation)
+                columns = described_query(connection, relation)
             else:
                 assert isinstance(relation, TableRef)
-                found = read_columns(connection, relation, "source")
+                columns = read_columns(connection, relation, "source")
         names = [pair.source for pair in pairs]
-        return planned_columns(found, names, "source", relation)
+        return planned_columns(columns, names, "source", relation)
 
     def connect_ahead(self, partition: Partition) -> None:
         if self._opening is not None:
@@ -321,8 +321,8 @@ class PostgresReader:
         """Return tables to be read with the snapshot that this session has not locked yet."""
         if self._spec.snapshot is None:
             return ()
-        found = tables_of(self._spec.relation, partition.extent)
-        return [table for table in found if table not in self._locked]
+        tables = tables_of(self._spec.relation, partition.extent)
+        return [table for table in tables if table not in self._locked]
 
     def _naming(self) -> Sequence[Question]:
         """Return statements that set the session's name and secrets; empty if they are set."""
@@ -330,12 +330,12 @@ class PostgresReader:
         values = self._spec.session_values
         new = {name: values[name] for name in values if name not in self._held or self._commits}
         self._held.update(new)
-        held = holding(new, local=local) if new else []
+        secrets = holding(new, local=local) if new else []
         if self._labelled == self._application_name and not self._commits:
-            return held
+            return secrets
         self._labelled = self._application_name
         query = "SELECT pg_catalog.set_config('application_name', %s, %s)"
-        return [(query, [self._labelled, local]), *held]
+        return [(query, [self._labelled, local]), *secrets]
 
     def _ready(self, partition: Partition) -> Connection:
         """Return a connection in the transaction that reads the partition, with its name set.
@@ -381,13 +381,13 @@ def _opened(spec: WorkerSpec, application_name: str, tables: Sequence[Relation])
     connection = connect(spec.source, "source", application_name, set_up=False)
     try:
         with translated("source"):
-            found = import_locked(connection, spec.snapshot, tables, spec.stall_timeout)
-        if found is None:
+            oids = import_locked(connection, spec.snapshot, tables, spec.stall_timeout)
+        if oids is None:
             import_snapshot(connection, spec.snapshot)
     except BaseException:
         connection.close()
         raise
-    return _Opened(connection, tables if found is not None else ())
+    return _Opened(connection, tables if oids is not None else ())
 
 
 def _named(

@@ -154,21 +154,21 @@ class PostgresRecords(SqlRecords):
 
     def _missing(self) -> list[str]:
         """Return the control tables that do not exist."""
-        found = self._connection.execute(
+        rows = self._connection.execute(
             "SELECT name FROM unnest(%s::text[]) AS u (name) WHERE to_regclass(name) IS NULL",
             [self._tables],
         ).fetchall()
-        return [name for (name,) in found]
+        return [name for (name,) in rows]
 
     def has_figures(self) -> bool:
         with self._permitted():
-            (found,) = self._connection.execute(
+            (row,) = self._connection.execute(
                 "SELECT EXISTS (SELECT FROM pg_catalog.pg_attribute WHERE attname = 'spent'"
                 " AND attrelid = to_regclass(%s) AND NOT attisdropped)"
                 " AND to_regclass(%s) IS NOT NULL AND to_regclass(%s) IS NOT NULL",
                 [self.named(kind.value) for kind in (Kind.COMMIT, Kind.JOURNAL, Kind.WATERMARK)],
             ).fetchall()
-        return bool(found[0])
+        return bool(row[0])
 
     def _select(self, kind: Kind, where: Row, columns: Sequence[str], more: str = "") -> list[Row]:
         if self._connection.info.transaction_status == TransactionStatus.IDLE:

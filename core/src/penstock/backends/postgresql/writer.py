@@ -122,8 +122,8 @@ class PostgresTransaction:
         connection.execute("ROLLBACK")
         connection.guard = None
         query = for_server(connection, "lock_holders")
-        wanted = {**lock, "prefix": f"{attempt.lock}:"}
-        return Begun(older=dict(connection.execute(query, wanted).fetchall()))
+        parameters = {**lock, "prefix": f"{attempt.lock}:"}
+        return Begun(older=dict(connection.execute(query, parameters).fetchall()))
 
     def end_older(self, attempt: Attempt, older: int) -> None:
         end_session(self._open, older, f"attempt of partition {attempt.partition.id}")

@@ -47,9 +47,9 @@ def dive(
     Returns:
         Bounds whose weights add up to 1, in the key's order; empty if every key is NULL.
     """
-    found = _Dive(session, rows, key, tag)
-    nulls = found.estimates([f"{found.column} IS NULL"])[0] if nullable else 0
-    ranges = found.ranges()
+    search = _Dive(session, rows, key, tag)
+    nulls = search.estimates([f"{search.column} IS NULL"])[0] if nullable else 0
+    ranges = search.ranges()
     total = sum(each.weight for each in ranges)
     bounds = tuple(WeightedBound(Bound(tag, r.first), r.weight / total) for r in ranges)
     return bounds, nulls / (total + nulls) if ranges else 0.0
@@ -110,7 +110,7 @@ class _Dive:
 
     def _divide(self, ranges: list[_Range], greatest: str) -> list[str | None]:
         """Return a key near the middle of each range; None if there is no such key."""
-        found: list[str | None] = [None] * len(ranges)
+        keys: list[str | None] = [None] * len(ranges)
         ends = [each.last or greatest for each in ranges]
         open_ = set(range(len(ranges)))
         for _ in range(TRIES):
@@ -123,16 +123,16 @@ class _Dive:
                 if at is None:
                     empty.append(place)
                 else:
-                    found[place] = at
+                    keys[place] = at
             # There are no keys between the middle and the end, so the rest of the range ends at the
             # last key before it.
             open_ = set()
             before = self._within("max", "<", ranges, {place: halves[place] for place in empty})
             for place, at in zip(empty, before, strict=True):
                 if at is not None:
-                    ends[place] = found[place] = at
+                    ends[place] = keys[place] = at
                     open_.add(place)
-        return found
+        return keys
 
     def _middles(self, ranges: list[_Range], ends: list[str], open_: list[int]) -> dict[int, str]:
         """Return, for each open range, a value between its first key and its end, if there is one.
@@ -184,17 +184,17 @@ class _Dive:
     def estimates(self, tests: list[str]) -> list[int]:
         if not tests:
             return []
-        return [found or 0 for found in rows_of_each(self._session, self._rows, tests)]
+        return [rows or 0 for rows in rows_of_each(self._session, self._rows, tests)]
 
     def _fetch(self, values: list[str], conditions: list[str]) -> list[str | None]:
-        asked = [
+        queries = [
             f"(SELECT {MYSQL.bound_text(self._tag, value)} FROM {self._rows}{condition})"
             for value, condition in zip(values, conditions, strict=True)
         ]
-        if not asked:
+        if not queries:
             return []
-        (found,) = self._session.fetch(f"SELECT {', '.join(asked)}", self._subject)
-        return [None if text is None else str(text) for text in found]
+        (texts,) = self._session.fetch(f"SELECT {', '.join(queries)}", self._subject)
+        return [None if text is None else str(text) for text in texts]
 
     def _literal(self, text: str) -> str:
         return MYSQL.bounded(self._key, Bound(self._tag, text))

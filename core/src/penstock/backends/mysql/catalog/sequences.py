@@ -26,8 +26,8 @@ def omitted_sequences(
         include: patterns of ``schema.name``, see `matching`.
         exclude: patterns of sequences to leave out.
     """
-    known = [TableRef(schema, name) for schema, name in session.fetch(_ALL, "sequences")]
-    return tuple(_left(session, each) for each in matching(known, include, exclude))
+    sequences = [TableRef(schema, name) for schema, name in session.fetch(_ALL, "sequences")]
+    return tuple(_left(session, each) for each in matching(sequences, include, exclude))
 
 
 def _left(session: MySqlSession, sequence: TableRef) -> NotCopied:

@@ -45,19 +45,19 @@ def look(records: MySqlRecords, run_id: str, table: TableRef, mode: str = "") ->
     ]
 
 
-def is_sound(known: Sequence[Row], made: Sequence[Row]) -> bool:
+def is_sound(runs: Sequence[Row], tables: Sequence[Row]) -> bool:
     """Whether the table is certainly the one the run was prepared for.
 
     If not, `check_loaded` examines it.
 
     Args:
-        known: the rows of the first answer to `look`, about the run.
-        made: the rows of the second, about the table.
+        runs: the rows of the first answer to `look`, about the run.
+        tables: the rows of the second, about the table.
     """
-    if len(known) != 1 or len(made) != 1:
+    if len(runs) != 1 or len(tables) != 1:
         return False
-    ((_, disturbed_by, expected, counted),) = known
-    return disturbed_by is None and not counted and bool(expected) and made[0][2] == expected
+    ((_, disturbed_by, expected, counted),) = runs
+    return disturbed_by is None and not counted and bool(expected) and tables[0][2] == expected
 
 
 def check_loaded(records: MySqlRecords, run_id: str, table: TableRef, mode: str) -> None:
@@ -75,27 +75,31 @@ def check_loaded(records: MySqlRecords, run_id: str, table: TableRef, mode: str)
     """
     LoadedTable(records, table).check(run_id, MODES[mode])
     (row,) = records.read(Kind.RUN, {"run_id": run_id}, ("made",))
-    found, made = made_at(records.session, table), row["made"]
-    if found == "" and made:
+    created_at, recorded_at = made_at(records.session, table), row["made"]
+    if created_at == "" and recorded_at:
         raise TransientError(
             f"target: {table}: the server reports no creation time for the table (is another "
             "session renaming, altering or dropping it?)",
             Diagnosis(side="target"),
         )
-    if found is not None and made and made in (found, found + ALTERING):
+    if (
+        created_at is not None
+        and recorded_at
+        and recorded_at in (created_at, created_at + ALTERING)
+    ):
         return
-    if found is not None and made and made.endswith(ALTERING):
+    if created_at is not None and recorded_at and recorded_at.endswith(ALTERING):
         ((rows,),) = records.session.fetch(
             f"SELECT EXISTS (SELECT 1 FROM {records.session.table(table)})", f"table {table}"
         )
         loaded = records.read(Kind.COMMIT, {"run_id": run_id}, ("rows",))
         if rows or not any(commit["rows"] for commit in loaded):
             return
-    was = "no such table" if found is None else f"one created, or emptied, at {found}"
+    was = "no such table" if created_at is None else f"one created, or emptied, at {created_at}"
     raise TargetChanged(
         f"target: {table} was changed by another session after run {run_id} began to load it: "
-        f"expected the table created at {(made or '').removesuffix(ALTERING)}, found {was}; start "
-        f"a new run{_indexes_to_make(records, run_id, mode)}",
+        f"expected the table created at {(recorded_at or '').removesuffix(ALTERING)}, found {was}; "
+        f"start a new run{_indexes_to_make(records, run_id, mode)}",
         Diagnosis(side="target"),
     )
 

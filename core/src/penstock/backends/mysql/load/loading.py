@@ -28,14 +28,14 @@ class LoadSettings:
 
 def read_settings(connection: Connection) -> LoadSettings:
     """Read the settings that decide how a session loads."""
-    found = dict(
+    variables = dict(
         connection.rows(
             "SHOW VARIABLES WHERE Variable_name IN"
             " ('local_infile', 'wsrep_load_data_splitting', 'max_allowed_packet')"
         )
     )
-    files = found["local_infile"] == "ON" and found.get("wsrep_load_data_splitting") != "ON"
-    return LoadSettings(files, int(found["max_allowed_packet"]))
+    files = variables["local_infile"] == "ON" and variables.get("wsrep_load_data_splitting") != "ON"
+    return LoadSettings(files, int(variables["max_allowed_packet"]))
 
 
 def load_stream(

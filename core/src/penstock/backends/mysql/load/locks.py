@@ -26,8 +26,8 @@ def try_lock(connection: Connection, name: str, seconds: float = 0) -> bool:
         name: the lock's name, at most 64 characters.
         seconds: how long to wait for another session; 0 to not wait.
     """
-    ((taken,),) = connection.rows("SELECT get_lock(%s, %s)", [name, seconds])
-    return bool(taken == 1)
+    ((outcome,),) = connection.rows("SELECT get_lock(%s, %s)", [name, seconds])
+    return bool(outcome == 1)
 
 
 def release(connection: Connection, name: str) -> None:
@@ -37,7 +37,7 @@ def release(connection: Connection, name: str) -> None:
 
 def try_all(connection: Connection, names: Sequence[str]) -> set[str]:
     """Try to take locks without waiting; return those that were free."""
-    return {name for name, taken in _each(connection, "get_lock({}, 0)", names) if taken == 1}
+    return {name for name, outcome in _each(connection, "get_lock({}, 0)", names) if outcome == 1}
 
 
 def release_all(connection: Connection, names: Sequence[str]) -> None:
@@ -48,18 +48,18 @@ def release_all(connection: Connection, names: Sequence[str]) -> None:
 
 def held_by(connection: Connection, names: Sequence[str]) -> dict[str, int]:
     """Return, for each lock in use, the number of the session that holds it."""
-    found = _each(connection, "is_used_lock({})", names)
-    return {name: int(number) for name, number in found if number is not None}
+    holders = _each(connection, "is_used_lock({})", names)
+    return {name: int(number) for name, number in holders if number is not None}
 
 
 def _each(
     connection: Connection, call: str, names: Sequence[str]
 ) -> Iterator[tuple[str, int | None]]:
     for start in range(0, len(names), MOST_NAMES):
-        some = names[start : start + MOST_NAMES]
-        asked = ", ".join([call.format("%s")] * len(some))
-        (found,) = connection.rows(f"SELECT {asked}", some)
-        yield from zip(some, found, strict=True)
+        batch = names[start : start + MOST_NAMES]
+        calls = ", ".join([call.format("%s")] * len(batch))
+        (answers,) = connection.rows(f"SELECT {calls}", batch)
+        yield from zip(batch, answers, strict=True)
 
 
 def holder(connection: Connection, name: str) -> int | None:
@@ -70,11 +70,11 @@ def holder(connection: Connection, name: str) -> int | None:
 
 def idle_seconds(connection: Connection, number: int) -> int:
     """Return how long a session has been idle; 0 if it is working or gone."""
-    found = connection.rows(
+    rows = connection.rows(
         "SELECT time FROM information_schema.processlist WHERE id = %s AND command = 'Sleep'",
         [number],
     )
-    return int(found[0][0]) if found else 0
+    return int(rows[0][0]) if rows else 0
 
 
 @contextmanager

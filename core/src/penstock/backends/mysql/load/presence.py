@@ -64,13 +64,13 @@ class MySqlPresence:
             # Of two runs on one table, the second finds the first.
             firsts = {table: run for run, table in reversed(free.items()) if run in alone}
             first = {run: alone[run] for run in firsts.values()}
-            taken = try_all(connection, list(first.values()))
+            free_locks = try_all(connection, list(first.values()))
         finally:
             with suppress(pymysql.Error):  # the session may have ended
                 release_all(connection, sorted(open_))
-        kept = {run: name for run, name in first.items() if name in taken}
-        self._kept |= kept
-        return [run for run in tables if run not in kept]
+        locks = {run: name for run, name in first.items() if name in free_locks}
+        self._kept |= locks
+        return [run for run in tables if run not in locks]
 
     def _gate(self, table: TableRef) -> str:
         return self._records.lock(f"penstock:table:{table}")

@@ -35,14 +35,14 @@ def refused_clauses(
         _make(session, columns, clauses, options)
         return {}
     plain = without_numbers(columns)
-    found = {}
+    reasons = {}
     with temporary_table(session, _body(session, plain, ()), options) as name:
         for clause in clauses:
             try:
                 session.connection.change(f"ALTER TABLE {name} ADD {clause}")
             except pymysql.DatabaseError as error:
-                found[clause] = str(error.args[-1])
-    return found
+                reasons[clause] = str(error.args[-1])
+    return reasons
 
 
 def check_makes(
@@ -85,17 +85,17 @@ def refused_columns(
     with suppress(PlanningError):
         _make(session, columns, keys, options, more=more)
         return {}
-    found = {}
+    reasons = {}
     for column in columns:
         if text := more.get(column.name):
             key = f"KEY ({session.dialect.ident(column.name)})"
             # It is computed from other columns.
-            some = columns if column.generated else [column]
+            listed = columns if column.generated else [column]
             try:
-                _make(session, some, [key] * (AUTOMATIC in text), "", more={column.name: text})
+                _make(session, listed, [key] * (AUTOMATIC in text), "", more={column.name: text})
             except PlanningError as error:
-                found[column.name] = error.message
-    return found
+                reasons[column.name] = error.message
+    return reasons
 
 
 AUTOMATIC = "AUTO_INCREMENT"
@@ -127,11 +127,11 @@ def _make(
     more: Mapping[str, str] | None = None,
 ) -> None:
     """Create each such table once, within `describing`."""
-    taken = _taken(session, columns, options, more)
-    if "" in taken and taken.issuperset(clauses):
+    accepted = _taken(session, columns, options, more)
+    if "" in accepted and accepted.issuperset(clauses):
         return  # a table with more clauses was created
     with temporary_table(session, _body(session, columns, clauses, more), options, subject):
-        taken.update(("", *clauses))
+        accepted.update(("", *clauses))
 
 
 def _taken(
@@ -159,8 +159,8 @@ def rehearse_all(
         body = _body(session, columns, clauses)
         statements.append(f"CREATE TEMPORARY TABLE {name} ({body}) {options}")
         statements.append(f"DROP TEMPORARY TABLE IF EXISTS {name}")
-    made = session.fetch_each(statements)[::2] if len(tables) > 1 else []
-    for (columns, clauses, options), answer in zip(tables, made, strict=False):
+    answers = session.fetch_each(statements)[::2] if len(tables) > 1 else []
+    for (columns, clauses, options), answer in zip(tables, answers, strict=False):
         if answer is not None:
             _taken(session, columns, options).update(("", *clauses))
 

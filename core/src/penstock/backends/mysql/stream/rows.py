@@ -179,9 +179,9 @@ class _Stream:
             self._receive_more()
 
     def _to_front(self) -> None:
-        rest = bytes(self._view[self._begin : self._end])
-        self._view[: len(rest)] = rest
-        self._begin, self._end = 0, len(rest)
+        unread = bytes(self._view[self._begin : self._end])
+        self._view[: len(unread)] = unread
+        self._begin, self._end = 0, len(unread)
 
     def _receive_more(self) -> None:
         self._end += self._receive(self._view[self._end : min(self._end + CHUNK, BLOCK)])

@@ -114,8 +114,8 @@ class Decoder:
 
 
 def _joined(column: pa.ChunkedArray) -> pa.Array:
-    found = column.combine_chunks()
-    return found.chunk(0) if isinstance(found, pa.ChunkedArray) else found
+    array = column.combine_chunks()
+    return array.chunk(0) if isinstance(array, pa.ChunkedArray) else array
 
 
 def _read_as(type_: pa.DataType) -> pa.DataType:

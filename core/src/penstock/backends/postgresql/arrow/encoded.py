@@ -85,7 +85,7 @@ class _Native:
 
     def encode(self, arrays: Sequence[pa.Array]) -> memoryview:
         head, self._head = self._head, b""
-        return memoryview(self._encoder.encode(head, len(arrays[0]), list(map(_given, arrays))))
+        return memoryview(self._encoder.encode(head, len(arrays[0]), list(map(_buffers, arrays))))
 
     def finish(self) -> bytes:
         return self._head + _END
@@ -99,9 +99,9 @@ def _kind(form: pa.DataType) -> tuple[str, int | None]:
     return _KINDS[form][0], None
 
 
-def _given(array: pa.Array) -> tuple[Any, ...]:
+def _buffers(array: pa.Array) -> tuple[Any, ...]:
     if pa.types.is_list(array.type):
-        return array.offset, array.buffers()[:2], [_given(array.values)]
+        return array.offset, array.buffers()[:2], [_buffers(array.values)]
     return array.offset, array.buffers(), []
 
 
@@ -122,9 +122,9 @@ class _ByPgpq:
 
     def encode(self, arrays: Sequence[pa.Array]) -> bytes:
         batch = pa.RecordBatch.from_arrays(list(arrays), schema=self._schema)
-        found = self._encoder.write_batch(batch)
+        rows = self._encoder.write_batch(batch)
         head, self._head = self._head, b""
-        return bytes(head + found) if head else found
+        return bytes(head + rows) if head else rows
 
     def finish(self) -> bytes:
         head, self._head = self._head, b""

@@ -43,11 +43,11 @@ def travels_as(column: Column) -> pa.DataType:
         return pa.dictionary(pa.int32(), pa.string())
     if bare.kind != "array":
         return _plain(bare)
-    found = _plain(bare.below[0].bare)
+    type_ = _plain(bare.below[0].bare)
     # The server enforces an array's element type, but not its declared dimensions.
     for _ in range(max(1, column.traits["dimensions"])):
-        found = pa.list_(found)
-    return found
+        type_ = pa.list_(type_)
+    return type_
 
 
 def _plain(type_: DataType) -> pa.DataType:

@@ -134,19 +134,19 @@ class Wire:
         return Refused(row, text).error(self._subject, column, self._types[place], self._passed)
 
 
-def _kind(type_: DataType, wanted: pa.DataType) -> str:
+def _kind(type_: DataType, arrow_type: pa.DataType) -> str:
     """Return how a value is sent; empty if as text."""
     bare = type_.bare
     if bare.kind == "array":
         inner = bare.below[0].bare
-        kind = "text" if inner.kind == "enum" else _kind(inner, _element(wanted))
-        return kind and "list:" * _depth(wanted) + kind
+        kind = "text" if inner.kind == "enum" else _kind(inner, _element(arrow_type))
+        return kind and "list:" * _depth(arrow_type) + kind
     if bare.kind == "enum":
         return "labels"
     if bare.kind != "base" or bare.schema != "pg_catalog":
         return ""
-    if pa.types.is_decimal(wanted):
-        return f"decimal:{wanted.precision}:{wanted.scale}"
+    if pa.types.is_decimal(arrow_type):
+        return f"decimal:{arrow_type.precision}:{arrow_type.scale}"
     return _KINDS.get(bare.name, "")
 
 
@@ -167,8 +167,8 @@ def _expression(column: Column, type_: pa.DataType, kind: str) -> sql.Composable
 
 
 def _array(decoded: tuple[Any, ...], type_: pa.DataType) -> pa.Array:
-    length, nulls, valid, found, inner = decoded
-    buffers = [None if valid is None else pa.py_buffer(valid), *map(pa.py_buffer, found)]
+    length, nulls, valid, data, inner = decoded
+    buffers = [None if valid is None else pa.py_buffer(valid), *map(pa.py_buffer, data)]
     if pa.types.is_list(type_):
         children = [_array(inner[0], type_.value_type)]
         return pa.Array.from_buffers(type_, length, buffers, nulls, children=children)

@@ -166,7 +166,7 @@ class _Watch(threading.Thread):
         self._watched = connection
         self._pid = connection.server_pid
         self._stalled: Stalled[int] = Stalled(guard.patience.grace)
-        self._told: set[int] = set()
+        self._reported: set[int] = set()
         self._signs: set[tuple[int, str]] = set()
         self._since = 0.0
 
@@ -183,12 +183,12 @@ class _Watch(threading.Thread):
                 if self._guard.shut_out is not None:
                     self._guard.shut_out(looker)
                 pid = self._pid if self._guard.find is None else self._guard.find(looker)
-                found = [] if pid is None else in_the_way(looker, pid)
+                sessions = [] if pid is None else in_the_way(looker, pid)
             except (psycopg.Error, PenstockError):
                 continue  # try again at the next look
-            pause = LOOK_EVERY if found or self._guard.shut_out else LOOK_AGAIN
+            pause = LOOK_EVERY if sessions or self._guard.shut_out else LOOK_AGAIN
             try:
-                self._look(looker, found)
+                self._look(looker, sessions)
                 if self._guard.look is not None:
                     self._guard.look(looker)
             except psycopg.Error:
@@ -202,13 +202,13 @@ class _Watch(threading.Thread):
         if looker is not None:
             looker.close()
 
-    def _look(self, looker: Connection, found: Sequence[OtherSession]) -> None:
+    def _look(self, looker: Connection, sessions: Sequence[OtherSession]) -> None:
         guard = self._guard
-        waiting = [each for each in found if each.waits]
-        holders = [each for each in found if not each.waits]
+        waiting = [each for each in sessions if each.waits]
+        holders = [each for each in sessions if not each.waits]
         for each in (*holders, *waiting):
-            if each.pid not in self._told:
-                self._told.add(each.pid)
+            if each.pid not in self._reported:
+                self._reported.add(each.pid)
                 how = "is waiting for a lock itself" if each.waits else "holds a lock that it needs"
                 _log.warning(
                     "%s: waiting for %s, in the %s, which %s",

@@ -75,10 +75,10 @@ def enter_all(connection: Connection, tables: Mapping[str, TableRef]) -> list[st
             runs,
         )
         # No other run can enter one of the tables while these locks are held.
-        found = connection.execute(contested, runs)
+        contested_runs = connection.execute(contested, runs)
         if not pooled:
             connection.execute(statement("enter_all").format(contested=contested), runs)
-    return [run_id for (run_id,) in found.fetchall()]
+    return [run_id for (run_id,) in contested_runs.fetchall()]
 
 
 def leave_all(connection: Connection, tables: Mapping[str, TableRef]) -> None:
@@ -112,7 +112,7 @@ def _names(connection: Connection, schema: str, pids: dict[int, int]) -> list[st
         schema: the control schema.
         pids: one session of each run, by the hash of the run id.
     """
-    found = dict(
+    names = dict(
         connection.execute(
             sql.SQL(
                 "SELECT pg_catalog.hashtextextended(run_id, 0) & 2147483647 AS hash, run_id"
@@ -122,5 +122,5 @@ def _names(connection: Connection, schema: str, pids: dict[int, int]) -> list[st
         ).fetchall()
     )
     return [
-        found.get(hash_, f"of other control tables (session {pid})") for hash_, pid in pids.items()
+        names.get(hash_, f"of other control tables (session {pid})") for hash_, pid in pids.items()
     ]

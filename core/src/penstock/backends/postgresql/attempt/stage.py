@@ -86,15 +86,15 @@ class PostgresStage:
                 Diagnosis(side="target"),
             )
         self._key = key
-        asked = {"table": name(target)}
-        partitioned, fixed, self._may_drop_rows, self._blocks, referenced, there = connection.first(
-            statement("upsert_facts"), asked
+        parameters = {"table": name(target)}
+        partitioned, fixed, self._may_drop_rows, self._blocks, referenced, columns = (
+            connection.first(statement("upsert_facts"), parameters)
         )
         copied = {pair.target for pair in pairs} | {mark}
         self.may_replace = (
             len(keys) > 1
             and not (referenced or fixed or self._may_drop_rows)
-            and copied.issuperset(there)
+            and copied.issuperset(columns)
         )
         """Whether rows may be deleted and inserted instead of being updated, and that may help:
         values of another unique key may change places."""
@@ -136,11 +136,11 @@ class PostgresStage:
             gone: a table with these keys.
             mark: the column in which to mark the rows; empty to delete them.
         """
-        found = sql.SQL("{} AS s WHERE {}").format(quoted(gone), self._match)
+        matching = sql.SQL("{} AS s WHERE {}").format(quoted(gone), self._match)
         if not mark:
-            return sql.SQL("DELETE FROM {} AS t USING {}").format(self._table, found)
+            return sql.SQL("DELETE FROM {} AS t USING {}").format(self._table, matching)
         return sql.SQL("UPDATE {} AS t SET {} = now() FROM {} AND t.{} IS NULL").format(
-            self._table, sql.Identifier(mark), found, sql.Identifier(mark)
+            self._table, sql.Identifier(mark), matching, sql.Identifier(mark)
         )
 
     def is_small(self, rows: int) -> bool:
@@ -276,11 +276,11 @@ class PostgresStage:
             own=OWN_XMIN,
             stage=self.into,
         )
-        (kept,) = run([query])
-        if kept:
+        (unchanged,) = run([query])
+        if unchanged:
             raise PermanentError(
-                f"target: {kept:,} rows of {self.target} still differ from the source after the "
-                "update (does a trigger or rule keep them?)",
+                f"target: {unchanged:,} rows of {self.target} still differ from the source after "
+                "the update (does a trigger or rule keep them?)",
                 Diagnosis(side="target"),
             )
 
@@ -292,9 +292,9 @@ class PostgresStage:
             sql.SQL("{} IS NULL").format(sql.Identifier(column)) for column in columns
         )
         query = sql.SQL("SELECT FROM {} WHERE {}").format(self.into, null)
-        (found,) = run([query])
-        if found:
-            raise key_with_null(columns, found, f"{self._key.index} treats NULLs as distinct")
+        (count,) = run([query])
+        if count:
+            raise key_with_null(columns, count, f"{self._key.index} treats NULLs as distinct")
 
     def _unique_index(self) -> sql.Composed:
         return statement("stage_key").format(

@@ -41,13 +41,13 @@ def castable(
         ).fetchall()
         oids = {name: oid for name, oid in rows if oid is not None}
         read = (known or Types(connection)).read((oid, -1) for oid in oids.values())
-        there = {name: kind for name, (kind, _) in zip(oids, read, strict=True)}
+        by_name = {name: kind for name, (kind, _) in zip(oids, read, strict=True)}
         casts = {
             (source, target): by_assignment
             for source, target, by_assignment in connection.execute(statement("casts"))
         }
     return [
-        target in there and _assignable(types[name], there[target], casts)
+        target in by_name and _assignable(types[name], by_name[target], casts)
         for name, target in wanted
     ]
 

@@ -62,13 +62,15 @@ def columns_of(
         types: receives the columns' types.
     """
     rows = connection.execute(statement("columns"), {"oids": list(oids)}).fetchall()
-    found: dict[int, list[Attribute]] = {row[0]: [] for row in rows}
+    attributes_of: dict[int, list[Attribute]] = {row[0]: [] for row in rows}
     for oid, *attribute in rows:
         if attribute[0] is not None:
-            found[oid].append(Attribute(*attribute))
-    types.learn((each.type, each.typmod) for attributes in found.values() for each in attributes)
+            attributes_of[oid].append(Attribute(*attribute))
+    types.learn(
+        (each.type, each.typmod) for attributes in attributes_of.values() for each in attributes
+    )
     columns = {}
-    for oid, attributes in found.items():
+    for oid, attributes in attributes_of.items():
         with suppress(KeyError):  # a type was dropped, and the column with it
             columns[oid] = describe_columns(connection, attributes, types)
     return columns
@@ -135,9 +137,9 @@ def planned_columns(
 
 def data_type(column: Column) -> DataType:
     """Return the type that `describe_columns` found for a column."""
-    found = column.traits["type"]
-    assert isinstance(found, DataType)
-    return found
+    type_ = column.traits["type"]
+    assert isinstance(type_, DataType)
+    return type_
 
 
 def why_not_loadable(column: Column) -> str:

@@ -75,9 +75,9 @@ def why_unproven(
         return "a standby does not show the transactions of its primary"
     if len(columns) > 1:
         return "a row's time comes from several columns"
-    found = _why_not_set(connection, table, columns[0])
-    if found:
-        return found
+    reason = _why_not_set(connection, table, columns[0])
+    if reason:
+        return reason
     if not before.shown:
         return (
             "the user may not see when other users' transactions began, which takes "
@@ -90,9 +90,9 @@ def why_unproven(
 
 def _why_not_set(connection: Connection, table: TableRef, column: str) -> str:
     """Return why the server may not set each row's time to that of its transaction."""
-    asked = {"table": name(table), "column": column, "all": not table.only}
+    parameters = {"table": name(table), "column": column, "all": not table.only}
     with planning("source", f"triggers of {table}"):
-        rows = connection.execute(statement("last_triggers"), asked).fetchall()
+        rows = connection.execute(statement("last_triggers"), parameters).fetchall()
     for leaf, kind, event, plain, fires, text, precise in rows:
         if kind != "r":
             return f"{leaf} is not a table of this server"
@@ -112,10 +112,10 @@ def _why_not_set(connection: Connection, table: TableRef, column: str) -> str:
     return "" if rows else f"{table} has no child tables"
 
 
-def _unquoted(written: str) -> str:
-    if written.startswith('"'):
-        return written[1:-1].replace('""', '"')
-    return written.lower()
+def _unquoted(text: str) -> str:
+    if text.startswith('"'):
+        return text[1:-1].replace('""', '"')
+    return text.lower()
 
 
 def cursor_sql(connection: Connection, table: TableRef) -> CursorSql:
@@ -143,7 +143,7 @@ def least_open(before: OpenSince) -> str:
 def identity_of(connection: Connection, table: TableRef) -> Mapping[str, str]:
     """Return what identifies a relation whose rows have no versions."""
     with planning("source", f"table {table}"):
-        system, database, found = connection.first(
+        system, database, identity = connection.first(
             statement("view_identity"), {"table": name(table)}
         )
-    return {"server": system, "database": database, "view": found}
+    return {"server": system, "database": database, "view": identity}

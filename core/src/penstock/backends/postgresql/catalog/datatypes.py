@@ -149,24 +149,24 @@ class Types:
             below for row in map(self._rows.get, unknown) if row for below in row[_BELOW - 1]
         }:
             self._learn(unknown.difference(self._rows), set())
-        there = set()
+        elements = set()
         for each in asked:
             with suppress(KeyError):  # dropped in the meantime
                 element = _element(self._type(*each))
-                there.add((element.oid, element.typmod))
-        self._learn(set(), there.difference(self._written))
+                elements.add((element.oid, element.typmod))
+        self._learn(set(), elements.difference(self._written))
 
     def _learn(self, oids: set[int], written: set[tuple[int, int]]) -> None:
         connection = self._connection
         if oids:
-            found = connection.execute(for_server(connection, "types"), {"oids": sorted(oids)})
+            rows = connection.execute(for_server(connection, "types"), {"oids": sorted(oids)})
         if written:
             names, typmods = zip(*sorted(written), strict=True)
             both = {"oids": list(names), "typmods": list(typmods)}
             texts = connection.execute(statement("written_types"), both)
             self._written |= {(oid, typmod): text for oid, typmod, text in texts}
         if oids:
-            self._rows |= {row[0]: row[1:] for row in found.fetchall()}
+            self._rows |= {row[0]: row[1:] for row in rows.fetchall()}
 
     def _type(self, oid: int, typmod: int) -> DataType:
         if (oid, typmod) not in self._made:

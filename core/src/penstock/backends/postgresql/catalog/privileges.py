@@ -62,8 +62,8 @@ def read_table_rights(
     connection: Connection, refs: Sequence[TableRef]
 ) -> dict[TableRef, TableRights]:
     """Return the missing privileges on tables that exist."""
-    asked = {"tables": [name(ref) for ref in refs]}
-    rows = connection.execute(statement("privileges"), asked).fetchall()
+    parameters = {"tables": [name(ref) for ref in refs]}
+    rows = connection.execute(statement("privileges"), parameters).fetchall()
     return {refs[row[0] - 1]: TableRights(*row[1:]) for row in rows}
 
 
@@ -86,8 +86,8 @@ def read_upsert_rights(
     connection: Connection, refs: Sequence[TableRef]
 ) -> dict[TableRef, UpsertRights]:
     """Return the missing privileges for mode upsert, on tables that exist."""
-    asked = {"tables": [name(ref) for ref in refs]}
-    rows = connection.execute(statement("upsert_privileges"), asked).fetchall()
+    parameters = {"tables": [name(ref) for ref in refs]}
+    rows = connection.execute(statement("upsert_privileges"), parameters).fetchall()
     return {refs[row[0] - 1]: UpsertRights(*row[1:]) for row in rows}
 
 
@@ -104,8 +104,8 @@ class SchemaRights:
 
 def read_schema_rights(connection: Connection, schemas: Sequence[str]) -> dict[str, SchemaRights]:
     """Return what the user may do in each schema."""
-    asked = {"schemas": [ident(schema) for schema in schemas]}
-    rows = connection.execute(statement("ddl_privileges"), asked).fetchall()
+    parameters = {"schemas": [ident(schema) for schema in schemas]}
+    rows = connection.execute(statement("ddl_privileges"), parameters).fetchall()
     return {schema: SchemaRights(*row) for schema, row in zip(schemas, rows, strict=True)}
 
 
@@ -123,18 +123,18 @@ def check_creatable(
     Raises:
         PlanningError: a privilege is missing; names the GRANT that would help.
     """
-    known = rights or read_schema_rights(connection, [schema])[schema]
-    if not known.exists and not known.create_schema:
+    held = rights or read_schema_rights(connection, [schema])[schema]
+    if not held.exists and not held.create_schema:
         missing = f"may not create the missing schema {schema!r}"
-        grant = f"CREATE ON DATABASE {ident(known.database)}"
+        grant = f"CREATE ON DATABASE {ident(held.database)}"
         raise missing_grant(connection, missing, needed_by, grant)
-    given = (("USAGE", known.usage), ("CREATE", known.create))
-    lacking = [word for word, may in given if not may]
-    if known.exists and lacking:
+    privileges = (("USAGE", held.usage), ("CREATE", held.create))
+    lacking = [word for word, may in privileges if not may]
+    if held.exists and lacking:
         missing = f"may not {' and '.join(lacking)} in schema {schema!r}"
         grant = f"{', '.join(lacking)} ON SCHEMA {ident(schema)}"
         raise missing_grant(connection, missing, needed_by, grant)
-    return known.exists
+    return held.exists
 
 
 def granted_by_default(connection: Connection, schemas: Sequence[str]) -> dict[str, list[str]]:
@@ -151,10 +151,10 @@ def granted_by_default(connection: Connection, schemas: Sequence[str]) -> dict[s
         "   WHERE r.rolname = current_user) ORDER BY 1, 2",
         [list(schemas)],
     )
-    found: dict[str, list[str]] = {schema: [] for schema in schemas}
+    roles: dict[str, list[str]] = {schema: [] for schema in schemas}
     for schema, role in rows:
-        found[schema].append(role)
-    return found
+        roles[schema].append(role)
+    return roles
 
 
 def check_writable_server(connection: Connection) -> None:

@@ -100,18 +100,18 @@ def match_tables(
         include: patterns of the tables to return.
         exclude: patterns of the tables to leave out.
     """
-    found = []
+    tables = []
     for schema, table, by_name_alone in rows:
         ref = TableRef(schema, table)
-        written = (f"{schema}.{table}", str(ref))
+        names = (f"{schema}.{table}", str(ref))
         patterns = [
             pattern
             for pattern in include
             if not (by_name_alone and any(sign in pattern for sign in PATTERN_SIGNS))
         ]
-        if _matches(written, patterns) and not _matches(written, exclude):
-            found.append(ref)
-    return tuple(found)
+        if _matches(names, patterns) and not _matches(names, exclude):
+            tables.append(ref)
+    return tuple(tables)
 
 
 def read_other_objects(connection: Connection) -> Rows:
@@ -130,13 +130,13 @@ def match_other_objects(
         include: patterns of the objects to return.
         exclude: patterns of the objects to leave out.
     """
-    found = []
+    objects = []
     for kind, schema, label, remedy in rows:
         ref = TableRef(schema, label)
-        written = (f"{schema}.{label}", str(ref))
-        if _matches(written, include) and not _matches(written, exclude):
-            found.append(NotCopied(kind, str(ref), remedy))
-    return tuple(found)
+        names = (f"{schema}.{label}", str(ref))
+        if _matches(names, include) and not _matches(names, exclude):
+            objects.append(NotCopied(kind, str(ref), remedy))
+    return tuple(objects)
 
 
 def search_path(connection: Connection, side: str) -> tuple[str, ...]:
@@ -160,14 +160,14 @@ def find_by_name(connection: Connection, table: str, side: str) -> TableRef | No
 
 def find_oid(connection: Connection, ref: TableRef) -> int | None:
     """Return a relation's object id; None if no relation has the name."""
-    found: int | None = connection.value("SELECT pg_catalog.to_regclass(%s)::oid", [name(ref)])
-    return found
+    oid: int | None = connection.value("SELECT pg_catalog.to_regclass(%s)::oid", [name(ref)])
+    return oid
 
 
 def oids_of(connection: Connection, refs: Sequence[TableRef]) -> dict[TableRef, int]:
     """Return the object ids of the relations that exist in schemas that the user may use."""
-    asked = {"schemas": [ref.schema for ref in refs], "names": [ref.name for ref in refs]}
-    rows = connection.execute(statement("oids"), asked).fetchall()
+    parameters = {"schemas": [ref.schema for ref in refs], "names": [ref.name for ref in refs]}
+    rows = connection.execute(statement("oids"), parameters).fetchall()
     return {refs[place - 1]: oid for place, oid in rows}
 
 
@@ -182,10 +182,10 @@ def table_oid(connection: Connection, ref: TableRef, side: str) -> int:
     Raises:
         PlanningError: the table does not exist.
     """
-    found = find_oid(connection, ref)
-    if found is None:
+    oid = find_oid(connection, ref)
+    if oid is None:
         raise missing(connection, ref, side)
-    return found
+    return oid
 
 
 def missing(connection: Connection, ref: TableRef, side: str) -> PlanningError:
@@ -210,13 +210,13 @@ def missing(connection: Connection, ref: TableRef, side: str) -> PlanningError:
 
 def heirs_of(connection: Connection, oids: Sequence[int]) -> dict[int, tuple[TableRef, ...]]:
     """See `SourceCatalog.heirs`."""
-    found: dict[int, tuple[TableRef, ...]] = dict.fromkeys(oids, ())
+    heirs: dict[int, tuple[TableRef, ...]] = dict.fromkeys(oids, ())
     for oid, *row in connection.execute(statement("heirs"), {"oids": list(oids)}).fetchall():
-        found[oid] += (TableRef(*row),)
-    return found
+        heirs[oid] += (TableRef(*row),)
+    return heirs
 
 
-def _matches(written: Sequence[str], patterns: Sequence[str]) -> bool:
+def _matches(names: Sequence[str], patterns: Sequence[str]) -> bool:
     return any(
-        text == pattern or fnmatchcase(text, pattern) for text in written for pattern in patterns
+        text == pattern or fnmatchcase(text, pattern) for text in names for pattern in patterns
     )

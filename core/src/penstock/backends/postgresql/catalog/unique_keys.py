@@ -60,7 +60,7 @@ def unique_keys_of(
     connection: Connection, tables: Sequence[TableRef]
 ) -> dict[TableRef, tuple[UniqueKey, ...]]:
     """Return the unique keys of each table."""
-    found: dict[TableRef, tuple[UniqueKey, ...]] = dict.fromkeys(tables, ())
+    keys: dict[TableRef, tuple[UniqueKey, ...]] = dict.fromkeys(tables, ())
     query = for_server(connection, "unique_keys")
     rows = connection.execute(query, {"tables": [name(table) for table in tables]}).fetchall()
     for place, index, primary, obstacle, nulls_equal, columns in rows:
@@ -68,5 +68,5 @@ def unique_keys_of(
             KeyColumn(c["name"] or "", c["nullable"], c["equals"], c["collate"], c["class"])
             for c in columns
         )
-        found[tables[place - 1]] += (UniqueKey(index, primary, obstacle, nulls_equal, key_columns),)
-    return found
+        keys[tables[place - 1]] += (UniqueKey(index, primary, obstacle, nulls_equal, key_columns),)
+    return keys

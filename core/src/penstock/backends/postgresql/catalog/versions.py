@@ -103,18 +103,18 @@ def check_fixed(connection: Connection, where: str) -> None:
         PlanningError: the condition may become true for a row that has no new version, because it
             depends, for example, on the time or on other tables.
     """
-    literals = {found.lower().strip() for found in _LITERAL.findall(where)}
+    literals = {culprits.lower().strip() for culprits in _LITERAL.findall(where)}
     text = _LITERAL.sub("''", where).lower()
-    found = {f"'{each}'" for each in literals & _MOMENTS} | (set(_WORD.findall(text)) & _WORDS)
+    culprits = {f"'{each}'" for each in literals & _MOMENTS} | (set(_WORD.findall(text)) & _WORDS)
     names = [each.strip('"') for each in _CALL.findall(text)]
     with planning("source", "functions of the condition"):
         query = statement("moving_functions")
-        found |= {f"{name}()" for (name,) in connection.execute(query, {"names": names})}
-    if found:
+        culprits |= {f"{name}()" for (name,) in connection.execute(query, {"names": names})}
+    if culprits:
         raise PlanningError(
             "--where with --incremental xmin: expected a condition that depends on the row alone, "
-            f"found {', '.join(sorted(found))}: a row can come to match it without a new version, "
-            "and would be missed; load without --incremental"
+            f"found {', '.join(sorted(culprits))}: a row can come to match it without a new "
+            "version, and would be missed; load without --incremental"
         )
 
 

@@ -78,10 +78,10 @@ def framed(text: sql.Composable) -> sql.Composable:
     return sql.SQL("coalesce(pg_catalog.octet_length({0})::text || ':' || {0}, '-')").format(text)
 
 
-def _cast(value: sql.Composable, wanted: str, name: str) -> sql.Composable:
-    if name == wanted:
+def _cast(value: sql.Composable, type_: str, name: str) -> sql.Composable:
+    if name == type_:
         return value
-    return sql.SQL("({}::{})").format(value, sql.Identifier("pg_catalog", wanted))
+    return sql.SQL("({}::{})").format(value, sql.Identifier("pg_catalog", type_))
 
 
 def _bits(sent: sql.Composable) -> sql.Composable:

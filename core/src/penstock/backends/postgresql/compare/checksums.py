@@ -66,8 +66,8 @@ class Values:
         if len(key) == 1:
             text = sql.SQL("coalesce(({})::pg_catalog.text, 'NULL')").format(values[0])
         elif self.canonical:
-            known = [sql.SQL("coalesce({}, 'NULL')").format(value) for value in values]
-            text = sql.SQL("'(' || {} || ')'").format(sql.SQL(" || ',' || ").join(known))
+            texts = [sql.SQL("coalesce({}, 'NULL')").format(value) for value in values]
+            text = sql.SQL("'(' || {} || ')'").format(sql.SQL(" || ',' || ").join(texts))
         else:
             text = sql.SQL("ROW({})::pg_catalog.text").format(sql.SQL(", ").join(values))
         return sql.SQL("pg_catalog.left({}, {})").format(text, sql.Literal(KEY_LENGTH))
@@ -128,8 +128,8 @@ def integers_of(key: Sequence[ColumnPair], columns: Iterable[Column]) -> frozens
         key: the columns of the key.
         columns: the source's columns.
     """
-    whole = {column.name for column in columns if column.type in _INTEGERS}
-    return frozenset(pair.target for pair in key if pair.source in whole)
+    integers = {column.name for column in columns if column.type in _INTEGERS}
+    return frozenset(pair.target for pair in key if pair.source in integers)
 
 
 def _digest(
@@ -167,10 +167,10 @@ def check_encoding(connection: Connection, side: str) -> None:
     Raises:
         PlanningError: the encodings differ, and the hash of a text is that of its bytes.
     """
-    found = connection.info.parameter_status("server_encoding")
-    if found != "UTF8":
+    encoding = connection.info.parameter_status("server_encoding")
+    if encoding != "UTF8":
         raise PlanningError(
-            f"{side}: checksums: expected a database with encoding UTF8, found {found}"
+            f"{side}: checksums: expected a database with encoding UTF8, found {encoding}"
         )
 
 
@@ -211,9 +211,9 @@ def read_loaded(
     if values.texts:
         check_encoding(connection, "target")
     with planning("target", f"checksums of {table}"):
-        kept, newest = connection.first(keeps_xmin(table))
+        has_xmin, newest = connection.first(keeps_xmin(table))
         old = any(newest - int(record.transaction) >= OLDEST for record in records)
-        if not kept or old:
+        if not has_xmin or old:
             return None
         partitions = {_xmin(record): record.partition_id for record in records}
         query = statement("checksums").format(
@@ -224,14 +224,14 @@ def read_loaded(
             condition=sql.SQL("true") if where is None else raw(where),
         )
         rows = connection.execute(query).fetchall()
-    known = {partition_id: Checksum(0, "0") for partition_id in ("", *partitions.values())}
-    known.update(
+    sums = {partition_id: Checksum(0, "0") for partition_id in ("", *partitions.values())}
+    sums.update(
         (partitions[loader] if loader else "", Checksum(int(count), total))
         for loader, count, total in rows
     )
-    if any(record.rows for record in records) and not any(known[p].rows for p in known if p):
+    if any(record.rows for record in records) and not any(sums[p].rows for p in sums if p):
         return None  # rewritten rows, for example by ALTER TABLE, do not keep their transactions
-    return known
+    return sums
 
 
 def written_by(

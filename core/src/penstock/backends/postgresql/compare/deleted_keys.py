@@ -31,8 +31,8 @@ def read_buckets(
         digest=values.digest(), mask=sql.Literal(2**bits - 1), rows=rows
     )
     with planning(side, "digests of keys"):
-        found = connection.execute(query).fetchall()
-    return {number: Bucket(count, int(total)) for number, count, total in found}
+        sums = connection.execute(query).fetchall()
+    return {number: Bucket(count, int(total)) for number, count, total in sums}
 
 
 def read_ranges(
@@ -57,8 +57,8 @@ def read_ranges(
         # The planner expects far more groups than there are, and so would not compute them in
         # parallel.
         connection.execute("SELECT pg_catalog.set_config('parallel_tuple_cost', '0', true)")
-        found = dict(connection.execute(query).fetchall())
-    return None if None in found else found
+        counts = dict(connection.execute(query).fetchall())
+    return None if None in counts else counts
 
 
 def bits_of_ranges(connection: Connection, rows: sql.Composable, column: str, count: int) -> int:

@@ -70,9 +70,9 @@ def is_dressed(table: Json, names: Names, *, policies: bool) -> str:
         if is_unchecked(constraint):
             return has_constraint(ref, constraint["name"])
     for item in table["statistics"]:
-        made = literal(names.statistics[item["schema"], item["name"]].name)
-        return _exists("pg_statistic_ext", f"stxrelid = {_oid(ref)} AND stxname = {made}")
+        object_name = literal(names.statistics[item["schema"], item["name"]].name)
+        return _exists("pg_statistic_ext", f"stxrelid = {_oid(ref)} AND stxname = {object_name}")
     for item in table["attached"]["policies"] if policies else ():
-        made = literal(item["name"])
-        return _exists("pg_policy", f"polrelid = {_oid(ref)} AND polname = {made}")
+        object_name = literal(item["name"])
+        return _exists("pg_policy", f"polrelid = {_oid(ref)} AND polname = {object_name}")
     return ""

@@ -29,7 +29,7 @@ def foreign_key_steps(
     # A partitioned table accepts only valid ones.
     apart = checked and table["partition_key"] is None
     modes = {ref: "SHARE ROW EXCLUSIVE", other: "SHARE ROW EXCLUSIVE"} if other else {}
-    found = [
+    planned = [
         steps.after(
             f"reference {table['oid']} {label}",
             f"add foreign key {label} to {ref}",
@@ -44,7 +44,7 @@ def foreign_key_steps(
     if apart:
         validate = f"ALTER TABLE {name(ref)} VALIDATE CONSTRAINT {ident(label)}"
         instead = NotCopied(FOREIGN_KEYS, label, f"{validate};", str(ref)) if other else None
-        found.append(
+        planned.append(
             steps.after(
                 f"validate {table['oid']} {label}",
                 f"validate foreign key {label} of {ref}",
@@ -54,7 +54,7 @@ def foreign_key_steps(
                 done=completion.is_valid(ref, label),
             )
         )
-    return found
+    return planned
 
 
 def not_copied(constraint: Json, ref: TableRef, other: TableRef | None) -> NotCopied:
@@ -86,8 +86,8 @@ def foreign_key(constraint: Json, ref: TableRef, other: TableRef | None = None) 
         head = f"FOREIGN KEY ({constraint['columns']}) REFERENCES "
         if definition.startswith(head):
             start = len(head)
-        rest = definition[start:]
-        definition = definition[:start] + name(other) + rest[_name_end(rest) :]
+        reference = definition[start:]
+        definition = definition[:start] + name(other) + reference[_name_end(reference) :]
     return f"ALTER TABLE {name(ref)} ADD CONSTRAINT {ident(constraint['name'])} {definition}"
 
 

@@ -27,8 +27,8 @@ def read_needs(
         types_of=sql.Literal([oid for oid, _ in pairs]),
         types=sql.Literal([type_ for _, type_ in pairs]),
     )
-    found: Mapping[int, Sequence[Json]] = dict(connection.execute(query).fetchall())
-    return found
+    needs: Mapping[int, Sequence[Json]] = dict(connection.execute(query).fetchall())
+    return needs
 
 
 def address(need: Json) -> str:

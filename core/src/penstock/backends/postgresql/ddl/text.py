@@ -59,18 +59,18 @@ def under_name(text: str, table: Json, ref: TableRef) -> str:
         table: the table's definition.
         ref: the other name.
     """
-    found = []
+    parts = []
     tokens = _TOKEN.findall(text)
     for place, token in enumerate(tokens):
         after = tokens[place + 1 : place + 4]
         before = tokens[place - 1] if place else ""
         if token == table["written"] and after[:2] == [".", "*"] and before != ".":
-            found.append(ident(ref.name))
+            parts.append(ident(ref.name))
         elif token == table["regclass"] and after == [":", ":", "regclass"]:
-            found.append(literal(name(ref)))
+            parts.append(literal(name(ref)))
         else:
-            found.append(token)
-    return "".join(found)
+            parts.append(token)
+    return "".join(parts)
 
 
 def with_value(text: str, column: str) -> str:

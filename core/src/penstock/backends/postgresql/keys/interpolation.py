@@ -35,10 +35,10 @@ def between(tag: str, low: str, high: str, pieces: int) -> list[str]:
         between, or an end is infinite.
     """
     try:
-        found = [*_between(tag, low, high, pieces)]
+        texts = [*_between(tag, low, high, pieces)]
     except (ValueError, OverflowError):  # infinity, NaN, years BC and beyond 9999
         return []
-    return [text for text in dict.fromkeys(found) if text not in (low, high)]
+    return [text for text in dict.fromkeys(texts) if text not in (low, high)]
 
 
 def _between(tag: str, low: str, high: str, pieces: int) -> Iterator[str]:
@@ -77,8 +77,8 @@ def _steps(low: int, high: int, pieces: int) -> Iterator[int]:
 
 def _decimal(number: int, scale: int) -> str:
     digits = str(abs(number)).rjust(scale + 1, "0")
-    whole, rest = digits[:-scale], digits[-scale:].rstrip("0")
-    return ("-" if number < 0 else "") + whole + (f".{rest}" if rest else "")
+    integer, fraction = digits[:-scale], digits[-scale:].rstrip("0")
+    return ("-" if number < 0 else "") + integer + (f".{fraction}" if fraction else "")
 
 
 def finer(
@@ -93,11 +93,11 @@ def finer(
         count: the number of partitions.
     """
     pieces = -(-PER_PARTITION * count // max(1, len(histogram) - 1))
-    found = dict(known)
+    weights = dict(known)
     for low, high in pairwise(histogram):
         if low not in known or high not in known:
             continue  # excluded by the run's condition
-        added = [text for text in between(tag, low, high, pieces) if text not in found]
+        added = [text for text in between(tag, low, high, pieces) if text not in weights]
         share = known[low] / (len(added) + 1)
-        found |= dict.fromkeys([low, *added], share)
-    return found, pieces
+        weights |= dict.fromkeys([low, *added], share)
+    return weights, pieces

@@ -51,8 +51,8 @@ def _fit(mine: Column, theirs: Column) -> Fit:
         return Fit(cast="text", formats=(TEXT,), warning=warning)
     possible = target.binary and theirs.traits["all_send"]
     if alike(source, target):
-        known = UNKNOWN not in target.embedded
-        binary = possible and source.binary and known and source.embedded == target.embedded
+        is_known = UNKNOWN not in target.embedded
+        binary = possible and source.binary and is_known and source.embedded == target.embedded
         formats = (BINARY, TEXT) if binary else (TEXT,)
         return Fit(formats=formats, warning=warning, lossy=bool(losses))
     if unlike := _unlike_attributes(source, target):

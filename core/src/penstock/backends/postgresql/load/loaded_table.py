@@ -29,12 +29,12 @@ def changed_runs(
         in_place: modes for which rows loaded by others matter.
     """
     text = statement("changed_runs").format(schema=sql.Identifier(schema))
-    asked = {
+    parameters = {
         "runs": list(run_ids),
         "in_place": list(in_place),
         "modes": list(mode_names(lambda mode: mode.reloads_partitions)),
     }
-    return {run_id for (run_id,) in connection.execute(text, asked).fetchall()}
+    return {run_id for (run_id,) in connection.execute(text, parameters).fetchall()}
 
 
 # Set in addition when a run is marked as prepared.
@@ -65,14 +65,14 @@ def note_tables(
         prepared=sql.SQL(_PREPARED if prepared else ""),
         unprepared=sql.SQL("AND r.prepared_at IS NULL" if prepared else ""),
     )
-    asked = {
+    parameters = {
         "runs": [run_id for run_id, *_ in tables],
         "tables": [name(table) for _, table, _ in tables],
         "children": [children for *_, children in tables],
         # Such a mode adds children, and records each.
         "attaching": list(mode_names(lambda mode: mode.attaches)),
     }
-    return connection.execute(text, asked)
+    return connection.execute(text, parameters)
 
 
 class LoadedTable:
@@ -139,8 +139,8 @@ class LoadedTable:
 
     def has_taken_place(self, table: TableRef) -> bool:
         """Whether the loaded table now has another table's name."""
-        found = self._execute("has_taken_place", table=name(table)).fetchone()
-        return bool(found and found[0])
+        row = self._execute("has_taken_place", table=name(table)).fetchone()
+        return bool(row and row[0])
 
     def check(self) -> None:
         """Check that the table is still the one the run was prepared for.
@@ -159,9 +159,9 @@ class LoadedTable:
         Raises:
             TargetChanged: as for `check`.
         """
-        found = looked.fetchone()
-        if found is not None:
-            raise self.changed(found[0])
+        change = looked.fetchone()
+        if change is not None:
+            raise self.changed(change[0])
 
     def emptied_by(self) -> str | None:
         """Return the last run that emptied or recreated the table since this one was prepared."""
@@ -219,5 +219,5 @@ class LoadedTable:
 
     def _loaded_since(self, modes: Sequence[str], *, same_rows: bool) -> list[tuple[Any, ...]]:
         """Return the table, the run that loaded it last, and its mode; empty if no run has."""
-        asked = {"modes": list(modes), "same_rows": same_rows, "given": GIVEN}
-        return self._execute("loaded_since", **asked).fetchall()
+        parameters = {"modes": list(modes), "same_rows": same_rows, "given": GIVEN}
+        return self._execute("loaded_since", **parameters).fetchall()

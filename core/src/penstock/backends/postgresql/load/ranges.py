@@ -48,15 +48,15 @@ class Ranges:
         # Attempts of other runs take turns to look for rows that are not their own.
         lock = statement("lock_replacing").format(table=sql.Literal(name(self._target)))
         self._connection.execute(lock)
-        rows, left = rows_of(self._target), 0
+        rows, remaining = rows_of(self._target), 0
         for selected in self._conditions:
             query = statement("delete_partition").format(table=rows, condition=selected)
             self._connection.execute(query)
         for selected in self._conditions:
             query = statement("left_of_partition").format(table=rows, condition=selected)
-            left += int(self._connection.value(query))
-        if left:
-            raise self._wrong(f"{left:,} rows were not deleted")
+            remaining += int(self._connection.value(query))
+        if remaining:
+            raise self._wrong(f"{remaining:,} rows were not deleted")
 
     def insert(self, rows: int) -> Loaded:
         """Insert the staged rows.

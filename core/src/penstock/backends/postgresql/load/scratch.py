@@ -61,8 +61,8 @@ class PostgresScratch(ScratchSchema[Connection]):
         check_creatable(self._connection, self.name, NEEDED_BY)
 
     def _read(self, like: TableRef) -> dict[str, object]:
-        found = self._connection.execute(statement("scratch_like"), {"table": name(like)})
-        row = found.fetchone()
+        cursor = self._connection.execute(statement("scratch_like"), {"table": name(like)})
+        row = cursor.fetchone()
         if row is None:
             raise PlanningError(f"{NEEDED_BY}: the target has no table {like}")
         kind, persistence, options, tablespace, readable, triggers, foreign_keys = row
@@ -88,15 +88,17 @@ class PostgresScratch(ScratchSchema[Connection]):
 
     def _found(self) -> list[str]:
         """Return the schemas with our comment; others may belong to someone else."""
-        asked = {"prefix": PREFIX, "comment": _COMMENT}
+        parameters = {"prefix": PREFIX, "comment": _COMMENT}
         return [
-            left
-            for (left,) in self._connection.execute(statement("scratch_left"), asked).fetchall()
+            schema
+            for (schema,) in self._connection.execute(
+                statement("scratch_left"), parameters
+            ).fetchall()
         ]
 
     def _lock(self, name: str) -> bool:
-        taken = f"SELECT pg_catalog.pg_try_advisory_lock({_KEY})"
-        return bool(self._connection.value(taken.encode(), [name]))
+        query = f"SELECT pg_catalog.pg_try_advisory_lock({_KEY})"
+        return bool(self._connection.value(query.encode(), [name]))
 
     def _unlock(self, name: str) -> None:
         self._connection.execute(f"SELECT pg_catalog.pg_advisory_unlock({_KEY})".encode(), [name])

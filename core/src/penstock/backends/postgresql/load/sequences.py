@@ -32,13 +32,13 @@ def advance_existing(
     """
     if request.counted is None:
         return [], []
-    found = facts.column_sequences(request.target)
-    if not found:
+    sequences = facts.column_sequences(request.target)
+    if not sequences:
         return [], []
     loaded = {pair.target for pair in request.pairs}
     refused = [
         name(item.ref)
-        for item in found
+        for item in sequences
         if item.column in loaded and not (item.readable and item.writable)
     ]
     warnings = []
@@ -49,7 +49,7 @@ def advance_existing(
             f"number that is already taken; run GRANT SELECT, UPDATE ON SEQUENCE "
             f"{', '.join(refused)} TO {ident(user)}"
         )
-    usable = [item for item in found if item.readable and item.writable]
+    usable = [item for item in sequences if item.readable and item.writable]
     steps = advance_steps(
         request,
         beside or request.target,

@@ -90,7 +90,7 @@ def defer_indexes(
         facts.creatable(schema, "--indexes defer")
     tables = facts.whole_definition(ref)
     usable, broken = indexes.usable_indexes(tables)
-    kept = _kept(tables, usable, broken, warnings)
+    kept = _indexes_to_keep(tables, usable, broken, warnings)
     deferred = {oid: index["name"] for oid, index in usable.items() if oid not in kept}
     for table in tables:
         for index in table["indexes"]:
@@ -102,7 +102,7 @@ def defer_indexes(
     after += indexes.build_steps(tables, Names(refs, deferred), tablespaces=True)
 
 
-def _kept(
+def _indexes_to_keep(
     tables: Sequence[Json],
     usable: dict[int, Json],
     broken: Sequence[str],
@@ -110,22 +110,22 @@ def _kept(
 ) -> set[int]:
     """Return the indexes to keep, because other objects depend on them or their parts."""
     parents = {index["oid"]: index["parent"] for table in tables for index in table["indexes"]}
-    kept = set()
+    roots = set()
     for oid, index in usable.items():
         if index["needed_by"]:
             root = oid
             while parents.get(root) in usable:
                 root = parents[root]
-            kept.add(root)
-    if kept:
+            roots.add(root)
+    if roots:
         shown = [
             f"{usable[oid]['name']} ({', '.join(usable[oid]['needed_by']) or 'by child tables'})"
-            for oid in sorted(kept)
+            for oid in sorted(roots)
         ]
         warnings.append(f"indexes that other objects need are kept: {'; '.join(shown)}")
     if broken:
         warnings.append(f"invalid indexes stay as they are: {', '.join(broken)}")
     # Keeping a partitioned index means keeping those of its child tables.
-    while more := {oid for oid in usable if parents[oid] in kept} - kept:
-        kept |= more
-    return kept
+    while more := {oid for oid in usable if parents[oid] in roots} - roots:
+        roots |= more
+    return roots

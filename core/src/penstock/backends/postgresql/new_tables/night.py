@@ -52,7 +52,7 @@ def staged(plan: LoadPlan, request: LoadRequest) -> LoadPlan:
     before_changes = original_names(request.changes)
     now = (before_changes(pair.target) for pair in request.pairs)
     columns = column_list(each for each in now if each is not None).as_string(None)
-    made = (
+    create = (
         # With the target's types, but none of its constraints.
         f"CREATE TABLE {name(stage)} AS SELECT {columns} FROM {rows_of(ref).as_string(None)}"
         " WITH NO DATA"
@@ -60,7 +60,7 @@ def staged(plan: LoadPlan, request: LoadRequest) -> LoadPlan:
     altered = alterations(stage, request.changes) if request.changes else ()
     before: tuple[Step, ...] = (
         steps.before("drop", f"drop {stage} if it exists", f"DROP TABLE IF EXISTS {name(stage)}"),
-        steps.before("stage", f"create {stage}, the stage", made, *altered),
+        steps.before("stage", f"create {stage}, the stage", create, *altered),
     )
     what = f"merge all rows into {ref}, in one transaction"
     if request.changes:
@@ -95,7 +95,7 @@ def finding_deleted(ref: TableRef, stage: TableRef, key: Sequence[str]) -> tuple
         key: the columns of the key that identifies rows.
     """
     gone, columns = deleted_keys_table(stage), column_list(key).as_string(None)
-    made = steps.before(
+    step = steps.before(
         "gone keys",
         f"create {gone}, for the keys of deleted rows",
         f"DROP TABLE IF EXISTS {name(gone)}",
@@ -103,7 +103,7 @@ def finding_deleted(ref: TableRef, stage: TableRef, key: Sequence[str]) -> tuple
         " WITH NO DATA",
     )
     what = f"find rows of {ref} that the source no longer has"
-    return made, Step(GONE_STEP, what, "", after=True, rank=FIRST - 1)
+    return step, Step(GONE_STEP, what, "", after=True, rank=FIRST - 1)
 
 
 def take_deleted(connection: Connection, stage: TableRef) -> int:
@@ -192,9 +192,9 @@ def merge_all(connection: Connection, nights: Sequence[NightLoad]) -> list[Merge
         delete(place)
     merged_ones = ", ".join(name(night.plan.load.table) for night in nights)
     connection.execute(f"DROP TABLE {merged_ones}".encode())
-    known = storages(connection, [_loaded(night) for night in nights])
+    stored = storages(connection, [_loaded(night) for night in nights])
     return [
-        _ended(connection, night, merged[place], deleted[place], known[_loaded(night)])
+        _ended(connection, night, merged[place], deleted[place], stored[_loaded(night)])
         for place, night in enumerate(nights)
     ]
 
@@ -249,10 +249,10 @@ def _ended(
 ) -> MergeCounts:
     ref = _loaded(night)
     inserted, updated = loaded.inserted or 0, loaded.updated or 0
-    known, count = night.plan.night, None
-    if known and known.rows is not None:
-        count = known.rows + inserted - (0 if night.spec.gone.column else deleted)
-    elif known:
+    planned, count = night.plan.night, None
+    if planned and planned.rows is not None:
+        count = planned.rows + inserted - (0 if night.spec.gone.column else deleted)
+    elif planned:
         count = connection.value(f"SELECT count(*) FROM {rows_of(ref).as_string(connection)}")
     return MergeCounts(inserted, updated, deleted, count, stored)
 
@@ -265,9 +265,9 @@ def _referenced_first(connection: Connection, tables: Sequence[TableRef]) -> lis
     if len(tables) < 2:
         return list(range(len(tables)))
     connection.execute("SET CONSTRAINTS ALL DEFERRED")
-    found = connection.execute(statement("references"), {"tables": list(map(name, tables))})
+    rows = connection.execute(statement("references"), {"tables": list(map(name, tables))})
     needs: dict[int, set[int]] = {place: set() for place in range(len(tables))}
-    for child, parent in found.fetchall():
+    for child, parent in rows.fetchall():
         needs[child].add(parent)
     order: list[int] = []
     while needs:
@@ -281,11 +281,11 @@ def _referenced_first(connection: Connection, tables: Sequence[TableRef]) -> lis
 def drop_stages(connection: Connection, stages: Sequence[TableRef]) -> None:
     """Drop stages that no run will merge any more, except locked ones."""
     tables = [name(table) for stage in stages for table in (stage, deleted_keys_table(stage))]
-    found = connection.execute(
+    rows = connection.execute(
         "SELECT name FROM unnest(%s::text[]) AS u (name) WHERE to_regclass(name) IS NOT NULL",
         [tables],
     ).fetchall()
-    for (table,) in found:
+    for (table,) in rows:
         with suppress(psycopg.Error), connection.transaction():
             connection.execute(f"SET LOCAL lock_timeout = {BRIEFLY_MS}")
             connection.execute(f"DROP TABLE IF EXISTS {table}".encode())
@@ -311,6 +311,6 @@ def _run(connection: Connection, queries: Sequence[sql.Composed]) -> list[int]:
 
 def storages(connection: Connection, tables: Sequence[TableRef]) -> dict[TableRef, str]:
     """Return what identifies tables; empty for one that does not exist."""
-    asked = {"tables": list(map(name, tables))}
-    found = dict(connection.execute(statement("storage"), asked).fetchall()) if tables else {}
-    return {table: found.get(place) or "" for place, table in enumerate(tables, 1)}
+    parameters = {"tables": list(map(name, tables))}
+    texts = dict(connection.execute(statement("storage"), parameters).fetchall()) if tables else {}
+    return {table: texts.get(place) or "" for place, table in enumerate(tables, 1)}

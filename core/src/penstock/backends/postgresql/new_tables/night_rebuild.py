@@ -43,8 +43,8 @@ def plan_built(
     check_no_rename(ref, request.changes)
     if replaces:
         _check_replaced(facts, request)
-    asked = replace(request, mode=SWAP, conflict_columns=None, deletes=Deletes(IGNORE))
-    plan = plan_swap(facts, asked)
+    swapping = replace(request, mode=SWAP, conflict_columns=None, deletes=Deletes(IGNORE))
+    plan = plan_swap(facts, swapping)
     if request.changes:
         plan = changing_new(plan, ref, request.changes)
     _check_rows(facts, request)
@@ -83,13 +83,15 @@ def _check_replaced(facts: TargetFacts, request: LoadRequest) -> None:
     with planning("target", f"table {ref}"):
         columns = facts.definition(ref)["columns"]
     copied = {pair.target for pair in request.pairs}
-    left = [each["name"] for each in columns if each["name"] not in copied and not _is_made(each)]
+    uncopied = [
+        each["name"] for each in columns if each["name"] not in copied and not _is_made(each)
+    ]
     if request.deletes.how != HARD:
         why = f"--deletes {request.deletes.how} keeps rows that the source no longer has"
     elif request.where is not None:
         why = "it has rows outside --where"
-    elif left:
-        why = f"its values of {', '.join(left)} are not copied"
+    elif uncopied:
+        why = f"its values of {', '.join(uncopied)} are not copied"
     if why:
         raise PlanningError(f"{ref} cannot be replaced by a new table, because {why}")
 
@@ -111,9 +113,9 @@ def _check_rows(facts: TargetFacts, request: LoadRequest) -> None:
         raise PlanningError(
             f"{request.target} may have rows that row security hides from its owner"
         )
-    found = [each["name"] for each in table["attached"]["triggers"]]
-    if found:
+    triggers = [each["name"] for each in table["attached"]["triggers"]]
+    if triggers:
         raise PlanningError(
-            f"{request.target} has triggers ({', '.join(found)}), which a new table gets only "
+            f"{request.target} has triggers ({', '.join(triggers)}), which a new table gets only "
             "after its rows"
         )

@@ -71,11 +71,11 @@ def _has_plain_indexes(table: Json) -> bool:
 
 def _is_plain_index(index: Json, types: Mapping[str, str]) -> bool:
     constraint = index["constraint"]
-    if index["statistics"] or not (found := _INDEX.fullmatch(index["tail"])):
+    if index["statistics"] or not (match := _INDEX.fullmatch(index["tail"])):
         return False
     if constraint is not None and (not constraint["by_index"] or constraint["kind"] not in "pu"):
         return False
-    keys = [_unquoted(key[1]) for key in _KEYS.finditer(found[1])]
+    keys = [_unquoted(key[1]) for key in _KEYS.finditer(match[1])]
     return can_be_key(keys, types)
 
 

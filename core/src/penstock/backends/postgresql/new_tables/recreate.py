@@ -51,14 +51,14 @@ def plan_recreate(
             table needs, or a privilege is missing.
     """
     ref = request.target
-    made: Sequence[Json] = content["tables"]
+    definitions: Sequence[Json] = content["tables"]
     old, linked = _check_droppable(facts, ref, request.siblings.remade)
     with planning("target", f"{NEEDS}: {ref}"):
         missing = facts.kept(Rehearsals).missing(ref, content)
         warnings = [*content["warnings"], *_owner_warnings(facts.connection, old)]
-        names = names_for(facts, ref, made, old, warnings)
-        links = links_of(made, names, request.siblings)
-        omitted = (*links.omitted, *omitted_objects(made, names.table, but=FOREIGN_KEYS))
+        names = names_for(facts, ref, definitions, old, warnings)
+        links = links_of(definitions, names, request.siblings)
+        omitted = (*links.omitted, *omitted_objects(definitions, names.table, but=FOREIGN_KEYS))
         linking = (*links.own, *links.others)
         stated = (*omitted, *(step.instead for step in linking if step.instead))
         made_again = {(item.kind, item.name, item.table) for item in stated}
@@ -77,19 +77,19 @@ def plan_recreate(
             for t in missing
             if t["oid"]
         ),
-        *(_created(request, table, names, version, missing) for table in made),
+        *(_created(request, table, names, version, missing) for table in definitions),
     ]
     alone = isinstance(request.source, TableRef) and request.source.only
     return LoadPlan(
         replace(ref, only=alone),
         (
             *before,
-            *advanced(request, made[0], names),
+            *advanced(request, definitions[0], names),
             *links.own,
-            *_finished(request, made, names),
+            *_finished(request, definitions, names),
         ),
         volatile=request.unlogged
-        or any(t["persistence"] == "u" and t["partition_key"] is None for t in made),
+        or any(t["persistence"] == "u" and t["partition_key"] is None for t in definitions),
         warnings=tuple(warnings),
         not_copied=(*omitted_before, *omitted, *lost),
         links=(*links.others, *relink_steps(linked)),
@@ -125,13 +125,13 @@ def creation(request: LoadRequest, table: Json, names: Names, version: int) -> l
     ]
 
 
-def _finished(request: LoadRequest, made: Sequence[Json], names: Names) -> Iterator[Step]:
+def _finished(request: LoadRequest, definitions: Sequence[Json], names: Names) -> Iterator[Step]:
     """Yield the steps that complete the tables after the load."""
-    for table in made:
+    for table in definitions:
         if request.unlogged and table["persistence"] == "p" and table["partition_key"] is None:
             yield steps.set_logged(names.table(table), table["oid"])
-    yield from indexes.build_steps(made, names, tablespaces=False)
-    for table in made:
+    yield from indexes.build_steps(definitions, names, tablespaces=False)
+    for table in definitions:
         late = [*tables.unchecked(table, names), *tables.create_statistics(table, names)]
         if late:
             yield steps.after(
@@ -174,20 +174,20 @@ def _check_droppable(
         linked = [
             link for link in facts.links(ref) if link.kind == "sequence" or link.root in remade
         ]
-        found = existing_tables.listed_dependents(facts.dependents(ref), undone=linked)
-    if found:
+        dependents = existing_tables.listed_dependents(facts.dependents(ref), undone=linked)
+    if dependents:
         raise PlanningError(
             f"{NEEDS}: {ref} cannot be dropped, because other objects depend on it: "
-            f"{'; '.join(found)}; drop them first, and create them again after the copy"
+            f"{'; '.join(dependents)}; drop them first, and create them again after the copy"
         )
     return old, linked
 
 
 def _dropped_with(facts: TargetFacts, ref: TableRef) -> tuple[NotCopied, ...]:
     """Return the objects attached to the existing table, which are dropped with it."""
-    found = facts.definitions(ref)
+    definitions = facts.definitions(ref)
     return omitted_objects(
-        found, lambda table: TableRef(table["schema"], table["name"]), dropped=True
+        definitions, lambda table: TableRef(table["schema"], table["name"]), dropped=True
     )
 
 
@@ -202,7 +202,7 @@ def _owner_warnings(connection: Connection, old: Sequence[existing_tables.Relati
 def names_for(
     facts: TargetFacts,
     ref: TableRef,
-    made: Sequence[Json],
+    definitions: Sequence[Json],
     old: Sequence[existing_tables.Relation],
     warnings: list[str],
 ) -> Names:
@@ -211,32 +211,33 @@ def names_for(
     Args:
         facts: the facts about the target.
         ref: the table to create.
-        made: its definition, followed by those of the tables it consists of.
+        definitions: its definition, followed by those of the tables it consists of.
         old: the relations of the existing table, whose names become free.
         warnings: receives a warning for each name that is taken.
 
     Raises:
         PlanningError: the name of a child table is taken.
     """
-    root: Json = made[0]
+    root: Json = definitions[0]
     dropped = {relation.oid for relation in old}
-    given: dict[str, set[str]] = defaultdict(set)
-    given[ref.schema].add(ref.name)
+    new_names: dict[str, set[str]] = defaultdict(set)
+    new_names[ref.schema].add(ref.name)
 
     def free(schema: str, wanted: str, what: str) -> str:
-        used, there = given[schema], facts.names(schema)
+        used, taken_names = new_names[schema], facts.names(schema)
         if wanted.startswith(root["name"]) and ref.name != root["name"]:
             wanted = shortened(ref.name + wanted[len(root["name"]) :], "")
-        found, count = wanted, 0
-        while found in used or there.holds(found, dropped):
+        candidate, count = wanted, 0
+        while candidate in used or taken_names.holds(candidate, dropped):
             count += 1
-            found = shortened(wanted, f"_{count}")
-        if found != wanted:
+            candidate = shortened(wanted, f"_{count}")
+        if candidate != wanted:
             warnings.append(
-                f"{what} {wanted} is named {found}, because the name is taken in schema {schema}"
+                f"{what} {wanted} is named {candidate}, because the name is taken in schema "
+                f"{schema}"
             )
-        used.add(found)
-        return found
+        used.add(candidate)
+        return candidate
 
     def schema_of(item: Json) -> str:
         return ref.schema if item["schema"] == root["schema"] else str(item["schema"])
@@ -245,12 +246,12 @@ def names_for(
     sequences: dict[tuple[str, str], TableRef] = {}
     statistics: dict[tuple[str, str], TableRef] = {}
     index_names: dict[int, str] = {}
-    for table in made:
+    for table in definitions:
         if table is not root:
             schema = schema_of(table)
             refs[table["oid"]] = TableRef(schema, free(schema, table["name"], "child table"))
-    usable, broken = indexes.usable_indexes(made)
-    for table in made:
+    usable, broken = indexes.usable_indexes(definitions)
+    for table in definitions:
         schema = refs[table["oid"]].schema
         for index in table["indexes"]:
             if index["oid"] in usable:
@@ -297,14 +298,14 @@ def advanced(request: LoadRequest, table: Json, names: Names) -> list[Step]:
         table: the table's definition.
         names: its names in the target.
     """
-    found = [
+    sequences = [
         ColumnSequence(item["column"], ref, item["increment"])
         for item in (*table["sequences"], *table["used_sequences"])
         if (ref := names.sequences.get((item["schema"], item["name"]))) is not None
     ]
-    whole = {column["name"] for column in table["columns"] if column["type"] in WHOLE_NUMBERS}
+    integers = {column["name"] for column in table["columns"] if column["type"] in WHOLE_NUMBERS}
     only = table["partition_key"] is None
-    return advance_steps(request, names.table(table), found, whole, only=only)
+    return advance_steps(request, names.table(table), sequences, integers, only=only)
 
 
 def schema_steps(facts: TargetFacts, names: Names, types: Sequence[Json]) -> list[Step]:

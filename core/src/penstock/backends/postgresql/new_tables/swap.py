@@ -54,7 +54,9 @@ def plan_swap(facts: TargetFacts, request: LoadRequest) -> LoadPlan:
     if table["owner"] != connection.info.user:
         create.append(f"ALTER TABLE {name(new)} OWNER TO {ident(table['owner'])}")
     if persistence == "u" and version >= 150000 and table["persistence"] == "p":
-        create += [f"ALTER SEQUENCE {name(made)} SET LOGGED" for made in names.sequences.values()]
+        create += [
+            f"ALTER SEQUENCE {name(sequence)} SET LOGGED" for sequence in names.sequences.values()
+        ]
     planned = [
         steps.before("drop", f"drop {new} if it exists", f"DROP TABLE IF EXISTS {name(new)}"),
         steps.before("create", f"create {new}, to become {ref}", *create),
@@ -90,11 +92,11 @@ def _check(facts: TargetFacts, ref: TableRef) -> None:
     check_owned(facts.connection, tree, NEEDS)
     facts.creatable(ref.schema, NEEDS)
     # The sequences of serial columns are kept by the new table.
-    found = existing_tables.listed_dependents(facts.dependents(ref, sequences="i"))
-    if found:
+    dependents = existing_tables.listed_dependents(facts.dependents(ref, sequences="i"))
+    if dependents:
         raise PlanningError(
             f"{NEEDS}: other objects depend on {ref}, and would stay with the old table: "
-            f"{'; '.join(found)}; drop them, or use --mode truncate, which keeps "
+            f"{'; '.join(dependents)}; drop them, or use --mode truncate, which keeps "
             "the table"
         )
 
@@ -188,26 +190,26 @@ def _exchange(table: Json, names: Names, ref: TableRef, new: TableRef, shape: st
     restored: list[tuple[str, str, str]] = []
     for sequence in table["sequences"]:
         old = ident(sequence["schema"], sequence["name"])
-        made = names.sequences.get((sequence["schema"], sequence["name"]))
-        if made is None:
+        new_sequence = names.sequences.get((sequence["schema"], sequence["name"]))
+        if new_sequence is None:
             statements.append(
                 f"ALTER SEQUENCE {old} OWNED BY {name(new)}.{ident(sequence['column'])}"
             )
             continue
         statements.append(
-            f"SELECT pg_catalog.setval({literal(name(made))}, s.last_value, s.is_called) "
+            f"SELECT pg_catalog.setval({literal(name(new_sequence))}, s.last_value, s.is_called) "
             f"FROM {old} AS s"
         )
-        statements += comment("SEQUENCE", name(made), sequence["comment"])
-        restored.append(("SEQUENCE", name(made), sequence["name"]))
+        statements += comment("SEQUENCE", name(new_sequence), sequence["comment"])
+        restored.append(("SEQUENCE", name(new_sequence), sequence["name"]))
     restored += [
         ("INDEX", name(names.index(table, index)), index["name"])
         for index in table["indexes"]
         if index["oid"] in names.indexes
     ]
     for item in table["statistics"]:
-        made = names.statistics[item["schema"], item["name"]]
-        restored.append(("STATISTICS", name(made), item["name"]))
+        new_sequence = names.statistics[item["schema"], item["name"]]
+        restored.append(("STATISTICS", name(new_sequence), item["name"]))
     statements.append(f"DROP TABLE {name(ref)}")
     statements.append(f"ALTER TABLE {name(new)} RENAME TO {ident(ref.name)}")
     statements += [f"ALTER {kind} {of} RENAME TO {ident(old)}" for kind, of, old in restored]

@@ -87,10 +87,10 @@ def for_server(connection: Connection, name: str, **parts: sql.Composable) -> sq
         parts: other names to fill in.
     """
     version = connection.info.server_version
-    known = {
+    spellings = {
         key: sql.SQL(new if version >= since else old) for key, (since, new, old) in _SINCE.items()
     }
-    return statement(name).format(**known, **parts)
+    return statement(name).format(**spellings, **parts)
 
 
 def ident(*names: str) -> str:

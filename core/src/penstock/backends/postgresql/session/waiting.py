@@ -49,8 +49,8 @@ def listed(sessions: Sequence[OtherSession]) -> str:
 
 def in_the_way(looker: Connection, pid: int) -> list[OtherSession]:
     """Return the sessions that block a session, directly or indirectly."""
-    found = looker.execute(for_server(looker, "blockers"), {"pid": pid}).fetchall()
-    return [OtherSession(*row) for row in found]
+    rows = looker.execute(for_server(looker, "blockers"), {"pid": pid}).fetchall()
+    return [OtherSession(*row) for row in rows]
 
 
 def rewriters(connection: Connection, table: str | None) -> list[OtherSession]:
@@ -60,8 +60,8 @@ def rewriters(connection: Connection, table: str | None) -> list[OtherSession]:
         connection: a session of the server.
         table: its quoted name; if None, any table of the database.
     """
-    found: list[Any] = connection.execute(statement("rewriters"), {"table": table}).fetchall()
-    return [OtherSession(*row) for row in found]
+    rows: list[Any] = connection.execute(statement("rewriters"), {"table": table}).fetchall()
+    return [OtherSession(*row) for row in rows]
 
 
 def waiting_for(connection: Connection, pid: int | None = None) -> list[Waiting]:
@@ -74,8 +74,8 @@ def waiting_for(connection: Connection, pid: int | None = None) -> list[Waiting]
     with connection.together():
         # Within a transaction, a server keeps showing the activity that the first query saw.
         connection.execute("SELECT pg_catalog.pg_stat_clear_snapshot()")
-        found = connection.execute(for_server(connection, "waiting"), {"pid": pid})
-    sessions = [OtherSession(*row) for row in found.fetchall()]
+        rows = connection.execute(for_server(connection, "waiting"), {"pid": pid})
+    sessions = [OtherSession(*row) for row in rows.fetchall()]
     return [Waiting(str(each.pid), str(each), each.seconds or 0.0) for each in sessions]
 
 

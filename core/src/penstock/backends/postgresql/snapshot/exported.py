@@ -137,12 +137,12 @@ class ExportedSnapshot:
         if len(tables) > AT_ONCE:
             check_room(connection, tables)
         for first in range(0, len(relations), AT_ONCE):
-            some = relations[first : first + AT_ONCE]
+            batch = relations[first : first + AT_ONCE]
             try:
-                lock_against_rewrites(connection, some, Patience().stall_timeout)
+                lock_against_rewrites(connection, batch, Patience().stall_timeout)
             except psycopg.errors.OutOfMemory as error:
-                found = f"room for fewer than {first + AT_ONCE:,}: {str(error).splitlines()[0]}"
-                raise too_many_locks(len(relations), found, error.sqlstate or "") from error
+                room = f"room for fewer than {first + AT_ONCE:,}: {str(error).splitlines()[0]}"
+                raise too_many_locks(len(relations), room, error.sqlstate or "") from error
         connection.guard = None
         with planning("source", "snapshot"):
             token, moment, horizon, _ = connection.first(_export_query(reached))

@@ -58,14 +58,14 @@ def import_locked(
         )
         while cursor.nextset():
             pass
-        ((found,),) = cursor.fetchall()
+        ((ids,),) = cursor.fetchall()
     except psycopg.Error:
         if connection.closed:
             raise
         connection.execute("ROLLBACK")
         return None
     connection.note_pid()
-    return dict(zip(refs, found, strict=True))
+    return dict(zip(refs, ids, strict=True))
 
 
 def _importing(token: str) -> str:

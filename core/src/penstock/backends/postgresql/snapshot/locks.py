@@ -37,16 +37,16 @@ def check_room(connection: Connection, tables: Sequence[TableRef]) -> None:
     Raises:
         PlanningError: the locks would leave no room for others.
     """
-    asked = {"schemas": [ref.schema for ref in tables], "names": [ref.name for ref in tables]}
+    parameters = {"schemas": [ref.schema for ref in tables], "names": [ref.name for ref in tables]}
     with planning("source", "snapshot"):
-        count, each, sessions, prepared = connection.first(statement("lock_room"), asked)
+        count, each, sessions, prepared = connection.first(statement("lock_room"), parameters)
     room = each * (sessions + prepared)
     if count > room:
-        found = (
+        limit = (
             f"{room:,} for all sessions together: max_locks_per_transaction {each:,} x "
             f"(max_connections {sessions:,} + max_prepared_transactions {prepared:,})"
         )
-        raise too_many_locks(count, found)
+        raise too_many_locks(count, limit)
 
 
 def too_many_locks(wanted: int, found: str, code: str = "") -> PlanningError:
@@ -129,18 +129,18 @@ def _lock(
 
 
 def _blocked(connection: Connection, relations: Sequence[Relation], seconds: float) -> Blocked:
-    found: list[OtherSession] = []
+    blockers: list[OtherSession] = []
     what = ""
     for read in relations:
-        known = isinstance(read, TableRef)
+        is_table = isinstance(read, TableRef)
         sessions = rewriters(connection, name(read) if isinstance(read, TableRef) else None)
-        found += [each for each in sessions if each not in found]
-        what = what or (str(read) if sessions or not known or len(relations) == 1 else "")
+        blockers += [each for each in sessions if each not in blockers]
+        what = what or (str(read) if sessions or not is_table or len(relations) == 1 else "")
     return Blocked(
         f"source: {what or 'a table'}: expected a reader's lock within {seconds:g} s, found it "
-        f"blocked by {listed(found)}. A session that waits to change a table (ALTER TABLE, DROP, "
-        "TRUNCATE, VACUUM FULL) would also wait for this run's snapshot: let it finish, or cancel "
-        "it, and try again",
+        f"blocked by {listed(blockers)}. A session that waits to change a table (ALTER TABLE, "
+        "DROP, TRUNCATE, VACUUM FULL) would also wait for this run's snapshot: let it finish, or "
+        "cancel it, and try again",
         Diagnosis(side="source", code="55P03"),
     )
 
