@@ -18,7 +18,7 @@ import pytest
 from hypothesis import settings
 from psycopg import pq
 
-from penstock.backends.postgresql.native import _found
+from penstock.backends.postgresql.native import _libraries
 from penstock.backends.shared.native import native
 from penstock.spec.terms import flags
 from penstock_testkit import (
@@ -106,7 +106,7 @@ def both_paths(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
 
 def _forget_native() -> None:
     native.cache_clear()
-    _found.cache_clear()
+    _libraries.cache_clear()
 
 
 @pytest.fixture(scope="session", autouse=True)

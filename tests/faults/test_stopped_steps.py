@@ -17,7 +17,7 @@ from .cli import PATIENCE, eventually
 from .pair import RUN_ID, Connection, Pair, ask, connect, execute, partition_id
 
 GRACE = ("--grace", "1s")
-ENDED = "ended an older session"
+ENDED = "ended its older session"
 
 
 def stop_at(pair: Pair, needle: bytes, direction: Direction, *words: str) -> Callable[[], None]:

@@ -153,7 +153,7 @@ def test_a_target_that_cannot_be_swapped_is_merged_where_that_is_allowed(pair: P
     [
         ("CREATE VIEW seen AS TABLE items", {"deletes": "hard"}, "other objects depend on"),
         ("SELECT", {}, "--deletes ignore keeps rows"),
-        ("SELECT", {"deletes": "hard", "where": "id > 0"}, "outside of --where"),
+        ("SELECT", {"deletes": "hard", "where": "id > 0"}, "outside --where"),
         (
             "ALTER TABLE items ADD more int",
             {"deletes": "hard", "columns": ("id", "word")},
@@ -284,7 +284,7 @@ def test_a_missing_table_that_somebody_makes_is_left_alone(items: Pair) -> None:
         items.target.run("CREATE TABLE items (id int PRIMARY KEY, word text)")
 
     error = interrupted(items, is_committed, make, atomic_limit="100")
-    assert "was made by somebody else" in error.message
+    assert "was created by another session" in error.message
     assert items.target.count("items") == 0
     night(items).done()
     check_same(items)

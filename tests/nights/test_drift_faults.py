@@ -256,7 +256,7 @@ def test_a_night_that_is_built_beside_the_target(items: Pair) -> None:
     items.source.run("ALTER TABLE items RENAME word TO term")
     refused = night(items, **options)
     assert refused.code == 65
-    assert "do so first: ALTER TABLE" in refused.said
+    assert "run first: ALTER TABLE" in refused.said
     items.target.run("ALTER TABLE items RENAME word TO term")
     night(items, **options).done()
     check_same(items)

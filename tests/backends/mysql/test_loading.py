@@ -370,7 +370,9 @@ def test_what_the_server_warns_of_is_refused(table: Table, case: str) -> None:
 def test_a_column_that_nobody_fills(table: Table) -> None:
     table.make("x int, z int NOT NULL")
     error = table.refused(many(1))
-    assert "column 'z': expected a default value, as it is not loaded, found int" in error
+    assert (
+        "column 'z': expected a default value, since the column is not loaded, found int" in error
+    )
     table.make(
         "x int, a int, b int NOT NULL DEFAULT 7, c int NOT NULL AUTO_INCREMENT PRIMARY KEY,"
         " d int AS (x), e timestamp NOT NULL DEFAULT CURRENT_TIMESTAMP"
@@ -396,7 +398,7 @@ def test_a_trigger_that_signals(table: Table) -> None:
 @pytest.mark.parametrize(
     ("column", "expected"),
     [
-        ("int AS (1)", "one that is not computed"),
+        ("int AS (1)", "a column that is not computed"),
     ],
 )
 def test_columns_that_keep_no_value(table: Table, column: str, expected: str) -> None:
@@ -513,7 +515,10 @@ def test_a_row_larger_than_a_packet(table: Table) -> None:
         assert table.texts("length(x)", "ORDER BY length(x)") == ["1", str(len(text))]
     else:
         error = table.refused(many("a"), many(text))
-        assert f"row 2: expected at most {most:,} bytes (max_allowed_packet), found" in error
+        assert (
+            f"row 2: expected a statement of at most {most:,} bytes (max_allowed_packet), found"
+            in error
+        )
 
 
 def test_a_row_of_more_than_one_packet_of_the_protocol(table: Table) -> None:

@@ -98,14 +98,14 @@ def setting(url: str, name: str, value: object) -> Iterator[None]:
         (
             (":penstock@", ":wrong@"),
             65,
-            "Access denied for user .* check the user and the password",
+            "Access denied for user .* check the user, the password",
         ),
         (("/test_", "/nope_"), 65, r":\d+: Unknown database 'nope_.*; create it, or name another"),
-        (("?", "?ssl_ca=/nope.pem&"), 65, "ssl_ca, ssl_cert or ssl_key .* No such file"),
+        (("?", "?ssl_ca=/nope.pem&"), 65, "ssl_ca, ssl_cert or ssl_key: .* No such file"),
         (
             ("?", "?ssl_mode=verify_identity&"),
             65,
-            "SSL is required|certificate verify failed.*; pass .ssl_ca=FILE",
+            "SSL is required|certificate verify failed.*; add .ssl_ca=FILE",
         ),
     ],
 )
@@ -137,7 +137,7 @@ def test_no_server(source: str) -> None:
         ({"query": "SELECT id FROM t FOR UPDATE"}, "; expected a query that only reads, and locks"),
         ({"query": "SELECT 1 AS id, 2 AS id"}, "source: --query: Duplicate column name 'id'"),
         ({"table": "nope"}, "found no such table"),
-        ({"table": "m"}, "of the engine MyISAM, which has no snapshots: expected InnoDB"),
+        ({"table": "m"}, "to use InnoDB, found engine MyISAM, which has no snapshots"),
     ],
 )
 def test_a_request_that_the_source_refuses(
@@ -156,7 +156,7 @@ def test_a_request_that_the_source_refuses(
 @pytest.mark.parametrize(
     ("definition", "said"),
     [
-        (f"{PLAIN} ENGINE = MyISAM", "to be of the engine InnoDB, found MyISAM"),
+        (f"{PLAIN} ENGINE = MyISAM", "to use InnoDB, found engine MyISAM"),
         ("CREATE TABLE t (id int, note varchar(100), day varchar(30), must int NOT NULL)",
          "the source has no such column"),
         ("CREATE TABLE t (id int, note varchar(100) NOT NULL, day varchar(30))",
@@ -177,7 +177,7 @@ def test_a_request_that_the_source_refuses(
         ("CREATE TABLE o (id int PRIMARY KEY);"
          "CREATE TABLE t (id int PRIMARY KEY, note varchar(9), day varchar(30),"
          " FOREIGN KEY (id) REFERENCES o (id))",
-         "expected a parent in the referenced table for each row, found: .*CONSTRAINT"),
+         "expected a parent row in the referenced table for each row, found: .*CONSTRAINT"),
         ("CREATE TABLE t (id int, note varchar(9), day varchar(30))"
          " PARTITION BY RANGE (id) (PARTITION p0 VALUES LESS THAN (3))",
          "expected a partition of the table for each row, found: Table has no partition"),
@@ -257,7 +257,8 @@ def test_a_row_that_is_larger_than_a_packet(source: str, mysql_url: str) -> None
         copied = Copy(source, mysql_url, "long_row")
     assert copied.code == 65
     assert (
-        "row 1: expected at most 1,048,576 bytes (max_allowed_packet), found 2,000," in copied.said
+        "row 1: expected a statement of at most 1,048,576 bytes (max_allowed_packet), found 2,000,"
+        in copied.said
     )
 
 
@@ -309,12 +310,12 @@ def test_a_server_that_is_read_only(
             target_table=f"{database(url)}.t",
             mode=mode,
         )
-        with pytest.raises(PlanningError, match="expected a primary server that can be written to"):
+        with pytest.raises(PlanningError, match="expected a primary server that accepts writes"):
             penstock.plan(asked)
         # Who is exempt may go on.
         assert penstock.plan(replace(asked, target=mysql_url)).partitions
     assert copied.code == 65
-    assert "expected a primary server that can be written to" in copied.said
+    assert "expected a primary server that accepts writes" in copied.said
 
 
 # Secrets

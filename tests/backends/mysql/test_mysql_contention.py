@@ -144,7 +144,10 @@ def test_a_holder_on_another_machine(pair: Pair, monkeypatch: pytest.MonkeyPatch
         home.rename(home.with_name("elsewhere"))
         task = pair.resume("--only", "p0001", "--await-snapshot", "1s")
         task.ended(75)
-        assert "found one that is gone (source: the snapshot's holder is gone, " in task.errors
+        assert (
+            "found one that is gone (source: the process that holds the snapshot has ended, "
+            in task.errors
+        )
         assert "tasks on several machines cannot share" in task.errors
         home.with_name("elsewhere").rename(home)
         pair.resume("--only", "p0001", "--await-snapshot", "1s").ended(0)

@@ -191,8 +191,8 @@ def test_somebody_changes_the_table(pair: Pair, change: str) -> None:
     changed = written(pair.target)
     run = pair.resume()
     run.ended(65)
-    assert "was changed by somebody else since run faults began" in run.errors
-    assert "make the indexes that this one has dropped: ALTER TABLE" in run.errors
+    assert "was changed by another session after run faults began" in run.errors
+    assert "create the indexes that this run dropped: ALTER TABLE" in run.errors
     assert "ADD KEY `by_amount` (`amount` DESC,`id`) COMMENT 'it''s; a `comment`'" in run.errors
     assert written(pair.target) == changed
 

@@ -267,7 +267,9 @@ def test_a_write_that_takes_long(
             url = mysql_server.url_for(db=items.rpartition("/")[2], user="reading", password="r")
             table = TableRef(items.rpartition("/")[2], "item")
             begun = time.monotonic()
-            with pytest.raises(TransientError, match="somebody has been writing, or reading"):
+            with pytest.raises(
+                TransientError, match="another session has been writing, or reading"
+            ):
                 snapshot.HeldSessions(url, [table])
             other.cursor().execute("UPDATE digit SET d = d")
             assert time.monotonic() - begun < 5

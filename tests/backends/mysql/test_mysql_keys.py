@@ -145,7 +145,7 @@ def test_to_duckdb_and_back(mysql_url: str, file: Path) -> None:
     assert [columns for _, columns in rows(mysql_url, KEYS)] == ["id", "n"]
     assert [item.name for item in planned.not_copied] == ["(code, n)"]
     (warning,) = planned.warnings
-    assert "UNIQUE (`code`, `n`) is not made: longtext does not tell all texts apart" in warning
+    assert "UNIQUE (`code`, `n`) is not made: longtext does not distinguish all texts" in warning
     # As the warning says.
     recreated(
         source=f"duckdb:///{file}", target=mysql_url, table="main.item",

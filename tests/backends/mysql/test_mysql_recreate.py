@@ -234,7 +234,7 @@ def test_a_key_that_the_new_types_do_not_have(mysql_server: AnyMysqlServer, mysq
     table = f"`{left.table.replace('.', '`.`')}`"
     assert left.remedy.startswith(f"CREATE INDEX `by_amount` ON {table} (`amount` DESC,`code`)")
     (warning,) = (warning for warning in planned.warnings if "`by_amount`" in warning)
-    assert "is not made: " in warning
+    assert "is not created: " in warning
     assert "key length" in warning
 
 

@@ -384,7 +384,7 @@ def test_zero_dates(connection: Any, type_: str, value: str, shown: str) -> None
     assert str(caught.value).startswith(
         f"source: t: column 'c', row 3: expected a {type_} that fit"
     )
-    assert f"found '{shown}'; have zero dates read as NULL by zero_dates=null" in str(caught.value)
+    assert f"found '{shown}'; read zero dates as NULL with zero_dates=null" in str(caught.value)
     found = read(connection, order="ORDER BY n", options=ZERO_NULL).column("c")
     assert [value is None for value in found.to_pylist()] == [False, True, True]
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from psycopg import sql
 
-from penstock.backends.postgresql.arrow.encoded import _given
+from penstock.backends.postgresql.arrow.encoded import _buffers
 from penstock.backends.postgresql.arrow.wire import _array
 
 from .binary_fields import END, HEAD, REFUSED, Field, arrow_type, golden, row, stream
@@ -193,7 +193,7 @@ def test_what_is_encoded_is_decoded(data: st.DataObject) -> None:
     # With an offset, as a slice of a larger array has it.
     array = pa.array([None, *drawn], wire).slice(data.draw(st.integers(0, 1)))
     encoder = native.Encoder([(form, element)])
-    message = bytes(memoryview(encoder.encode(HEAD, len(array), [_given(array)])))
+    message = bytes(memoryview(encoder.encode(HEAD, len(array), [_buffers(array)])))
     (found,) = decoded([kind], message + END)
     assert (found.storage if kind == "uuid" else found).to_pylist() == array.to_pylist()
 
@@ -205,7 +205,7 @@ def test_moments_that_the_server_cannot_count() -> None:
         ("date", pa.array([-(1 << 31)], pa.int32()).view(pa.date32())),
     ]:
         with pytest.raises(ValueError, match=r"\(0, 0\)|0, 0") as caught:
-            native.Encoder([(form, None)]).encode(b"", 1, [_given(array)])
+            native.Encoder([(form, None)]).encode(b"", 1, [_buffers(array)])
         assert caught.value.args == (0, 0)
 
 

@@ -41,7 +41,7 @@ def test_an_error_of_the_server_itself(pair: Pair, state: str, words: str, trans
         pair.target.connection.execute(sql.SQL(RAISE).format(state, words))
     assert caught.value.transient is transient
     assert caught.value.diagnosis.code == state
-    assert ("made anew or altered public.item" in caught.value.message) is transient
+    assert ("recreated or altered public.item" in caught.value.message) is transient
 
 
 FATAL = 'connection failed: connection to server at "127.0.0.1", port 5432 failed: FATAL:  '
@@ -144,7 +144,7 @@ def test_text_that_is_not_in_the_encoding_of_its_database(source_url: str, targe
             )
             events = copy(spec)
             failed = next(event for event in events if isinstance(event, Failed))
-            assert "expected text that is UTF-8" in failed.error["message"]
+            assert "expected text in UTF-8" in failed.error["message"]
             with pytest.raises(PenstockError):
                 list(events)
         finally:

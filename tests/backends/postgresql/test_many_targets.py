@@ -259,7 +259,7 @@ CASES: dict[str, tuple[str, tuple[str, ...], tuple[str, ...], str]] = {
             "CREATE TABLE whole (id int) PARTITION BY RANGE (id)",
             "CREATE TABLE t7 PARTITION OF whole DEFAULT",
         ),
-        "is a partition of another table",
+        "is a child table, and its parent would lose it",
     ),
     "owner": ("recreate", (), ("ALTER TABLE t7 OWNER TO somebody",), "does not own public.t7"),
     "function": (
@@ -302,7 +302,7 @@ CASES: dict[str, tuple[str, tuple[str, ...], tuple[str, ...], str]] = {
             "ALTER TABLE t7 ADD z int DEFAULT nextval('numbers')",
         ),
         ("CREATE TABLE numbers (id int)",),
-        "expected one in the target, or nothing of that name",
+        "expected a sequence in the target, or nothing with that name",
     ),
     "privilege": ("append", (), ("ALTER TABLE t7 OWNER TO somebody",), "may not INSERT"),
     "row security": (

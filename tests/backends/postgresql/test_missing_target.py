@@ -207,7 +207,7 @@ def test_somebody_else_makes_it_first(filled: Pair, made: str, said: str | None)
         if said is None:
             assert target.control.prepare("day0", run.plan.load)
         else:
-            with pytest.raises(PenstockError, match="made by somebody else") as caught:
+            with pytest.raises(PenstockError, match="created by another session") as caught:
                 target.control.prepare("day0", run.plan.load)
             assert said in str(caught.value)
     assert filled.target.value("SELECT 'dw.t'::regclass::oid") == before

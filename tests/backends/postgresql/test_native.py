@@ -32,7 +32,7 @@ def asked_anew() -> Iterator[None]:
 
     def forget() -> None:
         shared_native.native.cache_clear()
-        postgres_native._found.cache_clear()
+        postgres_native._libraries.cache_clear()
 
     forget()
     yield
@@ -111,7 +111,7 @@ def test_another_library_is_not_used(
     assert not postgres_native.available()
     (said,) = caplog.records
     assert said.levelno == logging.WARNING
-    assert "does not find psycopg's libpq" in said.message
+    assert "psycopg's libpq cannot be loaded" in said.message
 
 
 PURE = """

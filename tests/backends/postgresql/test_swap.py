@@ -158,7 +158,7 @@ def test_a_target_that_was_altered_since_is_left_as_it_is(pair: Pair, change: st
             if isinstance(event, Committed):
                 pair.target.run(change)
 
-    with pytest.raises(PermanentError, match=r"was altered since|other objects depend on it"):
+    with pytest.raises(PermanentError, match=r"was altered after|other objects depend on it"):
         change_in_between()
     assert pair.target.count(where="id = -1") == 1
 

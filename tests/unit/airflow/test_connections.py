@@ -278,7 +278,7 @@ def test_mysql_with_the_extras_of_its_hook() -> None:
 
 
 def test_mysql_with_a_token() -> None:
-    with pytest.raises(UsageError, match="a token, which Penstock cannot fetch"):
+    with pytest.raises(UsageError, match="Penstock cannot fetch tokens"):
         url_of(conn_type="mysql", host="db", login="me", schema="shop", extra={"iam": True})
 
 

@@ -14,7 +14,7 @@ TABLE = TableRef("public", "article")
 def restoring(key: str) -> Step:
     """Steps of one table have one name, whichever key they restore."""
     instead = NotCopied(FOREIGN_KEYS, key, f"ALTER TABLE article ADD {key};", str(TABLE))
-    return Step(f"restore 1 {key}", f"link {TABLE} again", "...", after=True, instead=instead)
+    return Step(f"restore 1 {key}", f"relink {TABLE}", "...", after=True, instead=instead)
 
 
 def spec(*, data_only: bool = False) -> CopySpec:

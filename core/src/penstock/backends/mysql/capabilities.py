@@ -1,4 +1,4 @@
-"""What MySQL and MariaDB can do."""
+"""The capabilities of MySQL and MariaDB as source and target."""
 
 from __future__ import annotations
 

@@ -51,10 +51,10 @@ def _unchecked() -> ssl.SSLContext:
 
     Creating one takes 20 ms of CPU time, since it reads the system's certificates.
     """
-    found = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    found.check_hostname = False
-    found.verify_mode = ssl.CERT_NONE
-    return found
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,13 +82,13 @@ class Connection(pymysql.Connection):  # type: ignore[misc] # PyMySQL has no typ
         """The session's number in the server's process list."""
         return int(self.server_thread_id[0])
 
-    def _create_ssl_ctx(self, given: Mapping[str, Any]) -> ssl.SSLContext:
-        if not given:
+    def _create_ssl_ctx(self, options: Mapping[str, Any]) -> ssl.SSLContext:
+        if not options:
             return _unchecked()
-        found: ssl.SSLContext = super()._create_ssl_ctx(given)
+        context: ssl.SSLContext = super()._create_ssl_ctx(options)
         # PyMySQL checks the server's name only if a CA is given.
-        found.check_hostname = bool(given.get("check_hostname"))
-        return found
+        context.check_hostname = bool(options.get("check_hostname"))
+        return context
 
     def rows(self, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         with self.cursor() as cursor:
@@ -110,7 +110,8 @@ class Connection(pymysql.Connection):  # type: ignore[misc] # PyMySQL has no typ
     ) -> None:
         """Run statements, in one round trip if possible; after an error, the rest is skipped.
 
-        Parameters:
+        Args:
+            statements: each with the values of its placeholders.
             answers: receives the answer of each statement, as far as they come.
         """
         with self.cursor() as cursor:
@@ -123,25 +124,27 @@ class Connection(pymysql.Connection):  # type: ignore[misc] # PyMySQL has no typ
 
     def rows_of_each(self, queries: Sequence[str]) -> list[list[tuple[Any, ...]] | None]:
         """Return the rows of several queries, sent together; None for one that is rejected."""
-        found: list[list[tuple[Any, ...]] | None] = []
+        answers: list[list[tuple[Any, ...]] | None] = []
         with self.taking_many():
             most = MOST_TOGETHER if self.takes_many else 1
-            while len(found) < len(queries):
-                self._read_each(queries[len(found) : len(found) + most], found)
-        return found
+            while len(answers) < len(queries):
+                self._read_each(queries[len(answers) : len(answers) + most], answers)
+        return answers
 
-    def _read_each(self, queries: Sequence[str], found: list[list[tuple[Any, ...]] | None]) -> None:
+    def _read_each(
+        self, queries: Sequence[str], answers: list[list[tuple[Any, ...]] | None]
+    ) -> None:
         """Read answers until the server rejects a query."""
         try:
             with self.cursor() as cursor:
                 cursor.execute(";\n".join(queries))
-                found.append(list(cursor.fetchall()))
+                answers.append(list(cursor.fetchall()))
                 while cursor.nextset():
-                    found.append(list(cursor.fetchall()))
+                    answers.append(list(cursor.fetchall()))
         except pymysql.Error:
             if not self.answers():
                 raise
-            found.append(None)
+            answers.append(None)
 
     def answers(self) -> bool:
         """Whether the session still exists."""
@@ -160,9 +163,9 @@ class Connection(pymysql.Connection):  # type: ignore[misc] # PyMySQL has no typ
             with contextlib.suppress(pymysql.Error):  # the session may have ended
                 self.let_many(False)
 
-    def let_many(self, wanted: bool) -> None:
-        if wanted != self.takes_many and self.server_capabilities & CLIENT.MULTI_STATEMENTS:
-            self._execute_command(COMMAND.COM_SET_OPTION, _ON if wanted else _OFF)
+    def let_many(self, many: bool) -> None:
+        if many != self.takes_many and self.server_capabilities & CLIENT.MULTI_STATEMENTS:
+            self._execute_command(COMMAND.COM_SET_OPTION, _ON if many else _OFF)
             self._read_packet()
             self.client_flag ^= CLIENT.MULTI_STATEMENTS
 
@@ -190,7 +193,8 @@ def connect(
 ) -> Connection:
     """Open a session.
 
-    Parameters:
+    Args:
+        url: the URL, with the password.
         side: `source` or `target`, for error messages.
         loads: whether the session uses LOAD DATA LOCAL, and accepts several statements at once.
             Otherwise a server cannot request any data.
@@ -200,25 +204,25 @@ def connect(
     Raises:
         TransientError, PermanentError: the connection failed.
     """
-    found = URLS.parse(url)
+    location = URLS.parse(url)
     flags = CLIENT.FOUND_ROWS | (_LOADING if loads else 0)
     with translated(side), _readable(side):
         connection = Connection(
-            host=found.host,
-            port=found.port,
-            unix_socket=found.options.get("unix_socket"),
-            user=found.user,
-            password=found.password.encode(),
-            database=found.database or None,
+            host=location.host,
+            port=location.port,
+            unix_socket=location.options.get("unix_socket"),
+            user=location.user,
+            password=location.password.encode(),
+            database=location.database or None,
             charset="utf8mb4",
             autocommit=True,
             client_flag=flags,
-            connect_timeout=int(found.options.get("connect_timeout", CONNECT_SECONDS)),
+            connect_timeout=int(location.options.get("connect_timeout", CONNECT_SECONDS)),
             program_name="penstock",
             defer_connect=True,
-            **tls_options(found),
+            **tls_options(location),
         )
-    where = found.options.get("unix_socket", f"{found.host}:{found.port}")
+    where = location.options.get("unix_socket", f"{location.host}:{location.port}")
     with translated(side, where), _installed(side, where):
         connection.side = side
         try:
@@ -238,7 +242,7 @@ def _readable(side: str) -> Iterator[None]:
         yield
     except OSError as error:  # includes TLS errors
         raise PermanentError(
-            f"{side}: ssl_ca, ssl_cert or ssl_key cannot be read: expected files in PEM format, "
+            f"{side}: cannot read ssl_ca, ssl_cert or ssl_key: expected files in PEM format, "
             f"found: {error}",
             Diagnosis(side=side),
         ) from error
@@ -250,7 +254,7 @@ def _installed(side: str, where: str) -> Iterator[None]:
         yield
     except RuntimeError as error:  # PyMySQL reports a missing package like this
         raise PermanentError(
-            f"{side}: {where}: {error}; to log in as this user, install it",
+            f"{side}: {where}: {error}; install it to log in as this user",
             Diagnosis(side=side),
         ) from error
 
@@ -265,13 +269,13 @@ def _set_up(connection: Connection, lock_seconds: int, isolation: str, more: Seq
     """Apply all settings in one statement."""
     if connection.is_mariadb:
         renamed = _version(connection) >= _RENAMED
-        own: tuple[str, ...] = ("max_statement_time = 0",)
+        timeouts: tuple[str, ...] = ("max_statement_time = 0",)
     else:
         renamed = True
-        own = ("max_execution_time = 0", "information_schema_stats_expiry = 0")
+        timeouts = ("max_execution_time = 0", "information_schema_stats_expiry = 0")
     named = "transaction_isolation" if renamed else "tx_isolation"
     session_settings = (f"lock_wait_timeout = {lock_seconds}", f"{named} = '{isolation}'")
-    settings = (*_SETTINGS, *session_settings, *own, *more)
+    settings = (*_SETTINGS, *session_settings, *timeouts, *more)
     connection.change(f"SET {', '.join(f'SESSION {setting}' for setting in settings)}")
 
 
@@ -292,7 +296,7 @@ def _check_version(connection: Connection) -> None:
         connection.abandon()
         first, second = OLDEST[system]
         raise PermanentError(
-            f"{connection.side}: expected {system} {first}.{second} or later; found {text}"
+            f"{connection.side}: expected {system} {first}.{second} or later, found {text}"
         )
 
 
@@ -309,8 +313,14 @@ def wait_for_locks(connection: Connection, seconds: int) -> None:
 def kill(url: str, side: str, number: int, *, query: bool = False) -> None:
     """End a session, or its query; it is no error if it has already ended.
 
+    Args:
+        url: the URL of the server, for a session of its own.
+        side: `source` or `target`, for error messages.
+        number: the session's number in the server's process list.
+        query: whether to end only the running query.
+
     Raises:
-        PermanentError: the user may not.
+        PermanentError: the user lacks the privilege.
     """
     looker = connect(url, side)
     try:

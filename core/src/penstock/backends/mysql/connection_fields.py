@@ -20,8 +20,8 @@ def url_of_fields(fields: ConnectionFields) -> str:
     """
     if fields.extra.get("iam") or fields.extra.get("aws_conn_id"):
         raise UsageError(
-            "expected a password in its field Password; found extras for a token, which Penstock "
-            "cannot fetch"
+            "expected a password in its field Password, found iam or aws_conn_id in its field "
+            "Extra; Penstock cannot fetch tokens"
         )
     extra = {k: v for k, v in fields.extra.items() if k not in ("iam", "aws_conn_id")}
     # The hook's own form: {"ca": path, "cert": path, "key": path}.

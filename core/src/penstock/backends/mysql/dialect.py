@@ -62,6 +62,7 @@ def order_name(flavour: str, collation: str) -> str:
 
 
 def native_name(order: str) -> str:
+    """Return the server's name of a collation; see `order_name`."""
     return order.rpartition(":")[2]
 
 
@@ -73,7 +74,7 @@ def replaced(new: TableRef) -> TableRef:
 class MySqlDialect(CatalogDialect):
     """The dialect of MySQL and MariaDB.
 
-    Parameters:
+    Args:
         by_bytes: whether to compare texts by their bytes if a key names no collation.
         found_by: the index of the target's table by which `merge` finds rows; any if empty.
     """
@@ -190,8 +191,8 @@ class MySqlDialect(CatalogDialect):
         return (f"CREATE DATABASE IF NOT EXISTS {self.ident(name)}",)
 
     def empty_copy(self, table: TableRef, like: TableRef, columns: Sequence[str]) -> str:
-        made = super().empty_copy(table, like, columns)
-        return made.replace(" AS SELECT", " ENGINE = InnoDB AS SELECT", 1)
+        statement = super().empty_copy(table, like, columns)
+        return statement.replace(" AS SELECT", " ENGINE = InnoDB AS SELECT", 1)
 
     def renamed(self, table: TableRef, name: str) -> str:
         return f"RENAME TABLE {self.table(table)} TO {self.table(replace(table, name=name))}"
@@ -237,16 +238,16 @@ class MySqlDialect(CatalogDialect):
         return self.differ(key)
 
     def merge(self, table: str, staged: str, key: Sequence[str], rest: Sequence[str]) -> str:
-        keys, others = list(map(self.ident, key)), list(map(self.ident, rest))
+        keys, updated = list(map(self.ident, key)), list(map(self.ident, rest))
         same = " AND ".join(f"t.{name} = s.{name}" for name in keys)
-        values = ", ".join(f"s.{name}" for name in [*keys, *others])
+        values = ", ".join(f"s.{name}" for name in [*keys, *updated])
         target = f"{self._indexed(table)} ON {same}"
         insert = (
-            f"INSERT INTO {table} ({', '.join([*keys, *others])}) SELECT {values}"
+            f"INSERT INTO {table} ({', '.join([*keys, *updated])}) SELECT {values}"
             f" FROM {staged} AS s LEFT JOIN {target} WHERE t.{keys[0]} IS NULL"
         )
         # Including the key, so that a row gets the source's spelling.
-        changes = ", ".join(f"t.{name} = s.{name}" for name in [*others, *keys])
+        changes = ", ".join(f"t.{name} = s.{name}" for name in [*updated, *keys])
         update = f"UPDATE {staged} AS s STRAIGHT_JOIN {target} SET {changes}"
         return f"{update} WHERE {self.differ([*rest, *key])};\n{insert}"
 

@@ -1,4 +1,4 @@
-"""How the server's errors map to Penstock's.
+"""The mapping of the server's errors to Penstock's.
 
 https://dev.mysql.com/doc/mysql-errors/8.4/en/server-error-reference.html
 https://mariadb.com/kb/en/mariadb-error-code-reference/
@@ -49,29 +49,29 @@ READ_ONLY_TRANSACTION = 1792
 _PLUGIN = re.compile(r"'b'(\w+)''")
 # MySQL 9.6 and later. https://dev.mysql.com/doc/refman/9.6/en/encryption-functions.html
 _MD5 = (
-    "checksums need MD5: INSTALL COMPONENT 'file://component_classic_hashing' on the server, or "
-    "pass --verify counts"
+    "checksums need MD5: run INSTALL COMPONENT 'file://component_classic_hashing' on the server, "
+    "or pass --verify counts"
 )
 _LOGIN = (
-    "check the user and the password, from which hosts the user may connect, and whether the user "
-    "has to use TLS"
+    "check the user, the password, the hosts from which the user may connect, and whether the user "
+    "must use TLS"
 )
 _PLUGINS = (
-    "expected a user who logs in by mysql_native_password, caching_sha2_password, sha256_password "
-    "or ed25519"
+    "expected a user that logs in with mysql_native_password, caching_sha2_password, "
+    "sha256_password or ed25519"
 )
-_PRIMARY = "expected a primary server that can be written to"
-_READS = "expected a query that only reads, and locks no rows"
+_PRIMARY = "expected a primary server that accepts writes"
+_READS = "expected a query that only reads and locks no rows"
 _INFILE = "set local_infile = ON on the server"
 _RIGHTS = (
-    "the user needs the right CREATE to make tables there, and for the modes recreate and upsert "
-    "CREATE TEMPORARY TABLES"
+    "grant the user CREATE to create tables there, and CREATE TEMPORARY TABLES for --mode recreate "
+    "and --mode upsert"
 )
 _ADVICE = {
     1044: _RIGHTS,
     1045: _LOGIN,
-    1049: "create it, or name another one in the URL",
-    1148: f"{_INFILE}, or give the user the right to change it",
+    1049: "create it, or name another database in the URL",
+    1148: f"{_INFILE}, or grant the user the privilege to set it",
     1153: "raise max_allowed_packet on the server",
     1251: _PLUGINS,
     1290: _PRIMARY,
@@ -90,19 +90,20 @@ _NOT_ABOUT_ROWS = {
 # What a constraint requires of rows, by the error for a violation.
 CONSTRAINTS = {
     1062: "each key once in the table and the source",
-    1216: "a parent in the referenced table for each row",
-    1452: "a parent in the referenced table for each row",
+    1216: "a parent row in the referenced table for each row",
+    1452: "a parent row in the referenced table for each row",
     1526: "a partition of the table for each row",
     3819: "rows that meet the table's check constraints",
     4025: "rows that meet the table's check constraints",
 }
 _CA = (
-    "pass ?ssl_ca=FILE with the certificate of the authority that has signed the server's, or "
-    "?ssl_mode=required to verify nothing"
+    "add ?ssl_ca=FILE to the URL, with the certificate of the authority that signed the server's, "
+    "or ?ssl_mode=required to verify nothing"
 )
 
 
 def code_of(error: pymysql.Error) -> int:
+    """Return the server's error code; 0 for an error of the driver's own."""
     code = error.args[0] if error.args else 0
     return code if isinstance(code, int) else 0
 
@@ -119,7 +120,9 @@ def from_driver(
 ) -> PenstockError:
     """Classify a driver's error as transient or permanent, and keep the server's diagnosis.
 
-    Parameters:
+    Args:
+        error: the driver's error, with the server's code, or one of PyMySQL's own.
+        side: `source` or `target`, for the message.
         subject: the table or query, if the server's message does not name it.
         parsed: whether the statement contains no values of rows.
     """
@@ -151,7 +154,13 @@ def from_driver(
 
 @contextmanager
 def translated(side: str, subject: str = "", *, parsed: bool = False) -> Iterator[None]:
-    """Translate a driver's errors to Penstock's; see `from_driver`."""
+    """Translate a driver's errors to Penstock's; see `from_driver`.
+
+    Args:
+        side: `source` or `target`, for the message.
+        subject: the table or query, if the server's message does not name it.
+        parsed: whether the block sends no values of rows.
+    """
     try:
         yield
     except pymysql.Error as error:

@@ -24,12 +24,12 @@ URLS = ServerUrls(
 )
 
 
-def tls_options(found: Location) -> dict[str, Any]:
+def tls_options(location: Location) -> dict[str, Any]:
     """Return PyMySQL's TLS options.
 
     Without a mode, TLS is used if the server offers it.
     """
-    options = found.options
+    options = location.options
     files = {name.removeprefix("ssl_"): options[name] for name in options if name in _SSL_FILES}
     mode = options.get("ssl_mode", "verify_ca" if "ca" in files else "preferred")
     if mode == "disabled":

@@ -28,6 +28,8 @@ KILL_SECONDS = 2
 
 
 class MySqlReader:
+    """See `Reader`."""
+
     def __init__(self, spec: WorkerSpec) -> None:
         self._spec = spec
         self._session: MySqlSession | None = None

@@ -34,6 +34,8 @@ ddl = SCRIPTS.control
 
 
 class MySqlRecords(ServerRecords):
+    """See `ServerRecords`."""
+
     steps_with_records = False
     scheme = "mysql"
     scripts = SCRIPTS
@@ -67,8 +69,8 @@ class MySqlRecords(ServerRecords):
 
     @translated("target", CONTROL)
     def is_held(self, names: Sequence[str]) -> bool:
-        asked = ", ".join(["is_used_lock(%s)"] * len(names))
-        ((number,),) = self.connection.rows(f"SELECT coalesce({asked})", names)
+        calls = ", ".join(["is_used_lock(%s)"] * len(names))
+        ((number,),) = self.connection.rows(f"SELECT coalesce({calls})", names)
         return number is not None
 
     # The tables, each created by itself
@@ -87,13 +89,13 @@ class MySqlRecords(ServerRecords):
     @translated("target", CONTROL)
     def ddl(self) -> str:
         script = super().ddl()
-        there = self.connection.rows(
+        columns = self.connection.rows(
             "SELECT 1 FROM information_schema.columns WHERE table_schema = %s"
             " AND table_name = %s AND column_name = 'spent'",
             [self._schema, Kind.COMMIT.value],
         )
         # The last statement adds the column, which fails if it exists.
-        return script.rpartition(";\n")[0] if there else script
+        return script.rpartition(";\n")[0] if columns else script
 
     @contextmanager
     def hurried(self) -> Iterator[None]:
@@ -103,11 +105,11 @@ class MySqlRecords(ServerRecords):
     grants = "GRANT SELECT, INSERT, UPDATE, DELETE ON {}.* TO the user"
 
     def denied(self, error: Exception) -> str:
-        known = isinstance(error, pymysql.Error) and code_of(error) in _DENIED
-        return str(error.args[1]) if known else ""
+        is_denial = isinstance(error, pymysql.Error) and code_of(error) in _DENIED
+        return str(error.args[1]) if is_denial else ""
 
     def add(self, kind: Kind, rows: Sequence[Row]) -> int:
-        return sum(self._add(kind, some) for some in _portions(rows))
+        return sum(self._add(kind, batch) for batch in _portions(rows))
 
     def _add(self, kind: Kind, rows: Sequence[Row]) -> int:
         added = super().add(kind, rows)
@@ -117,11 +119,11 @@ class MySqlRecords(ServerRecords):
         return sum(super(MySqlRecords, self).add(kind, [row]) for row in rows)
 
     def put_journals(self, rows: Sequence[Row]) -> None:
-        for some in _portions(rows):
+        for batch in _portions(rows):
             values: list[Any] = []
             listed = ", ".join(
                 f"({', '.join(self._value(name, row[name], values) for name in _JOURNAL)})"
-                for row in some
+                for row in batch
             )
             self.update(
                 f"INSERT INTO {self.named(Kind.JOURNAL.value)} ({', '.join(_JOURNAL)})"
@@ -132,7 +134,15 @@ class MySqlRecords(ServerRecords):
     # What an attempt's transaction executes, as statements that are sent together
 
     def begin_record(self, row: Row, generation: int, lock: str) -> tuple[str, Sequence[Any]]:
-        """Insert a commit record, if the session has the lock and the run the generation."""
+        """Return the statement that inserts a commit record.
+
+        It inserts none if the session does not hold the lock, or the run has another generation.
+
+        Args:
+            row: the commit record.
+            generation: the run's generation when the attempt began.
+            lock: the name of the partition's lock.
+        """
         values: list[Any] = []
         listed = ", ".join(self._value(name, value, values) for name, value in row.items())
         return (
@@ -215,12 +225,12 @@ class MySqlRecords(ServerRecords):
             return self._in_transaction(lambda: self._lock_rows(run_id, hold, partition_ids), body)
 
     def _lock_rows(self, run_id: str, hold: Hold, partition_ids: Sequence[str]) -> None:
-        whole = hold in (Hold.CHANGE, Hold.ALONE)
+        exclusive = hold in (Hold.CHANGE, Hold.ALONE)
         # As an attempt does when it commits: the run cannot be restarted while the lock is held.
-        mode = "FOR UPDATE" if whole else "LOCK IN SHARE MODE"
+        mode = "FOR UPDATE" if exclusive else "LOCK IN SHARE MODE"
         run = f"SELECT 1 FROM {self.named('run')} WHERE run_id = %s {mode}"
         self.connection.rows(run, [run_id])
-        if whole:
+        if exclusive:
             return
         query = f"SELECT 1 FROM {self.named('commit_record')} WHERE run_id = %s"
         if hold is Hold.STEP:
@@ -235,21 +245,21 @@ class MySqlRecords(ServerRecords):
         self, run_id: str, partition_ids: Sequence[str], patience: float
     ) -> Iterator[None]:
         """Keep attempts of some partitions from beginning, and wait for open ones."""
-        taken: list[str] = []
+        locks: list[str] = []
         try:
             for partition_id in partition_ids:
                 name = self.lock(f"penstock:{run_id}:{partition_id}")
                 if not try_lock(self.connection, name, patience or 1 << 24):
                     raise TransientError(
-                        f"target: run {run_id}: an attempt of partition {partition_id} is open "
-                        f"for more than {patience:g} s; try again once it has ended",
+                        f"target: run {run_id}: an attempt of partition {partition_id} has been "
+                        f"open for more than {patience:g} s; try again after it has ended",
                         Diagnosis(side="target"),
                     )
-                taken.append(name)
+                locks.append(name)
             yield
         finally:
             with suppress(pymysql.Error):  # the session may have ended
-                release_all(self.connection, taken)
+                release_all(self.connection, locks)
 
     @translated("target", CONTROL)
     def _end_attempts(self, run_id: str) -> None:
@@ -262,31 +272,33 @@ class MySqlRecords(ServerRecords):
         """Return locked partitions, and the numbers of the sessions that lock them."""
         rows = self.read(Kind.RUN, {"run_id": run_id}, ("plan",))
         ids = [part["id"] for row in rows for part in row["plan"]["partitions"]]
-        found: dict[str, int] = {}
+        sessions: dict[str, int] = {}
         for start in range(0, len(ids), 200):
-            some = ids[start : start + 200]
-            names = [self.lock(f"penstock:{run_id}:{name}") for name in some]
-            asked = ", ".join(["is_used_lock(%s)"] * len(names))
+            batch = ids[start : start + 200]
+            names = [self.lock(f"penstock:{run_id}:{name}") for name in batch]
+            calls = ", ".join(["is_used_lock(%s)"] * len(names))
             # A proxy may have reported a number of its own, or none.
-            ((own, *numbers),) = self.connection.rows(f"SELECT connection_id(), {asked}", names)
-            found |= {
+            ((this_session, *numbers),) = self.connection.rows(
+                f"SELECT connection_id(), {calls}", names
+            )
+            sessions |= {
                 name: int(number)
-                for name, number in zip(some, numbers, strict=True)
-                if number is not None and number != own
+                for name, number in zip(batch, numbers, strict=True)
+                if number is not None and number != this_session
             }
-        return found
+        return sessions
 
     @contextmanager
     def alone_all(self, run_ids: Sequence[str]) -> Iterator[list[str]]:
         """Take `alone` for those runs of which no other process is doing a step."""
         names = {run_id: self._steps(run_id) for run_id in run_ids}
         with translated("target", f"batch {self.batch_id}"):
-            taken = try_all(self.connection, list(names.values()))
+            locks = try_all(self.connection, list(names.values()))
             try:
-                yield [run_id for run_id, name in names.items() if name in taken]
+                yield [run_id for run_id, name in names.items() if name in locks]
             finally:
                 with suppress(pymysql.Error):  # the session may have ended
-                    release_all(self.connection, sorted(taken))
+                    release_all(self.connection, sorted(locks))
 
     def _steps(self, run_id: str) -> str:
         return self.lock(f"penstock:steps:{run_id}")
@@ -302,14 +314,14 @@ class MySqlRecords(ServerRecords):
 
 def _portions(rows: Sequence[Row]) -> Iterator[list[Row]]:
     """Divide rows by statement, since servers limit its length."""
-    some: list[Row] = []
+    batch: list[Row] = []
     size = 0
     for row in rows:
         length = sum(len(str(value)) for value in row.values())
-        if some and (len(some) == MOST_ROWS or size + length > MOST_CHARACTERS):
-            yield some
-            some, size = [], 0
-        some.append(row)
+        if batch and (len(batch) == MOST_ROWS or size + length > MOST_CHARACTERS):
+            yield batch
+            batch, size = [], 0
+        batch.append(row)
         size += length
-    if some:
-        yield some
+    if batch:
+        yield batch

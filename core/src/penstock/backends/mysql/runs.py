@@ -37,6 +37,8 @@ from penstock.spec.modes import mode_of
 
 
 class MySqlRuns(ServerRuns):
+    """See `ServerRuns`."""
+
     def __init__(self, records: MySqlRecords) -> None:
         super().__init__(records)
         self._tables: MySqlRecords = records
@@ -55,8 +57,10 @@ class MySqlRuns(ServerRuns):
 
     def running(self, run_id: str) -> tuple[RunningAttempt, ...]:
         with translated("target", f"run {run_id}"):
-            found = self._tables.open_attempts(run_id)
-        return tuple(RunningAttempt(partition_id, 0, "loading", "", None) for partition_id in found)
+            attempts = self._tables.open_attempts(run_id)
+        return tuple(
+            RunningAttempt(partition_id, 0, "loading", "", None) for partition_id in attempts
+        )
 
     # Active runs
 
@@ -84,17 +88,17 @@ class MySqlRuns(ServerRuns):
         done: frozenset[str] = frozenset()
         if len(loads) > 1 and self._tables.joins(list(loads)):
             done = self._joined_steps(lambda: prepare_batch(self, loads))
-        left = {run_id: load for run_id, load in loads.items() if run_id not in done}
+        remaining = {run_id: load for run_id, load in loads.items() if run_id not in done}
         outcomes: dict[str, bool | PenstockError] = dict.fromkeys(done, True)
-        for run_id, load in left.items():
+        for run_id, load in remaining.items():
             outcomes |= super().prepare_all({run_id: load})
         return outcomes
 
     def finish_all(self, steps: Mapping[str, Sequence[Step]]) -> frozenset[str]:
         joined = {
-            run_id: asked
-            for run_id, asked in steps.items()
-            if not any(step.moves_watermark for step in asked)
+            run_id: steps_of_run
+            for run_id, steps_of_run in steps.items()
+            if not any(step.moves_watermark for step in steps_of_run)
         }
         if len(joined) < 2 or not self._tables.joins(list(joined)):
             return frozenset()
@@ -117,20 +121,20 @@ class MySqlRuns(ServerRuns):
 
     def doubtful(self, run_ids: Sequence[str]) -> set[str]:
         """Return the runs whose tables may have changed."""
-        found = self._tables.read(
+        rows = self._tables.read(
             Kind.RUN, {"run_id": tuple(run_ids)}, ("run_id", "loads", "made", "disturbed_by")
         )
-        loads = {row["loads"]: table_of(row["loads"]) for row in found if row["loads"]}
-        made = creation_times(self._tables.session, list(loads.values()))
+        loads = {row["loads"]: table_of(row["loads"]) for row in rows if row["loads"]}
+        created_at = creation_times(self._tables.session, list(loads.values()))
         counted = self._tables.noted_rows(list(loads))
         sound = {
             row["run_id"]
-            for row in found
+            for row in rows
             if row["loads"]
             and row["made"]
             and row["disturbed_by"] is None
             and row["loads"] not in counted
-            and made[loads[row["loads"]]] == row["made"]
+            and created_at[loads[row["loads"]]] == row["made"]
         }
         return set(run_ids) - sound
 
@@ -161,8 +165,8 @@ class MySqlRuns(ServerRuns):
     def perform(self, step: Step, table: TableRef) -> None:
         session = self._tables.session
         if (indexes := IndexChange.of(step, table)) is not None:
-            left = indexes.remaining(read_indexes(session, table))
-            self._alter(table, left.statement(session.dialect))
+            remaining = indexes.remaining(read_indexes(session, table))
+            self._alter(table, remaining.statement(session.dialect))
         elif (link := ForeignKeyChange.of(step)) is not None:
             self._alter(link.table, step.statement)
         elif step.after and step.instead is not None:
@@ -207,10 +211,10 @@ class MySqlRuns(ServerRuns):
         if (indexes := IndexChange.of(step, run.plan.load.table)) is not None:
             return indexes.is_done(read_indexes(self._tables.session, run.plan.load.table))
         if (link := ForeignKeyChange.of(step)) is not None:
-            there = link.is_there(self._tables.session)
+            exists = link.is_there(self._tables.session)
             if link.kind == RELINK:
-                return there or self._is_made_again(run, link.table)
-            return there != (link.kind == UNLINK)
+                return exists or self._is_made_again(run, link.table)
+            return exists != (link.kind == UNLINK)
         if step.id != SWAP or made_at(self._tables.session, run.plan.load.table) is not None:
             return False
         # It has replaced the table; the process that did so may not have dropped the old one.
@@ -220,9 +224,9 @@ class MySqlRuns(ServerRuns):
 
     def _is_made_again(self, run: RunRow, table: TableRef) -> bool:
         """Whether a run has created another table since this run was planned."""
-        (mine,) = self._tables.read(Kind.RUN, {"run_id": run.run_id}, ("created_at",))
+        (row,) = self._tables.read(Kind.RUN, {"run_id": run.run_id}, ("created_at",))
         return made_at(self._tables.session, table) is None or any(
-            mode_of(other["spec"]).recreates and (other["prepared_at"] or "") > mine["created_at"]
+            mode_of(other["spec"]).recreates and (other["prepared_at"] or "") > row["created_at"]
             for other in self._tables.read(
                 Kind.RUN, {"loads": LoadedTable(self._tables, table).id}, ("spec", "prepared_at")
             )

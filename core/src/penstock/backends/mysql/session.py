@@ -72,14 +72,14 @@ class MySqlSession(IdentifiedServer):
         def known_as(schema: str, name: str) -> tuple[str, str]:
             return (schema.casefold(), name.casefold()) if folds else (schema, name)
 
-        found: dict[tuple[str, str], list[Row]] = {known_as(t.schema, t.name): [] for t in tables}
+        answers: dict[tuple[str, str], list[Row]] = {known_as(t.schema, t.name): [] for t in tables}
         if tables:
             text, values = query.statement(self.dialect.placeholder, self.catalog, tables)
             subject = f"table {tables[0]}" if len(tables) == 1 else "tables"
             for schema, name, *row in self.fetch(text, subject, values):
                 # Some servers match names regardless of case, and still distinguish them.
-                found.get(known_as(schema, name), []).append(tuple(row))
-        return {table: found[known_as(table.schema, table.name)] for table in tables}
+                answers.get(known_as(schema, name), []).append(tuple(row))
+        return {table: answers[known_as(table.schema, table.name)] for table in tables}
 
     def of_each(
         self,
@@ -90,20 +90,22 @@ class MySqlSession(IdentifiedServer):
     ) -> T | None:
         """Return a fact that is read for several tables when the first one is needed.
 
-        Parameters:
+        Args:
+            what: names the fact among those that `known` keeps.
+            table: the table whose fact is needed.
             others: which of the `known` tables may be asked about with it.
             ask: leaves out tables about which the server reports an error.
 
-        Returns: None if the table is left out, or nothing is `known`; then it must be asked about
-        alone.
+        Returns:
+            None if the table is left out, or nothing is `known`; then it must be asked about alone.
         """
         if self.known is None:
             return None
-        kept: dict[TableRef, T] = self.known.once(what, dict)
-        if table not in kept:
-            left = [each for each in others(self.known.tables) if each not in kept]
-            kept |= ask(left if table in left else [table])
-        return kept.get(table)
+        facts: dict[TableRef, T] = self.known.once(what, dict)
+        if table not in facts:
+            unknown = [each for each in others(self.known.tables) if each not in facts]
+            facts |= ask(unknown if table in unknown else [table])
+        return facts.get(table)
 
     def translated(self, subject: str = "") -> AbstractContextManager[None]:
         return translated(self.side, subject)
@@ -114,8 +116,8 @@ class MySqlSession(IdentifiedServer):
             self.connection.cursor(pymysql.cursors.SSCursor) as cursor,
         ):
             cursor.execute(query)
-            while found := cursor.fetchmany(BATCH):
-                yield from found
+            while rows := cursor.fetchmany(BATCH):
+                yield from rows
 
     def describe(self, query: str, subject: str) -> list[tuple[str, Type]]:
         return self.columns_of_queries([query], subject)

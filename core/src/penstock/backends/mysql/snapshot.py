@@ -83,8 +83,8 @@ class HeldSessions:
                 self._open(url)
                 self._begin(url, relations)
             # The session protects the tables' definitions: sessions that change one wait for it.
-            self._own = self._free.pop(0)
-            session = MySqlSession(self._own, MYSQL)
+            self._first = self._free.pop(0)
+            session = MySqlSession(self._first, MYSQL)
             with keeping(session, relations):
                 check_engines(session, [each for each in relations if isinstance(each, TableRef)])
                 groups = _joined(session, relations)
@@ -97,7 +97,7 @@ class HeldSessions:
             raise
 
     def _open(self, url: str) -> None:
-        wanted = int(URLS.parse(url).options.get("snapshot_sessions", SESSIONS)) + 1
+        count = int(URLS.parse(url).options.get("snapshot_sessions", SESSIONS)) + 1
 
         def open_one() -> Connection | PenstockError:
             try:
@@ -112,7 +112,7 @@ class HeldSessions:
         refused: list[PenstockError] = []
         threads = ThreadPoolExecutor(OPENED_AT_ONCE)
         try:
-            for opening in [threads.submit(copy_context().run, open_one) for _ in range(wanted)]:
+            for opening in [threads.submit(copy_context().run, open_one) for _ in range(count)]:
                 opened = opening.result()
                 if isinstance(opened, Connection):
                     self._free.append(opened)
@@ -144,7 +144,7 @@ class HeldSessions:
     def _lock_own(self, url: str, groups: Sequence[Mapping[str, Relation]]) -> None:
         for group in groups:
             try:
-                self._own.rows(f"SELECT 1 FROM {', '.join(group)} LIMIT 0")
+                self._first.rows(f"SELECT 1 FROM {', '.join(group)} LIMIT 0")
             except pymysql.Error:
                 # Find out which of them it is.
                 for rows, relation in group.items():
@@ -152,7 +152,7 @@ class HeldSessions:
                         self._unless_blocked(url, relation),
                         planning("source", f"snapshot of {relation}"),
                     ):
-                        self._own.rows(f"SELECT 1 FROM {rows} LIMIT 0")
+                        self._first.rows(f"SELECT 1 FROM {rows} LIMIT 0")
 
     def _lock_definitions(self, groups: Sequence[Mapping[str, Relation]]) -> None:
         """Have each session lock what it may read.
@@ -180,17 +180,17 @@ class HeldSessions:
             if error.diagnosis.code != str(_LATE):
                 raise
             with contextlib.closing(connect(url, "source")) as looker:
-                found = [
+                sessions = [
                     f"session {number} of user {user}: {statement_kind(query or '')}, waiting for "
                     f"{seconds} s"
                     for number, user, seconds, query in looker.rows(_WAITING)
                 ]
-            others = "; ".join(found) or "a session that has ended since, or holds a lock"
+            blockers = "; ".join(sessions) or "a session that holds a lock, or has ended since"
             raise Blocked(
-                f"source: {', '.join(map(str, relations[:3]))}: expected a lock within "
-                f"{LOCK_SECONDS} s, as every reader takes it; found it held, or waited for in line "
-                f"by {others}. Who waits to change a table waits for this run's snapshot, too; let "
-                "it end first, or cancel it, and try again",
+                f"source: {', '.join(map(str, relations[:3]))}: expected a reader's lock within "
+                f"{LOCK_SECONDS} s, found it blocked by {blockers}. A session that waits to change "
+                "a table would also wait for this run's snapshot: let it finish, or cancel it, and "
+                "try again",
                 error.diagnosis,
             ) from error
 
@@ -223,23 +223,23 @@ class HeldSessions:
             client.sendall(b"{}\n")
             return
         facts = {name: getattr(session, name) for name in _HANDED}
-        theirs = session._sock
+        channel = session._sock
         # From here on the socket belongs to another process.
         session._rfile.close()
         session._sock = session._rfile = None
-        if isinstance(theirs, ssl.SSLSocket):
-            inner = theirs
-            ours, theirs = socket.socketpair()
+        if isinstance(channel, ssl.SSLSocket):
+            inner = channel
+            ours, channel = socket.socketpair()
             threading.Thread(target=_pass_on, args=(inner, ours), daemon=True).start()
-        with theirs:
-            socket.send_fds(client, [json.dumps(facts).encode() + b"\n"], [theirs.fileno()])
+        with channel:
+            socket.send_fds(client, [json.dumps(facts).encode() + b"\n"], [channel.fileno()])
 
     def alive(self) -> bool:
         """Whether the session still exists.
 
         A server that goes away closes the socket, which then reads as ready.
         """
-        sock = getattr(self._own, "_sock", None)
+        sock = getattr(self._first, "_sock", None)
         if sock is None:
             return False
         ready, _, _ = select.select([sock], [], [], 0)
@@ -307,7 +307,7 @@ def _lock(locker: Connection, relations: Sequence[Relation]) -> None:
         ours = from_driver(error, "source", "snapshot")
         if code_of(error) == _LATE:
             raise TransientError(
-                f"{ours.message}; somebody has been writing, or reading, for more than "
+                f"{ours.message}; another session has been writing, or reading, for more than "
                 f"{LOCK_SECONDS} s, while new writes waited behind this lock; try again later, or "
                 "pass --snapshot none",
                 ours.diagnosis,
@@ -316,9 +316,9 @@ def _lock(locker: Connection, relations: Sequence[Relation]) -> None:
             raise ours from error
         user = locker.user.decode() if isinstance(locker.user, bytes) else locker.user
         raise PlanningError(
-            f"{ours.message}; all partitions are read as of one moment, for which the user "
-            f"{user!r} needs a right: GRANT RELOAD ON *.* (or, for tables alone, GRANT SELECT, "
-            "LOCK TABLES ON the database); or pass --snapshot none",
+            f"{ours.message}; to read all partitions in one snapshot, user {user!r} needs a "
+            "privilege: GRANT RELOAD ON *.* (or, for tables alone, GRANT SELECT, LOCK TABLES ON "
+            "the database); or pass --snapshot none",
             ours.diagnosis,
         ) from error
 
@@ -348,19 +348,19 @@ def take(token: str) -> Connection:
             holder.settimeout(ANSWER_SECONDS)
             holder.connect(token)
             holder.sendall(_ASKED)
-            said, descriptors, _, _ = socket.recv_fds(holder, 1 << 16, 1)
+            answer, descriptors, _, _ = socket.recv_fds(holder, 1 << 16, 1)
         except OSError as error:
             raise SnapshotLost(
-                "source: the snapshot's holder is gone, stopped, or on another machine, and with "
-                f"it the sessions that see what it saw ({error}); tasks on several machines cannot "
-                "share a snapshot of this system: pass --snapshot none",
+                "source: the process that holds the snapshot has ended, is stopped, or runs on "
+                f"another machine ({error}); tasks on several machines cannot share a snapshot of "
+                "this system: pass --snapshot none",
                 Diagnosis(side="source"),
             ) from error
-    facts = json.loads(said or b"{}")
+    facts = json.loads(answer or b"{}")
     if not descriptors:
         raise SnapshotLost(
-            "source: no session of the snapshot is left: each worker, and each attempt that was "
-            "cut off, takes one; raise snapshot_sessions in the URL "
+            "source: the snapshot has no free session: each worker, and each attempt that was cut "
+            "off, takes one; raise snapshot_sessions in the URL "
             f"(?snapshot_sessions={2 * SESSIONS})",
             Diagnosis(side="source"),
         )
@@ -403,8 +403,8 @@ def check_engines(session: MySqlSession, tables: Sequence[TableRef]) -> None:
         engine = engine_of(session, table)
         if engine and engine.lower() not in TRANSACTIONAL:
             raise PlanningError(
-                f"source: {table} is of the engine {engine}, which has no snapshots: expected "
-                "InnoDB; pass --snapshot none and keep others from writing to it"
+                f"source: expected {table} to use InnoDB, found engine {engine}, which has no "
+                "snapshots; pass --snapshot none, and keep other sessions from writing to the table"
             )
 
 

@@ -48,6 +48,8 @@ ROW_BYTES = 100
 
 
 class MySqlSource(ServerSource[MySqlSession]):
+    """See `ServerSource`."""
+
     moment = "SELECT CAST(SYSDATE(6) AS char)"
 
     def __init__(self, url: str) -> None:
@@ -128,10 +130,10 @@ class MySqlSource(ServerSource[MySqlSession]):
     def other_objects(
         self, include: Sequence[str], exclude: Sequence[str]
     ) -> tuple[NotCopied, ...]:
-        found = super().other_objects(include, exclude)
+        objects = super().other_objects(include, exclude)
         if not self._session.connection.is_mariadb:
-            return found
-        return (*found, *omitted_sequences(self._session, include, exclude))
+            return objects
+        return (*objects, *omitted_sequences(self._session, include, exclude))
 
     # Sizes
 
@@ -156,8 +158,10 @@ class MySqlSource(ServerSource[MySqlSession]):
 
     def unstored(self, relation: Relation) -> TableStatistics:
         rows, size = self._expected(relation)
-        found = super().unstored(relation)
-        return replace(found, rows=rows, bytes=size, storage=f"a query or a view {_about(rows)}")
+        statistics = super().unstored(relation)
+        return replace(
+            statistics, rows=rows, bytes=size, storage=f"a query or a view {_about(rows)}"
+        )
 
     def _expected(self, relation: Relation) -> tuple[int | None, int]:
         """Return rows and bytes, as estimated by the server's planner."""
@@ -188,8 +192,8 @@ class MySqlSource(ServerSource[MySqlSession]):
 
     def key_facts(self, relation: Relation, key: Key) -> tuple[bool, bool]:
         nullable, _ = super().key_facts(relation, key)
-        found = key.collation != BYTES and not key.expression
-        return nullable, found and self._indexed(relation, key.text)
+        is_ordered = key.collation != BYTES and not key.expression
+        return nullable, is_ordered and self._indexed(relation, key.text)
 
     def _indexed(self, relation: Relation, name: str) -> bool:
         return (
@@ -201,24 +205,24 @@ class MySqlSource(ServerSource[MySqlSession]):
     def key_statistics(self, relation: Relation, key: Key, where: str | None) -> KeyStatistics:
         tag = self._ranged(relation, key)
         nullable, indexed = self.key_facts(relation, key)
-        own = replace(key, collation=self.native_order(relation, key))
-        if own.collation == BYTES or not self.key_facts(relation, own)[1]:
+        ordered = replace(key, collation=self.native_order(relation, key))
+        if ordered.collation == BYTES or not self.key_facts(relation, ordered)[1]:
             return KeyStatistics(key, nullable, 0.0, (), keys.NOTHING, indexed)
         rows, origin = self._rows(relation), bounds.ORIGIN
-        found, nulls = bounds.dive(self._session, rows, own, tag, nullable=nullable)
+        weighted, nulls = bounds.dive(self._session, rows, ordered, tag, nullable=nullable)
         if key.collation == BYTES:
-            found, origin = self._by_bytes(relation, key, found), f"{origin}; ranged by bytes"
-        return KeyStatistics(key, nullable, nulls, found, origin, indexed)
+            weighted, origin = self._by_bytes(relation, key, weighted), f"{origin}; ranged by bytes"
+        return KeyStatistics(key, nullable, nulls, weighted, origin, indexed)
 
     def _by_bytes(
-        self, relation: Relation, key: Key, found: Sequence[WeightedBound]
+        self, relation: Relation, key: Key, weighted: Sequence[WeightedBound]
     ) -> tuple[WeightedBound, ...]:
         """Return bounds in a different order from the one in which they were weighed.
 
         Their weights are approximate.
         """
-        ranked = self.ranked(relation, key, [each.bound.text for each in found], ordered=True)
-        placed = {place.rank: each for each, place in zip(found, ranked, strict=True)}
+        ranked = self.ranked(relation, key, [each.bound.text for each in weighted], ordered=True)
+        placed = {place.rank: each for each, place in zip(weighted, ranked, strict=True)}
         return tuple(each for _, each in sorted(placed.items(), key=lambda item: item[0]))
 
     def native_order(self, relation: Relation, key: Key) -> str:
@@ -227,10 +231,10 @@ class MySqlSource(ServerSource[MySqlSession]):
             return ""
         if type_.name in ("enum", "set"):
             return BYTES  # they are ordered by their numbers
-        found = order_of(self._session, self._rows(relation), key)
+        order = order_of(self._session, self._rows(relation), key)
         # MariaDB: an index sorts 'A\t' before 'A', padded to the column's length; a condition sorts
         # it after.
-        return BYTES if type_.name == "char" and "nopad" in found else found
+        return BYTES if type_.name == "char" and "nopad" in order else order
 
     def shared_order(self, relation: Relation, key: Key) -> str:
         return BYTES if self.key_type(relation, key) in TEXTS else ""

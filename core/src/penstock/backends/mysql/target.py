@@ -51,6 +51,8 @@ MOST_TYPES = 50
 
 
 class MySqlTarget(ServerTarget[MySqlSession]):
+    """See `ServerTarget`."""
+
     capabilities = TARGET
     tables = MySqlTables(DIALECT)
 
@@ -86,10 +88,10 @@ class MySqlTarget(ServerTarget[MySqlSession]):
         columns: Sequence[Column],
         types: Mapping[str, str],
     ) -> tuple[Column, ...]:
-        found = super().defined_columns(table, definition, columns, types)
+        defined = super().defined_columns(table, definition, columns, types)
         if self.tables.is_native(self._session, definition):
-            return found
-        return tuple(self.tables.computing(definition, found, types))
+            return defined
+        return tuple(self.tables.computing(definition, defined, types))
 
     def cloned_columns(
         self, table: TableRef, definition: TableDefinition, columns: Sequence[Column]
@@ -100,7 +102,7 @@ class MySqlTarget(ServerTarget[MySqlSession]):
                 column.name: replace(column, has_default=defaults.get(column.name, False))
                 for column in native_columns(definition)
             }
-        known = self._collations()
+        collations = self._collations()
         return {
             column.name: replace(
                 column,
@@ -108,7 +110,7 @@ class MySqlTarget(ServerTarget[MySqlSession]):
                 generated=False,
             )
             for column in columns
-            if column.traits.get(COLLATION) in known
+            if column.traits.get(COLLATION) in collations
         }
 
     def translated_types(
@@ -131,42 +133,46 @@ class MySqlTarget(ServerTarget[MySqlSession]):
         return self._session.kept("collations", ask)
 
     def expect(self, definitions: Mapping[TableRef, TableDefinition]) -> None:
-        mine = [
+        own_definitions = [
             definition
             for definition in definitions.values()
             if self.tables.is_native(self._session, definition)
         ]
-        if len(mine) > 1:
-            texts = {column.type for definition in mine for column in native_columns(definition)}
+        if len(own_definitions) > 1:
+            texts = {
+                column.type
+                for definition in own_definitions
+                for column in native_columns(definition)
+            }
             # References in a text to other columns are valid only in their own table.
             self._learn_types(sorted(text for text in texts if "`" not in text))
-            rehearse_clones(self._session, mine)
+            rehearse_clones(self._session, own_definitions)
 
     def _learn_types(self, texts: Sequence[str]) -> None:
         """Learn the types of columns with these texts, as far as the server accepts them."""
-        known: dict[str, MyType] = self._session.kept("types made", dict)
+        types: dict[str, MyType] = self._session.kept("types made", dict)
         for start in range(0, len(texts), MOST_TYPES):
-            some = texts[start : start + MOST_TYPES]
-            columns = [Column(f"c{place}", text) for place, text in enumerate(some)]
+            batch = texts[start : start + MOST_TYPES]
+            columns = [Column(f"c{place}", text) for place, text in enumerate(batch)]
             with suppress(PlanningError):
-                known.update(zip(some, self._described(columns, "types"), strict=True))
+                types.update(zip(batch, self._described(columns, "types"), strict=True))
 
     def created_types(
         self, table: TableRef, columns: Sequence[Column], plain: Sequence[str]
     ) -> Sequence[MyType]:
         # The types of other tables' columns with the same text are known.
-        known: dict[str, MyType] = self._session.kept("types made", dict)
-        if any(column.type not in known for column in columns):
-            found = self._described(columns, f"{table}")
-            known.update(zip((column.type for column in columns), found, strict=True))
-        return [known[column.type] for column in columns]
+        types: dict[str, MyType] = self._session.kept("types made", dict)
+        if any(column.type not in types for column in columns):
+            described = self._described(columns, f"{table}")
+            types.update(zip((column.type for column in columns), described, strict=True))
+        return [types[column.type] for column in columns]
 
     def _described(self, columns: Sequence[Column], subject: str) -> list[MyType]:
         """Return the types in a table created for this session alone."""
-        with self._made_of(columns) as made:
+        with self._made_of(columns) as table:
             # Named explicitly: the table may have invisible columns.
             names = ", ".join(self._session.dialect.ident(column.name) for column in columns)
-            query = f"SELECT {names} FROM {made}"
+            query = f"SELECT {names} FROM {table}"
             return [type_ for _, type_ in self._session.describe(query, subject)]
 
     def _made_of(self, columns: Sequence[Column]) -> AbstractContextManager[str]:
@@ -176,8 +182,8 @@ class MySqlTarget(ServerTarget[MySqlSession]):
 
     @contextmanager
     def _rows_made(self, table: TableRef) -> Iterator[tuple[MySqlSession, str]]:
-        with self._made_of(self._defined[table]) as made:
-            yield self._session, made
+        with self._made_of(self._defined[table]) as rows:
+            yield self._session, rows
 
     def fit(self, source: Sequence[Column], target: Sequence[Column]) -> list[Fit]:
         fits = [_fitting(mine, theirs) for mine, theirs in zip(source, target, strict=True)]
@@ -192,10 +198,10 @@ class MySqlTarget(ServerTarget[MySqlSession]):
     def shares_order(self, table: TableRef, key: Key, collation: str) -> bool:
         if collation != order_name(flavour_of(self._session), native_name(collation)):
             return False
-        there = table in read_relations(self._session)
-        columns = self.columns(table) if there else self._defined.get(table, ())
-        known = {column.name: column for column in columns}
-        column = known.get(key.text)
+        exists = table in read_relations(self._session)
+        columns = self.columns(table) if exists else self._defined.get(table, ())
+        by_name = {column.name: column for column in columns}
+        column = by_name.get(key.text)
         if key.expression or column is None or not is_text(column.traits[TYPE]):
             return False
         compared = replace(key, collation=collation)
@@ -210,8 +216,8 @@ class MySqlTarget(ServerTarget[MySqlSession]):
         engine = engine_of(self._session, table)
         if engine.lower() not in TRANSACTIONAL:
             raise PlanningError(
-                f"target: expected {table} to be of the engine InnoDB, found {engine}, in which "
-                "nothing is undone when a copy fails; ALTER TABLE ... ENGINE = InnoDB"
+                f"target: expected {table} to use InnoDB, found engine {engine}, which cannot undo "
+                "a failed copy; run ALTER TABLE ... ENGINE = InnoDB"
             )
 
     def column_changes(self, table: TableRef, followed: Followed) -> tuple[ColumnChange, ...]:

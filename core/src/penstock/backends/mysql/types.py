@@ -27,6 +27,8 @@ _VECTOR = 242  # MySQL 9
 
 @dataclass(frozen=True, slots=True)
 class MyType:
+    """The type of a column in a result set."""
+
     name: str
     """In MySQL's spelling, without parentheses."""
     unsigned: bool = False
@@ -41,14 +43,14 @@ class MyType:
 
     def __str__(self) -> str:
         """Return the type as MySQL writes it, without the members of an enum or set."""
-        found = self.name
+        text = self.name
         if self.name == "decimal":
-            found += f"({self.length},{self.scale})"
+            text += f"({self.length},{self.scale})"
         elif self.name in _WITH_LENGTH or self.is_tinyint1:
-            found += f"({self.length})"
+            text += f"({self.length})"
         elif self.name in _WITH_FRACTION and self.scale:
-            found += f"({self.scale})"
-        return f"{found} unsigned" if self.unsigned else found
+            text += f"({self.scale})"
+        return f"{text} unsigned" if self.unsigned else text
 
     @property
     def is_tinyint1(self) -> bool:
@@ -91,6 +93,7 @@ def is_text(type_: MyType) -> bool:
 
 
 def type_of(field: FieldDescriptorPacket) -> MyType:
+    """Return the type that the server reports for a column of a result set."""
     unsigned = bool(field.flags & FLAG.UNSIGNED)
     name = _NAMES.get(field.type_code)
     if name is None:
@@ -218,7 +221,7 @@ _WITH_BOOLEANS = _table({**_LINES, "tinyint": TypeLine(_tinyint1, "int2", model.
 def types_of(options: Mapping[str, str]) -> TypeTable[MyType]:
     """Return the type table.
 
-    Parameters:
+    Args:
         options: the options of a URL, which say whether `tinyint(1)` holds truth values.
     """
     return _WITH_BOOLEANS if options.get("tinyint1") == "bool" else TYPES

@@ -59,6 +59,7 @@ LOOKS = 5
 
 
 def open_writer(spec: WorkerSpec) -> TransactionalWriter:
+    """Return a writer for a worker; it connects with its first attempt."""
     return TransactionalWriter(spec, MySqlTransaction(spec))
 
 
@@ -164,11 +165,11 @@ class MySqlTransaction:
                 return Begun(older={} if number is None else {number: self._signs(attempt, number)})
         self._held = name
         if not standing:
-            there = standing_of(records, attempt)
+            state = standing_of(records, attempt)
             self._end("ROLLBACK")
-            return Begun(standing=there)
-        _, _, _, known, made, columns = answers
-        if not is_sound(known.rows, made.rows):
+            return Begun(standing=state)
+        _, _, _, run_rows, table_rows, columns = answers
+        if not is_sound(run_rows.rows, table_rows.rows):
             self._check_target(attempt)
         self._columns = [tuple(each) for _, _, *each in columns.rows]
         return Begun()
@@ -231,25 +232,25 @@ class MySqlTransaction:
         loaded.replace(attempt.spec.run_id, self._selected_by(attempt))
 
     # Attempts of one run replace rows at the same time; those of other runs wait until none of them
-    # is open. A row that they share meanwhile records whose turn it is.
+    # is open. A row that they share records whose turn it is.
 
     def _take_turn(self, attempt: Attempt) -> None:
         """Before the transaction, wait for open attempts of other runs."""
-        mine = attempt.spec.run_id
-        if self._turn(attempt, "") != mine:
+        run_id = attempt.spec.run_id
+        if self._turn(attempt, "") != run_id:
             self._open.change(
                 f"INSERT INTO {self._records.named('replaced_table')} VALUES (%s, %s)"
                 " ON DUPLICATE KEY UPDATE run_id = %s",
-                [LoadedTable(self._records, attempt.spec.target_table).id, mine, mine],
+                [LoadedTable(self._records, attempt.spec.target_table).id, run_id, run_id],
             )
 
     def _turn(self, attempt: Attempt, mode: str) -> str:
         table = LoadedTable(self._records, attempt.spec.target_table)
-        found = self._open.rows(
+        rows = self._open.rows(
             f"SELECT run_id FROM {self._records.named('replaced_table')} WHERE id = %s {mode}",
             [table.id],
         )
-        return str(found[0][0]) if found else ""
+        return str(rows[0][0]) if rows else ""
 
     def _check_turn(self, attempt: Attempt) -> None:
         """Check that it is still the run's turn.
@@ -261,8 +262,8 @@ class MySqlTransaction:
             other = self._turn(attempt, "LOCK IN SHARE MODE")
         if other != attempt.spec.run_id:
             raise TransientError(
-                f"target: run {other} is replacing rows of {attempt.spec.target_table} right now; "
-                "this attempt has its turn after it",
+                f"target: run {other} is replacing rows of {attempt.spec.target_table} at the "
+                "moment; this attempt has to wait its turn",
                 Diagnosis(side="target"),
             )
 
@@ -272,8 +273,8 @@ class MySqlTransaction:
     def open_stream(self, attempt: Attempt, wait: Wait) -> LoadStream:
         spec = attempt.spec
         table = self._session.table(spec.target_table)
-        known = columns_of(self._columns, self._types_of(attempt))
-        by_name = {column.name: column for column in known}
+        all_columns = columns_of(self._columns, self._types_of(attempt))
+        by_name = {column.name: column for column in all_columns}
         columns = [by_name[pair.target] for pair in spec.pairs]
         listed = ", ".join(BY_BYTES.ident(column.name) for column in columns)
         if spec.load_mode.merges_by_key:
@@ -281,13 +282,13 @@ class MySqlTransaction:
             with translated("target"):
                 self._open.change(f"DROP TEMPORARY TABLE IF EXISTS {STAGE}")
                 self._open.change(f"CREATE TEMPORARY TABLE {STAGE} ENGINE = InnoDB AS {empty}")
-            table, known = STAGE, tuple(columns)
+            table, all_columns = STAGE, tuple(columns)
         lines, schema = spec.format == LINES, schema_from_text(spec.schema)
         if lines:
             check_carried(columns, schema, table)
         with translated("target"):
             stream = load_stream(
-                self._open, table, columns, known, self._settings, wait, lines=lines
+                self._open, table, columns, all_columns, self._settings, wait, lines=lines
             )
         return (
             stream
@@ -300,14 +301,14 @@ class MySqlTransaction:
 
         Those of other tables' columns with the same text are known.
         """
-        written = [(str(type_), charset or "") for _, type_, *_, charset in self._columns]
-        if not self._types.keys() >= set(written):
+        type_texts = [(str(type_), charset or "") for _, type_, *_, charset in self._columns]
+        if not self._types.keys() >= set(type_texts):
             listed = ", ".join(BY_BYTES.ident(name) for name, *_ in self._columns)
             table = attempt.spec.target_table
             query = f"SELECT {listed} FROM {self._session.table(table)}"
-            found = [type_ for _, type_ in self._session.describe(query, f"table {table}")]
-            self._types.update(zip(written, found, strict=True))
-        return [self._types[each] for each in written]
+            types = [type_ for _, type_ in self._session.describe(query, f"table {table}")]
+            self._types.update(zip(type_texts, types, strict=True))
+        return [self._types[each] for each in type_texts]
 
     def leave_only(self, attempt: Attempt, rows: int, wait: Wait) -> int:
         table = LoadedTable(self._records, attempt.spec.target_table)
@@ -320,21 +321,21 @@ class MySqlTransaction:
         # From here on the run cannot be changed until the transaction ends. Not earlier: a process
         # that resumes a run must not wait for an attempt that was stopped.
         spec, records = attempt.spec, self._records
-        mine = {"run_id": spec.run_id, "partition_id": attempt.partition.id}
+        record = {"run_id": spec.run_id, "partition_id": attempt.partition.id}
         answers: list[Answer] = []
         with translated("target"), records.permitted():
             self._open.together(
                 [
                     *look(records, spec.run_id, spec.target_table, "LOCK IN SHARE MODE"),
-                    records.complete_record(mine, completed_record(loaded, bytes)),
+                    records.complete_record(record, completed_record(loaded, bytes)),
                 ],
                 answers,
             )
-        known, made, completed = answers
-        generation = int(known.rows[0][0]) if known.rows else None
+        run_rows, table_rows, completed = answers
+        generation = int(run_rows.rows[0][0]) if run_rows.rows else None
         if generation != spec.generation:
             raise started_over(attempt, generation)
-        if not is_sound(known.rows, made.rows):
+        if not is_sound(run_rows.rows, table_rows.rows):
             self._check_target(attempt)
         if completed.count != 1:
             return False

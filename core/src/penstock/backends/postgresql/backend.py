@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 
 class PostgresBackend:
+    """See `Backend`."""
+
     source_capabilities = SOURCE
     target_capabilities = TARGET
     located = False

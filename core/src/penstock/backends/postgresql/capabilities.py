@@ -1,4 +1,4 @@
-"""What PostgreSQL can do."""
+"""The capabilities of PostgreSQL as source and target."""
 
 from __future__ import annotations
 

@@ -111,7 +111,10 @@ def connect(
 
     The session is in autocommit mode: transactions are begun explicitly.
 
-    Parameters:
+    Args:
+        url: the URL, with the password.
+        side: the side of the server; on the source, transactions are read-only.
+        application_name: the name shown in the server's monitoring.
         lock_seconds: how long a statement may wait for a lock; if 0, the guard decides.
         set_up: apply the settings to the session with its first statement; otherwise each `begin`
             applies them.
@@ -120,10 +123,10 @@ def connect(
         TransientError: the server is not reachable now. TooManyConnections: no connection is left.
         PermanentError: the server refused the connection.
     """
-    given = conninfo.conninfo_to_dict(url)
+    parameters = conninfo.conninfo_to_dict(url)
     added: dict[str, Any] = {"application_name": application_name}
-    added |= {name: value for name, value in KEEPALIVES.items() if name not in given}
-    if "connect_timeout" not in given:
+    added |= {name: value for name, value in KEEPALIVES.items() if name not in parameters}
+    if "connect_timeout" not in parameters:
         added["connect_timeout"] = CONNECT_TIMEOUT
     try:
         connection = Connection.connect(url, autocommit=True, prepare_threshold=None, **added)
@@ -170,7 +173,7 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
     """A connection that keeps its settings behind a pooler too.
 
     A pooler may give each transaction another server session, so behind one every transaction
-    applies the settings anew, for itself alone.
+    applies the settings for itself.
 
     Any thread may close the connection. If another thread is executing a statement then, that
     thread closes it. Code that uses `pgconn` directly, such as a worker's stream, runs in the
@@ -282,10 +285,12 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
     def begin(self, how: str = "", then: str = "") -> psycopg.Cursor[tuple[Any, ...]]:
         """Begin a transaction explicitly, in one round trip.
 
-        Parameters:
+        Args:
+            how: the transaction's modes, such as an isolation level.
             then: its first statements, for a transaction not begun `together` with others.
 
-        Returns: the results of all statements.
+        Returns:
+            The results of all statements.
         """
         self._settle()
         if self._is_sending_together:  # one statement at a time
@@ -305,8 +310,8 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
     def execute(self, *args: Any, **options: Any) -> psycopg.Cursor[tuple[Any, ...]]:
         if self._asking is not None:
             return self._asking.answer(args)
-        if self._answered is not None and (found := self._answered.take(args)) is not None:
-            return found
+        if self._answered is not None and (answer := self._answered.take(args)) is not None:
+            return answer
         self._settle()
         if self._is_sending_together:
             return self._execute(*args, **options)
@@ -388,7 +393,8 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
     ) -> Sequence[psycopg.Cursor[tuple[Any, ...]]]:
         """Send questions in one round trip.
 
-        Parameters:
+        Args:
+            questions: the questions to ask under the user's own search path.
             full: the questions to ask while names are full.
 
         Raises:
@@ -399,7 +405,7 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
         is_first, self._is_set = not self._is_set, True
         try:
             with self.together():
-                own = self.execute(*self._setting()) if is_first else None
+                setting = self.execute(*self._setting()) if is_first else None
                 if within:
                     self.execute("SAVEPOINT together")
                 answers = [self.execute(*question) for question in questions]
@@ -416,7 +422,7 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
             raise
         finally:
             self._asking = asking
-        if own is not None and own.rowcount == 0:
+        if setting is not None and setting.rowcount == 0:
             self.set_in_transactions(self._set)
             return self._send_together(questions, full)  # the settings belonged to another session
         return answers
@@ -430,9 +436,10 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
         the server skips the statements after it. None may be a COPY. A libpq before 14 sends them
         one by one.
 
-        Parameters:
-            begin, commit: begin or commit a transaction in the same round trip. Otherwise, if none
-                is open, the statements form one of their own.
+        Args:
+            begin: whether to begin a transaction in the same round trip. Otherwise, if none is
+                open, the statements form one of their own.
+            commit: whether to commit the transaction in the same round trip.
         """
         if not psycopg.Pipeline.is_supported():
             if begin:
@@ -480,7 +487,7 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
     ) -> Iterator[None]:
         """Open a transaction that begins with some statements, in one round trip.
 
-        Parameters:
+        Args:
             first: the arguments of `execute` for each statement.
             reads: calls to be made in the transaction; their first questions are sent right after
                 these statements, and answered when the calls ask them.

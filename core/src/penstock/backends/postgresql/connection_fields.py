@@ -43,8 +43,8 @@ def url_of_fields(fields: ConnectionFields) -> str:
     for name in _TOKENS:
         if fields.extra.get(name):
             raise UsageError(
-                "expected a password in its field Password, or a passfile, or sslcert and sslkey "
-                f"in its field Extra; found {name!r} in Extra, whose token Penstock cannot fetch"
+                "expected a password in its field Password, or a passfile, or sslcert and sslkey, "
+                f"in its field Extra, found {name!r} in Extra; Penstock cannot fetch tokens"
             )
     parameters = fields.extra_texts(_NOT_FOR_LIBPQ.union(_TOKENS))
     host = fields.host
@@ -52,8 +52,8 @@ def url_of_fields(fields: ConnectionFields) -> str:
         return fields.url("postgresql", parameters)
     # A directory of Unix sockets, several hosts with the same port, or no host.
     bracketed = host.startswith("[") and host.endswith("]")
-    given = {"host": host[1:-1] if bracketed else host, "port": fields.port}
-    parameters = {**{name: value for name, value in given.items() if value}, **parameters}
+    address = {"host": host[1:-1] if bracketed else host, "port": fields.port}
+    parameters = {**{name: value for name, value in address.items() if value}, **parameters}
     return fields.url("postgresql", parameters, host="", port="")
 
 
@@ -66,17 +66,17 @@ def cloud_sql_url_of_fields(fields: ConnectionFields) -> str:
     database = fields.extra.get("database_type")
     if database not in ("postgres", "postgresql"):
         raise UsageError(
-            f"expected postgres as database_type in its field Extra; found {database!r}"
+            f"expected postgres as database_type in its field Extra, found {database!r}"
         )
     for name in ("use_proxy", "use_iam"):
         if is_on(fields.extra.get(name)):
             raise UsageError(
                 "expected the instance's address in its field Host, and no "
-                f"{name} in its field Extra, since Penstock starts no proxy and fetches no tokens; "
-                "to use a running proxy, create a connection of type postgres with the proxy's "
-                "Host and Port"
+                f"{name} in its field Extra: Penstock starts no proxy and fetches no tokens; to "
+                "use a running proxy, create a connection of type postgres with the proxy's Host "
+                "and Port"
             )
-    known = {name: value for name, value in fields.extra.items() if name not in _OF_CLOUD_SQL}
+    extra = {name: value for name, value in fields.extra.items() if name not in _OF_CLOUD_SQL}
     if is_on(fields.extra.get("use_ssl")):
-        known.setdefault("sslmode", "verify-ca")
-    return url_of_fields(replace(fields, extra=known))
+        extra.setdefault("sslmode", "verify-ca")
+    return url_of_fields(replace(fields, extra=extra))

@@ -47,7 +47,9 @@ from penstock.spec.modes import mode_names, mode_of
 class ControlTables(RecordedRuns):
     """The control store in a PostgreSQL target.
 
-    Parameters:
+    Args:
+        connection: a session on the target.
+        schema: the control schema.
         connect: opens a second session, to look up what the first one waits for.
     """
 
@@ -62,7 +64,7 @@ class ControlTables(RecordedRuns):
         self._tables.reads = self._reads
         self._connection = connection
         self._schema = schema
-        self._left: dict[TableRef, tuple[tuple[str, Step], ...]] = {}
+        self._steps_left: dict[TableRef, tuple[tuple[str, Step], ...]] = {}
         self._marked: frozenset[str] | None = None
         """The names of watermarks; None: not asked for ahead."""
 
@@ -85,25 +87,26 @@ class ControlTables(RecordedRuns):
     def questions(
         self, tables: Collection[TableRef], *, making: bool
     ) -> list[Callable[[], object]]:
-        """Return calls that ask what planning asks here.
+        """Return calls that ask planning's questions about runs.
 
         Their answers are kept until `forget_answers`.
 
-        Parameters:
-            making: the tables are created anew, whatever interrupted runs left unfinished.
+        Args:
+            tables: the tables of the batch.
+            making: whether the tables are created again, so that unfinished runs do not matter.
         """
 
         def note_steps_left() -> None:
-            self._left |= super(ControlTables, self).pending_steps(tuple(tables))
+            self._steps_left |= super(ControlTables, self).pending_steps(tuple(tables))
 
         def note_watermarks() -> None:
             self._marked = super(ControlTables, self).watermark_names()
 
-        left = [note_steps_left] if tables and not making else []
-        return [self._tables.look, *([note_watermarks] if tables else []), *left]
+        steps = [note_steps_left] if tables and not making else []
+        return [self._tables.look, *([note_watermarks] if tables else []), *steps]
 
     def forget_answers(self) -> None:
-        self._left.clear()
+        self._steps_left.clear()
         self._marked = None
 
     def watermark_names(self) -> frozenset[str]:
@@ -112,8 +115,8 @@ class ControlTables(RecordedRuns):
     def pending_steps(
         self, tables: Sequence[TableRef]
     ) -> Mapping[TableRef, tuple[tuple[str, Step], ...]]:
-        if all(table in self._left for table in tables):
-            return {table: self._left[table] for table in tables}
+        if all(table in self._steps_left for table in tables):
+            return {table: self._steps_left[table] for table in tables}
         return super().pending_steps(tables)
 
     def _statement(self, name: str) -> sql.Composed:
@@ -152,9 +155,9 @@ class ControlTables(RecordedRuns):
         return tuple(attempts)
 
     def intact(self, run_id: str) -> bool:
-        asked = {"run_id": run_id, "set_logged": SET_LOGGED}
+        parameters = {"run_id": run_id, "set_logged": SET_LOGGED}
         with translated("target"):
-            return bool(self._connection.value(self._statement("intact"), asked))
+            return bool(self._connection.value(self._statement("intact"), parameters))
 
     # The table that is loaded
 
@@ -166,12 +169,12 @@ class ControlTables(RecordedRuns):
         assert run is not None
         loaded = self._loaded(run_id)
         with translated("target"):
-            found = loaded.find_change()
+            change = loaded.find_change()
             if mode_of(run.spec).inserts_in_place:
                 loaded.check_not_replaced()
-        if found is None:
+        if change is None:
             return
-        what, same_table = found
+        what, same_table = change
         if not same_table or not self._holds_rows(run):
             raise loaded.changed(what)
         with translated("target"):  # VACUUM FULL and the like move rows but lose none
@@ -334,7 +337,7 @@ class ControlTables(RecordedRuns):
             self._check_all(list(dict.fromkeys(run.run_id for run, step in steps if step.after)))
             undone = [step.done for step in last if step.done]
             if undone and any(self._connection.first(_all_of(undone))):
-                raise TransientError("target: some steps are done, and not recorded")
+                raise TransientError("target: some steps are done but not recorded")
         composer = psycopg.ClientCursor(self._connection)
         for _, step in steps:
             values = _parameters(step)
@@ -413,5 +416,5 @@ def _all_of(queries: Sequence[str]) -> bytes:
 def _parameters(step: Step) -> dict[str, Any] | None:
     if not step.sequence_of:
         return None
-    found = step.position
-    return {"last": found and found.last, "called": found and found.called}
+    position = step.position
+    return {"last": position and position.last, "called": position and position.called}

@@ -1,4 +1,4 @@
-"""How the server's errors map to Penstock's.
+"""The mapping of the server's errors to Penstock's.
 
 SQLSTATE classes: https://www.postgresql.org/docs/current/errcodes-appendix.html
 """
@@ -61,9 +61,9 @@ NOT_ABOUT_ROWS = frozenset(
 UNIQUE_VIOLATION = "23505"
 NOT_IN_ENCODING = "22021"
 _UNCHECKED = (
-    "; expected text that is UTF-8, or in the database's encoding (SQL_ASCII checks none): correct "
-    "these values in the source, or leave their rows out (--where) or their column (--columns), or "
-    "copy the column as bytea (--query)"
+    "; expected text in UTF-8, or in the database's encoding (SQL_ASCII checks none): correct the "
+    "values in the source, leave out their rows (--where) or their column (--columns), or copy the "
+    "column as bytea (--query)"
 )
 
 # A pooler reports all of its errors under one SQLSTATE, which also means a lost connection.
@@ -104,7 +104,9 @@ def from_driver(
 ) -> PenstockError:
     """Classify a driver's error as transient or permanent, and keep the server's diagnosis.
 
-    Parameters:
+    Args:
+        error: the driver's error.
+        side: `source` or `target`, for the message.
         subject: the table or query, if the server's message does not name it.
         table: the table being loaded; named where the server gives only its number.
     """
@@ -128,7 +130,7 @@ def from_driver(
         return TooManyConnections(message, diagnosis)
     if state[:2] == "08" and re.search(_POOLER_NEVER, message):
         message += (
-            "; expected a pooler that keeps a server session for a whole transaction at least"
+            "; expected a pooler that keeps a server session for at least a whole transaction"
         )
         return PermanentError(message, diagnosis)
     if state:
@@ -139,8 +141,8 @@ def from_driver(
             or raced
         )
         if raced and state == INTERNAL:
-            what = table or "a table, or what belongs to it,"
-            message += f" (another session has dropped, made anew or altered {what} just now)"
+            what = table or "a table or a part of it"
+            message += f" (another session has just dropped, recreated or altered {what})"
     else:
         # Without an SQLSTATE, the error is the driver's own. Lost connections are
         # OperationalErrors.
@@ -206,10 +208,11 @@ _COPIED = re.compile(r"^COPY .+?, line (\d+)(?:, column (.+?))?(?=: |$)", re.M)
 def translated(side: str, *, rows: bool = False, table: str = "") -> Iterator[None]:
     """Translate a driver's errors to Penstock's.
 
-    Parameters:
-        table: see `from_driver`.
+    Args:
+        side: `source` or `target`, for the messages.
         rows: report the row of the stream and the column; the server's line numbers are the
             stream's row numbers.
+        table: see `from_driver`.
     """
     try:
         yield
@@ -218,11 +221,11 @@ def translated(side: str, *, rows: bool = False, table: str = "") -> Iterator[No
 
 
 def _place(error: psycopg.Error) -> str:
-    found = _COPIED.search(error.diag.context or "")
-    if found is None:
+    match = _COPIED.search(error.diag.context or "")
+    if match is None:
         return ""
-    row = f"row {int(found[1]):,}"
-    column = error.diag.column_name or found[2]
+    row = f"row {int(match[1]):,}"
+    column = error.diag.column_name or match[2]
     return f"column {column!r}, {row}" if column else row
 
 

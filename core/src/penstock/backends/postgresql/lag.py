@@ -9,12 +9,14 @@ from penstock.errors import Diagnosis, PlanningError
 
 _OF_STANDBY = (
     "the run's own snapshot may hold replay back on a standby without hot_standby_feedback "
-    "(max_standby_streaming_delay); to go on, resume the run with a longer --max-lag"
+    "(max_standby_streaming_delay); to continue, resume the run with a longer --max-lag"
 )
-_OF_PRIMARY = "see pg_stat_replication; to go on, resume the run with a longer --max-lag"
+_OF_PRIMARY = "see pg_stat_replication; to continue, resume the run with a longer --max-lag"
 
 
 class PostgresLagGauge:
+    """See `LagGauge`."""
+
     def __init__(self, url: str) -> None:
         self._connection = connect(url, "source", "penstock:lag", lock_seconds=LOOK_LOCK)
         self._connection.side = "source"
@@ -23,8 +25,7 @@ class PostgresLagGauge:
             if hidden:
                 raise PlanningError(
                     f"--max-lag: {self._connection.info.user!r} may not see how far the source's "
-                    "standbys are behind: expected the rights of pg_monitor or pg_read_all_stats, "
-                    "found neither; GRANT pg_read_all_stats would do",
+                    "standbys are behind; grant the user pg_monitor or pg_read_all_stats",
                     Diagnosis(side="source"),
                 )
         except BaseException:

@@ -42,13 +42,12 @@ def parts_of(url: str, flag: str) -> dict[str, Any]:
         conninfo.make_conninfo("", **parts)
     except (psycopg.Error, ValueError):
         unknown = _unknown_parameters(url)
-        found = (
+        problem = (
             f"{', '.join(map(repr, unknown))}, which libpq does not accept as a parameter"
             if unknown
-            else f"one that libpq cannot read: a %, [ or & that stands for itself, for instance; "
-            f"{_ESCAPES}"
+            else f"one that libpq cannot parse, for example an unescaped %, [ or &; {_ESCAPES}"
         )
-        raise UsageError(f"{flag}: malformed URL: expected {_FORM}, found {found}") from None
+        raise UsageError(f"{flag}: malformed URL: expected {_FORM}, found {problem}") from None
     for port in str(parts.get("port", "") or "").split(","):
         if port and not (re.fullmatch(r"[0-9]+", port) and 0 < int(port[:6]) <= MAX_PORT):
             raise UsageError(
@@ -63,17 +62,22 @@ def _unknown_parameters(url: str) -> list[str]:
     _, at, _ = head.partition("//")[2].partition("/")[0].rpartition("@")
     if "@" in query or (":" in head.partition("//")[2] and not at):
         return []  # the query may begin inside a password
-    known = {option.keyword.decode() for option in pq.Conninfo.get_defaults()} | {"ssl"}
+    parameters = {option.keyword.decode() for option in pq.Conninfo.get_defaults()} | {"ssl"}
     names: list[str] = []
     for name, _ in parse_qsl(query, keep_blank_values=True):
         if not _PARAMETER.fullmatch(name) or _SECRET_NAME.search(name):
             break
         names.append(name)
-    return [name for name in names if name not in known]
+    return [name for name in names if name not in parameters]
 
 
 def resolve(url: str, environ: Mapping[str, str], flag: str) -> str:
     """Check a URL and add PGPASSWORD to it, so that no child process needs it in its environment.
+
+    Args:
+        url: the URL, as the user gave it.
+        environ: the environment of the process.
+        flag: the option or argument that holds the URL, for error messages.
 
     Raises:
         UsageError: see `parts_of`.
@@ -86,8 +90,8 @@ def resolve(url: str, environ: Mapping[str, str], flag: str) -> str:
 
 def secrets(url: str) -> tuple[str, ...]:
     """Return the parts of a connection string that libpq itself hides from display."""
-    given = conninfo.conninfo_to_dict(url)
-    return tuple(str(given[name]) for name in _HIDDEN if given.get(name))
+    parameters = conninfo.conninfo_to_dict(url)
+    return tuple(str(parameters[name]) for name in _HIDDEN if parameters.get(name))
 
 
 def place_of(url: str) -> Place:
@@ -96,7 +100,7 @@ def place_of(url: str) -> Place:
     For several hosts it is the first; for a socket, `localhost`; without a host, the name of the
     service (`pg_service.conf`).
 
-    Parameters:
+    Args:
         url: the URL with its secrets, none of which is in the result.
 
     Raises:

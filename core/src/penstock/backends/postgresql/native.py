@@ -32,7 +32,7 @@ class CopySink:
 
 def available() -> bool:
     """Whether the native code is installed and fits psycopg's libpq."""
-    return _found() is not None
+    return _libraries() is not None
 
 
 def is_plain(connection: Connection) -> bool:
@@ -44,7 +44,9 @@ def is_plain(connection: Connection) -> bool:
 def pump(source: Connection, target: Connection, unanswered: bool) -> Any:
     """Return a pump from a running COPY TO to a running COPY FROM.
 
-    Parameters:
+    Args:
+        source: the source's session.
+        target: the target's session.
         unanswered: here and below: the source's COPY was sent, and libpq has read nothing since;
             only for connections that are plain.
     """
@@ -64,15 +66,22 @@ def decoder(
     """Return a decoder of a running binary COPY.
 
     See `Decoder` in core/native/src/decode/decoder.rs.
+
+    Args:
+        source: the source's session.
+        unanswered: see `pump`.
+        kinds: how each column is sent, see `Kind` in core/native/src/decode/kind.rs.
+        most_rows: the maximum number of rows in a batch.
+        most_bytes: the maximum size of a batch on the wire, in bytes.
     """
     module, libpq = _loaded()
-    made = module.Decoder(kinds, most_rows, most_bytes)
-    made.attach(libpq, pointer(source), unanswered)
-    return made
+    native_decoder = module.Decoder(kinds, most_rows, most_bytes)
+    native_decoder.attach(libpq, pointer(source), unanswered)
+    return native_decoder
 
 
 @cache
-def _found() -> tuple[ModuleType, Any] | None:
+def _libraries() -> tuple[ModuleType, Any] | None:
     """Return the package, and the library of psycopg's connections; None without either."""
     module = native()
     if module is None:
@@ -80,14 +89,16 @@ def _found() -> tuple[ModuleType, Any] | None:
     try:
         return module, module.Libpq(library())
     except OSError as error:
-        _log.warning("penstock-native is not used, as it does not find psycopg's libpq: %s", error)
+        _log.warning(
+            "penstock-native is not used, because psycopg's libpq cannot be loaded: %s", error
+        )
         return None
 
 
 def _loaded() -> tuple[ModuleType, Any]:
-    found = _found()
-    assert found is not None
-    return found
+    libraries = _libraries()
+    assert libraries is not None
+    return libraries
 
 
 def _nothing() -> None:
@@ -97,7 +108,7 @@ def _nothing() -> None:
 class NativeMover:
     """See `Mover`.
 
-    Parameters:
+    Args:
         moved: an object of `penstock_native` that works in turns.
         connections: the source's, and the target's if the object uses it too.
         finish: called when everything has been moved.

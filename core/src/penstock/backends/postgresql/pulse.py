@@ -1,4 +1,4 @@
-"""What a run's sessions wait for, from `pg_stat_activity`.
+"""The waits of a run's sessions, from `pg_stat_activity`.
 
 https://www.postgresql.org/docs/current/monitoring-stats.html#WAIT-EVENT-TABLE
 """
@@ -26,6 +26,8 @@ _BY_TYPE = {
 
 
 class PostgresPulse:
+    """See `Pulse`."""
+
     def __init__(self, url: str, side: str) -> None:
         self._side = side
         self._connection = connect(url, side, "penstock:pulse", lock_seconds=LOOK_LOCK)
@@ -34,17 +36,17 @@ class PostgresPulse:
     def waits(self, run_ids: Sequence[str]) -> Mapping[str, Waits]:
         with translated(self._side):
             rows = self._connection.execute(statement("waits"), [list(run_ids)]).fetchall()
-        found: dict[str, dict[str, int]] = {}
+        counts: dict[str, dict[str, int]] = {}
         for run_id, wait, sessions in rows:
             if wait is None:
                 raise PermanentError(
                     f"{self._side}: {self._connection.info.user!r} may not see what the run's "
-                    "sessions wait for: they belong to another user; GRANT pg_read_all_stats "
-                    "would do",
+                    "sessions wait for, because they belong to another user; grant it "
+                    "pg_read_all_stats",
                     Diagnosis(side=self._side),
                 )
-            found.setdefault(run_id, {})[wait] = sessions
-        return found
+            counts.setdefault(run_id, {})[wait] = sessions
+        return counts
 
     def room(self) -> int | None:
         if self._connection.pooled:

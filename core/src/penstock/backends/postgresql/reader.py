@@ -57,6 +57,8 @@ MOST_ROWS = 1 << 16
 
 
 class PostgresReader:
+    """See `Reader`."""
+
     def __init__(self, spec: WorkerSpec) -> None:
         self._spec = spec
         self._connection: Connection | None = None
@@ -64,7 +66,7 @@ class PostgresReader:
         self._locked: set[Relation] = set()
         self._application_name = f"penstock:{spec.run_id}"
         self._labelled = ""
-        """What the server's monitoring shows."""
+        """The session's name in the server's monitoring."""
         self._held: set[str] = set()
         """Names of secret texts that the session has."""
         self._commits = False
@@ -101,10 +103,10 @@ class PostgresReader:
         for block, count in self._blocks(connection, wait, form.gathered if form else GATHER):
             # Keep no reference to a large row while the target takes it.
             if form:
-                made = form.decode(block)
+                batch = form.decode(block)
                 del block
-                yield made, count, made.nbytes
-                del made
+                yield batch, count, batch.nbytes
+                del batch
             else:
                 yield block, count, len(block)
                 del block
@@ -179,10 +181,15 @@ class PostgresReader:
     ) -> bool:
         """Begin the COPY of a partition, in the server's own format or another.
 
-        Parameters:
+        Args:
+            connection: the session to read from.
+            partition: the partition.
+            wait: waits for the socket, within the stall timeout.
+            form: the conversion of the stream; None for the server's own format.
             native: whether the stream is read outside the interpreter.
 
-        Returns: whether the server's response is left to the reader of the stream.
+        Returns:
+            Whether the server's response is left to the reader of the stream.
         """
         query = statement("copy_out").format(
             rows=self._rows(partition, form.selected if form else selected(self._spec.pairs)),
@@ -198,7 +205,8 @@ class PostgresReader:
     def _rows(self, partition: Partition, listed: sql.Composable) -> sql.Composable:
         """Return the rows of a partition.
 
-        Parameters:
+        Args:
+            partition: the partition.
             listed: a select list of the pairs' columns.
         """
         spec = self._spec
@@ -222,7 +230,9 @@ class PostgresReader:
     ) -> Iterator[tuple[bytes | memoryview, int]]:
         """Yield the stream in blocks of whole rows, each with its number of rows.
 
-        Parameters:
+        Args:
+            connection: the session with the running COPY.
+            wait: waits for the socket, within the stall timeout.
             least: the minimum size of a block in bytes, except the last.
         """
         pgconn, socket = connection.pgconn, connection.fileno()
@@ -275,14 +285,14 @@ class PostgresReader:
         relation, pairs = self._spec.relation, self._spec.pairs
         with translated("source"):
             if any(pair.expression for pair in pairs):
-                found = described_columns(connection, relation, pairs)
+                columns = described_columns(connection, relation, pairs)
             elif isinstance(relation, Query):
-                found = described_query(connection, relation)
+                columns = described_query(connection, relation)
             else:
                 assert isinstance(relation, TableRef)
-                found = read_columns(connection, relation, "source")
+                columns = read_columns(connection, relation, "source")
         names = [pair.source for pair in pairs]
-        return planned_columns(found, names, "source", relation)
+        return planned_columns(columns, names, "source", relation)
 
     def connect_ahead(self, partition: Partition) -> None:
         if self._opening is not None:
@@ -311,8 +321,8 @@ class PostgresReader:
         """Return tables to be read with the snapshot that this session has not locked yet."""
         if self._spec.snapshot is None:
             return ()
-        found = tables_of(self._spec.relation, partition.extent)
-        return [table for table in found if table not in self._locked]
+        tables = tables_of(self._spec.relation, partition.extent)
+        return [table for table in tables if table not in self._locked]
 
     def _naming(self) -> Sequence[Question]:
         """Return statements that set the session's name and secrets; empty if they are set."""
@@ -320,12 +330,12 @@ class PostgresReader:
         values = self._spec.session_values
         new = {name: values[name] for name in values if name not in self._held or self._commits}
         self._held.update(new)
-        held = holding(new, local=local) if new else []
+        secrets = holding(new, local=local) if new else []
         if self._labelled == self._application_name and not self._commits:
-            return held
+            return secrets
         self._labelled = self._application_name
         query = "SELECT pg_catalog.set_config('application_name', %s, %s)"
-        return [(query, [self._labelled, local]), *held]
+        return [(query, [self._labelled, local]), *secrets]
 
     def _ready(self, partition: Partition) -> Connection:
         """Return a connection in the transaction that reads the partition, with its name set.
@@ -371,13 +381,13 @@ def _opened(spec: WorkerSpec, application_name: str, tables: Sequence[Relation])
     connection = connect(spec.source, "source", application_name, set_up=False)
     try:
         with translated("source"):
-            found = import_locked(connection, spec.snapshot, tables, spec.stall_timeout)
-        if found is None:
+            oids = import_locked(connection, spec.snapshot, tables, spec.stall_timeout)
+        if oids is None:
             import_snapshot(connection, spec.snapshot)
     except BaseException:
         connection.close()
         raise
-    return _Opened(connection, tables if found is not None else ())
+    return _Opened(connection, tables if oids is not None else ())
 
 
 def _named(

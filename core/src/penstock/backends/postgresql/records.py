@@ -40,6 +40,7 @@ _SHARED = "KEY SHARE"
 
 
 def ddl(control_schema: str) -> str:
+    """Return the statements that create the control tables."""
     schema = sql.Identifier(control_schema)
     scripts = (statement(name).format(schema=schema) for name in ("control", "figures"))
     return "\n".join(script.as_string(None) for script in scripts)
@@ -48,7 +49,9 @@ def ddl(control_schema: str) -> str:
 class PostgresRecords(SqlRecords):
     """Records of runs in a PostgreSQL target.
 
-    Parameters:
+    Args:
+        connection: a session on the target.
+        schema: the control schema.
         connect: opens a second session, to look up what the first one waits for.
     """
 
@@ -101,9 +104,9 @@ class PostgresRecords(SqlRecords):
                 for name in (self._connection.info.user, self._name)
             )
             raise PermanentError(
-                f"{error.message}: the user keeps its runs there; expected GRANT USAGE ON SCHEMA "
-                f"{schema} TO {user}; GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN "
-                f"SCHEMA {schema} TO {user}",
+                f"{error.message}: runs are recorded there; run GRANT USAGE ON SCHEMA {schema} TO "
+                f"{user}; GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {schema} TO "
+                f"{user}",
                 error.diagnosis,
             ) from error
 
@@ -138,9 +141,10 @@ class PostgresRecords(SqlRecords):
                     raise
                 raise PlanningError(
                     f"target: user {self._connection.info.user!r} may not create the control "
-                    f"tables in schema {self._name!r}; expected that privilege, or tables that an "
-                    "administrator created with the output of `penstock control-ddl --target "
-                    f"postgresql:// --control-schema {self._name}`, or another --control-schema",
+                    f"tables in schema {self._name!r}; grant it the privilege, have an "
+                    "administrator create the tables with the output of `penstock control-ddl "
+                    f"--target postgresql:// --control-schema {self._name}`, or use another "
+                    "--control-schema",
                 ) from error
 
     def look(self) -> None:
@@ -150,21 +154,21 @@ class PostgresRecords(SqlRecords):
 
     def _missing(self) -> list[str]:
         """Return the control tables that do not exist."""
-        found = self._connection.execute(
+        rows = self._connection.execute(
             "SELECT name FROM unnest(%s::text[]) AS u (name) WHERE to_regclass(name) IS NULL",
             [self._tables],
         ).fetchall()
-        return [name for (name,) in found]
+        return [name for (name,) in rows]
 
     def has_figures(self) -> bool:
         with self._permitted():
-            (found,) = self._connection.execute(
+            (row,) = self._connection.execute(
                 "SELECT EXISTS (SELECT FROM pg_catalog.pg_attribute WHERE attname = 'spent'"
                 " AND attrelid = to_regclass(%s) AND NOT attisdropped)"
                 " AND to_regclass(%s) IS NOT NULL AND to_regclass(%s) IS NOT NULL",
                 [self.named(kind.value) for kind in (Kind.COMMIT, Kind.JOURNAL, Kind.WATERMARK)],
             ).fetchall()
-        return bool(found[0])
+        return bool(row[0])
 
     def _select(self, kind: Kind, where: Row, columns: Sequence[str], more: str = "") -> list[Row]:
         if self._connection.info.transaction_status == TransactionStatus.IDLE:

@@ -112,7 +112,8 @@ T = TypeVar("T")
 class PostgresSource:
     """The catalog of a PostgreSQL source.
 
-    Parameters:
+    Args:
+        url: the URL of the source, for the session that watches this one.
         connection: a session opened for it.
     """
 
@@ -134,10 +135,10 @@ class PostgresSource:
         self._horizon: Horizon | None = None
         self._locked: Sequence[Relation] = ()
         self._oids: Mapping[TableRef, int] = {}
-        """Of tables that are locked."""
+        """The object ids of locked tables."""
         self._queries: dict[Query, tuple[Column, ...]] = {}
         self._computed: dict[Relation, tuple[Column, ...]] = {}
-        """Those that were asked for last."""
+        """The computed columns from the last question about each relation."""
         self._sets: list[Described] = []
 
     def close(self) -> None:
@@ -305,16 +306,16 @@ class PostgresSource:
                 self._horizon = Horizon.parse(snapshot.horizon)
                 return
         self.adopt(snapshot)
-        known = set(self._locked)
-        if added := [each for each in relations if each not in known]:
+        locked = set(self._locked)
+        if added := [each for each in relations if each not in locked]:
             self._lock(added)
             self._locked = (*self._locked, *added)
 
     def _lock(self, relations: Sequence[Relation]) -> None:
         try:
             for first in range(0, len(relations), AT_ONCE):
-                some = relations[first : first + AT_ONCE]
-                join_locks(self._connection, some, Patience().stall_timeout)
+                batch = relations[first : first + AT_ONCE]
+                join_locks(self._connection, batch, Patience().stall_timeout)
         except PenstockError:
             with contextlib.suppress(psycopg.Error):
                 self._connection.execute("ROLLBACK")
@@ -347,10 +348,10 @@ class PostgresSource:
         facts, children = self._about(relation), not relation.only
         read = partial(versions_of, self._connection, children=children)
         with planning("source", f"row versions of {relation}"):
-            found, other = facts.get(("versions", children), relation, read)
-            check_versioned(relation, other)
+            versions, storage = facts.get(("versions", children), relation, read)
+            check_versioned(relation, storage)
             oldest = facts.once("oldest", partial(who_holds_back, self._connection))
-        return replace(found, oldest=oldest)
+        return replace(versions, oldest=oldest)
 
     def horizon(self) -> Horizon:
         if self._adopted and self._horizon:
@@ -421,9 +422,9 @@ class PostgresSource:
 
     def _cursor_tags(self, relation: TableRef, columns: Sequence[str]) -> dict[str, str]:
         """Return the tags of all columns; columns not asked for may have any tag."""
-        known = {column.name: "" for column in self.columns(relation)}
-        asked = [each for each in columns if each in known]
-        return known | {each: self._key(relation, Key(each)).type for each in asked}
+        tags = {column.name: "" for column in self.columns(relation)}
+        existing = [each for each in columns if each in tags]
+        return tags | {each: self._key(relation, Key(each)).type for each in existing}
 
     def cursor_range(
         self, relation: Relation, since: Cursor, now: CursorNow, lookback: str, *, nulls: bool
@@ -498,10 +499,10 @@ class PostgresSource:
     def ranked(
         self, relation: Relation, key: Key, texts: Sequence[str], *, ordered: bool
     ) -> tuple[RankedBound, ...]:
-        found = self._key(relation, key)
+        source_key = self._key(relation, key)
         if ordered:
-            found.check_ranged()
-        return found.ranked(texts)
+            source_key.check_ranged()
+        return source_key.ranked(texts)
 
     def misplaced(self, relation: Relation, key: Key, bounds: Sequence[Bound]) -> int | None:
         return self._key(relation, key).misplaced(bounds)
@@ -539,9 +540,9 @@ class PostgresSource:
         self, relation: Relation, pairs: Sequence[ColumnPair], *, in_arrow: bool
     ) -> tuple[Column, ...]:
         with planning("source", "computed columns"):
-            found = described_columns(self._connection, relation, pairs)
-        self._computed[relation] = found
-        return self.in_arrow(relation, found) if in_arrow else found
+            columns = described_columns(self._connection, relation, pairs)
+        self._computed[relation] = columns
+        return self.in_arrow(relation, columns) if in_arrow else columns
 
     def with_columns(
         self, definition: TableDefinition, columns: tuple[Column, ...]
@@ -591,8 +592,8 @@ class PostgresSource:
             return None
         rows = _rows(relation, Whole(), where, [first])
         bits = bits_of_ranges(self._connection, rows, first.source, count)
-        found = read_ranges(self._connection, "source", rows, first.source, bits)
-        return None if found is None else (bits, found)
+        counts = read_ranges(self._connection, "source", rows, first.source, bits)
+        return None if counts is None else (bits, counts)
 
     def chosen_keys(
         self, relation: Relation, where: str | None, key: Sequence[ColumnPair], chosen: Chosen
@@ -645,6 +646,11 @@ class HolderSource(PostgresSource):
     """A catalog in the session that holds the snapshot, and under its locks.
 
     Closing it does not release the snapshot.
+
+    Args:
+        connection: the session that holds the snapshot.
+        snapshot: the snapshot.
+        guard: watches the statements of the session.
     """
 
     def __init__(self, connection: Connection, snapshot: Snapshot, guard: Guard) -> None:

@@ -81,7 +81,9 @@ def _among(run: RunRow, within: KeyRanges | None) -> list[str]:
 class PostgresTarget:
     """The catalog of a PostgreSQL target.
 
-    Parameters:
+    Args:
+        url: the URL of the target, for the session that watches this one.
+        control_schema: the control schema.
         connection: a session opened for it.
     """
 
@@ -129,9 +131,9 @@ class PostgresTarget:
 
     def _facts(self, table: TableRef) -> TargetFacts:
         """Return the current set of facts."""
-        known = self._known
-        if known is not None and table in known.refs and table not in self._outdated:
-            return known
+        facts = self._known
+        if facts is not None and table in facts.refs and table not in self._outdated:
+            return facts
         return TargetFacts(self._connection, [table])
 
     def close(self) -> None:
@@ -143,12 +145,12 @@ class PostgresTarget:
         An estimate, since some may be needed by other objects.
         """
         with translated("target"):
-            found = self._connection.value(
+            exists = self._connection.value(
                 "SELECT EXISTS (SELECT FROM pg_catalog.pg_index AS x WHERE x.indisvalid"
                 " AND x.indrelid = pg_catalog.to_regclass(%s))",
                 [name(table)],
             )
-        return bool(found)
+        return bool(exists)
 
     def schemas(self) -> tuple[str, ...]:
         return search_path(self._connection, "target")
@@ -193,10 +195,10 @@ class PostgresTarget:
             )
 
             facts, enums = self._facts(table), enum_types(table, columns, definition, types)
-            made = {**types_for(columns, definition.model, enums), **types}
-            self._made[table] = partial(types_of_columns, facts, table, columns, made, enums)
-            found = created_columns(facts, table, columns, made, types, enums)
-            return computing(definition.model, found, types)
+            all_types = {**types_for(columns, definition.model, enums), **types}
+            self._made[table] = partial(types_of_columns, facts, table, columns, all_types, enums)
+            defined = created_columns(facts, table, columns, all_types, types, enums)
+            return computing(definition.model, defined, types)
         from penstock.backends.postgresql.new_tables.rehearsal import defined_columns, rehearsed  # noqa: PLC0415 - seldom
 
         self._made[table] = partial(rehearsed, self._facts(table), table, definition.content)
@@ -219,12 +221,14 @@ class PostgresTarget:
         if not rights.schema_usage:
             refused, grant = f"may not use schema {table.schema!r}", ident(table.schema)
             raise missing_grant(self._connection, refused, needed_by, f"USAGE ON SCHEMA {grant}")
-        grants = [wanted for wanted in _privileges(mode) if wanted in rights.lacking]
+        grants = [privileges for privileges in _privileges(mode) if privileges in rights.lacking]
         grants += [] if set(columns).isdisjoint(rights.closed) else ["INSERT"]
         if grants:
-            wanted = ", ".join(sorted(grants))
-            refused = f"may not {wanted} on {table} (owner {rights.owner!r})"
-            raise missing_grant(self._connection, refused, needed_by, f"{wanted} ON {name(table)}")
+            privileges = ", ".join(sorted(grants))
+            refused = f"may not {privileges} on {table} (owner {rights.owner!r})"
+            raise missing_grant(
+                self._connection, refused, needed_by, f"{privileges} ON {name(table)}"
+            )
 
     def expected_columns(
         self,
@@ -278,13 +282,13 @@ class PostgresTarget:
     @contextmanager
     def _there_or_made(self, table: TableRef) -> Iterator[TableRef]:
         """Return the table, or a temporary one with the planned columns if it is to be created."""
-        made = self._made.get(table)
-        if made is None:
+        create = self._made.get(table)
+        if create is None:
             yield table
             return
         with translated("target"):
-            there = bool(self._facts(table).tree(table))
-        with nullcontext(table) if there else made() as rows:
+            exists = bool(self._facts(table).tree(table))
+        with nullcontext(table) if exists else create() as rows:
             yield rows
 
     def counts(self, tables: Sequence[TableRef]) -> dict[TableRef, int]:
@@ -292,8 +296,8 @@ class PostgresTarget:
             return {}
         counts = [sql.SQL("(SELECT count(*) FROM {})").format(rows_of(table)) for table in tables]
         with translated("target"):
-            found = self._connection.first(sql.SQL("SELECT {}").format(sql.SQL(", ").join(counts)))
-        return dict(zip(tables, found, strict=True))
+            row = self._connection.first(sql.SQL("SELECT {}").format(sql.SQL(", ").join(counts)))
+        return dict(zip(tables, row, strict=True))
 
     def checksum(
         self, table: TableRef, where: str | None, extent: Extent, pairs: Sequence[ColumnPair]

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 
 def postgres_writer(spec: WorkerSpec) -> TransactionalWriter:
+    """Return a writer for a worker; it connects with its first attempt."""
     return TransactionalWriter(spec, PostgresTransaction(spec))
 
 
@@ -121,8 +122,8 @@ class PostgresTransaction:
         connection.execute("ROLLBACK")
         connection.guard = None
         query = for_server(connection, "lock_holders")
-        wanted = {**lock, "prefix": f"{attempt.lock}:"}
-        return Begun(older=dict(connection.execute(query, wanted).fetchall()))
+        parameters = {**lock, "prefix": f"{attempt.lock}:"}
+        return Begun(older=dict(connection.execute(query, parameters).fetchall()))
 
     def end_older(self, attempt: Attempt, older: int) -> None:
         end_session(self._open, older, f"attempt of partition {attempt.partition.id}")

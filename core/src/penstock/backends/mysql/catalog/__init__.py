@@ -1,1 +1,1 @@
-"""What the catalog says about tables, keys and values."""
+"""The server's catalog: tables, keys and values."""

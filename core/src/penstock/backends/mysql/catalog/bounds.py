@@ -15,7 +15,7 @@ from penstock.backends.mysql.session import MySqlSession
 from penstock.backends.sql.rows.midpoints import middles
 from penstock.model.extents import Bound, Key
 
-ORIGIN = "the server's estimates, by dives into the key's index"
+ORIGIN = "the server's estimates, from dives into the key's index"
 # The maximum number of ranges to weigh.
 MOST = 256
 # How often to halve the rest of a range before assuming that it has no more keys.
@@ -35,10 +35,21 @@ class _Range:
 def dive(
     session: MySqlSession, rows: str, key: Key, tag: str, *, nullable: bool
 ) -> tuple[tuple[WeightedBound, ...], float]:
-    """Return weighted bounds, and the share of rows whose key is NULL."""
-    found = _Dive(session, rows, key, tag)
-    nulls = found.estimates([f"{found.column} IS NULL"])[0] if nullable else 0
-    ranges = found.ranges()
+    """Return weighted bounds, and the share of rows whose key is NULL.
+
+    Args:
+        session: a session on the source.
+        rows: an item of FROM with the table's rows.
+        key: the key, with the collation of an index on it.
+        tag: the type of the bounds.
+        nullable: whether the key may be NULL.
+
+    Returns:
+        Bounds whose weights add up to 1, in the key's order; empty if every key is NULL.
+    """
+    search = _Dive(session, rows, key, tag)
+    nulls = search.estimates([f"{search.column} IS NULL"])[0] if nullable else 0
+    ranges = search.ranges()
     total = sum(each.weight for each in ranges)
     bounds = tuple(WeightedBound(Bound(tag, r.first), r.weight / total) for r in ranges)
     return bounds, nulls / (total + nulls) if ranges else 0.0
@@ -98,8 +109,8 @@ class _Dive:
             each.weight = max(1, weight)
 
     def _divide(self, ranges: list[_Range], greatest: str) -> list[str | None]:
-        """Return a key near the middle of each range; None where there is none."""
-        found: list[str | None] = [None] * len(ranges)
+        """Return a key near the middle of each range; None if there is no such key."""
+        keys: list[str | None] = [None] * len(ranges)
         ends = [each.last or greatest for each in ranges]
         open_ = set(range(len(ranges)))
         for _ in range(TRIES):
@@ -112,16 +123,16 @@ class _Dive:
                 if at is None:
                     empty.append(place)
                 else:
-                    found[place] = at
+                    keys[place] = at
             # There are no keys between the middle and the end, so the rest of the range ends at the
             # last key before it.
             open_ = set()
             before = self._within("max", "<", ranges, {place: halves[place] for place in empty})
             for place, at in zip(empty, before, strict=True):
                 if at is not None:
-                    ends[place] = found[place] = at
+                    ends[place] = keys[place] = at
                     open_.add(place)
-        return found
+        return keys
 
     def _middles(self, ranges: list[_Range], ends: list[str], open_: list[int]) -> dict[int, str]:
         """Return, for each open range, a value between its first key and its end, if there is one.
@@ -173,17 +184,17 @@ class _Dive:
     def estimates(self, tests: list[str]) -> list[int]:
         if not tests:
             return []
-        return [found or 0 for found in rows_of_each(self._session, self._rows, tests)]
+        return [rows or 0 for rows in rows_of_each(self._session, self._rows, tests)]
 
     def _fetch(self, values: list[str], conditions: list[str]) -> list[str | None]:
-        asked = [
+        queries = [
             f"(SELECT {MYSQL.bound_text(self._tag, value)} FROM {self._rows}{condition})"
             for value, condition in zip(values, conditions, strict=True)
         ]
-        if not asked:
+        if not queries:
             return []
-        (found,) = self._session.fetch(f"SELECT {', '.join(asked)}", self._subject)
-        return [None if text is None else str(text) for text in found]
+        (texts,) = self._session.fetch(f"SELECT {', '.join(queries)}", self._subject)
+        return [None if text is None else str(text) for text in texts]
 
     def _literal(self, text: str) -> str:
         return MYSQL.bounded(self._key, Bound(self._tag, text))

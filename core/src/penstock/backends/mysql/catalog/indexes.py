@@ -29,7 +29,7 @@ def read_indexes(session: MySqlSession, table: TableRef) -> Mapping[str, str]:
 def read_all_indexes(
     session: MySqlSession, tables: Sequence[TableRef]
 ) -> Mapping[TableRef, Mapping[str, str]]:
-    """Return the same for many tables, without those that do not exist or cannot be read."""
+    """Return the indexes of many tables, without tables that do not exist or cannot be read."""
     return {
         table: indexes_of(read_table(statement, table).model)
         for table, statement in read_statements(session, tables).items()
@@ -39,14 +39,14 @@ def read_all_indexes(
 def deferrable(session: MySqlSession, table: TableRef) -> tuple[Mapping[str, str], Sequence[str]]:
     """Return the deferrable indexes; see `TargetTables`. Unique keys stay, to reject duplicates."""
     model = model_of(session, table)
-    found, kept = indexes_of(model), dict[str, str]()
+    indexes, kept = indexes_of(model), dict[str, str]()
     for columns, what in _needed(session, table, model):
         serving = [key.name for key in keys_of(model) if serves(key, columns)]
-        if serving and found.keys() >= set(serving):
+        if serving and indexes.keys() >= set(serving):
             # One of them is enough.
             kept.setdefault(serving[0], what)
-    left = {name: text for name, text in found.items() if name not in kept}
-    return left, [f"{name} ({what})" for name, what in kept.items()]
+    deferred = {name: text for name, text in indexes.items() if name not in kept}
+    return deferred, [f"{name} ({what})" for name, what in kept.items()]
 
 
 def serves(key: KeyModel | IndexModel, columns: Sequence[str]) -> bool:
@@ -83,7 +83,7 @@ def referring(
 
     The values are the referenced columns.
     """
-    found: dict[tuple[TableRef, str], list[str]] = {}
+    foreign_keys: dict[tuple[TableRef, str], list[str]] = {}
     for schema, of, name, column in session.about(_REFERRING, table):
-        found.setdefault((TableRef(schema, of), name), []).append(column)
-    return found
+        foreign_keys.setdefault((TableRef(schema, of), name), []).append(column)
+    return foreign_keys

@@ -8,6 +8,8 @@ from penstock.backends.sql.masking import Masking
 
 
 class MySqlMasking(Masking):
+    """See `Masking`."""
+
     def text(self, value: str) -> str:
         return f"CONVERT({value} USING utf8mb4)"
 

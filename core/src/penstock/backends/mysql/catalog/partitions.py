@@ -35,8 +35,8 @@ def partitions_of(session: MySqlSession, table: TableRef) -> tuple[ChildTable, .
         if method == _VERSIONED:
             return ()
         # The sum over its subpartitions.
-        held, bytes_ = sizes.get(name, (0, 0))
-        sizes[name] = held + int(rows), bytes_ + int(size)
+        count, bytes_ = sizes.get(name, (0, 0))
+        sizes[name] = count + int(rows), bytes_ + int(size)
     return tuple(
         ChildTable(TableRef(table.schema, f"{table.name}{_MARK}{name}"), rows, size, None)
         for name, (rows, size) in sizes.items()
@@ -45,15 +45,16 @@ def partitions_of(session: MySqlSession, table: TableRef) -> tuple[ChildTable, .
 
 def partitioning(session: MySqlSession, table: TableRef) -> str:
     """Return a text that changes with the table's partitions; empty if there are none."""
-    found = [(name, method, *rest) for name, method, _, _, *rest in session.about(_PARTS, table)]
-    return sha256(repr(found).encode()).hexdigest() if found else ""
+    parts = [(name, method, *facts) for name, method, _, _, *facts in session.about(_PARTS, table)]
+    return sha256(repr(parts).encode()).hexdigest() if parts else ""
 
 
 def within(rows: str, extent: Extent) -> str:
     """Return an item of FROM with an extent's rows.
 
-    Parameters:
+    Args:
         rows: an item of FROM with all rows of the table.
+        extent: the partition's extent; only `Children` limits the rows here.
     """
     if not isinstance(extent, Children):
         return rows

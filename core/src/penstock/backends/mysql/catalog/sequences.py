@@ -21,10 +21,13 @@ def omitted_sequences(
 ) -> tuple[NotCopied, ...]:
     """Return matching sequences with statements that continue at their positions.
 
-    See `matching`.
+    Args:
+        session: a session on a MariaDB source.
+        include: patterns of ``schema.name``, see `matching`.
+        exclude: patterns of sequences to leave out.
     """
-    known = [TableRef(schema, name) for schema, name in session.fetch(_ALL, "sequences")]
-    return tuple(_left(session, each) for each in matching(known, include, exclude))
+    sequences = [TableRef(schema, name) for schema, name in session.fetch(_ALL, "sequences")]
+    return tuple(_left(session, each) for each in matching(sequences, include, exclude))
 
 
 def _left(session: MySqlSession, sequence: TableRef) -> NotCopied:

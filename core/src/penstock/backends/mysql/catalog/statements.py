@@ -14,24 +14,24 @@ def read_statement(session: MySqlSession, table: TableRef) -> str:
     Raises:
         PlanningError: the table does not exist.
     """
-    found = session.of_each(
+    statement = session.of_each(
         "statements", table, lambda known: known, lambda tables: read_statements(session, tables)
     )
-    if found is None:
-        ((_, found, *_),) = session.fetch(_asked(session, table), str(table))
-    return str(found)
+    if statement is None:
+        ((_, statement, *_),) = session.fetch(_show_create(session, table), str(table))
+    return str(statement)
 
 
 def read_statements(session: MySqlSession, tables: Sequence[TableRef]) -> dict[TableRef, str]:
     """Return the current statements of several tables, read together, one statement each."""
-    found: dict[TableRef, str] = {}
+    statements: dict[TableRef, str] = {}
     with session.hurried():
-        answers = session.fetch_each([_asked(session, table) for table in tables])
+        answers = session.fetch_each([_show_create(session, table) for table in tables])
     for table, answer in zip(tables, answers, strict=True):
         for _, statement, *_ in answer or ():
-            found[table] = statement
-    return found
+            statements[table] = statement
+    return statements
 
 
-def _asked(session: MySqlSession, table: TableRef) -> str:
+def _show_create(session: MySqlSession, table: TableRef) -> str:
     return f"SHOW CREATE TABLE {session.table(table)}"

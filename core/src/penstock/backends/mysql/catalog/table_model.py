@@ -122,7 +122,8 @@ def read_table(
 ) -> ReadTable:
     """Parse the statement that creates a table.
 
-    Parameters:
+    Args:
+        statement: the output of SHOW CREATE TABLE.
         table: the table that the statement creates.
         columns: with the trait `TYPE`; of other columns, types and nullability are unknown.
         utf8: whether all texts of the table are in UTF-8.
@@ -144,28 +145,28 @@ def read_table(
     for text in clauses[len(texts) :]:
         if key := _KEY.fullmatch(text):
             keys.append(_key(key[1] or "", _unquoted(key[2] or ""), key[3], others))
-        elif (found := _CONSTRAINT.fullmatch(text)) and found[2] == "CHECK":
-            test = enclosed(found[3], 0)
+        elif (constraint := _CONSTRAINT.fullmatch(text)) and constraint[2] == "CHECK":
+            test = enclosed(constraint[3], 0)
             # MySQL writes NOT ENFORCED in an executable comment.
-            enforced = "NOT ENFORCED" not in found[3][len(test) :]
-            checks.append(CheckModel(_unquoted(found[1]), reads(test), enforced))
-        elif found and (refers := _REFERENCES.match(found[3])):
-            links.append(_foreign_key(_unquoted(found[1]), refers, table))
+            enforced = "NOT ENFORCED" not in constraint[3][len(test) :]
+            checks.append(CheckModel(_unquoted(constraint[1]), reads(test), enforced))
+        elif constraint and (refers := _REFERENCES.match(constraint[3])):
+            links.append(_foreign_key(_unquoted(constraint[1]), refers, table))
         else:
             altering.append(f"ADD {text}")
             others.append(NotCopied(TABLE_OPTIONS, text))
-    given = {column.name: column for column in columns}
-    given |= {name: Column(name, "") for name in texts if name not in given}
+    by_name = {column.name: column for column in columns}
+    by_name |= {name: Column(name, "") for name in texts if name not in by_name}
     modelled = [
         _column(column, texts.get(name, ""), reads, checks, others)
-        for name, column in given.items()
+        for name, column in by_name.items()
     ]
     head, partitions = lines[end].removeprefix(")"), "\n".join(lines[end + 1 :]).strip()
     options = dict(_OPTION.findall(head))
-    left = [f"{name}={value}" for name, value in options.items() if name not in _MODELLED]
-    rest = _OPTION.sub("", head).strip()
-    altering += [*left, *filter(None, [rest.replace("WITH ", "ADD ", 1)])]
-    others += [NotCopied(TABLE_OPTIONS, text) for text in (*left, rest) if text]
+    unmodelled = [f"{name}={value}" for name, value in options.items() if name not in _MODELLED]
+    remainder = _OPTION.sub("", head).strip()
+    altering += [*unmodelled, *filter(None, [remainder.replace("WITH ", "ADD ", 1)])]
+    others += [NotCopied(TABLE_OPTIONS, text) for text in (*unmodelled, remainder) if text]
     comment = options.get("COMMENT")
     model = TableModel(
         tuple(modelled),
@@ -206,17 +207,20 @@ def _column(
 ) -> ColumnModel:
     """Parse the line of a column.
 
-    Parameters:
+    Args:
+        column: the column; an empty type leaves the model's type unknown.
+        text: the definition after the column's name.
+        reads: parses an expression over the table's columns.
         checks: receives the column's check.
         others: receives what has no form in the model.
     """
     head = _TYPE.match(text)
     place = head.end() if head else 0
-    tests, left, words = [], [], dict.fromkeys(_CLAUSE.groupindex, "")
-    while found := _CLAUSE.match(text, place):
-        place = found.end()
-        words |= {name: word for name, word in found.groupdict().items() if word}
-        opening = found["opening"] or found["called"]
+    tests, unmodelled, words = [], [], dict.fromkeys(_CLAUSE.groupindex, "")
+    while clause := _CLAUSE.match(text, place):
+        place = clause.end()
+        words |= {name: word for name, word in clause.groupdict().items() if word}
+        opening = clause["opening"] or clause["called"]
         if opening:
             inner = enclosed(text, place - 1)
             place += len(inner) + 1
@@ -226,8 +230,8 @@ def _column(
                 words["default"] += f"{inner})"
             else:
                 words["default" if opening == "DEFAULT" else "generated"] = f"({inner})"
-        if found["other"]:
-            left.append(found["other"])
+        if clause["other"]:
+            unmodelled.append(clause["other"])
     type_ = ColumnType()
     if column.type:
         type_ = _type(column.traits[TYPE], head[0] if head and "(" in head[0] else column.type)
@@ -235,18 +239,18 @@ def _column(
         type_ = ColumnType(table_model.JSON)
         tests = [test for test in tests if "json_valid" not in test]
     checks += (CheckModel("", reads(test)) for test in tests)
-    if left:
-        others.append(NotCopied(COLUMN_OPTIONS, f"{column.name}: {' '.join(left)}"))
+    if unmodelled:
+        others.append(NotCopied(COLUMN_OPTIONS, f"{column.name}: {' '.join(unmodelled)}"))
     if words["collation"] and type_.kind != table_model.JSON:
         others.append(NotCopied(COLLATIONS, f"{column.name}: {words['collation']}"))
     generated, default, changed = words.get("generated"), words["default"], words["on_update"]
-    taken = not generated and not words["automatic"] and default.upper() not in ("", "NULL")
+    has_default = not generated and not words["automatic"] and default.upper() not in ("", "NULL")
     return ColumnModel(
         column.name,
         type_,
         column.type,
         column.nullable,
-        default=_default(default) if taken else None,
+        default=_default(default) if has_default else None,
         on_update=Expression(changed, read(changed)) if changed else None,
         identity=Identity() if words["automatic"] else None,
         generated=Generated(reads(generated), words["kind"] != "VIRTUAL") if generated else None,
@@ -262,7 +266,7 @@ def _default(text: str) -> Expression:
     return Expression(text, read(text, (), _STYLE))
 
 
-def _type(type_: MyType, written: str) -> ColumnType:
+def _type(type_: MyType, definition: str) -> ColumnType:
     if type_.is_tinyint1:
         return ColumnType(table_model.INTEGER, length=1, bits=8)
     if type_.name in _BITS:
@@ -273,7 +277,7 @@ def _type(type_: MyType, written: str) -> ColumnType:
         return ColumnType(table_model.INTEGER, bits=16)
     kind = TYPES.line(type_).kind
     if kind in (table_model.ENUM, table_model.SET):
-        return ColumnType(kind, labels=tuple(map(unescaped, _LABEL.findall(written))))
+        return ColumnType(kind, labels=tuple(map(unescaped, _LABEL.findall(definition))))
     if kind not in (table_model.TEXT, table_model.BYTES, table_model.OTHER):
         return ColumnType(kind, unsigned=type_.unsigned)
     limited = type_.name in ("char", "varchar", "binary", "varbinary")
@@ -287,7 +291,10 @@ def _type(type_: MyType, written: str) -> ColumnType:
 def _key(kind: str, name: str, body: str, others: list[NotCopied]) -> KeyModel | IndexModel:
     """Parse the line of a key or index.
 
-    Parameters:
+    Args:
+        kind: PRIMARY, UNIQUE, FULLTEXT, SPATIAL or empty.
+        name: the name; empty for the primary key.
+        body: the definition from the first parenthesis on.
         others: receives what has no form in the model.
     """
     listed = enclosed(body, 0)
@@ -297,20 +304,20 @@ def _key(kind: str, name: str, body: str, others: list[NotCopied]) -> KeyModel |
         place = part.end()
     columns = tuple(_unquoted(column) for column, _, _ in parts)
     exact = place == len(listed) and not any(length for _, length, _ in parts)
-    rest = body[len(listed) + 2 :]
-    if more := _STORED.sub("", rest).strip():
+    suffix = body[len(listed) + 2 :]
+    if more := _STORED.sub("", suffix).strip():
         others.append(NotCopied(INDEX_OPTIONS, f"{name or kind}: {more}"))
     if exact and kind in ("PRIMARY", "UNIQUE"):
         return KeyModel(name, columns, kind == "PRIMARY", text=body)
     method = kind.lower() if kind in ("FULLTEXT", "SPATIAL") else ""
     # A whole column also serves lookups by its prefix; nothing is known about expressions.
-    whole = place == len(listed) and (exact or kind != "UNIQUE")
+    is_whole = place == len(listed) and (exact or kind != "UNIQUE")
     return IndexModel(
         name,
-        columns if whole else (),
-        tuple(_unquoted(each) for each, _, down in parts if down and whole),
+        columns if is_whole else (),
+        tuple(_unquoted(each) for each, _, down in parts if down and is_whole),
         unique=kind == "UNIQUE",
-        method="hash" if " USING HASH" in rest else method,
+        method="hash" if " USING HASH" in suffix else method,
         text=body,
     )
 
@@ -339,21 +346,21 @@ def leading(part: KeyModel | IndexModel) -> tuple[str, ...]:
     """Return the columns by which an index finds rows; none if it is not ordered."""
     if isinstance(part, IndexModel) and part.method in ("fulltext", "spatial"):
         return ()
-    listed, found, place = enclosed(part.text, 0), [], 0
+    listed, columns, place = enclosed(part.text, 0), [], 0
     while (each := _PART.match(listed, place)) and not each[2]:
-        found.append(_unquoted(each[1]))
+        columns.append(_unquoted(each[1]))
         place = each.end()
-    return tuple(found)
+    return tuple(columns)
 
 
-def _foreign_key(name: str, found: re.Match[str], table: TableRef) -> ForeignKeyModel:
-    schema, other = (found[2], found[3]) if found[3] else (table.schema, found[2])
-    actions: Mapping[str, str] = dict(_ACTION.findall(found.string))
+def _foreign_key(name: str, match: re.Match[str], table: TableRef) -> ForeignKeyModel:
+    schema, other = (match[2], match[3]) if match[3] else (table.schema, match[2])
+    actions: Mapping[str, str] = dict(_ACTION.findall(match.string))
     return ForeignKeyModel(
         name,
-        _names(found[1]),
+        _names(match[1]),
         TableRef(_unquoted(schema), _unquoted(other)),
-        _names(found[4]),
+        _names(match[4]),
         actions.get("DELETE", "").replace("NO ACTION", ""),
         actions.get("UPDATE", "").replace("NO ACTION", ""),
     )

@@ -105,20 +105,20 @@ def _read_columns(session: MySqlSession, table: TableRef) -> tuple[Column, ...]:
 def columns_of(rows: Sequence[Row], types: Sequence[MyType]) -> tuple[Column, ...]:
     """Return the columns of a table.
 
-    Parameters:
+    Args:
         rows: the table's rows in the information schema, from the query `COLUMNS`.
         types: the types in a result set.
     """
     return tuple(
         Column(
             name,
-            _WIDTH.sub(r"\1", str(written)),
+            _WIDTH.sub(r"\1", str(type_text)),
             nullable=nullable == "YES",
             generated=computed == 1,
             has_default=default is not None or "auto_increment" in extra,
             traits={TYPE: type_, CHARSET: charset or "", COLLATION: collation or ""},
         )
-        for (name, written, nullable, default, extra, computed, charset, collation), type_ in zip(
+        for (name, type_text, nullable, default, extra, computed, charset, collation), type_ in zip(
             rows, types, strict=True
         )
     )
@@ -126,13 +126,13 @@ def columns_of(rows: Sequence[Row], types: Sequence[MyType]) -> tuple[Column, ..
 
 def _types(session: MySqlSession, table: TableRef) -> Sequence[MyType]:
     """Return the types of a table's columns in a result set."""
-    found = session.of_each(
+    types = session.of_each(
         "types",
         table,
         lambda known: [each for each in known if is_table(session, each)],
         lambda tables: _described(session, tables),
     )
-    return found if found is not None else _described_alone(session, [table])[table]
+    return types if types is not None else _described_alone(session, [table])[table]
 
 
 def _described(
@@ -142,11 +142,11 @@ def _described(
     if len(tables) < 2:
         return {}
     widths = {table: len(session.about(COLUMNS, table)) for table in tables}
-    found: dict[TableRef, Sequence[MyType]] = {}
+    types: dict[TableRef, Sequence[MyType]] = {}
     with session.hurried():
-        for some in pieces(tables, widths, _JOINED, _MOST_COLUMNS):
-            found |= _described_by_halves(session, some)
-    return found
+        for group in pieces(tables, widths, _JOINED, _MOST_COLUMNS):
+            types |= _described_by_halves(session, group)
+    return types
 
 
 def _described_by_halves(
@@ -175,29 +175,36 @@ def _described_alone(
         widths.append(len(names))
     subject = f"table {tables[0]}" if len(tables) == 1 else "tables"
     types = [type_ for _, type_ in session.columns_of_queries(queries, subject)]
-    found: dict[TableRef, Sequence[MyType]] = {}
+    types_by_table: dict[TableRef, Sequence[MyType]] = {}
     for table, width in zip(tables, widths, strict=True):
-        found[table], types = types[:width], types[width:]
-    return found
+        types_by_table[table], types = types[:width], types[width:]
+    return types_by_table
 
 
 def pieces(
     tables: Sequence[TableRef], widths: Mapping[TableRef, int], most: int, widest: int
 ) -> Iterator[list[TableRef]]:
-    """Divide tables into groups with a maximum number of tables and columns."""
-    some: list[TableRef] = []
+    """Divide tables into groups with a maximum number of tables and columns.
+
+    Args:
+        tables: the tables, in the order of the groups.
+        widths: the number of columns of each table.
+        most: the maximum number of tables in a group.
+        widest: the maximum number of columns in a group of several tables.
+    """
+    group: list[TableRef] = []
     for table in tables:
-        if some and (len(some) == most or sum(widths[t] for t in (*some, table)) > widest):
-            yield some
-            some = []
-        some.append(table)
-    yield some
+        if group and (len(group) == most or sum(widths[t] for t in (*group, table)) > widest):
+            yield group
+            group = []
+        group.append(table)
+    yield group
 
 
 def is_table(session: MySqlSession, table: TableRef) -> bool:
     """Whether a base table of the name exists."""
-    found = session.about(_TABLE, table)
-    return bool(found) and found[0][0] != "VIEW"
+    rows = session.about(_TABLE, table)
+    return bool(rows) and rows[0][0] != "VIEW"
 
 
 def size_of(session: MySqlSession, table: TableRef) -> tuple[int | None, int] | None:
@@ -209,13 +216,13 @@ def size_of(session: MySqlSession, table: TableRef) -> tuple[int | None, int] | 
 
 def unique_keys(session: MySqlSession, table: TableRef) -> tuple[UniqueKey, ...]:
     """Return the keys that identify rows, the primary key first."""
-    found: dict[str, list[tuple[str | None, int | None]]] = {}
+    parts: dict[str, list[tuple[str | None, int | None]]] = {}
     for name, column, part, repeats, _ in session.about(_INDEXES, table):
         if not int(repeats):
-            found.setdefault(name, []).append((column, part))
+            parts.setdefault(name, []).append((column, part))
     return tuple(
         UniqueKey(name, tuple(column or "" for column, _ in columns))
-        for name, columns in found.items()
+        for name, columns in parts.items()
         # Of whole columns, not of expressions or prefixes.
         if all(column and part is None for column, part in columns)
     )
@@ -228,7 +235,13 @@ def numbered_column(session: MySqlSession, table: TableRef) -> str:
 
 
 def is_indexed(session: MySqlSession, table: TableRef, name: str) -> bool:
-    """Whether a column is the first column of an index."""
+    """Whether a column is the first column of an index.
+
+    Args:
+        session: the session whose kept facts answer.
+        table: the table.
+        name: the column, in any case.
+    """
     return any(
         (column or "").lower() == name.lower()
         for _, column, part, _, place in session.about(_INDEXES, table)
@@ -237,9 +250,15 @@ def is_indexed(session: MySqlSession, table: TableRef, name: str) -> bool:
 
 
 def finding(session: MySqlSession, table: TableRef, key: Sequence[str]) -> MySqlDialect:
-    """Return a dialect that finds a table's rows by the index of a unique key."""
-    known = unique_keys(session, table)
-    index = next((each.name for each in known if set(each.names) == set(key)), "")
+    """Return a dialect that finds a table's rows by the index of a unique key.
+
+    Args:
+        session: the session whose kept facts name the index.
+        table: the table.
+        key: the columns of the unique key, in any order.
+    """
+    keys = unique_keys(session, table)
+    index = next((each.name for each in keys if set(each.names) == set(key)), "")
     return MySqlDialect(by_bytes=True, found_by=index)
 
 
@@ -261,31 +280,34 @@ def made_at(session: MySqlSession, table: TableRef) -> str | None:
 
 
 def creation_times(session: MySqlSession, tables: Sequence[TableRef]) -> dict[TableRef, str | None]:
-    """Return the same for many tables.
+    """Return the creation times of many tables, as `made_at` does.
 
     Empty if the server does not say: for a view, or for a table that is constantly renamed or
     altered.
     """
-    found = session.about_all(MADE, tables)
+    rows_of = session.about_all(MADE, tables)
     for pause in _PAUSES:
-        unsaid = [table for table, rows in found.items() if rows and not rows[0][0]]
+        unsaid = [table for table, rows in rows_of.items() if rows and not rows[0][0]]
         if not unsaid:
             break
         time.sleep(pause)
-        found |= session.about_all(MADE, unsaid)
-    return {table: (rows[0][0] or "") if rows else None for table, rows in found.items()}
+        rows_of |= session.about_all(MADE, unsaid)
+    return {table: (rows[0][0] or "") if rows else None for table, rows in rows_of.items()}
 
 
 def known_creation_time(session: MySqlSession, table: TableRef) -> str:
-    """Return the same as of when facts about the table were read; empty if it does not exist."""
-    found = session.about(_TABLE, table)
-    return (found[0][2] or "") if found else ""
+    """Return the creation time that was read with the table's other facts.
+
+    Empty if the table does not exist.
+    """
+    rows = session.about(_TABLE, table)
+    return (rows[0][2] or "") if rows else ""
 
 
 def engine_of(session: MySqlSession, table: TableRef) -> str:
     """Return a table's engine; empty for a view."""
-    found = session.about(_TABLE, table)
-    return found[0][1] or "" if found else ""
+    rows = session.about(_TABLE, table)
+    return rows[0][1] or "" if rows else ""
 
 
 def read_definition(
@@ -293,13 +315,16 @@ def read_definition(
 ) -> TableDefinition:
     """Return the definition of a table.
 
-    Parameters:
+    Args:
+        session: a session on the source.
+        table: the source's table.
+        columns: its columns, with their traits.
         emptied: columns that may be NULL in a table made from the definition, whatever this table
             says.
     """
     utf8 = all(column.traits[CHARSET] in _UTF8 for column in columns)
-    found = read_table(read_statement(session, table), table, columns, utf8=utf8)
-    texts = {name: _NEXT.sub("", text) for name, text in found.columns.items()}
+    statement = read_table(read_statement(session, table), table, columns, utf8=utf8)
+    texts = {name: _NEXT.sub("", text) for name, text in statement.columns.items()}
     for name in texts.keys() & set(emptied):
         texts[name] = _NOT_NULL.sub(r"\1 NULL", texts[name])
     defined = [
@@ -307,15 +332,15 @@ def read_definition(
         for column in columns
     ]
     triggers = session.about(TRIGGERS_OF, table)
-    others = [*found.others, *(NotCopied(TRIGGERS, str(name)) for name, *_ in triggers)]
-    definition = definition_of(DIALECT, defined, found.model, (), others)
-    own = {
+    unmodelled = [*statement.others, *(NotCopied(TRIGGERS, str(name)) for name, *_ in triggers)]
+    definition = definition_of(DIALECT, defined, statement.model, (), unmodelled)
+    more = {
         FLAVOUR: flavour_of(session),
-        OPTIONS: found.made_with,
-        ALTERING: list(found.altering),
+        OPTIONS: statement.made_with,
+        ALTERING: list(statement.altering),
         TRIGGERS: [list(trigger) for trigger in triggers],
     }
-    return replace(definition, content={**definition.content, **own})
+    return replace(definition, content={**definition.content, **more})
 
 
 def native_columns(definition: TableDefinition, asked: Collection[str] = ()) -> tuple[Column, ...]:
@@ -323,7 +348,8 @@ def native_columns(definition: TableDefinition, asked: Collection[str] = ()) -> 
 
     The type of each is the text after its name.
 
-    Parameters:
+    Args:
+        definition: a definition from `read_definition`.
         asked: columns whose types the user specified, which are left out.
     """
     copied = {
@@ -349,34 +375,47 @@ def order_of(session: MySqlSession, rows: str, key: Key) -> str:
 
     Empty if the key is not a text.
 
-    Parameters:
+    Args:
+        session: a session on the side whose collation matters.
         rows: an item of FROM.
+        key: the key to compare; need not be a column.
     """
     value = MYSQL.key(key)
-    ((found,),) = session.fetch(
+    ((collation,),) = session.fetch(
         f"SELECT collation((SELECT {value} FROM {rows} LIMIT 0))", f"--key {key.text}"
     )
-    return "" if found == "binary" else order_name(flavour_of(session), found)
+    return "" if collation == "binary" else order_name(flavour_of(session), collation)
 
 
 def explained_rows(session: MySqlSession, rows: str, tested: str) -> int | None:
     """Return the number of rows that the server's planner expects, without a scan.
 
-    Parameters:
+    Args:
+        session: a session on the source.
         rows: an item of FROM.
+        tested: the condition.
+
+    Returns:
+        The estimate; None if the planner gives none.
     """
     return rows_of_each(session, rows, [tested])[0]
 
 
 def rows_of_each(session: MySqlSession, rows: str, tests: Sequence[str]) -> list[int | None]:
-    """Return the same for many conditions at once."""
+    """Return the estimates of `explained_rows` for many conditions at once.
+
+    Args:
+        session: a session on the source.
+        rows: an item of FROM.
+        tests: the conditions.
+    """
     queries = [f"SELECT 1 FROM {rows} WHERE {tested}" for tested in tests]
     try:
         plan = session.explain(" UNION ALL ".join(queries))
     except PlanningError:
         return [None] * len(tests)
-    known: dict[int, int] = {}
+    estimates: dict[int, int] = {}
     for step in plan:
         if step["id"] is not None and step["rows"] is not None:
-            known.setdefault(step["id"], int(step["rows"]))
-    return [known.get(place) for place in range(1, len(tests) + 1)]
+            estimates.setdefault(step["id"], int(step["rows"]))
+    return [estimates.get(place) for place in range(1, len(tests) + 1)]

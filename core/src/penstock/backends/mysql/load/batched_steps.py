@@ -51,16 +51,21 @@ class JoinedRuns(Protocol):
 def prepare_batch(runs: JoinedRuns, loads: Mapping[str, LoadPlan]) -> frozenset[str]:
     """Do the steps before the first partition of runs that are not prepared.
 
-    Returns: the ids of the runs that are now prepared.
+    Returns:
+        The ids of the runs that are now prepared.
     """
     records = runs.tables
-    with records.alone_all(sorted(loads)) as mine:
-        found = runs.load_runs(mine)
-        due = {run_id: run for run_id, run in found.items() if run.prepared_at is None}
+    with records.alone_all(sorted(loads)) as locked:
+        rows = runs.load_runs(locked)
+        due = {run_id: run for run_id, run in rows.items() if run.prepared_at is None}
         steps = {run_id: list(loads[run_id].before) for run_id in due}
         _make_schemas(runs, due, steps)
         for turn in range(max(map(len, steps.values()), default=0)):
-            now = {run_id: left[turn] for run_id, left in steps.items() if turn < len(left)}
+            now = {
+                run_id: steps_of_run[turn]
+                for run_id, steps_of_run in steps.items()
+                if turn < len(steps_of_run)
+            }
             for run_id in _refused(runs, due, now):
                 del due[run_id], steps[run_id]
         return _note_prepared(runs, due, loads) if due else frozenset()
@@ -68,13 +73,13 @@ def prepare_batch(runs: JoinedRuns, loads: Mapping[str, LoadPlan]) -> frozenset[
 
 def _make_schemas(runs: JoinedRuns, due: dict[str, RunRow], steps: dict[str, list[Step]]) -> None:
     """Create each schema once for all of its tables."""
-    known: dict[str, bool] = {}
+    created: dict[str, bool] = {}
     for run_id, run in list(due.items()):
         for step in [each for each in steps[run_id] if each.id == SCHEMA]:
-            if step.statement not in known:
-                known[step.statement] = _tried(lambda run=run, step=step: _do(runs, run, step))  # type: ignore[misc]
+            if step.statement not in created:
+                created[step.statement] = _succeeds(lambda run=run, step=step: _do(runs, run, step))  # type: ignore[misc]
             steps[run_id].remove(step)
-            if not known[step.statement]:
+            if not created[step.statement]:
                 del due[run_id], steps[run_id]
                 break
 
@@ -92,7 +97,7 @@ def _refused(runs: JoinedRuns, due: Mapping[str, RunRow], steps: Mapping[str, St
         ):
             # What exists determines what is done.
             run = due[run_id]
-            if not _tried(lambda run=run, step=step: _do(runs, run, step)):  # type: ignore[misc]
+            if not _succeeds(lambda run=run, step=step: _do(runs, run, step)):  # type: ignore[misc]
                 refused.append(run_id)
         else:
             together[run_id] = step.statement
@@ -118,7 +123,7 @@ def _do(runs: JoinedRuns, run: RunRow, step: Step) -> None:
         runs.do(run, step)
 
 
-def _tried(call: Callable[[], None]) -> bool:
+def _succeeds(call: Callable[[], None]) -> bool:
     try:
         call()
     except Interrupted:
@@ -134,17 +139,17 @@ def _note_prepared(
     records = runs.tables
 
     def note() -> frozenset[str]:
-        found = records.read(
+        rows = records.read(
             Kind.RUN, {"run_id": tuple(due)}, ("run_id", "generation", "prepared_at")
         )
         same = [
             row["run_id"]
-            for row in found
+            for row in rows
             if not row["prepared_at"] and row["generation"] == due[row["run_id"]].generation
         ]
         tables = {run_id: loads[run_id].table for run_id in same}
-        made = note_altered(records, list(tables.values()))
-        others = _others(records, tables)
+        created_at = note_altered(records, list(tables.values()))
+        others = _other_runs(records, tables)
         changes: dict[str, Row] = {}
         for run_id, table in tables.items():
             loaded = LoadedTable(records, table)
@@ -155,7 +160,7 @@ def _note_prepared(
                 "status": "running",
                 "disturbed_by": None,
                 "loads": loaded.id,
-                "made": made[table],
+                "made": created_at[table],
             }
         records.set_each(Kind.RUN, changes)
         return frozenset(same)
@@ -163,51 +168,53 @@ def _note_prepared(
     return records.transact_all(sorted(due), note, Hold.CHANGE)
 
 
-def _others(records: MySqlRecords, tables: Mapping[str, TableRef]) -> dict[str, list[str]]:
+def _other_runs(records: MySqlRecords, tables: Mapping[str, TableRef]) -> dict[str, list[str]]:
     """Return other runs that load the tables, by the tables' ids."""
     ids = tuple({LoadedTable(records, table).id for table in tables.values()})
-    found: dict[str, list[str]] = {}
+    run_ids: dict[str, list[str]] = {}
     for row in records.read(Kind.RUN, {"loads": ids}, ("run_id", "loads", "status")):
         if row["status"] != "done":
-            found.setdefault(row["loads"], []).append(row["run_id"])
-    return found
+            run_ids.setdefault(row["loads"], []).append(row["run_id"])
+    return run_ids
 
 
 def note_altered(records: MySqlRecords, tables: Sequence[TableRef]) -> dict[TableRef, str | None]:
     """Record that altered tables are still the ones that runs load, despite new creation times.
 
-    Returns: the creation time of each table.
+    Returns:
+        The creation time of each table.
     """
-    made = creation_times(records.session, tables)
+    created_at = creation_times(records.session, tables)
     by_id = {LoadedTable(records, table).id: table for table in tables}
     if by_id:
         changes: dict[str, Row] = {
-            row["run_id"]: {"made": made[by_id[row["loads"]]]}
+            row["run_id"]: {"made": created_at[by_id[row["loads"]]]}
             for row in records.read(Kind.RUN, {"loads": tuple(by_id)}, ("run_id", "loads", "made"))
             if row["made"] and row["made"].endswith(ALTERING)
         }
         records.set_each(Kind.RUN, changes)
-    return made
+    return created_at
 
 
-def note_altering(records: MySqlRecords, made: Mapping[TableRef, str | None]) -> None:
+def note_altering(records: MySqlRecords, created_at: Mapping[TableRef, str | None]) -> None:
     """Record that tables are about to be altered.
 
-    Parameters:
-        made: the tables and their creation times.
+    Args:
+        records: the control tables.
+        created_at: the tables and their creation times.
     """
-    known = [
+    values = [
         value
-        for table, at in made.items()
+        for table, at in created_at.items()
         if at is not None
         for value in (LoadedTable(records, table).id, at)
     ]
-    if known:
-        pairs = ", ".join(["(%s, %s)"] * (len(known) // 2))
+    if values:
+        pairs = ", ".join(["(%s, %s)"] * (len(values) // 2))
         records.update(
             f"UPDATE {records.named('run')} SET `made` = concat(`made`, %s)"
             f" WHERE (`loads`, `made`) IN ({pairs})",
-            [ALTERING, *known],
+            [ALTERING, *values],
         )
 
 
@@ -229,18 +236,19 @@ class _Indexed:
 def finish_batch(runs: JoinedRuns, steps: Mapping[str, Sequence[Step]]) -> frozenset[str]:
     """Do steps that create indexes; runs with other steps are left out.
 
-    Returns: the ids of the runs whose steps are done and recorded.
+    Returns:
+        The ids of the runs whose steps are done and recorded.
     """
     records = runs.tables
-    with records.alone_all(sorted(steps)) as mine:
-        due = records.transact_all(mine, lambda: _due(runs, mine, steps), Hold.STEP)
+    with records.alone_all(sorted(steps)) as locked:
+        due = records.transact_all(locked, lambda: _due(runs, locked, steps), Hold.STEP)
         if not due:
             return frozenset()
         tables = [each.table for each in due.values()]
         scripts = dict(_scripts(records, due))
         due = {run_id: due[run_id] for run_id in scripts}
-        made = creation_times(records.session, tables)
-        note_altering(records, {each.table: made[each.table] for each in due.values()})
+        created_at = creation_times(records.session, tables)
+        note_altering(records, {each.table: created_at[each.table] for each in due.values()})
         try:
             refused = _refused_statements(
                 records, {run_id: script for run_id, script in scripts.items() if script}
@@ -269,11 +277,11 @@ def _due(
     runs: JoinedRuns, run_ids: Sequence[str], steps: Mapping[str, Sequence[Step]]
 ) -> dict[str, _Indexed]:
     """Return runs that have committed all partitions and done no step, with unchanged tables."""
-    found = runs.load_runs(run_ids)
+    rows = runs.load_runs(run_ids)
     committed, done = runs.tables.tally(run_ids), runs.steps_done_of(run_ids)
     doubtful = runs.doubtful(run_ids)
     due = {}
-    for run_id, run in found.items():
+    for run_id, run in rows.items():
         table = run.plan.load.table
         complete = committed.get(run_id, (0, 0))[0] == len(run.plan.partitions)
         begun = any(step.id in done[run_id] for step in steps[run_id])
@@ -288,18 +296,18 @@ def _due(
 
 def _scripts(records: MySqlRecords, due: Mapping[str, _Indexed]) -> Iterator[tuple[str, str]]:
     """Yield the remaining statements of each run; empty if there are none."""
-    there = read_all_indexes(records.session, [each.table for each in due.values()])
+    indexes_of = read_all_indexes(records.session, [each.table for each in due.values()])
     for run_id, each in due.items():
-        if (indexes := there.get(each.table)) is None:
+        if (indexes := indexes_of.get(each.table)) is None:
             continue
         texts = []
         try:
             for step in each.steps:
                 change = IndexChange.of(step, each.table)
                 assert change is not None
-                left = change.remaining(indexes)
-                if left.indexes:
-                    texts.append(left.statement(records.session.dialect))
+                remaining = change.remaining(indexes)
+                if remaining.indexes:
+                    texts.append(remaining.statement(records.session.dialect))
         except PenstockError:
             continue  # done alone, it reports the index
         yield run_id, ";\n".join(texts)

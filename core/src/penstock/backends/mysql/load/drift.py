@@ -64,12 +64,12 @@ def _bare(text: str) -> str:
     """Return a column's type, with its collation, from its definition."""
     head = _TYPE.match(text)
     assert head is not None
-    rest = text[head.end() :]
-    kept, place = [], 0
-    while found := _SET.match(rest, place):
-        kept.append(found[0])
-        place = found.end()
-    return _SHOWN.sub(r"\1", head[0]) + "".join(kept)
+    options = text[head.end() :]
+    clauses, place = [], 0
+    while clause := _SET.match(options, place):
+        clauses.append(clause[0])
+        place = clause.end()
+    return _SHOWN.sub(r"\1", head[0]) + "".join(clauses)
 
 
 def column_changes(
@@ -77,14 +77,16 @@ def column_changes(
 ) -> tuple[ColumnChange, ...]:
     """See `AltersColumns`."""
     key = _key(session, table)
-    made = replace(
+    request = replace(
         followed,
         added=[replace(each, type=_bare(each.type)) for each in followed.added],
-        compared=[(mine, replace(each, type=_bare(each.type))) for mine, each in followed.compared],
+        compared=[
+            (existing, replace(each, type=_bare(each.type))) for existing, each in followed.compared
+        ],
         loosened=[each for each in followed.loosened if each.name not in key],
     )
-    if not (made.compared or made.loosened):
-        changes: Sequence[ColumnChange] = list(needed_changes(made, _width, _same, _rewrites))
+    if not (request.compared or request.loosened):
+        changes: Sequence[ColumnChange] = list(needed_changes(request, _width, _same, _rewrites))
     else:
         texts = read_table(read_statement(session, table), table).columns
 
@@ -93,15 +95,15 @@ def column_changes(
             text = texts[column.name]
             head = _TYPE.match(text)
             assert head is not None
-            rest = text[head.end() :]
+            options = text[head.end() :]
             if " COLLATE " in type_ or " CHARACTER SET " in type_:
-                rest = _SET.sub("", rest)
+                options = _SET.sub("", options)
             if nullable:
-                rest = _NULL.sub("NULL", rest, count=1)
-            return f"{type_ if type_ != column.type else head[0]}{rest}"
+                options = _NULL.sub("NULL", options, count=1)
+            return f"{type_ if type_ != column.type else head[0]}{options}"
 
         changes = [
-            _collated(each, texts) for each in needed_changes(made, _width, defined, _rewrites)
+            _collated(each, texts) for each in needed_changes(request, _width, defined, _rewrites)
         ]
     changes = [replace(each, text=f"{each.text} NULL") if each.kind == "add" else each
                for each in changes]  # fmt: skip
@@ -115,8 +117,8 @@ def _collated(change: ColumnChange, texts: Mapping[str, str]) -> ColumnChange:
     """Return a change with the column's current collation in its type."""
     if change.kind != "widen" or not change.type or " COLLATE " in change.type:
         return change
-    kept = "".join(_SET.findall(texts.get(change.column, "")))
-    return replace(change, type=change.type + kept)
+    clauses = "".join(_SET.findall(texts.get(change.column, "")))
+    return replace(change, type=change.type + clauses)
 
 
 def _same(column: Column, type_: str, *, nullable: bool) -> str:
@@ -146,16 +148,16 @@ def _cost(session: MySqlSession, table: TableRef) -> str:
         f"table {table}",
         [table.schema, table.name],
     )
-    found = f"about {int(rows or 0):,} rows and {int(size or 0) / 2**20:,.0f} MiB"
-    return f"copies the table, {found}: writers wait"
+    extent = f"about {int(rows or 0):,} rows and {int(size or 0) / 2**20:,.0f} MiB"
+    return f"copies the table, {extent}: writers wait"
 
 
 def _key(session: MySqlSession, table: TableRef) -> set[str]:
     """Return the columns of the primary key, which never allow NULL."""
-    found = session.fetch(
+    rows = session.fetch(
         "SELECT column_name FROM information_schema.key_column_usage WHERE table_schema = %s"
         " AND table_name = %s AND constraint_name = 'PRIMARY'",
         f"table {table}",
         [table.schema, table.name],
     )
-    return {str(name) for (name,) in found}
+    return {str(name) for (name,) in rows}

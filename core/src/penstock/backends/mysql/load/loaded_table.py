@@ -28,7 +28,10 @@ ALTERING = ", altering"
 def look(records: MySqlRecords, run_id: str, table: TableRef, mode: str = "") -> Statements:
     """Return statements for `is_sound`, about the table as the run knows it and its creation time.
 
-    Parameters:
+    Args:
+        records: the control tables.
+        run_id: the run that loads the table.
+        table: the table that the run loads.
         mode: the lock mode for the run's row.
     """
     noted = f"SELECT 1 FROM {records.named('loaded_table')} WHERE id = %s"
@@ -42,22 +45,29 @@ def look(records: MySqlRecords, run_id: str, table: TableRef, mode: str = "") ->
     ]
 
 
-def is_sound(known: Sequence[Row], made: Sequence[Row]) -> bool:
+def is_sound(runs: Sequence[Row], tables: Sequence[Row]) -> bool:
     """Whether the table is certainly the one the run was prepared for.
 
     If not, `check_loaded` examines it.
 
-    Parameters:
-        known, made: the rows of the answers.
+    Args:
+        runs: the rows of the first answer to `look`, about the run.
+        tables: the rows of the second, about the table.
     """
-    if len(known) != 1 or len(made) != 1:
+    if len(runs) != 1 or len(tables) != 1:
         return False
-    ((_, disturbed_by, expected, counted),) = known
-    return disturbed_by is None and not counted and bool(expected) and made[0][2] == expected
+    ((_, disturbed_by, expected, counted),) = runs
+    return disturbed_by is None and not counted and bool(expected) and tables[0][2] == expected
 
 
 def check_loaded(records: MySqlRecords, run_id: str, table: TableRef, mode: str) -> None:
     """Check the rows of a run.
+
+    Args:
+        records: the control tables.
+        run_id: the run that loads the table.
+        table: the table that the run loads.
+        mode: the name of the run's mode.
 
     Raises:
         TargetChanged: rows that the run has loaded are gone, as far as the server can tell.
@@ -65,27 +75,31 @@ def check_loaded(records: MySqlRecords, run_id: str, table: TableRef, mode: str)
     """
     LoadedTable(records, table).check(run_id, MODES[mode])
     (row,) = records.read(Kind.RUN, {"run_id": run_id}, ("made",))
-    found, made = made_at(records.session, table), row["made"]
-    if found == "" and made:
+    created_at, recorded_at = made_at(records.session, table), row["made"]
+    if created_at == "" and recorded_at:
         raise TransientError(
-            f"target: {table}: expected the server to say when the table was made, found that it "
-            "does not (is somebody renaming, altering or dropping it right now?)",
+            f"target: {table}: the server reports no creation time for the table (is another "
+            "session renaming, altering or dropping it?)",
             Diagnosis(side="target"),
         )
-    if found is not None and made and made in (found, found + ALTERING):
+    if (
+        created_at is not None
+        and recorded_at
+        and recorded_at in (created_at, created_at + ALTERING)
+    ):
         return
-    if found is not None and made and made.endswith(ALTERING):
+    if created_at is not None and recorded_at and recorded_at.endswith(ALTERING):
         ((rows,),) = records.session.fetch(
             f"SELECT EXISTS (SELECT 1 FROM {records.session.table(table)})", f"table {table}"
         )
         loaded = records.read(Kind.COMMIT, {"run_id": run_id}, ("rows",))
         if rows or not any(commit["rows"] for commit in loaded):
             return
-    was = "no table of that name" if found is None else f"one made, or emptied, at {found}"
+    was = "no such table" if created_at is None else f"one created, or emptied, at {created_at}"
     raise TargetChanged(
-        f"target: {table} was changed by somebody else since run {run_id} began to load it: "
-        f"expected the table made at {(made or '').removesuffix(ALTERING)}, found {was}; start a "
-        f"new run{_indexes_to_make(records, run_id, mode)}",
+        f"target: {table} was changed by another session after run {run_id} began to load it: "
+        f"expected the table created at {(recorded_at or '').removesuffix(ALTERING)}, found {was}; "
+        f"start a new run{_indexes_to_make(records, run_id, mode)}",
         Diagnosis(side="target"),
     )
 
@@ -98,4 +112,4 @@ def _indexes_to_make(records: MySqlRecords, run_id: str, mode: str) -> str:
     load = from_json(PartitionPlan, row["plan"]).load
     changes = ((step, IndexChange.of(step, load.table)) for step in load.after)
     due = [step.statement for step, change in changes if change is not None]
-    return f", and make the indexes that this one has dropped: {due[0]}" if due else ""
+    return f", and create the indexes that this run dropped: {due[0]}" if due else ""

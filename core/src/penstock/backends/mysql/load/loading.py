@@ -27,14 +27,15 @@ class LoadSettings:
 
 
 def read_settings(connection: Connection) -> LoadSettings:
-    found = dict(
+    """Read the settings that decide how a session loads."""
+    variables = dict(
         connection.rows(
             "SHOW VARIABLES WHERE Variable_name IN"
             " ('local_infile', 'wsrep_load_data_splitting', 'max_allowed_packet')"
         )
     )
-    files = found["local_infile"] == "ON" and found.get("wsrep_load_data_splitting") != "ON"
-    return LoadSettings(files, int(found["max_allowed_packet"]))
+    files = variables["local_infile"] == "ON" and variables.get("wsrep_load_data_splitting") != "ON"
+    return LoadSettings(files, int(variables["max_allowed_packet"]))
 
 
 def load_stream(
@@ -49,11 +50,13 @@ def load_stream(
 ) -> LoadStream:
     """Begin to load a table, within the open transaction.
 
-    Parameters:
+    Args:
         connection: a connection opened with `loads`.
         table: the quoted name.
         columns: the columns of the batches, in order, from `catalog.tables.table_columns`.
         known: all columns of the table.
+        settings: the server's settings, from `read_settings`.
+        wait: waits for the socket, within the stall timeout.
         lines: whether blocks are lines, see `lines.carried`.
 
     Raises:
@@ -64,14 +67,14 @@ def load_stream(
         if column.name not in loaded and _is_lacking(column):
             raise refusal(
                 table,
-                "a default value, as it is not loaded",
+                "a default value, since the column is not loaded",
                 column.type,
                 f"column {column.name!r}: ",
             )
     for column in columns:
         if column.generated:
             place = f"column {column.name!r}: "
-            raise refusal(table, "one that is not computed", column.type, place)
+            raise refusal(table, "a column that is not computed", column.type, place)
     if lines and not settings.files:
         raise refusal(table, "local_infile = ON, as when the run was planned", "OFF")
     kind = LineStream if lines else InfileStream if settings.files else InsertStream

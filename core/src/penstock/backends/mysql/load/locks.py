@@ -19,38 +19,47 @@ MOST_NAMES = 500
 
 
 def try_lock(connection: Connection, name: str, seconds: float = 0) -> bool:
-    ((taken,),) = connection.rows("SELECT get_lock(%s, %s)", [name, seconds])
-    return bool(taken == 1)
+    """Try to take a lock; return whether it was free.
+
+    Args:
+        connection: the session that holds the lock until it ends.
+        name: the lock's name, at most 64 characters.
+        seconds: how long to wait for another session; 0 to not wait.
+    """
+    ((outcome,),) = connection.rows("SELECT get_lock(%s, %s)", [name, seconds])
+    return bool(outcome == 1)
 
 
 def release(connection: Connection, name: str) -> None:
+    """Release a lock."""
     connection.rows("SELECT release_lock(%s)", [name])
 
 
 def try_all(connection: Connection, names: Sequence[str]) -> set[str]:
     """Try to take locks without waiting; return those that were free."""
-    return {name for name, taken in _each(connection, "get_lock({}, 0)", names) if taken == 1}
+    return {name for name, outcome in _each(connection, "get_lock({}, 0)", names) if outcome == 1}
 
 
 def release_all(connection: Connection, names: Sequence[str]) -> None:
+    """Release locks; it is no error if the session does not hold one."""
     for _ in _each(connection, "release_lock({})", names):
         pass
 
 
 def held_by(connection: Connection, names: Sequence[str]) -> dict[str, int]:
     """Return, for each lock in use, the number of the session that holds it."""
-    found = _each(connection, "is_used_lock({})", names)
-    return {name: int(number) for name, number in found if number is not None}
+    holders = _each(connection, "is_used_lock({})", names)
+    return {name: int(number) for name, number in holders if number is not None}
 
 
 def _each(
     connection: Connection, call: str, names: Sequence[str]
 ) -> Iterator[tuple[str, int | None]]:
     for start in range(0, len(names), MOST_NAMES):
-        some = names[start : start + MOST_NAMES]
-        asked = ", ".join([call.format("%s")] * len(some))
-        (found,) = connection.rows(f"SELECT {asked}", some)
-        yield from zip(some, found, strict=True)
+        batch = names[start : start + MOST_NAMES]
+        calls = ", ".join([call.format("%s")] * len(batch))
+        (answers,) = connection.rows(f"SELECT {calls}", batch)
+        yield from zip(batch, answers, strict=True)
 
 
 def holder(connection: Connection, name: str) -> int | None:
@@ -61,11 +70,11 @@ def holder(connection: Connection, name: str) -> int | None:
 
 def idle_seconds(connection: Connection, number: int) -> int:
     """Return how long a session has been idle; 0 if it is working or gone."""
-    found = connection.rows(
+    rows = connection.rows(
         "SELECT time FROM information_schema.processlist WHERE id = %s AND command = 'Sleep'",
         [number],
     )
-    return int(found[0][0]) if found else 0
+    return int(rows[0][0]) if rows else 0
 
 
 @contextmanager
@@ -74,6 +83,12 @@ def locked(connection: Connection, name: str, patience: Patience, what: str) -> 
 
     A holder that is idle for the grace time belongs to a process that was stopped or cut off: its
     session is ended.
+
+    Args:
+        connection: the session that holds the lock.
+        name: the lock's name.
+        patience: how long to wait: until a holder counts as stopped, and until the wait is a stall.
+        what: what the lock protects, for the error message.
 
     Raises:
         StallError: the lock is held for longer than the stall timeout.

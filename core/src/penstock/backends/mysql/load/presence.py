@@ -1,4 +1,4 @@
-"""Which runs are active on tables, registered for many at once."""
+"""The runs that are active on tables, registered for many at once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RunsOn = Callable[[Collection[TableRef]], Mapping[TableRef, set[str]]]
 class MySqlPresence:
     """The locks of a session, of which each execution of a run takes one.
 
-    Parameters:
+    Args:
         runs_on: as `ServerRuns.runs_by_table`.
     """
 
@@ -40,7 +40,8 @@ class MySqlPresence:
     def enter_all(self, tables: Mapping[str, TableRef], executions: int) -> list[str]:
         """Register runs on whose tables no other run is active.
 
-        Returns: the ids of the others, which have to enter one by one.
+        Returns:
+            The ids of the others, which have to enter one by one.
         """
         connection = self._records.connection
         gates = {table: self._gate(table) for table in dict.fromkeys(tables.values())}
@@ -63,13 +64,13 @@ class MySqlPresence:
             # Of two runs on one table, the second finds the first.
             firsts = {table: run for run, table in reversed(free.items()) if run in alone}
             first = {run: alone[run] for run in firsts.values()}
-            taken = try_all(connection, list(first.values()))
+            free_locks = try_all(connection, list(first.values()))
         finally:
             with suppress(pymysql.Error):  # the session may have ended
                 release_all(connection, sorted(open_))
-        kept = {run: name for run, name in first.items() if name in taken}
-        self._kept |= kept
-        return [run for run in tables if run not in kept]
+        locks = {run: name for run, name in first.items() if name in free_locks}
+        self._kept |= locks
+        return [run for run in tables if run not in locks]
 
     def _gate(self, table: TableRef) -> str:
         return self._records.lock(f"penstock:table:{table}")

@@ -1,4 +1,4 @@
-"""What the server would reject, found on temporary tables before anything is dropped."""
+"""Rehearsals on temporary tables, which show what the server rejects before anything is dropped."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from penstock.backends.sql.definitions.definition import TableExtras, listed_col
 from penstock.errors import PlanningError
 from penstock.model.tables import Column, TableRef
 
-MADE = "the table that is made"
+MADE = "the new table"
 
 
 def refused_clauses(
@@ -22,7 +22,10 @@ def refused_clauses(
 ) -> Mapping[str, str]:
     """Return keys and checks that such a table cannot have, with the server's messages.
 
-    Parameters:
+    Args:
+        session: a session on the target.
+        columns: the columns of the table.
+        clauses: the keys and checks, as in CREATE TABLE.
         options: the table options.
     """
     if not clauses:
@@ -32,20 +35,26 @@ def refused_clauses(
         _make(session, columns, clauses, options)
         return {}
     plain = without_numbers(columns)
-    found = {}
+    reasons = {}
     with temporary_table(session, _body(session, plain, ()), options) as name:
         for clause in clauses:
             try:
                 session.connection.change(f"ALTER TABLE {name} ADD {clause}")
             except pymysql.DatabaseError as error:
-                found[clause] = str(error.args[-1])
-    return found
+                reasons[clause] = str(error.args[-1])
+    return reasons
 
 
 def check_makes(
     session: MySqlSession, table: TableRef, columns: Sequence[Column], extras: TableExtras
 ) -> None:
     """Check that the server can create a table.
+
+    Args:
+        session: a session on the target.
+        table: the table to create, for error messages.
+        columns: its columns.
+        extras: its keys, options, and what follows the types of its columns.
 
     Raises:
         PlanningError: the server would reject it.
@@ -64,26 +73,29 @@ def refused_columns(
 ) -> Mapping[str, str]:
     """Return columns that cannot have their clauses, with the server's messages.
 
-    Parameters:
+    Args:
+        session: a session on the target.
+        columns: the columns of the table.
         more: the clauses that follow the types of some columns.
         keys: the table's keys.
+        options: the table options.
     """
     if not more:
         return {}
     with suppress(PlanningError):
         _make(session, columns, keys, options, more=more)
         return {}
-    found = {}
+    reasons = {}
     for column in columns:
         if text := more.get(column.name):
             key = f"KEY ({session.dialect.ident(column.name)})"
             # It is computed from other columns.
-            some = columns if column.generated else [column]
+            listed = columns if column.generated else [column]
             try:
-                _make(session, some, [key] * (AUTOMATIC in text), "", more={column.name: text})
+                _make(session, listed, [key] * (AUTOMATIC in text), "", more={column.name: text})
             except PlanningError as error:
-                found[column.name] = error.message
-    return found
+                reasons[column.name] = error.message
+    return reasons
 
 
 AUTOMATIC = "AUTO_INCREMENT"
@@ -115,11 +127,11 @@ def _make(
     more: Mapping[str, str] | None = None,
 ) -> None:
     """Create each such table once, within `describing`."""
-    taken = _taken(session, columns, options, more)
-    if "" in taken and taken.issuperset(clauses):
+    accepted = _taken(session, columns, options, more)
+    if "" in accepted and accepted.issuperset(clauses):
         return  # a table with more clauses was created
     with temporary_table(session, _body(session, columns, clauses, more), options, subject):
-        taken.update(("", *clauses))
+        accepted.update(("", *clauses))
 
 
 def _taken(
@@ -137,7 +149,8 @@ def rehearse_all(
 ) -> None:
     """Create some tables within `describing`, and keep which of them the server accepts.
 
-    Parameters:
+    Args:
+        session: a session on the target.
         tables: the columns, clauses and options of each.
     """
     statements = []
@@ -146,8 +159,8 @@ def rehearse_all(
         body = _body(session, columns, clauses)
         statements.append(f"CREATE TEMPORARY TABLE {name} ({body}) {options}")
         statements.append(f"DROP TEMPORARY TABLE IF EXISTS {name}")
-    made = session.fetch_each(statements)[::2] if len(tables) > 1 else []
-    for (columns, clauses, options), answer in zip(tables, made, strict=False):
+    answers = session.fetch_each(statements)[::2] if len(tables) > 1 else []
+    for (columns, clauses, options), answer in zip(tables, answers, strict=False):
         if answer is not None:
             _taken(session, columns, options).update(("", *clauses))
 
@@ -157,6 +170,12 @@ def temporary_table(
     session: MySqlSession, body: str, options: str = "", subject: str = MADE
 ) -> Iterator[str]:
     """Create a temporary table, as an item of FROM.
+
+    Args:
+        session: a session on the target, with a current database.
+        body: the columns and keys, as in CREATE TABLE.
+        options: the table options.
+        subject: the table, for error messages.
 
     Raises:
         PlanningError: the server rejects it.

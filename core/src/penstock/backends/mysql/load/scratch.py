@@ -15,6 +15,8 @@ from penstock.model.tables import TableRef
 
 
 class MySqlScratch(ScratchSchema[Connection]):
+    """A database of its own for the tables of one `tune`; see `ScratchSchema`."""
+
     kind = "database"
 
     def _removal(self) -> str:
@@ -39,8 +41,8 @@ class MySqlScratch(ScratchSchema[Connection]):
             named,
         )
         if kinds != [("BASE TABLE",)]:
-            found = kinds[0][0] if kinds else "none"
-            raise PlanningError(f"{NEEDED_BY}: expected {like} to be a table, found {found}")
+            kind = kinds[0][0] if kinds else "none"
+            raise PlanningError(f"{NEEDED_BY}: expected {like} to be a table, found {kind}")
         ((triggers, foreign_keys),) = self._connection.rows(
             "SELECT (SELECT count(*) FROM information_schema.triggers"
             " WHERE event_object_schema = %s AND event_object_table = %s),"
@@ -54,11 +56,11 @@ class MySqlScratch(ScratchSchema[Connection]):
         }
 
     def _found(self) -> list[str]:
-        found = self._connection.rows(
+        rows = self._connection.rows(
             "SELECT schema_name FROM information_schema.schemata WHERE left(schema_name, %s) = %s",
             [len(PREFIX), PREFIX],
         )
-        return [left for (left,) in found]
+        return [name for (name,) in rows]
 
     def _lock(self, name: str) -> bool:
         return try_lock(self._connection, _lock_of(name))
@@ -70,9 +72,9 @@ class MySqlScratch(ScratchSchema[Connection]):
         self._connection.change(f"CREATE DATABASE {BY_BYTES.ident(self.name)}")
 
     def _remake(self, like: TableRef) -> None:
-        made = BY_BYTES.table(self._table)
-        self._connection.change(f"DROP TABLE IF EXISTS {made}")
-        self._connection.change(f"CREATE TABLE {made} LIKE {BY_BYTES.table(like)}")
+        table = BY_BYTES.table(self._table)
+        self._connection.change(f"DROP TABLE IF EXISTS {table}")
+        self._connection.change(f"CREATE TABLE {table} LIKE {BY_BYTES.table(like)}")
 
     def _drop(self, connection: Connection, name: str) -> None:
         connection.change(f"DROP DATABASE IF EXISTS {BY_BYTES.ident(name)}")

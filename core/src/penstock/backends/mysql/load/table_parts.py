@@ -1,4 +1,4 @@
-"""The parts of a table besides its columns, tried before anything is dropped.
+"""The parts of a table other than its columns, tried before anything is dropped.
 
 For a source of the same flavor they are in its own text, otherwise as far as the server supports
 them.
@@ -61,7 +61,9 @@ def clone_parts(
 ) -> TableExtras:
     """Return the parts of a table of the same flavor.
 
-    Parameters:
+    Args:
+        session: a session on the target.
+        request: the request, with the source's definition.
         columns: the columns of the target's table.
         render: renders what the server accepts.
     """
@@ -76,21 +78,21 @@ def clone_parts(
     reasons = refused_clauses(session, columns, [*keys, *clauses], options)
     rendered.warnings += _warnings(reasons)
     _leave(rendered, [clauses[text] for text in reasons if text in clauses])
-    made = {text: key for text, key in keys.items() if text not in reasons}
-    _leave_columns(session, request, rendered, list(made), options)
+    accepted = {text: key for text, key in keys.items() if text not in reasons}
+    _leave_columns(session, request, rendered, list(accepted), options)
     rendered.omitted += omitted_parts(
-        session.dialect, replace(definition, others=()), table, made.values()
+        session.dialect, replace(definition, others=()), table, accepted.values()
     )
-    rendered.omitted += _hanging(session, definition, table)
+    rendered.omitted += _not_created(session, definition, table)
     now = [each for each in rendered.indexes if each.kind == "UNIQUE" or not fresh]
     for column in definition.model.columns:
         if column.identity is not None:
             begins = re.compile(rf"\({re.escape(session.dialect.ident(column.name))}[ ,)]")
-            there = [*made, *(each.text for each in now)]
-            if not any(map(begins.search, there)):
+            leading = [*accepted, *(each.text for each in now)]
+            if not any(map(begins.search, leading)):
                 now += [each for each in rendered.indexes if begins.match(each.text)][:1]
-    found = TableExtras(tuple(made), keys=tuple(made.values()))
-    return _completed(session, request, found, rendered, render, now)
+    parts = TableExtras(tuple(accepted), keys=tuple(accepted.values()))
+    return _completed(session, request, parts, rendered, render, now)
 
 
 def rehearse_clones(session: MySqlSession, definitions: Sequence[TableDefinition]) -> None:
@@ -119,40 +121,40 @@ def _in_own_words(
 
     The text after a column's name is its type, unless the user specified one.
     """
-    model, made = definition.model, {column.name: column for column in columns}
+    model, by_name = definition.model, {column.name: column for column in columns}
     own = {column.name: column.type for column in native_columns(definition)}
     rendering = Rendering(
         session.dialect,
         source,
         table,
-        {**dict.fromkeys(made, ""), **value_kinds([each for each in columns if each.traits])},
+        {**dict.fromkeys(by_name, ""), **value_kinds([each for each in columns if each.traits])},
         siblings or Siblings(),
-        types={name: column.type for name, column in made.items()},
+        types={name: column.type for name, column in by_name.items()},
         at_once=at_once,
         own=True,
-        lacks=[each.name for each in model.columns if each.name not in made],
+        lacks=[each.name for each in model.columns if each.name not in by_name],
     )
-    texts = {name: column.type for name, column in made.items()}
-    said = {name for name, text in texts.items() if text == own[name]}
+    texts = {name: column.type for name, column in by_name.items()}
+    unchanged = {name for name, text in texts.items() if text == own[name]}
     omitted = [
         ColumnModel(each.name, native=each.native, generated=each.generated)
-        if each.name in said
+        if each.name in unchanged
         else replace(each, default=None)
         if each.default is not None and _NEXT.match(each.default.text)
         else each
         for each in model.columns
-        if each.name in made and not made[each.name].generated
+        if each.name in by_name and not by_name[each.name].generated
     ]
     # A column's own check is part of its text.
     tests = [
         check
         for check in model.checks
-        if check.name or not any(f"CHECK ({check.test.text})" in texts[name] for name in said)
+        if check.name or not any(f"CHECK ({check.test.text})" in texts[name] for name in unchanged)
     ]
     return rendering.of(replace(model, columns=tuple(omitted), checks=tuple(tests)))
 
 
-def _hanging(
+def _not_created(
     session: MySqlSession, definition: TableDefinition, table: TableRef
 ) -> Iterator[NotCopied]:
     """Yield what is not created, with the statement that creates it."""
@@ -174,13 +176,19 @@ def _hanging(
 def omitted_triggers(
     session: MySqlSession, definition: TableDefinition, table: TableRef
 ) -> Iterator[NotCopied]:
-    """Yield the triggers of a table of MySQL or MariaDB."""
+    """Yield the triggers of a table of MySQL or MariaDB.
+
+    Args:
+        session: a session on the target, for quoting.
+        definition: the source's definition.
+        table: the target's table, which the statements name.
+    """
     named = session.table(table)
     for name, when, body in definition.content.get(TRIGGERS, ()):  # views have none
         # In the database of its table.
-        called = session.table(replace(table, name=name))
-        made = f"CREATE TRIGGER {called} {when} ON {named} FOR EACH ROW {body}"
-        yield NotCopied(TRIGGERS, name, f"{made};", str(table))
+        trigger = session.table(replace(table, name=name))
+        statement = f"CREATE TRIGGER {trigger} {when} ON {named} FOR EACH ROW {body}"
+        yield NotCopied(TRIGGERS, name, f"{statement};", str(table))
 
 
 def _keys(definition: TableDefinition, columns: Sequence[Column]) -> Mapping[str, KeyModel]:
@@ -200,7 +208,9 @@ def omitted_of_flavour(
 ) -> Iterator[NotCopied]:
     """Yield what is not copied from a table of the other flavor.
 
-    Parameters:
+    Args:
+        session: a session on the target.
+        request: the request, with the source's definition.
         omitted: what is not copied from any system.
         columns: the columns of the target's table, whose types cover part of it.
     """
@@ -208,8 +218,8 @@ def omitted_of_flavour(
     types = {column.name: column.type for column in columns}
     for item in omitted:
         name, _, text = item.name.partition(": ")
-        said = item.kind in (COLLATIONS, COLUMN_OPTIONS) and text in types.get(name, "")
-        if not said and item.kind != TRIGGERS:
+        is_in_type = item.kind in (COLLATIONS, COLUMN_OPTIONS) and text in types.get(name, "")
+        if not is_in_type and item.kind != TRIGGERS:
             yield item
     yield from omitted_triggers(session, request.definition, request.target)
 
@@ -223,8 +233,11 @@ def foreign_parts(
 ) -> TableExtras:
     """Return the parts of another system's table; see `TargetTables.rendered`.
 
-    Parameters:
+    Args:
+        session: a session on the target.
+        request: the request, with the source's definition.
         found: the keys alone.
+        rendered: the parts in the target's dialect, changed in place.
         render: renders what the server accepts.
     """
     dialect = session.dialect
@@ -268,10 +281,10 @@ def _leave_columns(
         if name in computed:
             # Otherwise nothing would fill the column.
             raise PlanningError(
-                f"target: column {name} {rendered.columns[name]} cannot be made: {why}; expected "
-                f"--types {name}=..., which copies its values"
+                f"target: {request.target}: column {name} {rendered.columns[name]} cannot be "
+                f"created: {why}; pass --types {name}=... to copy its values instead"
             )
-        rendered.warnings.append(f"{name} {rendered.columns[name]} is not made: {why}")
+        rendered.warnings.append(f"{name} {rendered.columns[name]} is not created: {why}")
         _leave_column(session, request, rendered, name)
 
 
@@ -310,8 +323,8 @@ def _clauses(
     session: MySqlSession, rendered: Rendered, untried: Sequence[str] = _UNTRIED
 ) -> dict[str, Clause]:
     """Return the indexes and checks that can be tried."""
-    found = {_index(session, each): each for each in rendered.indexes if each.kind not in untried}
-    return found | {each.text: each for each in rendered.checks}
+    clauses = {_index(session, each): each for each in rendered.indexes if each.kind not in untried}
+    return clauses | {each.text: each for each in rendered.checks}
 
 
 def _index(session: MySqlSession, clause: Clause) -> str:
@@ -319,7 +332,7 @@ def _index(session: MySqlSession, clause: Clause) -> str:
 
 
 def _warnings(refused: Mapping[str, str]) -> list[str]:
-    return [f"{text} is not made: {why}" for text, why in refused.items()]
+    return [f"{text} is not created: {why}" for text, why in refused.items()]
 
 
 def _leave(rendered: Rendered, clauses: Sequence[Clause]) -> None:
@@ -338,8 +351,12 @@ def _completed(
 ) -> TableExtras:
     """Complete the parts of a table with what the server accepts.
 
-    Parameters:
+    Args:
+        session: a session on the target.
+        request: the request, with the source's definition.
         found: the keys.
+        rendered: the parts that the server accepts; its indexes are emptied.
+        render: renders what the server accepts.
         now: the indexes created with the table.
     """
     table = request.target
@@ -350,18 +367,18 @@ def _completed(
     extras = render(session, request, replace(found, constraints=keys), rendered)
     if not later:
         return extras
-    made = IndexChange(table, later, makes=True, exact=False).step(session.dialect)
-    return replace(extras, after=(made, *extras.after))
+    step = IndexChange(table, later, makes=True, exact=False).step(session.dialect)
+    return replace(extras, after=(step, *extras.after))
 
 
 def _name_constraints(session: MySqlSession, table: TableRef, rendered: Rendered) -> None:
     """Give names to checks and foreign keys that are unique in their database."""
     if not (rendered.checks or rendered.foreign_keys):
         return
-    taken = _names_taken(session, table)
+    names = _names_taken(session, table)
 
     def free(name: str) -> str:
-        return name if name not in taken else f"{table.name}_{name}"[:LONGEST_NAME]
+        return name if name not in names else f"{table.name}_{name}"[:LONGEST_NAME]
 
     for number, check in enumerate(rendered.checks):
         inline = f"CONSTRAINT {session.dialect.ident(free(check.name))} {check.text}"
@@ -381,5 +398,5 @@ def _names_taken(session: MySqlSession, table: TableRef) -> set[str]:
             [table.schema],
         )
 
-    known = session.kept(("constraints", table.schema), ask)
-    return {name for of, name in known if of != table.name}
+    constraints = session.kept(("constraints", table.schema), ask)
+    return {name for of, name in constraints if of != table.name}

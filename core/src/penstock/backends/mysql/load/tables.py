@@ -70,46 +70,48 @@ def translated_types(
 ) -> dict[str, str]:
     """Return, by name, the column types of a table like another system's.
 
-    Parameters:
+    Args:
+        session: a session on the target.
         columns: with the trait `arrow`.
+        definition: the source's definition.
         asked: columns whose types the user specified, which are left out.
     """
     model = definition.model.types
-    found = _MADE.of_all(columns, definition, asked)
+    types = _MADE.of_all(columns, definition, asked)
     lengths: dict[str, int] = {}
     for column in columns:
         type_ = model.get(column.name, ColumnType())
-        if found.get(column.name) != _MADE.text:
+        if types.get(column.name) != _MADE.text:
             continue
         if type_.kind == JSON:
-            found[column.name] = _MADE.json
+            types[column.name] = _MADE.json
         elif type_.kind == ENUM and _are_labels(type_.labels):
             listed = ", ".join(map(session.dialect.literal, type_.labels))
-            found[column.name] = f"enum({listed}) COLLATE {by_bytes(session)}"
-        elif kept := key_type(session, column, definition):
-            found[column.name] = kept
+            types[column.name] = f"enum({listed}) COLLATE {by_bytes(session)}"
+        elif key_text := key_type(session, column, definition):
+            types[column.name] = key_text
         elif type_.kind == TEXT and type_.length:
             lengths[column.name] = type_.length
-    others = [type_ for name, type_ in found.items() if name not in lengths]
-    row = sum(map(_bytes, others)) + _APART * len(lengths)
-    page = sum(_UUID if type_ == _MADE.uuid else _APART for type_ in others)
+    fixed = [type_ for name, type_ in types.items() if name not in lengths]
+    row = sum(map(_bytes, fixed)) + _APART * len(lengths)
+    page = sum(_UUID if type_ == _MADE.uuid else _APART for type_ in fixed)
     page += _APART * len(lengths)
     for name, length in sorted(lengths.items(), key=lambda item: item[1]):
         size = 4 * length
         kept_row = row + size
         kept_page = page + max(0, size - _APART) * (size <= _MOST_SHORT)
         if kept_row <= _MOST_ROW and kept_page <= _MOST_PAGE:
-            found[name] = f"varchar({length})"
+            types[name] = f"varchar({length})"
             row, page = kept_row, kept_page
-    return found
+    return types
 
 
 def _bytes(type_: str) -> int:
     """Return the bytes that a value takes in its row."""
     if type_ == _MADE.uuid:
         return _UUID
-    found = re.match(r"varchar\((\d+)\)", type_)
-    return 4 * int(found[1]) + 2 if found else _APART
+    match = re.match(r"varchar\((\d+)\)", type_)
+    return 4 * int(match[1]) + 2 if match else _APART
 
 
 def _are_labels(labels: Sequence[str]) -> bool:
@@ -123,7 +125,13 @@ def _are_labels(labels: Sequence[str]) -> bool:
 
 
 def key_type(session: MySqlSession, column: Column, definition: TableDefinition) -> str:
-    """Return the type of a text column in a key; empty if it is not in one, or too long."""
+    """Return the type of a text column in a key; empty if it is not in one, or too long.
+
+    Args:
+        session: a session on the target.
+        column: a text column.
+        definition: the source's definition, with its keys.
+    """
     model = definition.model
     length = model.lengths.get(column.name, MOST_KEPT + 1)
     if length > MOST_KEPT or not any(column.name in key.columns for key in model.keys):
@@ -173,6 +181,8 @@ def _any_text(session: MySqlSession, table: TableRef) -> str:
 
 
 class MySqlTables(TargetTables):
+    """See `TargetTables`."""
+
     unique_keys = staticmethod(unique_keys)  # type: ignore[assignment] # of its own sessions
     deferrable = staticmethod(deferrable)  # type: ignore[assignment]
 
@@ -181,22 +191,22 @@ class MySqlTables(TargetTables):
     ) -> TableExtras:
         assert isinstance(session, MySqlSession)
         assert request.definition is not None
-        own = self.is_native(session, request.definition)
-        if own:
+        is_own = self.is_native(session, request.definition)
+        if is_own:
             charset = request.definition.content[OPTIONS]
-            found = clone_parts(session, request, columns, super().rendered)
+            parts = clone_parts(session, request, columns, super().rendered)
         else:
             charset = _any_text(session, request.target)
-            found = super().extras(session, request, columns)
+            parts = super().extras(session, request, columns)
             if request.definition.dialect == DIALECT:
-                omitted = omitted_of_flavour(session, request, found.omitted, columns)
-                found = replace(found, omitted=tuple(omitted))
-        options = " ".join(filter(None, (charset, found.options, _next(request))))
-        made = replace(found, options=options)
+                omitted = omitted_of_flavour(session, request, parts.omitted, columns)
+                parts = replace(parts, omitted=tuple(omitted))
+        options = " ".join(filter(None, (charset, parts.options, _next(request))))
+        complete = replace(parts, options=options)
         # What is created alike was tried together with other tables, without further options.
-        tried = replace(found, options=charset) if own else made
+        tried = replace(parts, options=charset) if is_own else complete
         check_makes(session, request.target, columns, tried)
-        return made
+        return complete
 
     def computing(
         self, definition: TableDefinition, columns: Sequence[Column], asked: Collection[str]
@@ -217,8 +227,8 @@ class MySqlTables(TargetTables):
         ]
 
     def kinds(self, columns: Sequence[Column]) -> Mapping[str, str]:
-        made = {column.name for column in columns if column.type == _MADE.uuid}
-        return {**value_kinds(columns), **dict.fromkeys(made, UUID)}
+        uuids = {column.name for column in columns if column.type == _MADE.uuid}
+        return {**value_kinds(columns), **dict.fromkeys(uuids, UUID)}
 
     def is_native(self, session: Session, definition: TableDefinition) -> bool:
         assert isinstance(session, MySqlSession)
@@ -235,19 +245,17 @@ class MySqlTables(TargetTables):
     ) -> Mapping[str, str]:
         assert isinstance(session, MySqlSession)
         # In utf8mb4 a key of texts takes more bytes than in the database's character set.
-        found = dict(refused_clauses(session, columns, clauses, UTF8))
+        reasons = dict(refused_clauses(session, columns, clauses, UTF8))
         # Texts that differ in the source may be equal in the database's collation, and the load
         # would fail.
         texts = [] if alike else [each for each in columns if _is_compared(each)]
         for clause in clauses:
             for column in texts:
                 if session.dialect.ident(column.name) in clause:
-                    wanted = f"--types '{column.name}=varchar(100) COLLATE {by_bytes(session)}'"
+                    remedy = f"--types '{column.name}=varchar(100) COLLATE {by_bytes(session)}'"
                     # Whatever the server's message says, this is what the user can do.
-                    found[clause] = (
-                        f"{column.type} does not tell all texts apart, as {wanted} would"
-                    )
-        return found
+                    reasons[clause] = f"{column.type} does not distinguish all texts; {remedy} does"
+        return reasons
 
     def unlinked(
         self,
@@ -262,9 +270,9 @@ class MySqlTables(TargetTables):
         for of, name in referring(session, table):
             if (of == table and not own) or of not in remade:
                 continue
-            known = model_of(session, of).foreign_keys
-            (found,) = (each for each in known if each.name == name)
-            definition, _ = refers(session.dialect, found, table)
+            foreign_keys = model_of(session, of).foreign_keys
+            (foreign_key,) = (each for each in foreign_keys if each.name == name)
+            definition, _ = refers(session.dialect, foreign_key, table)
             change = ForeignKeyChange(of, name, definition, target=table)
             drops.append(replace(change, kind=UNLINK).step(session.dialect))
             restores.append(replace(change, kind=RELINK).step(session.dialect))
@@ -279,24 +287,30 @@ class MySqlTables(TargetTables):
     ) -> None:
         """Check that a table can be replaced.
 
+        Args:
+            session: a session on the target.
+            table: the table to replace.
+            needs: the option that replaces it, for error messages.
+            remade: other tables that the same batch replaces.
+
         Raises:
-            PlanningError: it is a view, or something would be lost with it.
+            PlanningError: the table is a view, or something would be lost with it.
         """
         check_is_table(session, table, needs)
         assert isinstance(session, MySqlSession)
-        others = {
+        referrers = {
             str(of) for of, _ in referring(session, table) if of != table and of not in remade
         }
-        if others:
+        if referrers:
             raise PlanningError(
-                f"{needs}: foreign keys of other tables point to {table}: "
-                f"{', '.join(sorted(others))}; drop them first, or use --mode replace"
+                f"{needs}: foreign keys of other tables reference {table}: "
+                f"{', '.join(sorted(referrers))}; drop them first, or use --mode replace"
             )
         lost = [f"trigger {name}" for name, *_ in session.about(TRIGGERS_OF, table)]
         if needs == "--mode swap":
             lost += [f"foreign key {each.name}" for each in model_of(session, table).foreign_keys]
         if lost:
             raise PlanningError(
-                f"{needs}: {table} would lose {', '.join(lost)}; drop what is "
-                "not needed, or use --mode truncate or replace, which keep the table"
+                f"{needs}: {table} would lose {', '.join(lost)}; drop what you do not need, or use "
+                "--mode truncate or replace, which keep the table"
             )

@@ -24,7 +24,7 @@ _LONGEST = 1 << 30
 DATES = ("date", "datetime", "timestamp")
 # A month or day of zero.
 _ZERO_DATE = "-00"
-_ZERO_ADVICE = "have zero dates read as NULL by zero_dates=null in the source's URL, "
+_ZERO_ADVICE = "read zero dates as NULL with zero_dates=null in the source's URL, "
 
 # By a value's first byte: 251 is NULL, and above it the following bytes contain the length.
 # https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_basic_dt_integers.html
@@ -40,7 +40,7 @@ _MASK = pa.array([(1 << 8 * min(_LONGER.get(n, 0), _MOST)) - 1 for n in range(25
 class RowDecoder:
     """A decoder that turns the rows of one stream into record batches.
 
-    Parameters:
+    Args:
         columns: the names and types of the source's columns.
         names: the columns' names in the batches.
         subject: the table or query being read, for error messages.
@@ -79,36 +79,38 @@ class RowDecoder:
             self._even = pa.array(range(0, 2 * count, 2), pa.int32())
         even = self._even.slice(0, count)
         arrays = []
-        for place, wanted in enumerate(self._arrow):
+        for place, type_ in enumerate(self._arrow):
             if count:
                 texts, positions = _values(octets, positions, even)
                 arrays.append(self._converted(texts, place))
             else:
-                arrays.append(pa.array([], wanted))
+                arrays.append(pa.array([], type_))
         self._passed += count
         return pa.RecordBatch.from_arrays(arrays, self._names)
 
     def _converted(self, texts: pa.Array, place: int) -> pa.Array:
-        (name, type_), wanted = self._columns[place], self._arrow[place]
+        (name, type_), arrow_type = self._columns[place], self._arrow[place]
         dates = type_.name in DATES
         try:
-            return _parsed(texts, type_, wanted)
+            return _parsed(texts, type_, arrow_type)
         except (ValueError, pa.ArrowException):
             if dates and self._zero_dates_null:
                 zero = pc.match_substring(texts, _ZERO_DATE)
                 texts = pc.if_else(zero, pa.scalar(None, texts.type), texts)
         try:
-            return checked(texts, lambda part: _parsed(part, type_, wanted))
+            return checked(texts, lambda part: _parsed(part, type_, arrow_type))
         except Refused as refused:
             advice = _ZERO_ADVICE if dates and _ZERO_DATE in refused.found else ""
             column = Column(name, str(type_))
-            raise refused.error(self._subject, column, wanted, self._passed, advice) from None
+            raise refused.error(self._subject, column, arrow_type, self._passed, advice) from None
 
 
 def _values(octets: pa.Array, positions: pa.Array, even: pa.Array) -> tuple[pa.Array, pa.Array]:
     """Return the values that begin at some positions, as a binary array, and their ends.
 
-    Parameters:
+    Args:
+        octets: the bytes of the rows, as an array of uint8.
+        positions: where the values' lengths begin.
         even: 0, 2, 4 and so on, one for each position.
     """
     first = pc.take(octets, positions, boundscheck=False)
@@ -133,16 +135,16 @@ def _values(octets: pa.Array, positions: pa.Array, even: pa.Array) -> tuple[pa.A
 
 def _number(octets: pa.Array, positions: pa.Array, count: int) -> pa.Array:
     """Return little-endian numbers of some bytes after each position."""
-    found = pa.repeat(pa.scalar(0, pa.int64()), len(positions))
+    numbers = pa.repeat(pa.scalar(0, pa.int64()), len(positions))
     for place in range(count):
         after = pc.add(positions, pa.scalar(place + 1, pa.int64()))
         octet = pc.take(octets, after, boundscheck=False)
         moved = pc.shift_left(octet.cast(pa.int64()), pa.scalar(8 * place, pa.int64()))
-        found = pc.bit_wise_or(found, moved)
-    return found
+        numbers = pc.bit_wise_or(numbers, moved)
+    return numbers
 
 
-def _parsed(texts: pa.Array, type_: MyType, wanted: pa.DataType) -> pa.Array:
+def _parsed(texts: pa.Array, type_: MyType, arrow_type: pa.DataType) -> pa.Array:
     """Parse texts of a column.
 
     Raises:
@@ -151,21 +153,21 @@ def _parsed(texts: pa.Array, type_: MyType, wanted: pa.DataType) -> pa.Array:
     if type_.name == "geometry":
         # The server puts the reference system's number before the WKB.
         return pc.binary_slice(texts, _SRID_BYTES, _LONGEST)
-    if pa.types.is_binary(wanted):
+    if pa.types.is_binary(arrow_type):
         return texts
-    if pa.types.is_string(wanted):
-        return texts.cast(wanted)
+    if pa.types.is_string(arrow_type):
+        return texts.cast(arrow_type)
     # Only a text would have to be checked for UTF-8.
-    found = pa.Array.from_buffers(
+    strings = pa.Array.from_buffers(
         pa.string(), len(texts), texts.buffers(), texts.null_count, texts.offset
     )
-    if wanted == pa.uuid():
-        return uuids(pc.replace_substring(found, "-", ""))
-    if pa.types.is_time(wanted):
+    if arrow_type == pa.uuid():
+        return uuids(pc.replace_substring(strings, "-", ""))
+    if pa.types.is_time(arrow_type):
         # Parsed as a moment within a day, because Arrow cannot parse times.
-        found = pc.binary_join_element_wise("1970-01-01", found, " ")
-        return found.cast(pa.timestamp("us")).cast(wanted)
-    if pa.types.is_timestamp(wanted):
+        strings = pc.binary_join_element_wise("1970-01-01", strings, " ")
+        return strings.cast(pa.timestamp("us")).cast(arrow_type)
+    if pa.types.is_timestamp(arrow_type):
         # The session's time zone is UTC.
-        return found.cast(pa.timestamp("us")).view(wanted)
-    return found.cast(wanted)
+        return strings.cast(pa.timestamp("us")).view(arrow_type)
+    return strings.cast(arrow_type)

@@ -48,7 +48,9 @@ VALUES = Syntax("(", ",", "),", "NULL", (b"\\", b"'"), {"text": ("'", "'"), "byt
 class RowEncoder:
     """An encoder that turns the batches of one stream into rows.
 
-    Parameters:
+    Args:
+        columns: the table's columns, with their traits, in the order of the batches.
+        syntax: the syntax of the statement that receives the rows.
         table: the table, for error messages.
     """
 
@@ -96,26 +98,34 @@ class RowEncoder:
             raise self._refusal(column, array, row)
         attempt = partial(texts, column=column)
         try:
-            found = attempt(array)
+            values = attempt(array)
         except (ValueError, pa.ArrowException) as error:
             raise self._refusal(column, array, first_failing(array, attempt)) from error
-        written = kind(column)
-        if written == "text":
-            found = _escaped(found, self._syntax.escaped)
-        if written in self._syntax.around:
-            parts = (pa.scalar(text, found.type) for text in (*self._syntax.around[written], ""))
+        form = kind(column)
+        if form == "text":
+            values = _escaped(values, self._syntax.escaped)
+        if form in self._syntax.around:
+            parts = (pa.scalar(text, values.type) for text in (*self._syntax.around[form], ""))
             before, after, nothing = parts
-            found = pc.binary_join_element_wise(before, found, after, nothing)
-        return found
+            values = pc.binary_join_element_wise(before, values, after, nothing)
+        return values
 
     def _refusal(self, column: Column, array: pa.Array, row: int) -> PermanentError:
         place = f"column {column.name!r}, row {self.passed + row + 1:,}: "
         fits = f"a value that fits into {column.type}{'' if column.nullable else ' NOT NULL'}"
-        found = shown(array, row) + too_fine(array, row)
-        return refusal(self._table, fits, found, place)
+        value = shown(array, row) + too_fine(array, row)
+        return refusal(self._table, fits, value, place)
 
 
 def refusal(table: str, expected: str, found: str, place: str = "") -> PermanentError:
+    """Return the error for a column or value that the table does not accept.
+
+    Args:
+        table: the quoted name.
+        expected: what the table accepts.
+        found: what it would have received, without values of rows other than this one.
+        place: the column and row, ending in a colon and a space; empty for the table as a whole.
+    """
     return PermanentError(
         f"target: {table}: {place}expected {expected}, found {found}", Diagnosis(side="target")
     )
@@ -131,5 +141,5 @@ def _escaped(array: pa.Array, characters: Sequence[bytes]) -> pa.Array:
     together = bytes(content[ends[array.offset] : ends[array.offset + len(array)]])
     if not any(character in together for character in characters):
         return array
-    found = "[" + re.escape(b"".join(characters).decode()) + "]"
-    return pc.replace_substring_regex(array, found, r"\\\0")
+    pattern = "[" + re.escape(b"".join(characters).decode()) + "]"
+    return pc.replace_substring_regex(array, pattern, r"\\\0")

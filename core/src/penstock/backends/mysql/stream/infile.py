@@ -23,6 +23,8 @@ _COMPUTED = {"bits": "CAST({} AS UNSIGNED)", "bytes": "UNHEX({})"}
 
 
 class InfileStream(TableStream):
+    """A stream of record batches into LOAD DATA LOCAL."""
+
     syntax = INFILE
 
     def start(self, wait: Wait) -> None:

@@ -17,6 +17,8 @@ _BYTES = 1 << 20
 
 
 class InsertStream(TableStream):
+    """A stream of record batches into INSERT statements."""
+
     syntax = VALUES
 
     def start(self, wait: Wait) -> None:
@@ -39,7 +41,7 @@ class InsertStream(TableStream):
         if len(statement) >= self._most:
             raise refusal(
                 self._table,
-                f"at most {self._most:,} bytes (max_allowed_packet)",
+                f"a statement of at most {self._most:,} bytes (max_allowed_packet)",
                 f"{len(statement):,}",
                 f"row {before + 1:,}: ",
             )

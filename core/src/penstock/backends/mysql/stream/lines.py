@@ -1,7 +1,7 @@
-"""Which columns may arrive in lines from the source, which Penstock does not examine.
+"""The columns that may arrive in lines from the source, which Penstock does not examine.
 
-Those whose values the server stores unchanged, or with a warning. It does not warn when it rounds
-times and numbers, adds a century to years, takes digits for the position of an enum member, pads
+The server must store their values unchanged, or warn. It does not warn when it rounds times and
+numbers, adds a century to years, takes digits for the position of an enum member, pads
 BINARY with zeros, or makes up a value for NOT NULL. See `texts`.
 """
 
@@ -31,8 +31,10 @@ _BYTES = ("varbinary", "tinyblob", "blob", "mediumblob", "longblob")
 def carried(fit: Fit, source: Column, target: Column) -> Fit:
     """Return the fit of a column in lines.
 
-    Parameters:
+    Args:
         fit: the fit in record batches.
+        source: the source's column.
+        target: the target's column, with its traits.
     """
     if fit.reason or (source.nullable and not target.nullable):
         return fit
@@ -45,7 +47,7 @@ def carried(fit: Fit, source: Column, target: Column) -> Fit:
 def check_carried(columns: Sequence[Column], planned: pa.Schema, table: str) -> None:
     """Check that columns still accept lines.
 
-    Parameters:
+    Args:
         columns: the table's current columns.
         planned: what they accepted when the run was planned.
         table: the table, for error messages.

@@ -1,4 +1,4 @@
-"""What both ways to load have in common: the server must store every row unchanged."""
+"""The base of the streams into a table: the server must store every row unchanged."""
 
 from __future__ import annotations
 
@@ -26,8 +26,10 @@ _MOST_SHOWN = 3
 class TableStream:
     """A stream into one table.
 
-    Parameters:
+    Args:
+        connection: a session within the attempt's transaction.
         table: the quoted name.
+        columns: the columns to load, in the order of the batches.
         most: the maximum packet size that the server accepts, in bytes.
     """
 
@@ -42,7 +44,7 @@ class TableStream:
         self._most = most
         self._encoder = RowEncoder(columns, self.syntax, table)
         self._wire = StatementWire(connection)
-        self._taken = 0
+        self._rows = 0
         self.fileno = self._wire.fileno
 
     def check(self) -> None:
@@ -59,13 +61,15 @@ class TableStream:
     def end(self, wait: Wait) -> int:
         with translated(SIDE, self._table):
             self._finish(wait)
-        return self._taken
+        return self._rows
 
     def _send(self, rows: pa.Array, before: int, wait: Wait) -> None:
         """Send some rows.
 
-        Parameters:
+        Args:
+            rows: a text for each row, from the encoder.
             before: how many rows of the stream were sent before these.
+            wait: waits for the socket, within the stall timeout.
         """
         raise NotImplementedError
 
@@ -79,26 +83,26 @@ class TableStream:
             PermanentError: the server reports a warning; even a note may report lost digits.
         """
         done = OKPacketWrapper(answer)
-        self._taken += done.affected_rows
+        self._rows += done.affected_rows
         if done.warning_count:
             with wait.answering(SIDE):
                 warnings = self._connection.show_warnings()
-            told = list(dict.fromkeys(in_stream(text, before) for _, _, text in warnings))
-            said = list(dict.fromkeys(map(values.server_message, told)))
-            more = f"; and {len(said) - _MOST_SHOWN} more" if len(said) > _MOST_SHOWN else ""
+            messages = list(dict.fromkeys(in_stream(text, before) for _, _, text in warnings))
+            shown = list(dict.fromkeys(map(values.server_message, messages)))
+            more = f"; and {len(shown) - _MOST_SHOWN} more" if len(shown) > _MOST_SHOWN else ""
             code = warnings[0][1] if warnings else 0  # as with max_error_count = 0
             expected = CONSTRAINTS.get(code, "each value to fit into its column")
             raise PermanentError(
-                f"{SIDE}: {self._table}: {_place(told)}expected {expected}, found: "
-                f"{'; '.join(said[:_MOST_SHOWN])}{more}",
+                f"{SIDE}: {self._table}: {_place(messages)}expected {expected}, found: "
+                f"{'; '.join(shown[:_MOST_SHOWN])}{more}",
                 Diagnosis(side=SIDE),
             )
 
 
-def _place(said: Sequence[str]) -> str:
+def _place(messages: Sequence[str]) -> str:
     """Return the first place in the server's message, in the words of our own messages."""
-    found = next(filter(None, map(_PLACE.search, said)), None)
-    return f"column {(found[1] or found[2])!r}, row {found[3]}: " if found else ""
+    match = next(filter(None, map(_PLACE.search, messages)), None)
+    return f"column {(match[1] or match[2])!r}, row {match[3]}: " if match else ""
 
 
 def in_stream(text: Any, before: int) -> str:

@@ -39,6 +39,8 @@ MOST_BYTES = (1 << 31) - 1 - _SLACK
 
 
 class Rows(NamedTuple):
+    """Complete rows of a query, as the server sent them."""
+
     data: memoryview
     """Valid until the next rows are asked for."""
     starts: array[int]
@@ -55,8 +57,10 @@ def read_rows(connection: Any, query: str, wait: Wait) -> Iterator[Rows]:
 
     A stream that is abandoned leaves a connection that cannot be used again.
 
-    Parameters:
+    Args:
         connection: PyMySQL's connection, with nothing unread.
+        query: the query, which needs no values.
+        wait: waits for the socket, within the stall timeout.
 
     Raises:
         pymysql.Error: an error from the server, at the beginning or in between; or the server is
@@ -175,15 +179,15 @@ class _Stream:
             self._receive_more()
 
     def _to_front(self) -> None:
-        rest = bytes(self._view[self._begin : self._end])
-        self._view[: len(rest)] = rest
-        self._begin, self._end = 0, len(rest)
+        unread = bytes(self._view[self._begin : self._end])
+        self._view[: len(unread)] = unread
+        self._begin, self._end = 0, len(unread)
 
     def _receive_more(self) -> None:
         self._end += self._receive(self._view[self._end : min(self._end + CHUNK, BLOCK)])
 
     def _receive(self, into: memoryview) -> int:
-        lost: object = "it has closed the connection"
+        lost: object = "the server closed it"
         while True:
             try:
                 if count := self._socket.recv_into(into):

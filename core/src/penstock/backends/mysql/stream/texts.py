@@ -38,36 +38,36 @@ def texts(array: pa.Array, column: Column) -> pa.Array:
         ValueError: a value would be changed. This includes `pyarrow.ArrowInvalid`.
     """
     type_: MyType = column.traits[TYPE]
-    wanted = TYPES.arrow_type(type_)
+    arrow_type = TYPES.arrow_type(type_)
     if pt.is_dictionary(array.type):
         array = array.dictionary_decode()
     if pt.is_null(array.type):
         return pa.nulls(len(array), pa.string())
-    if pt.is_timestamp(array.type) and array.type.tz and not pt.is_string(wanted):
+    if pt.is_timestamp(array.type) and array.type.tz and not pt.is_string(arrow_type):
         array = array.cast(pa.timestamp(array.type.unit))  # in UTC, the session's time zone
     if type_.binary:
         return _digits(array, type_)
-    if pt.is_integer(wanted):
+    if pt.is_integer(arrow_type):
         return _integers(array, type_)
-    if pt.is_decimal(wanted):
-        return _decimals(array, wanted)
-    if pt.is_floating(wanted):
-        numbers = exactly(array, wanted)
+    if pt.is_decimal(arrow_type):
+        return _decimals(array, arrow_type)
+    if pt.is_floating(arrow_type):
+        numbers = exactly(array, arrow_type)
         _check(pc.is_finite(numbers))
         # The server parses a double for a float too, so its shortest text is exact.
         wide = numbers.cast(pa.float64())
         if type_.rounded:
             # As the server rounds: a number rounded like this is not changed again.
-            whole, scale = pc.floor(wide), 10.0**type_.scale
-            digits = pc.round(pc.multiply(pc.subtract(wide, whole), scale))
-            rounded = pc.add(whole, pc.divide(digits, scale))
-            _check(pc.equal(rounded.cast(wanted), numbers))
+            integers, scale = pc.floor(wide), 10.0**type_.scale
+            digits = pc.round(pc.multiply(pc.subtract(wide, integers), scale))
+            rounded = pc.add(integers, pc.divide(digits, scale))
+            _check(pc.equal(rounded.cast(arrow_type), numbers))
         return wide.cast(pa.string())
-    if pt.is_date(wanted):
-        days = exactly(array, wanted)
+    if pt.is_date(arrow_type):
+        days = exactly(array, arrow_type)
         _check(_between(days.view(pa.int32()), _FIRST_DAY, _LAST_DAY))
         return days.cast(pa.string())
-    if pt.is_timestamp(wanted) or pt.is_time(wanted):
+    if pt.is_timestamp(arrow_type) or pt.is_time(arrow_type):
         return _times(array, type_)
     return _texts(array, column)
 
@@ -94,16 +94,16 @@ def _integers(array: pa.Array, type_: MyType) -> pa.Array:
     return pc.utf8_lpad(numbers.cast(pa.string()), 4, "0")
 
 
-def _decimals(array: pa.Array, wanted: pa.DataType) -> pa.Array:
-    mine = array.type
-    if pt.is_boolean(mine):
+def _decimals(array: pa.Array, type_: pa.DataType) -> pa.Array:
+    source = array.type
+    if pt.is_boolean(source):
         array = array.cast(pa.int8())
-    elif not pt.is_integer(mine):  # the server checks the range, which Arrow would not
-        whole = wanted.precision - wanted.scale
-        if not pt.is_decimal(mine) or not (
-            0 <= mine.scale <= wanted.scale and mine.precision - mine.scale <= whole
+    elif not pt.is_integer(source):  # the server checks the range, which Arrow would not
+        digits = type_.precision - type_.scale
+        if not pt.is_decimal(source) or not (
+            0 <= source.scale <= type_.scale and source.precision - source.scale <= digits
         ):
-            array = exactly(array, wanted)
+            array = exactly(array, type_)
     return array.cast(pa.string())
 
 
@@ -114,28 +114,28 @@ def _times(array: pa.Array, type_: MyType) -> pa.Array:
         moments = pc.binary_join_element_wise("1970-01-01", array.cast(pa.string()), " ")
         array = moments.cast(pa.timestamp("us")).cast(pa.time64("us"))
     of_day = pa.time64(unit) if unit == "us" else pa.time32(unit)
-    found = exactly(array, of_day if type_.name == "time" else pa.timestamp(unit))
-    numbers = found.view(pa.int32() if found.type.bit_width == 32 else pa.int64())
+    times = exactly(array, of_day if type_.name == "time" else pa.timestamp(unit))
+    numbers = times.view(pa.int32() if times.type.bit_width == 32 else pa.int64())
     if type_.name != "time":
         last = (_LAST_DAY + 1) * 86_400 * per - 1
         _check(_between(numbers, _FIRST_DAY * 86_400 * per, last))
     if (step := per // 10**type_.scale) > 1:
         _check(pc.equal(pc.multiply(pc.divide(numbers, step), step), numbers))
-    return found.cast(pa.string())
+    return times.cast(pa.string())
 
 
 def _digits(array: pa.Array, type_: MyType) -> pa.Array:
     """Return binary values as hexadecimal digits."""
-    held = exactly(_stored(array), pa.large_binary())
+    values = exactly(_stored(array), pa.large_binary())
     if type_.name == "binary":
-        _check(pc.equal(pc.binary_length(held), type_.length))
-    found = to_hex(held)
+        _check(pc.equal(pc.binary_length(values), type_.length))
+    digits = to_hex(values)
     if type_.name != "geometry":
-        return found
+        return digits
     # In the form that the server stores, which it rejects if it is malformed. In MariaDB its own
     # function for this returns NULL.
-    srid, nothing = (pa.scalar(text, found.type) for text in ("00000000", ""))
-    return pc.binary_join_element_wise(srid, found, nothing)
+    srid, nothing = (pa.scalar(text, digits.type) for text in ("00000000", ""))
+    return pc.binary_join_element_wise(srid, digits, nothing)
 
 
 def _stored(array: pa.Array) -> pa.Array:
@@ -147,14 +147,14 @@ def _texts(array: pa.Array, column: Column) -> pa.Array:
     if isinstance(array.type, pa.UuidType) or (name == "uuid" and is_bytes(array.type)):
         return uuid_texts(array)
     plain = pt.is_string(array.type) or pt.is_large_string(array.type)
-    found = array if plain else exactly(array, pa.large_string())
+    values = array if plain else exactly(array, pa.large_string())
     if is_text(array.type):
-        found.validate(full=True)  # their UTF-8 may not have been checked yet
+        values.validate(full=True)  # their UTF-8 may not have been checked yet
     if name in ("enum", "set"):
-        _check_members(found, column)
+        _check_members(values, column)
     elif confused := CONFUSED.get(column.traits.get(CHARSET, "")):
-        _check(pc.invert(pc.match_substring_regex(found, confused)))
-    return found
+        _check(pc.invert(pc.match_substring_regex(values, confused)))
+    return values
 
 
 def _check_members(array: pa.Array, column: Column) -> None:
@@ -172,6 +172,6 @@ def _check_members(array: pa.Array, column: Column) -> None:
     for value in pc.unique(array).drop_null().to_pylist():
         # A set may be empty.
         parts = [value] if not is_set else value.split(",") if value else []
-        found = [places.get(part, -1) for part in parts]
-        if -1 in found or found != sorted(set(found)):
+        positions = [places.get(part, -1) for part in parts]
+        if -1 in positions or positions != sorted(set(positions)):
             raise ValueError(f"no value of {column.type}")

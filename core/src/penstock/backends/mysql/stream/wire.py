@@ -24,6 +24,8 @@ _MOST = 0xFFFFFF
 
 
 class StatementWire:
+    """The wire of a connection, for statements and for what follows them."""
+
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
@@ -46,10 +48,10 @@ class StatementWire:
         socket = self._unblocked()
         # Only a plain socket sends several parts at once.
         parts = not isinstance(socket, ssl.SSLSocket)
-        left = [memoryview(head), payload] if parts else [memoryview(head + payload)]
-        while left:
+        unsent = [memoryview(head), payload] if parts else [memoryview(head + payload)]
+        while unsent:
             try:
-                sent = socket.sendmsg(left) if parts else socket.send(left[0])
+                sent = socket.sendmsg(unsent) if parts else socket.send(unsent[0])
             except (BlockingIOError, ssl.SSLWantWriteError):
                 wait(SIDE, self.fileno(), True)
                 self.check()
@@ -60,10 +62,10 @@ class StatementWire:
             except OSError as error:
                 self.check()
                 raise pymysql.OperationalError(CR.CR_SERVER_GONE_ERROR, str(error)) from error
-            while left and sent >= len(left[0]):
-                sent -= len(left.pop(0))
-            if left:
-                left[0] = left[0][sent:]
+            while unsent and sent >= len(unsent[0]):
+                sent -= len(unsent.pop(0))
+            if unsent:
+                unsent[0] = unsent[0][sent:]
 
     def answer(self, wait: Wait) -> MysqlPacket:
         """Return the first packet of the answer.

@@ -26,7 +26,7 @@ _PARSING = pyarrow.csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=
 class Decoder:
     """A decoder that turns blocks of whole CSV lines into record batches, for one stream.
 
-    Parameters:
+    Args:
         columns: the source columns to read, with this server's traits.
         pairs: for each column, its counterpart in the target.
         subject: the table or query being read, for error messages.
@@ -114,8 +114,8 @@ class Decoder:
 
 
 def _joined(column: pa.ChunkedArray) -> pa.Array:
-    found = column.combine_chunks()
-    return found.chunk(0) if isinstance(found, pa.ChunkedArray) else found
+    array = column.combine_chunks()
+    return array.chunk(0) if isinstance(array, pa.ChunkedArray) else array
 
 
 def _read_as(type_: pa.DataType) -> pa.DataType:

@@ -44,7 +44,7 @@ class Encoded(Protocol):
     def encode(self, arrays: Sequence[pa.Array]) -> bytes | memoryview:
         """Encode one batch of rows.
 
-        Parameters:
+        Args:
             arrays: one per column, all of the same length.
 
         Raises:
@@ -60,7 +60,7 @@ class Encoded(Protocol):
 def encoded(forms: Sequence[pa.DataType], targets: Sequence[DataType]) -> Encoded:
     """Return an encoder for one stream.
 
-    Parameters:
+    Args:
         forms: the form of each column, from `writing.binary_form`.
         targets: the types of the server's columns.
     """
@@ -85,7 +85,7 @@ class _Native:
 
     def encode(self, arrays: Sequence[pa.Array]) -> memoryview:
         head, self._head = self._head, b""
-        return memoryview(self._encoder.encode(head, len(arrays[0]), list(map(_given, arrays))))
+        return memoryview(self._encoder.encode(head, len(arrays[0]), list(map(_buffers, arrays))))
 
     def finish(self) -> bytes:
         return self._head + _END
@@ -99,9 +99,9 @@ def _kind(form: pa.DataType) -> tuple[str, int | None]:
     return _KINDS[form][0], None
 
 
-def _given(array: pa.Array) -> tuple[Any, ...]:
+def _buffers(array: pa.Array) -> tuple[Any, ...]:
     if pa.types.is_list(array.type):
-        return array.offset, array.buffers()[:2], [_given(array.values)]
+        return array.offset, array.buffers()[:2], [_buffers(array.values)]
     return array.offset, array.buffers(), []
 
 
@@ -122,9 +122,9 @@ class _ByPgpq:
 
     def encode(self, arrays: Sequence[pa.Array]) -> bytes:
         batch = pa.RecordBatch.from_arrays(list(arrays), schema=self._schema)
-        found = self._encoder.write_batch(batch)
+        rows = self._encoder.write_batch(batch)
         head, self._head = self._head, b""
-        return bytes(head + found) if head else found
+        return bytes(head + rows) if head else rows
 
     def finish(self) -> bytes:
         head, self._head = self._head, b""

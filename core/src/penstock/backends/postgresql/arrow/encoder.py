@@ -53,7 +53,12 @@ _ESCAPES = (("\\", "\\\\"), ("\n", "\\n"), ("\r", "\\r"), ("\t", "\\t"))
 
 
 def binary_form(type_: pa.DataType, target: DataType) -> pa.DataType | None:
-    """Return the Arrow type that encodes to the target's binary form; None if there is none."""
+    """Return the Arrow type that encodes to the target's binary form; None if there is none.
+
+    Args:
+        type_: the Arrow type of the batches' column.
+        target: the type of the server's column.
+    """
     bare = target.bare
     mine, theirs = family(type_), family_of(target)
     if bare.kind == "enum":
@@ -91,7 +96,7 @@ def _decimal128(type_: pa.DataType) -> pa.DataType | None:
 class Encoder:
     """An encoder that turns the batches of one stream into COPY data.
 
-    Parameters:
+    Args:
         schema: the schema of the batches.
         columns: the target columns to load, with this server's traits.
         all_send: whether binary COPY can load the table.
@@ -121,9 +126,9 @@ class Encoder:
             PermanentError: a value does not fit; names the column, the row (counted from 1 in the
                 stream) and the value.
         """
-        made = self._encoded(batch) if self.format == BINARY else self._text(batch)
+        data = self._encoded(batch) if self.format == BINARY else self._text(batch)
         self._passed += batch.num_rows
-        return made
+        return data
 
     def finish(self) -> bytes:
         """Return the bytes that end the stream."""
@@ -131,7 +136,7 @@ class Encoder:
 
     def _encoded(self, batch: pa.RecordBatch) -> bytes | memoryview:
         arrays = [
-            self._attempted(place, array, partial(_cast, wanted=form, target=target))
+            self._attempted(place, array, partial(_cast, form=form, target=target))
             for place, (array, form, target) in enumerate(
                 zip(batch.columns, self._forms, self._targets, strict=True)
             )
@@ -192,20 +197,20 @@ class Encoder:
             ) from error
 
 
-def _cast(array: pa.Array, wanted: pa.DataType, target: DataType) -> pa.Array:
+def _cast(array: pa.Array, form: pa.DataType, target: DataType) -> pa.Array:
     """Cast an array without loss.
 
     Raises:
         ValueError: a value does not fit. This includes `pyarrow.ArrowInvalid`.
     """
-    if pa.types.is_string(wanted):
-        return texts(array, target).cast(wanted)
-    found = simplified(array)
-    if pa.types.is_date32(wanted) and pa.types.is_timestamp(found.type):
-        found = found.cast(pa.timestamp(found.type.unit))
-    if pa.types.is_boolean(wanted) and pa.types.is_integer(found.type):
-        _check_truths(found)
-    cast = exactly(found, wanted)
+    if pa.types.is_string(form):
+        return texts(array, target).cast(form)
+    values = simplified(array)
+    if pa.types.is_date32(form) and pa.types.is_timestamp(values.type):
+        values = values.cast(pa.timestamp(values.type.unit))
+    if pa.types.is_boolean(form) and pa.types.is_integer(values.type):
+        _check_truths(values)
+    cast = exactly(values, form)
     _check_finite(cast)
     return cast
 
@@ -237,7 +242,7 @@ def _check_finite(array: pa.Array) -> None:
 def _check_all_after(numbers: pa.Array, last: int) -> None:
     least = pc.min(numbers).as_py()
     if least is not None and least <= last:
-        raise ValueError("before all that the server has")
+        raise ValueError("before the server's first date")
 
 
 def _escaped(array: pa.Array, form: pa.DataType | None, target: DataType) -> pa.Array:
@@ -254,6 +259,6 @@ def _escaped(array: pa.Array, form: pa.DataType | None, target: DataType) -> pa.
         return array
     if pc.any(pc.match_substring(array, "\0")).as_py():
         raise ValueError("a zero byte")
-    for found, written in _ESCAPES:
-        array = pc.replace_substring(array, found, written)
+    for character, escape in _ESCAPES:
+        array = pc.replace_substring(array, character, escape)
     return array

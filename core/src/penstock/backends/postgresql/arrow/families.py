@@ -1,4 +1,4 @@
-"""Which Arrow types fit which server types, by family."""
+"""Families of Arrow types and of server types, and which of them fit."""
 
 from __future__ import annotations
 
@@ -122,6 +122,7 @@ def element_of(type_: pa.DataType) -> tuple[pa.DataType, int]:
 
 
 def goes_into(type_: pa.DataType, target: DataType) -> bool:
+    """Whether a server type accepts the values of an Arrow type."""
     mine, theirs = family(type_), family_of(target)
     if mine in ("null", "text"):
         return True

@@ -1,4 +1,4 @@
-"""How a column of a record batch fits a column of the server, and with what loss."""
+"""The fit of a record batch's column into a column of the server, and its losses."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _UNIT_DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 6}
 def fit_arrow(source: Sequence[Column], target: Sequence[Column]) -> list[Fit]:
     """Judge how each source column fits its target column.
 
-    Parameters:
+    Args:
         source: columns with the trait `arrow`.
         target: columns with this server's traits.
     """
@@ -44,7 +44,7 @@ def _fit(mine: Column, theirs: Column) -> Fit:
         return Fit(reason=reason)
     type_, target = arrow_type(mine), data_type(theirs)
     if not goes_into(type_, target):
-        return Fit(reason=f"Arrow's {type_} has no form that {theirs.type} takes")
+        return Fit(reason=f"Arrow's {type_} has no form that {theirs.type} accepts")
     lost = list(dict.fromkeys(_losses(type_, target)))
     warning = "; ".join([*lost, *dict.fromkeys(_risks(type_, target))])
     comparable = not lost or lost == [BLANKS]
@@ -157,7 +157,8 @@ def _refused(type_: pa.DataType, target: DataType) -> Iterator[str]:
         most, scale = numeric_modifier(target.typmod)
         digits = _whole_digits(type_)
         if digits is None or digits > most - scale:
-            yield f"numbers of more than {most - scale} digits before the point are rejected"
+            before = most - scale
+            yield f"numbers of more than {before} digits before the decimal point are rejected"
     if getattr(type_, "unit", "") == "ns" and theirs in ("time", "timestamp", "interval", "text"):
         yield losses.finer("us")
 

@@ -22,7 +22,7 @@ _ESCAPE = re.compile(rb"\\.", re.S)
 class Lines:
     """The lines of one stream.
 
-    Parameters:
+    Args:
         columns: the source columns to read, with this server's traits.
     """
 
@@ -41,7 +41,7 @@ class Lines:
     def decode(self, block: bytes | memoryview) -> memoryview:
         """Rewrite COPY's lines for the other system.
 
-        Parameters:
+        Args:
             block: whole lines from COPY.
         """
         if not _LETTER.search(block):

@@ -23,51 +23,52 @@ _DAY = 86_400_000_000
 _MOST = (1 << 63) - 1
 
 
-def parse(texts: pa.Array, wanted: pa.DataType) -> pa.Array:
+def parse(texts: pa.Array, type_: pa.DataType) -> pa.Array:
     """Convert texts to an Arrow array of a type.
 
-    Parameters:
+    Args:
         texts: of type binary; see `expression` for what they hold.
+        type_: the type.
 
     Raises:
         Refused: the type cannot hold a value; names the first.
     """
-    return checked(texts, lambda part: _parse(part.cast(pa.string()), wanted))
+    return checked(texts, lambda part: _parse(part.cast(pa.string()), type_))
 
 
-def _parse(texts: pa.Array, wanted: pa.DataType) -> pa.Array:
+def _parse(texts: pa.Array, type_: pa.DataType) -> pa.Array:
     """Convert texts to a type, or fail for all of them.
 
     Raises:
         ValueError: the type cannot represent a value. This includes `pyarrow.ArrowInvalid`.
     """
-    if pa.types.is_string(wanted):
+    if pa.types.is_string(type_):
         return texts
-    if pa.types.is_dictionary(wanted):
+    if pa.types.is_dictionary(type_):
         return texts.dictionary_encode()
-    if pa.types.is_list(wanted):
-        return lists(texts, wanted)
-    if wanted == pa.uuid():
+    if pa.types.is_list(type_):
+        return lists(texts, type_)
+    if type_ == pa.uuid():
         return uuids(texts)
-    if pa.types.is_binary(wanted):
+    if pa.types.is_binary(type_):
         return from_hex(texts)
-    if pa.types.is_boolean(wanted):
+    if pa.types.is_boolean(type_):
         return _each(
-            texts, {"t": True, "f": False, "true": True, "false": False}.__getitem__, wanted
+            texts, {"t": True, "f": False, "true": True, "false": False}.__getitem__, type_
         )
-    if pa.types.is_date32(wanted):
-        return _each(texts, days, pa.int32()).view(wanted)
-    if pa.types.is_time64(wanted):
-        return _each(texts, microseconds_of_day, pa.int64()).view(wanted)
-    if pa.types.is_timestamp(wanted):
-        return _each(texts, microseconds, pa.int64()).view(wanted)
-    return texts.cast(wanted)
+    if pa.types.is_date32(type_):
+        return _each(texts, days, pa.int32()).view(type_)
+    if pa.types.is_time64(type_):
+        return _each(texts, microseconds_of_day, pa.int64()).view(type_)
+    if pa.types.is_timestamp(type_):
+        return _each(texts, microseconds, pa.int64()).view(type_)
+    return texts.cast(type_)
 
 
-def _each(texts: pa.Array, read: Callable[[str], Any], wanted: pa.DataType) -> pa.Array:
+def _each(texts: pa.Array, read: Callable[[str], Any], type_: pa.DataType) -> pa.Array:
     values = (None if text is None else read(text) for text in texts.to_pylist())
     try:
-        return pa.array(values, wanted)
+        return pa.array(values, type_)
     except (KeyError, OverflowError) as error:
         raise ValueError(str(error)) from error
 
@@ -78,10 +79,10 @@ def days(text: str) -> int:
     Raises:
         ValueError: the date is infinite.
     """
-    found = _DATE.fullmatch(text.removesuffix(_BC))
-    if found is None:
+    match = _DATE.fullmatch(text.removesuffix(_BC))
+    if match is None:
         raise ValueError(text)
-    year, month, day = map(int, found.groups())
+    year, month, day = map(int, match.groups())
     if text.endswith(_BC):
         year = 1 - year
     # Counting years from March puts leap days at the end of a year. 400 years have 146,097 days,
@@ -97,10 +98,10 @@ def microseconds_of_day(text: str) -> int:
     Raises:
         ValueError: the text is not a time, or it is 24:00:00, which Arrow does not support.
     """
-    found = _TIME.fullmatch(text)
-    if found is None:
+    match = _TIME.fullmatch(text)
+    if match is None:
         raise ValueError(text)
-    hours, minutes, seconds, fraction = found.groups()
+    hours, minutes, seconds, fraction = match.groups()
     of_day = (int(hours) * 60 + int(minutes)) * 60 + int(seconds)
     of_day = of_day * 1_000_000 + int((fraction or "").ljust(6, "0"))
     if of_day >= _DAY:
@@ -116,43 +117,43 @@ def microseconds(text: str) -> int:
     """
     era = _BC if text.endswith(_BC) else ""
     date, _, time = text.removesuffix(_BC).partition(" ")
-    found = days(date + era) * _DAY + microseconds_of_day(time.removesuffix("+00"))
-    if abs(found) > _MOST:
+    total = days(date + era) * _DAY + microseconds_of_day(time.removesuffix("+00"))
+    if abs(total) > _MOST:
         raise ValueError(text)
-    return found
+    return total
 
 
-def lists(texts: pa.Array, wanted: pa.DataType) -> pa.Array:
+def lists(texts: pa.Array, type_: pa.DataType) -> pa.Array:
     """Convert JSON arrays of texts to lists.
 
     Raises:
         ValueError: an array has other dimensions than the type.
     """
     rows = json.loads(f"[{','.join('null' if t is None else t for t in texts.to_pylist())}]")
-    return _nested(rows, wanted)
+    return _nested(rows, type_)
 
 
-def _nested(values: list[Any], wanted: pa.DataType) -> pa.Array:
-    if not pa.types.is_list(wanted):
+def _nested(values: list[Any], type_: pa.DataType) -> pa.Array:
+    if not pa.types.is_list(type_):
         if any(isinstance(value, list) for value in values):
             raise ValueError("more dimensions than declared")
-        return _element(pa.array(values, pa.string()), wanted)
+        return _element(pa.array(values, pa.string()), type_)
     if not all(value is None or isinstance(value, list) for value in values):
         raise ValueError("fewer dimensions than declared")
     ends = [0]
     for value in values:
         ends.append(ends[-1] + len(value or ()))
-    inner = _nested([item for value in values for item in value or ()], wanted.value_type)
+    inner = _nested([item for value in values for item in value or ()], type_.value_type)
     missing = pa.array([value is None for value in values], pa.bool_())
     return pa.ListArray.from_arrays(
-        pa.array(ends, pa.int32()), inner, type=wanted, mask=missing if None in values else None
+        pa.array(ends, pa.int32()), inner, type=type_, mask=missing if None in values else None
     )
 
 
-def _element(texts: pa.Array, wanted: pa.DataType) -> pa.Array:
+def _element(texts: pa.Array, type_: pa.DataType) -> pa.Array:
     """Convert elements from the text of a cast, as types with another travelling form need it."""
-    if wanted == pa.uuid():
+    if type_ == pa.uuid():
         return uuids(pc.replace_substring(texts, "-", ""))
-    if pa.types.is_binary(wanted):
+    if pa.types.is_binary(type_):
         return from_hex(pc.utf8_slice_codeunits(texts, len(r"\x")))
-    return _parse(texts, wanted)
+    return _parse(texts, type_)

@@ -135,18 +135,18 @@ def _timestamps(array: pa.Array) -> pa.Array:
     """Return timestamps as texts in UTC, the session's time zone."""
     numbers, zone = array.view(pa.int64()), "+00" if array.type.tz else ""
     if _is_usual(numbers, _FIRST_DAY * _DAY, (_LAST_DAY + 1) * _DAY - 1):
-        found = numbers.view(pa.timestamp("us")).cast(pa.string())
-        return pc.binary_join_element_wise(found, zone, "") if zone else found
-    found = (None if n is None else _timestamp_text(n, zone) for n in numbers.to_pylist())
-    return pa.array(found, pa.string())
+        values = numbers.view(pa.timestamp("us")).cast(pa.string())
+        return pc.binary_join_element_wise(values, zone, "") if zone else values
+    values = (None if n is None else _timestamp_text(n, zone) for n in numbers.to_pylist())
+    return pa.array(values, pa.string())
 
 
 def _times(array: pa.Array) -> pa.Array:
     numbers = array.view(pa.int64())
     if _is_usual(numbers, 0, _DAY - 1):
         return array.cast(pa.string())
-    found = (None if n is None else _time_text(n) for n in numbers.to_pylist())
-    return pa.array(found, pa.string())
+    values = (None if n is None else _time_text(n) for n in numbers.to_pylist())
+    return pa.array(values, pa.string())
 
 
 def _time_text(number: int) -> str:
@@ -194,7 +194,7 @@ def _is_usual(numbers: pa.Array, first: int, last: int) -> bool:
 def date_text(day: int) -> str:
     """Return a date of any year as the server writes it.
 
-    Parameters:
+    Args:
         day: days since 1970-01-01.
     """
     era, of_era = divmod(day + 719_468, 146_097)
@@ -233,8 +233,8 @@ def _array_literals(array: pa.Array, element: DataType) -> list[str | None]:
             # The server would turn these into other arrays: of fewer dimensions, or of NULLs.
             raise ValueError("an empty list, or NULL, in a list of lists")
     else:
-        found = texts(array.values, element).to_pylist()
-        inner = [None if text is None else _quoted(text) for text in found]
+        elements = texts(array.values, element).to_pylist()
+        inner = [None if text is None else _quoted(text) for text in elements]
     offsets = array.offsets.to_pylist()
     return [
         "{" + separator.join("NULL" if text is None else text for text in inner[lower:upper]) + "}"
@@ -269,10 +269,10 @@ def as_json(value: Any) -> str:
         ValueError: a number has no JSON form, or two keys have the same text.
     """
     if isinstance(value, dict):
-        written = {_key(key): as_json(item) for key, item in value.items()}
-        if len(written) < len(value):
+        members = {_key(key): as_json(item) for key, item in value.items()}
+        if len(members) < len(value):
             raise ValueError("a key that is there twice")
-        return "{" + ", ".join(f"{_json_text(k)}: {v}" for k, v in written.items()) + "}"
+        return "{" + ", ".join(f"{_json_text(k)}: {v}" for k, v in members.items()) + "}"
     if isinstance(value, list):
         return "[" + ", ".join(map(as_json, value)) + "]"
     if isinstance(value, Decimal):

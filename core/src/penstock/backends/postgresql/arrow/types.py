@@ -1,4 +1,4 @@
-"""How server types map to Arrow types, and back: the tables of the types page."""
+"""The mapping of server types to Arrow types, and back: the tables of the types page."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _PLAIN: dict[str, pa.DataType] = {
 def travels_as(column: Column) -> pa.DataType:
     """Return the Arrow type in which a server column's values travel.
 
-    Parameters:
+    Args:
         column: with the traits from `describe_columns`.
     """
     bare = data_type(column).bare
@@ -43,11 +43,11 @@ def travels_as(column: Column) -> pa.DataType:
         return pa.dictionary(pa.int32(), pa.string())
     if bare.kind != "array":
         return _plain(bare)
-    found = _plain(bare.below[0].bare)
+    type_ = _plain(bare.below[0].bare)
     # The server enforces an array's element type, but not its declared dimensions.
     for _ in range(max(1, column.traits["dimensions"])):
-        found = pa.list_(found)
-    return found
+        type_ = pa.list_(type_)
+    return type_
 
 
 def _plain(type_: DataType) -> pa.DataType:

@@ -59,7 +59,7 @@ _INFINITE = {4: (1 << 31) - 1, 8: (1 << 63) - 1}
 class Wire:
     """How each column of a stream is sent and decoded.
 
-    Parameters:
+    Args:
         columns: the source columns to read, with this server's traits.
         pairs: for each column, its counterpart in the target.
         subject: the table or query being read, for error messages.
@@ -101,7 +101,7 @@ class Wire:
     def batch(self, decoded: Sequence[Any]) -> pa.RecordBatch:
         """Assemble a record batch.
 
-        Parameters:
+        Args:
             decoded: the decoder's output for each column.
         """
         arrays = list(map(_array, decoded, self._types))
@@ -110,13 +110,21 @@ class Wire:
         return batch
 
     def refused(self, place: int, row: int, why: str, found: bytes) -> PenstockError:
-        """Return the error for a value that the decoder rejected."""
+        """Return the error for a value that the decoder rejected.
+
+        Args:
+            place: the position of the column.
+            row: the index of the row in its batch.
+            why: `form` for a stream that is not binary COPY, `dimensions` for an array; otherwise a
+                value.
+            found: the rejected bytes, as sent.
+        """
         column, kind = self._columns[place], self._kinds[place]
         if why == "form":
             return PermanentError(
                 f"{self._subject}: expected a binary COPY, found {found.decode()}, at column "
-                f"{column.name!r}, row {self._passed + row + 1:,} (is something between Penstock "
-                "and the server that changes what it sends?)",
+                f"{column.name!r}, row {self._passed + row + 1:,} (does something between Penstock "
+                "and the server change the stream?)",
                 Diagnosis(side="source"),
             )
         if why == "dimensions":
@@ -126,19 +134,19 @@ class Wire:
         return Refused(row, text).error(self._subject, column, self._types[place], self._passed)
 
 
-def _kind(type_: DataType, wanted: pa.DataType) -> str:
+def _kind(type_: DataType, arrow_type: pa.DataType) -> str:
     """Return how a value is sent; empty if as text."""
     bare = type_.bare
     if bare.kind == "array":
         inner = bare.below[0].bare
-        kind = "text" if inner.kind == "enum" else _kind(inner, _element(wanted))
-        return kind and "list:" * _depth(wanted) + kind
+        kind = "text" if inner.kind == "enum" else _kind(inner, _element(arrow_type))
+        return kind and "list:" * _depth(arrow_type) + kind
     if bare.kind == "enum":
         return "labels"
     if bare.kind != "base" or bare.schema != "pg_catalog":
         return ""
-    if pa.types.is_decimal(wanted):
-        return f"decimal:{wanted.precision}:{wanted.scale}"
+    if pa.types.is_decimal(arrow_type):
+        return f"decimal:{arrow_type.precision}:{arrow_type.scale}"
     return _KINDS.get(bare.name, "")
 
 
@@ -159,8 +167,8 @@ def _expression(column: Column, type_: pa.DataType, kind: str) -> sql.Composable
 
 
 def _array(decoded: tuple[Any, ...], type_: pa.DataType) -> pa.Array:
-    length, nulls, valid, found, inner = decoded
-    buffers = [None if valid is None else pa.py_buffer(valid), *map(pa.py_buffer, found)]
+    length, nulls, valid, data, inner = decoded
+    buffers = [None if valid is None else pa.py_buffer(valid), *map(pa.py_buffer, data)]
     if pa.types.is_list(type_):
         children = [_array(inner[0], type_.value_type)]
         return pa.Array.from_buffers(type_, length, buffers, nulls, children=children)

@@ -45,7 +45,14 @@ class Parent:
 
 
 class AttachedChild:
-    """The new table. Create it in the attempt's transaction, outside any savepoint."""
+    """The new table. Create it in the attempt's transaction, outside any savepoint.
+
+    Args:
+        connection: the attempt's session.
+        spec: the worker's specification.
+        partition: a partition with a child.
+        parent: the target table.
+    """
 
     def __init__(
         self, connection: Connection, spec: WorkerSpec, partition: Partition, parent: Parent
@@ -60,8 +67,8 @@ class AttachedChild:
         self._parent = parent.definition
         version = connection.info.server_version
         with full_names(connection):
-            made = create_child(self._parent, self._made, self._child.check, version)
-            connection.execute("; ".join(made).encode())
+            statements = create_child(self._parent, self._made, self._child.check, version)
+            connection.execute("; ".join(statements).encode())
 
     @property
     def into(self) -> sql.Identifier:
@@ -104,7 +111,7 @@ class AttachedChild:
             time.sleep(PAUSE_SECONDS)
 
     def _exchange(self, rows: int, wait: Wait) -> None:
-        parent, made = name(self._spec.target_table), name(self._made)
+        parent, table = name(self._spec.target_table), name(self._made)
         # From here on no other session can attach or detach children.
         self._compute(f"LOCK TABLE ONLY {parent} IN SHARE UPDATE EXCLUSIVE MODE", wait)
         old = self._find_old()
@@ -112,26 +119,26 @@ class AttachedChild:
             runs = read_attached(self._connection, self._spec.control_schema).get(old.oid, ())
             if not self._may_go(runs):
                 if rows:
-                    raise self._taken(old, runs)
-                self._compute(f"DROP TABLE {made}", wait)
+                    raise self._bounds_taken(old, runs)
+                self._compute(f"DROP TABLE {table}", wait)
                 return
             self._compute(f"LOCK TABLE ONLY {parent} IN ACCESS EXCLUSIVE MODE", wait)
             self._compute(f"ALTER TABLE {parent} DETACH PARTITION {name(old.ref)}", wait)
             self._compute(f"DROP TABLE {name(old.ref)}", wait)
         if rows:
-            attach = f"ALTER TABLE {parent} ATTACH PARTITION {made} {self._child.bounds}"
+            attach = f"ALTER TABLE {parent} ATTACH PARTITION {table} {self._child.bounds}"
             self._compute(attach, wait)
-            self._compute(f"ALTER TABLE {made} DROP CONSTRAINT {WITHIN}", wait)
+            self._compute(f"ALTER TABLE {table} DROP CONSTRAINT {WITHIN}", wait)
             child = self._rename(old, wait)
         else:
-            self._compute(f"DROP TABLE {made}", wait)
+            self._compute(f"DROP TABLE {table}", wait)
             child = None
         loaded = LoadedTable(self._connection, self._spec.control_schema, self._spec.run_id)
         loaded.note_attached(child, old.oid if old else None)
 
     def _find_old(self) -> Existing | None:
         children = read_children(self._connection, self._spec.target_table)
-        return next((found for found in children if found.bounds == self._child.bounds), None)
+        return next((child for child in children if child.bounds == self._child.bounds), None)
 
     def _may_go(self, runs: Sequence[str]) -> bool:
         """Whether the existing child may be replaced.
@@ -139,20 +146,20 @@ class AttachedChild:
         It may if this run attached it, or if another run did and this run copies all rows within
         the bounds.
 
-        Parameters:
+        Args:
             runs: the runs that attached it.
         """
         return self._spec.run_id in runs or (bool(runs) and self._spec.where is None)
 
-    def _taken(self, old: Existing, runs: Sequence[str]) -> PermanentError:
+    def _bounds_taken(self, old: Existing, runs: Sequence[str]) -> PermanentError:
         why = (
-            "the run has a condition, and may lack rows of that one"
+            "the run's condition may leave out some of its rows"
             if runs
-            else "no run of mode attach has made it"
+            else "--mode attach did not create it"
         )
         return PermanentError(
             f"target: {old.ref} has the bounds of partition {self._partition.id} "
-            f"({old.bounds}), and is not replaced, since {why}; detach or drop it, or use "
+            f"({old.bounds}), and is not replaced, because {why}; detach or drop it, or use "
             "--mode replace",
             Diagnosis(side="target"),
         )
@@ -162,18 +169,18 @@ class AttachedChild:
         child = old.ref if old else self._child.table
         if child.schema != self._made.schema:
             self._compute(f"ALTER TABLE {name(self._made)} SET SCHEMA {ident(child.schema)}", wait)
-        made = TableRef(child.schema, self._made.name)
-        self._compute(f"ALTER TABLE {name(made)} RENAME TO {ident(child.name)}", wait)
+        moved = TableRef(child.schema, self._made.name)
+        self._compute(f"ALTER TABLE {name(moved)} RENAME TO {ident(child.name)}", wait)
         indexes = self._connection.execute(
             "SELECT c.relname FROM pg_catalog.pg_index AS x"
             " JOIN pg_catalog.pg_class AS c ON c.oid = x.indexrelid"
             f" WHERE x.indrelid = {literal(name(child))}::regclass"
         ).fetchall()
         for (before,) in indexes:
-            rest = before.removeprefix(made.name)
-            after = shortened(child.name, rest)
+            suffix = before.removeprefix(moved.name)
+            after = shortened(child.name, suffix)
             free = f"SELECT pg_catalog.to_regclass({literal(ident(child.schema, after))}) IS NULL"
-            if rest != before and self._connection.value(free):
+            if suffix != before and self._connection.value(free):
                 index = ident(child.schema, before)
                 self._compute(f"ALTER INDEX {index} RENAME TO {ident(after)}", wait)
         return child

@@ -74,7 +74,9 @@ def is_of_run(application_name: str, run_id: str) -> bool:
 def end_session(connection: Connection, pid: int, what: str) -> None:
     """End a session of the run.
 
-    Parameters:
+    Args:
+        connection: a session of the same server.
+        pid: the process id of the session to end.
         what: the kind of session, for messages.
 
     Raises:
@@ -85,8 +87,8 @@ def end_session(connection: Connection, pid: int, what: str) -> None:
     except psycopg.errors.InsufficientPrivilege as error:
         raise TransientError(
             f"target: an older {what} is cut off but still open (session {pid}), and "
-            f"{connection.info.user!r} may not end it; connect as its user, or as a member of "
-            "pg_signal_backend",
+            f"{connection.info.user!r} may not end it; connect as the session's user, or as a "
+            "member of pg_signal_backend",
             Diagnosis(side="target", code=error.sqlstate or ""),
         ) from error
 
@@ -98,8 +100,9 @@ class Guard:
     other sessions it waits until the stall timeout passes without progress. It reports the sessions
     it waits for. It does not queue behind a statement that waits for a snapshot held by Penstock.
 
-    Parameters:
+    Args:
         run_id: the run that the session works for in the target; empty if none.
+        patience: how long to wait for the run's own sessions, and for others.
         connect: opens a second session, to look up what the first one waits for.
         shut_out: called repeatedly with that second session once a statement has to wait.
         look: called from time to time with that second session, however long a statement takes; an
@@ -163,7 +166,7 @@ class _Watch(threading.Thread):
         self._watched = connection
         self._pid = connection.server_pid
         self._stalled: Stalled[int] = Stalled(guard.patience.grace)
-        self._told: set[int] = set()
+        self._reported: set[int] = set()
         self._signs: set[tuple[int, str]] = set()
         self._since = 0.0
 
@@ -180,12 +183,12 @@ class _Watch(threading.Thread):
                 if self._guard.shut_out is not None:
                     self._guard.shut_out(looker)
                 pid = self._pid if self._guard.find is None else self._guard.find(looker)
-                found = [] if pid is None else in_the_way(looker, pid)
+                sessions = [] if pid is None else in_the_way(looker, pid)
             except (psycopg.Error, PenstockError):
                 continue  # try again at the next look
-            pause = LOOK_EVERY if found or self._guard.shut_out else LOOK_AGAIN
+            pause = LOOK_EVERY if sessions or self._guard.shut_out else LOOK_AGAIN
             try:
-                self._look(looker, found)
+                self._look(looker, sessions)
                 if self._guard.look is not None:
                     self._guard.look(looker)
             except psycopg.Error:
@@ -199,14 +202,14 @@ class _Watch(threading.Thread):
         if looker is not None:
             looker.close()
 
-    def _look(self, looker: Connection, found: Sequence[OtherSession]) -> None:
+    def _look(self, looker: Connection, sessions: Sequence[OtherSession]) -> None:
         guard = self._guard
-        waiting = [each for each in found if each.waits]
-        holders = [each for each in found if not each.waits]
+        waiting = [each for each in sessions if each.waits]
+        holders = [each for each in sessions if not each.waits]
         for each in (*holders, *waiting):
-            if each.pid not in self._told:
-                self._told.add(each.pid)
-                how = "waits for one itself" if each.waits else "holds a lock that it needs"
+            if each.pid not in self._reported:
+                self._reported.add(each.pid)
+                how = "is waiting for a lock itself" if each.waits else "holds a lock that it needs"
                 _log.warning(
                     "%s: waiting for %s, in the %s, which %s",
                     *(guard.what, each, guard.side, how),
@@ -221,7 +224,7 @@ class _Watch(threading.Thread):
         for pid in self._stalled.find(ours):
             end_session(looker, pid, f"session of {guard.what}")
             _log.warning(
-                "%s: ended an older session of its own in the target, %d: no progress for %g s",
+                "%s: ended its older session %d in the target, which made no progress for %g s",
                 *(guard.what, pid, guard.patience.grace),
             )
         signs = {(each.pid, each.signs) for each in holders}
@@ -230,7 +233,7 @@ class _Watch(threading.Thread):
         if not signs or signs != self._signs:
             self._signs, self._since = signs, now
         elif limit and now - self._since >= limit:
-            behind = f"; before it in line: {listed(waiting)}" if waiting else ""
+            behind = f"; ahead of it in the queue: {listed(waiting)}" if waiting else ""
             raise StallError(
                 f"{guard.side}: {guard.what}: expected a lock within {limit:g} s, found it held by "
                 f"{listed(holders)}, idle all that time{behind}; end that session, or wait for it, "
@@ -240,10 +243,15 @@ class _Watch(threading.Thread):
 
 
 def blocked(side: str, what: str, waiting: Sequence[OtherSession]) -> Blocked:
-    """Return the error for a statement queued behind one that waits for Penstock's snapshot."""
+    """Return the error for a statement queued behind one that waits for Penstock's snapshot.
+
+    Args:
+        side: the side of the server.
+        what: the operation that waits.
+        waiting: the sessions that wait for the snapshot.
+    """
     return Blocked(
-        f"{side}: {what}: a lock that others wait for in line: {listed(waiting)}, which waits for "
-        "the snapshot that Penstock holds there, as would everything behind it; let it end first, "
-        "or cancel it, and try again",
+        f"{side}: {what}: will not queue for a lock behind {listed(waiting)}, which waits for the "
+        "snapshot that Penstock holds there; let it finish, or cancel it, and try again",
         Diagnosis(side=side, code="55P03"),
     )

@@ -1,4 +1,4 @@
-"""Which runs are active on a table, according to sessions in the target."""
+"""The runs that are active on a table, according to sessions in the target."""
 
 from __future__ import annotations
 
@@ -20,11 +20,18 @@ def enter(
     table: TableRef,
     check: Callable[[Sequence[str]], None],
 ) -> None:
-    """See `ControlStore.enter`.
+    """Register a run as active on a table; see `ControlStore.enter`.
 
     A run is marked as active by an advisory lock of the session, which the server releases when the
     session ends for any reason. Behind a pooler there is no session to hold the lock: this run sees
     others, but they do not see it.
+
+    Args:
+        connection: the session that holds the lock.
+        schema: the control schema.
+        run_id: the run.
+        table: the table that the run loads.
+        check: called with the other active runs; its exception keeps the run from entering.
     """
     key = {"table": f"penstock:table:{table}", "run_id": run_id}
     if not connection.pooled and _enter_alone(connection, key):
@@ -49,9 +56,10 @@ def _enter_alone(connection: Connection, key: Mapping[str, str]) -> bool:
 
 
 def enter_all(connection: Connection, tables: Mapping[str, TableRef]) -> list[str]:
-    """`enter` for many runs at once.
+    """Register many runs at once, as `enter` does.
 
-    Returns: the runs on whose tables others are active; these are not entered.
+    Returns:
+        The runs on whose tables others are active; these are not entered.
     """
     runs = {
         "runs": list(tables),
@@ -67,10 +75,10 @@ def enter_all(connection: Connection, tables: Mapping[str, TableRef]) -> list[st
             runs,
         )
         # No other run can enter one of the tables while these locks are held.
-        found = connection.execute(contested, runs)
+        contested_runs = connection.execute(contested, runs)
         if not pooled:
             connection.execute(statement("enter_all").format(contested=contested), runs)
-    return [run_id for (run_id,) in found.fetchall()]
+    return [run_id for (run_id,) in contested_runs.fetchall()]
 
 
 def leave_all(connection: Connection, tables: Mapping[str, TableRef]) -> None:
@@ -84,7 +92,13 @@ def leave_all(connection: Connection, tables: Mapping[str, TableRef]) -> None:
 
 
 def executed(connection: Connection, schema: str, table: TableRef) -> list[str]:
-    """Return the runs whose sessions are active on a table."""
+    """Return the runs whose sessions are active on a table.
+
+    Args:
+        connection: a session on the target.
+        schema: the control schema.
+        table: the table that the runs load.
+    """
     key = {"table": f"penstock:table:{table}", "run_id": ""}
     others = connection.execute(statement("other_runs"), key).fetchall()
     return _names(connection, schema, dict(others)) if others else []
@@ -93,10 +107,12 @@ def executed(connection: Connection, schema: str, table: TableRef) -> list[str]:
 def _names(connection: Connection, schema: str, pids: dict[int, int]) -> list[str]:
     """Return the names of runs.
 
-    Parameters:
+    Args:
+        connection: a session on the target.
+        schema: the control schema.
         pids: one session of each run, by the hash of the run id.
     """
-    found = dict(
+    names = dict(
         connection.execute(
             sql.SQL(
                 "SELECT pg_catalog.hashtextextended(run_id, 0) & 2147483647 AS hash, run_id"
@@ -106,5 +122,5 @@ def _names(connection: Connection, schema: str, pids: dict[int, int]) -> list[st
         ).fetchall()
     )
     return [
-        found.get(hash_, f"of other control tables (session {pid})") for hash_, pid in pids.items()
+        names.get(hash_, f"of other control tables (session {pid})") for hash_, pid in pids.items()
     ]

@@ -21,28 +21,33 @@ def check_in_place(run_id: str, steps_done: Iterable[str]) -> None:
     Raises:
         UsageError: the table has been renamed or rewritten since the partitions were loaded.
     """
-    found = [step for step in steps_done if step == SWAP or step.startswith(SET_LOGGED)]
-    if not found:
+    steps = [step for step in steps_done if step == SWAP or step.startswith(SET_LOGGED)]
+    if not steps:
         return
-    what = "has taken the old one's place" if SWAP in found else "was set logged"
+    what = "replaced the old one" if SWAP in steps else "was set logged"
     raise UsageError(
-        f"run {run_id}: its table {what} since, so single partitions cannot be copied into it "
-        "again; expected a run whose last steps are not done; start a new run"
+        f"run {run_id}: its table {what} after the last partition, so single partitions cannot be "
+        "copied again; start a new run"
     )
 
 
 def delete_rows(connection: Connection, table: TableRef, records: Sequence[CommitRecord]) -> None:
     """Delete the rows that some partitions have loaded.
 
+    Args:
+        connection: a session in the transaction that takes back the partitions.
+        table: the table that the run loaded.
+        records: the commit records of the partitions.
+
     Raises:
         PermanentError: the table does not hold exactly these rows.
     """
-    kept, newest = connection.first(keeps_xmin(table))
+    has_xmin, newest = connection.first(keeps_xmin(table))
     loaders = [int(record.transaction) for record in records]
-    if not kept or any(newest - number >= OLDEST for number in loaders):
+    if not has_xmin or any(newest - number >= OLDEST for number in loaders):
         raise PermanentError(
-            f"target: {table} does not tell which rows a partition has loaded, so they cannot be "
-            "taken back; expected a plain table, loaded not too long ago; start a new run",
+            f"target: {table} does not record which rows a partition loaded, so they cannot be "
+            "deleted; expected an ordinary table that was loaded recently; start a new run",
             Diagnosis(side="target"),
         )
     by_loader = {
@@ -53,16 +58,16 @@ def delete_rows(connection: Connection, table: TableRef, records: Sequence[Commi
         table=rows_of(table), transactions=sql.Literal("{" + ",".join(by_loader) + "}")
     )
     deleted = {by_loader[loader]: count for loader, count in connection.execute(delete).fetchall()}
-    wrong = [
+    differences = [
         f"{record.partition_id}: expected {record.rows:,} rows, found "
         f"{deleted.get(record.partition_id, 0):,}"
         for record in records
         if deleted.get(record.partition_id, 0) != record.rows
     ]
-    if wrong:
+    if differences:
         raise PermanentError(
-            f"target: rows of {table} were changed since they were loaded, so the partitions "
-            "cannot be copied again (nothing was changed); put them right by hand, or start a new "
-            "run:\n  " + "\n  ".join(wrong),
+            f"target: rows of {table} have changed since they were loaded, so the partitions "
+            "cannot be copied again (nothing was deleted); correct the rows by hand, or start a "
+            "new run:\n  " + "\n  ".join(differences),
             Diagnosis(side="target"),
         )

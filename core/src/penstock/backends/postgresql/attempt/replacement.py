@@ -42,23 +42,26 @@ class Replaced:
     def leave_only(self, connection: Connection, rows: int, wait: Wait) -> int:
         """Delete the rows that others have committed since.
 
-        Parameters:
+        Args:
+            connection: the attempt's session.
             rows: the number of rows loaded by this transaction.
+            wait: waits for the socket, within the stall timeout.
 
-        Returns: how many rows could not be deleted: a trigger or a rule may keep them.
+        Returns:
+            How many rows could not be deleted: a trigger or a rule may keep them.
         """
         lock = statement("lock_replacing").format(table=sql.Literal(self._name))
         keeps = sql.SQL("SELECT FROM ({}) AS found (kept) WHERE kept").format(self._keeps_xmin)
-        _, kept = compute_all(connection, [lock, keeps], "target", wait)
-        if not kept:  # rows on another server do not record the transaction that wrote them
+        _, has_xmin = compute_all(connection, [lock, keeps], "target", wait)
+        if not has_xmin:  # rows on another server do not record the transaction that wrote them
             return compute(connection, self._count(self._condition), "target", wait) - rows
-        others = sql.SQL("({}) AND NOT xmin = {}").format(self._condition, OWN_XMIN)
-        left = compute(connection, self._count(others), "target", wait)
-        if left:
-            _, left = compute_all(
-                connection, [self._deletion(others), self._count(others)], "target", wait
+        foreign = sql.SQL("({}) AND NOT xmin = {}").format(self._condition, OWN_XMIN)
+        remaining = compute(connection, self._count(foreign), "target", wait)
+        if remaining:
+            _, remaining = compute_all(
+                connection, [self._deletion(foreign), self._count(foreign)], "target", wait
             )
-        return left
+        return remaining
 
     def _deletion(self, rows: sql.Composable) -> sql.Composed:
         return statement("delete_partition").format(table=self._rows, condition=rows)

@@ -51,10 +51,13 @@ Run = Callable[[Sequence[sql.Composed]], Sequence[int]]
 class PostgresStage:
     """A table that holds rows until they are merged into the target.
 
-    Parameters:
+    Args:
+        connection: a session on the target.
+        target: the table to merge into.
         conflict_columns: the columns of the unique key that identifies rows in the target.
-        mark: the column that records when a row was found to be deleted; empty if there is none.
+        pairs: the columns to merge.
         into: the stage; by default, a temporary table that lasts until the end of the transaction.
+        mark: the column that records when a row was found to be deleted; empty if there is none.
 
     Raises:
         PermanentError: the unique key that the run was planned with no longer exists.
@@ -78,20 +81,20 @@ class PostgresStage:
         key = find_key(keys, conflict_columns)
         if key is None:
             raise PermanentError(
-                f"target: expected a unique index on ({', '.join(conflict_columns)}) of "
-                f"{target}, by which the run was planned; found none",
+                f"target: expected the unique index on ({', '.join(conflict_columns)}) of "
+                f"{target} that the run was planned with, found none",
                 Diagnosis(side="target"),
             )
         self._key = key
-        asked = {"table": name(target)}
-        partitioned, fixed, self._may_drop_rows, self._blocks, referenced, there = connection.first(
-            statement("upsert_facts"), asked
+        parameters = {"table": name(target)}
+        partitioned, fixed, self._may_drop_rows, self._blocks, referenced, columns = (
+            connection.first(statement("upsert_facts"), parameters)
         )
         copied = {pair.target for pair in pairs} | {mark}
         self.may_replace = (
             len(keys) > 1
             and not (referenced or fixed or self._may_drop_rows)
-            and copied.issuperset(there)
+            and copied.issuperset(columns)
         )
         """Whether rows may be deleted and inserted instead of being updated, and that may help:
         values of another unique key may change places."""
@@ -129,14 +132,15 @@ class PostgresStage:
     def delete(self, gone: TableRef, mark: str) -> sql.Composed:
         """Return a statement that deletes, or marks, the rows with some keys.
 
-        Parameters:
+        Args:
             gone: a table with these keys.
+            mark: the column in which to mark the rows; empty to delete them.
         """
-        found = sql.SQL("{} AS s WHERE {}").format(quoted(gone), self._match)
+        matching = sql.SQL("{} AS s WHERE {}").format(quoted(gone), self._match)
         if not mark:
-            return sql.SQL("DELETE FROM {} AS t USING {}").format(self._table, found)
+            return sql.SQL("DELETE FROM {} AS t USING {}").format(self._table, matching)
         return sql.SQL("UPDATE {} AS t SET {} = now() FROM {} AND t.{} IS NULL").format(
-            self._table, sql.Identifier(mark), found, sql.Identifier(mark)
+            self._table, sql.Identifier(mark), matching, sql.Identifier(mark)
         )
 
     def is_small(self, rows: int) -> bool:
@@ -155,7 +159,8 @@ class PostgresStage:
     ) -> sql.Composed:
         """Return the selected target rows as they will be after the merge, as an item of FROM.
 
-        Parameters:
+        Args:
+            where: the run's condition; None for all rows.
             columns: the columns to return.
             among: alternative conditions on the key, which select the rows without overlap; all
                 rows if empty.
@@ -219,8 +224,8 @@ class PostgresStage:
             (missing,) = run([query])
             if missing:
                 raise PermanentError(
-                    f"target: {missing:,} of {rows:,} rows are not in {self.target} "
-                    "after they were inserted; expected none (does a trigger or rule drop rows?)",
+                    f"target: {missing:,} of {rows:,} rows are not in {self.target} after the "
+                    "insert (does a trigger or rule drop rows?)",
                     Diagnosis(side="target"),
                 )
         if self._may_drop_rows and self._changed:
@@ -247,14 +252,14 @@ class PostgresStage:
             yield
         except psycopg.errors.UniqueViolation as error:
             if error.diag.table_name == self._stage.name:
-                found = f"one more often: {error.diag.message_detail}"
-                raise key_twice(self._key.names, found, error.sqlstate or "") from error
+                duplicate = f"a duplicate: {error.diag.message_detail}"
+                raise key_twice(self._key.names, duplicate, error.sqlstate or "") from error
             ours = from_driver(error, "target")
             raise PermanentError(
-                f"{ours.message}: another row of {self.target} has this value. Either it is to get "
-                f"another one in the same statement: have {error.diag.constraint_name} checked "
-                "after all rows (DEFERRABLE INITIALLY DEFERRED). Or the source has it no more: use "
-                "--deletes hard",
+                f"{ours.message}: another row of {self.target} has this value. If the same "
+                f"statement gives that row another value, have {error.diag.constraint_name} "
+                "checked after all rows (DEFERRABLE INITIALLY DEFERRED); if the source no longer "
+                "has that row, use --deletes hard",
                 ours.diagnosis,
             ) from error
 
@@ -271,11 +276,11 @@ class PostgresStage:
             own=OWN_XMIN,
             stage=self.into,
         )
-        (kept,) = run([query])
-        if kept:
+        (unchanged,) = run([query])
+        if unchanged:
             raise PermanentError(
-                f"target: {kept:,} rows of {self.target} still differ from the source "
-                "after they were updated; expected none (does a trigger or rule keep them?)",
+                f"target: {unchanged:,} rows of {self.target} still differ from the source after "
+                "the update (does a trigger or rule keep them?)",
                 Diagnosis(side="target"),
             )
 
@@ -287,9 +292,9 @@ class PostgresStage:
             sql.SQL("{} IS NULL").format(sql.Identifier(column)) for column in columns
         )
         query = sql.SQL("SELECT FROM {} WHERE {}").format(self.into, null)
-        (found,) = run([query])
-        if found:
-            raise key_with_null(columns, found, f"{self._key.index} treats NULLs as distinct")
+        (count,) = run([query])
+        if count:
+            raise key_with_null(columns, count, f"{self._key.index} treats NULLs as distinct")
 
     def _unique_index(self) -> sql.Composed:
         return statement("stage_key").format(

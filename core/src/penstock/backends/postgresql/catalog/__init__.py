@@ -1,1 +1,1 @@
-"""What the server's catalog says about tables, types and keys."""
+"""The server's catalog: tables, types and keys."""

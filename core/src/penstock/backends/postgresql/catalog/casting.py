@@ -1,4 +1,4 @@
-"""Which types the server can assign to which, following the rules of its parser.
+"""Assignments between types that the server allows, by the rules of its parser.
 
 https://www.postgresql.org/docs/current/typeconv-query.html and `find_coercion_pathway` in
 parse_coerce.c.
@@ -24,10 +24,13 @@ def castable(
     wanted: Sequence[tuple[str, str]],
     known: Types | None = None,
 ) -> list[bool]:
-    """Whether the server can assign each column to the type wanted for it.
+    """Return whether the server can assign each column to the type wanted for it.
 
-    Parameters:
+    Args:
+        connection: a session on the source.
         columns: with their traits, as described by this server.
+        wanted: pairs of a column's name and the name of a type.
+        known: the types read so far; read again if None.
     """
     types = {column.name: data_type(column) for column in columns}
     with planning("source", "casts"):
@@ -38,13 +41,13 @@ def castable(
         ).fetchall()
         oids = {name: oid for name, oid in rows if oid is not None}
         read = (known or Types(connection)).read((oid, -1) for oid in oids.values())
-        there = {name: kind for name, (kind, _) in zip(oids, read, strict=True)}
+        by_name = {name: kind for name, (kind, _) in zip(oids, read, strict=True)}
         casts = {
             (source, target): by_assignment
             for source, target, by_assignment in connection.execute(statement("casts"))
         }
     return [
-        target in there and _assignable(types[name], there[target], casts)
+        target in by_name and _assignable(types[name], by_name[target], casts)
         for name, target in wanted
     ]
 

@@ -36,18 +36,18 @@ def children_of(
     connection: Connection, tables: Sequence[TableRef]
 ) -> dict[TableRef, list[Existing]]:
     """Return the children of each table."""
-    found: dict[TableRef, list[Existing]] = {table: [] for table in tables}
-    asked = {"tables": [name(table) for table in tables]}
-    for place, oid, schema, child, bounds in connection.execute(statement("children_of"), asked):
-        found[tables[place - 1]].append(Existing(oid, TableRef(schema, child), bounds))
-    return found
+    children: dict[TableRef, list[Existing]] = {table: [] for table in tables}
+    parameters = {"tables": [name(table) for table in tables]}
+    for place, oid, schema, child, bounds in connection.execute(
+        statement("children_of"), parameters
+    ):
+        children[tables[place - 1]].append(Existing(oid, TableRef(schema, child), bounds))
+    return children
 
 
 @dataclass(frozen=True, slots=True)
 class Partitioned:
-    """How a table is partitioned, and what is bypassed when rows are loaded directly into a
-    child.
-    """
+    """The partitioning of a table, and what rows loaded directly into a child bypass."""
 
     strategy: str
     keys: int
@@ -76,7 +76,8 @@ def read_partitioned(connection: Connection, tables: Sequence[int]) -> dict[int,
 def read_attached(connection: Connection, schema: str) -> Mapping[int, tuple[str, ...]]:
     """Return, by the child's object id, the runs of mode attach that attached it.
 
-    Parameters:
+    Args:
+        connection: a session on the target.
         schema: the control schema, which may not exist.
     """
     runs = sql.Identifier(schema, "run").as_string(connection)
@@ -84,7 +85,7 @@ def read_attached(connection: Connection, schema: str) -> Mapping[int, tuple[str
         return {}
     query = statement("attached_by").format(schema=sql.Identifier(schema))
     modes = list(mode_names(lambda mode: mode.attaches))
-    found: dict[int, tuple[str, ...]] = defaultdict(tuple)
+    runs_of: dict[int, tuple[str, ...]] = defaultdict(tuple)
     for oid, run_id in connection.execute(query, {"modes": modes}).fetchall():
-        found[oid] += (run_id,)
-    return found
+        runs_of[oid] += (run_id,)
+    return runs_of

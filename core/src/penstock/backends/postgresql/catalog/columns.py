@@ -38,6 +38,11 @@ class Attribute:
 def read_columns(connection: Connection, ref: TableRef, side: str) -> tuple[Column, ...]:
     """Return a table's columns.
 
+    Args:
+        connection: a session on the server.
+        ref: the table.
+        side: the side of the server, for error messages.
+
     Raises:
         PlanningError: the table does not exist.
     """
@@ -49,15 +54,23 @@ def read_columns(connection: Connection, ref: TableRef, side: str) -> tuple[Colu
 def columns_of(
     connection: Connection, oids: Sequence[int], types: Types
 ) -> dict[int, tuple[Column, ...]]:
-    """Return the columns of those relations that still exist."""
+    """Return the columns of those relations that still exist.
+
+    Args:
+        connection: a session on the server.
+        oids: the object ids of the relations.
+        types: receives the columns' types.
+    """
     rows = connection.execute(statement("columns"), {"oids": list(oids)}).fetchall()
-    found: dict[int, list[Attribute]] = {row[0]: [] for row in rows}
+    attributes_of: dict[int, list[Attribute]] = {row[0]: [] for row in rows}
     for oid, *attribute in rows:
         if attribute[0] is not None:
-            found[oid].append(Attribute(*attribute))
-    types.learn((each.type, each.typmod) for attributes in found.values() for each in attributes)
+            attributes_of[oid].append(Attribute(*attribute))
+    types.learn(
+        (each.type, each.typmod) for attributes in attributes_of.values() for each in attributes
+    )
     columns = {}
-    for oid, attributes in found.items():
+    for oid, attributes in attributes_of.items():
         with suppress(KeyError):  # a type was dropped, and the column with it
             columns[oid] = describe_columns(connection, attributes, types)
     return columns
@@ -66,7 +79,13 @@ def columns_of(
 def describe_columns(
     connection: Connection, attributes: Sequence[Attribute], known: Types | None = None
 ) -> tuple[Column, ...]:
-    """Describe columns, whichever relation they belong to."""
+    """Describe columns, whichever relation they belong to.
+
+    Args:
+        connection: a session on the server.
+        attributes: the columns.
+        known: the types read so far; read again if None.
+    """
     types = (known or Types(connection)).read((item.type, item.typmod) for item in attributes)
     encoding = connection.info.parameter_status("server_encoding")
     # Binary COPY looks up the input function of every column, even of columns that it does not
@@ -96,8 +115,11 @@ def planned_columns(
 ) -> list[Column]:
     """Return the columns that a run was planned with.
 
-    Parameters:
+    Args:
         found: all columns that the relation has now.
+        names: the names of the planned columns.
+        side: the side of the relation, for error messages.
+        relation: the relation, for error messages.
 
     Raises:
         PermanentError: a planned column no longer exists.
@@ -106,7 +128,7 @@ def planned_columns(
     missing = [name for name in names if name not in by_name]
     if missing:
         raise PermanentError(
-            f"{side}: {relation}: expected the columns that the run was planned with; found no "
+            f"{side}: {relation}: expected the columns that the run was planned with, found no "
             f"{', '.join(map(repr, missing))}",
             Diagnosis(side=side),
         )
@@ -115,9 +137,9 @@ def planned_columns(
 
 def data_type(column: Column) -> DataType:
     """Return the type that `describe_columns` found for a column."""
-    found = column.traits["type"]
-    assert isinstance(found, DataType)
-    return found
+    type_ = column.traits["type"]
+    assert isinstance(type_, DataType)
+    return type_
 
 
 def why_not_loadable(column: Column) -> str:

@@ -63,62 +63,64 @@ def why_unproven(
 ) -> str:
     """Return why a cursor is unproven; see `Cursor.unproven`.
 
-    Parameters:
+    Args:
+        connection: a session on the source.
+        table: the source's table.
+        columns: the columns of the cursor.
         before: the transactions open before the snapshot; None if they were not noted.
     """
     if before is None:
-        return "open transactions were not looked at before the snapshot was taken"
+        return "open transactions were not read before the snapshot was taken"
     if before.standby:
         return "a standby does not show the transactions of its primary"
     if len(columns) > 1:
-        return "a row's time is not that of one column"
-    found = _why_not_set(connection, table, columns[0])
-    if found:
-        return found
+        return "a row's time comes from several columns"
+    reason = _why_not_set(connection, table, columns[0])
+    if reason:
+        return reason
     if not before.shown:
         return (
-            "when the transactions of other users began is hidden from this one, which needs "
+            "the user may not see when other users' transactions began, which takes "
             "pg_read_all_stats"
         )
     if before.prepared:
-        return (
-            f"of prepared transactions ({before.prepared:,}) the server does not say when they "
-            "began"
-        )
+        return f"the server does not show when prepared transactions ({before.prepared:,}) began"
     return ""
 
 
 def _why_not_set(connection: Connection, table: TableRef, column: str) -> str:
     """Return why the server may not set each row's time to that of its transaction."""
-    asked = {"table": name(table), "column": column, "all": not table.only}
+    parameters = {"table": name(table), "column": column, "all": not table.only}
     with planning("source", f"triggers of {table}"):
-        rows = connection.execute(statement("last_triggers"), asked).fetchall()
+        rows = connection.execute(statement("last_triggers"), parameters).fetchall()
     for leaf, kind, event, plain, fires, text, precise in rows:
         if kind != "r":
-            return f"{leaf} is no table of this server"
+            return f"{leaf} is not a table of this server"
         if not precise:
             return f"{column} is not of type timestamptz with microseconds"
         sets = _SETS.fullmatch(text) if plain else None
         if sets is None or _unquoted(sets["column"]) != column:
             return (
-                f"{leaf} has no row trigger that runs last BEFORE {event}, and only sets {column} "
+                f"{leaf} has no row trigger that runs last BEFORE {event} and only sets {column} "
                 "to now()"
             )
         if not fires:
             return (
-                f"that trigger of {leaf} does not fire for the database's subscription: it needs "
-                "ENABLE ALWAYS"
+                f"the trigger of {leaf} that sets {column} does not fire for the database's "
+                "subscription: it needs ENABLE ALWAYS"
             )
-    return "" if rows else f"{table} has no tables"
+    return "" if rows else f"{table} has no child tables"
 
 
-def _unquoted(written: str) -> str:
-    if written.startswith('"'):
-        return written[1:-1].replace('""', '"')
-    return written.lower()
+def _unquoted(text: str) -> str:
+    if text.startswith('"'):
+        return text[1:-1].replace('""', '"')
+    return text.lower()
 
 
 def cursor_sql(connection: Connection, table: TableRef) -> CursorSql:
+    """Return the queries about a cursor's columns; see `CursorSql`."""
+
     def fetch(query: str, subject: str) -> list[tuple[Any, ...]]:
         with planning("source", subject):
             return connection.execute(sql.SQL(query)).fetchall()
@@ -141,7 +143,7 @@ def least_open(before: OpenSince) -> str:
 def identity_of(connection: Connection, table: TableRef) -> Mapping[str, str]:
     """Return what identifies a relation whose rows have no versions."""
     with planning("source", f"table {table}"):
-        system, database, found = connection.first(
+        system, database, identity = connection.first(
             statement("view_identity"), {"table": name(table)}
         )
-    return {"server": system, "database": database, "view": found}
+    return {"server": system, "database": database, "view": identity}

@@ -1,4 +1,4 @@
-"""What the catalog says about a type and its component types."""
+"""Types and their components, from the catalog."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ class Types:
     def read(self, asked: Iterable[tuple[int, int]]) -> Sequence[tuple[DataType, str]]:
         """Return types by object id and modifier, each with the name that people write for it.
 
-        Parameters:
+        Args:
             asked: pairs of object id and modifier; -1 if there is no modifier.
 
         Raises:
@@ -149,24 +149,24 @@ class Types:
             below for row in map(self._rows.get, unknown) if row for below in row[_BELOW - 1]
         }:
             self._learn(unknown.difference(self._rows), set())
-        there = set()
+        elements = set()
         for each in asked:
             with suppress(KeyError):  # dropped in the meantime
                 element = _element(self._type(*each))
-                there.add((element.oid, element.typmod))
-        self._learn(set(), there.difference(self._written))
+                elements.add((element.oid, element.typmod))
+        self._learn(set(), elements.difference(self._written))
 
     def _learn(self, oids: set[int], written: set[tuple[int, int]]) -> None:
         connection = self._connection
         if oids:
-            found = connection.execute(for_server(connection, "types"), {"oids": sorted(oids)})
+            rows = connection.execute(for_server(connection, "types"), {"oids": sorted(oids)})
         if written:
             names, typmods = zip(*sorted(written), strict=True)
             both = {"oids": list(names), "typmods": list(typmods)}
             texts = connection.execute(statement("written_types"), both)
             self._written |= {(oid, typmod): text for oid, typmod, text in texts}
         if oids:
-            self._rows |= {row[0]: row[1:] for row in found.fetchall()}
+            self._rows |= {row[0]: row[1:] for row in rows.fetchall()}
 
     def _type(self, oid: int, typmod: int) -> DataType:
         if (oid, typmod) not in self._made:

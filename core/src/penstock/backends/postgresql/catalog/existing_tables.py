@@ -1,4 +1,4 @@
-"""What already exists in the target: the table, and what depends on it."""
+"""Objects that exist in the target: the table, and those that depend on it."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ Trees = Mapping[TableRef, Sequence[Relation]]
 
 def read_trees(connection: Connection, refs: Sequence[TableRef]) -> dict[TableRef, list[Relation]]:
     """Return each table with its child tables, parents first; empty if the table does not exist."""
-    found: dict[TableRef, list[Relation]] = {ref: [] for ref in refs}
+    trees: dict[TableRef, list[Relation]] = {ref: [] for ref in refs}
     tables = sql.Literal([name(ref) for ref in refs])
     for place, schema, relation, *facts in connection.execute(
         for_server(connection, "tree", tables=tables)
     ):
-        found[refs[place - 1]].append(Relation(TableRef(schema, relation), *facts))
-    return found
+        trees[refs[place - 1]].append(Relation(TableRef(schema, relation), *facts))
+    return trees
 
 
 def table_tree(connection: Connection, ref: TableRef) -> list[Relation]:
@@ -86,20 +86,26 @@ class Linked:
 
 def read_links(connection: Connection, trees: Trees) -> dict[TableRef, list[Linked]]:
     """Return what links other tables to each of these. Call it while names are full."""
-    found: dict[TableRef, list[Linked]] = {ref: [] for ref in trees}
+    links: dict[TableRef, list[Linked]] = {ref: [] for ref in trees}
     refs = list(trees)
     for place, *row in connection.execute(statement("linked").format(**_parts(trees))):
         link = Linked(row[0], TableRef(*row[1:3]), TableRef(*row[3:5]), *row[5:])
-        found[refs[place]].append(link)
-    return found
+        links[refs[place]].append(link)
+    return links
 
 
 def read_numbers(
     connection: Connection, trees: Trees, types: Sequence[str]
 ) -> dict[TableRef, set[str]]:
-    """Return the tables' columns of some types that the user may read."""
+    """Return the tables' columns of some types that the user may read.
+
+    Args:
+        connection: a session on the target.
+        trees: the tables.
+        types: the names of the types, as format_type writes them without a modifier.
+    """
     roots = {tree[0].oid: ref for ref, tree in trees.items() if tree}
-    found: dict[TableRef, set[str]] = {ref: set() for ref in trees}
+    columns: dict[TableRef, set[str]] = {ref: set() for ref in trees}
     rows = connection.execute(
         "SELECT a.attrelid, a.attname FROM pg_catalog.pg_attribute AS a"
         " WHERE a.attrelid = ANY (%s::oid[]) AND a.attnum > 0 AND NOT a.attisdropped"
@@ -108,35 +114,36 @@ def read_numbers(
         [list(roots), list(types)],
     )
     for oid, column in rows:
-        found[roots[oid]].add(column)
-    return found
+        columns[roots[oid]].add(column)
+    return columns
 
 
 def shape_of(table: sql.Composable) -> sql.Composed:
     """Return a digest of a table's whole definition. Call it while names are full.
 
-    Parameters:
+    Args:
         table: the table's name as an SQL expression.
     """
     return statement("shape").format(table=table)
 
 
 def read_shapes(connection: Connection, refs: Sequence[TableRef]) -> dict[TableRef, str]:
+    """Return the digest of each table's definition, as `shape_of` computes it."""
     shape = shape_of(sql.SQL("asked.name"))
     query = sql.SQL(
         "SELECT asked.place, ({}) FROM pg_catalog.unnest({}::text[])"
         " WITH ORDINALITY AS asked (name, place)"
     ).format(shape, sql.Literal([name(ref) for ref in refs]))
-    return {refs[place - 1]: found for place, found in connection.execute(query)}
+    return {refs[place - 1]: digest for place, digest in connection.execute(query)}
 
 
 def read_references(connection: Connection, trees: Trees) -> dict[TableRef, list[str]]:
     """Return the foreign keys of other tables that reference each table, as messages name them."""
-    found: dict[TableRef, list[str]] = {ref: [] for ref in trees}
+    descriptions: dict[TableRef, list[str]] = {ref: [] for ref in trees}
     refs = list(trees)
     for place, described in connection.execute(statement("referenced").format(**_parts(trees))):
-        found[refs[place]].append(described)
-    return found
+        descriptions[refs[place]].append(described)
+    return descriptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,22 +161,25 @@ def read_dependents(
 ) -> dict[TableRef, list[Dependent]]:
     """Return what depends on each table.
 
-    Parameters:
+    Args:
+        connection: a session on the target.
+        trees: the tables.
         sequences: the sequences that count as part of a table: of serial columns (a), of identity
             columns (i).
     """
-    found: dict[TableRef, list[Dependent]] = {ref: [] for ref in trees}
+    dependents: dict[TableRef, list[Dependent]] = {ref: [] for ref in trees}
     refs = list(trees)
     query = statement("dependents").format(**_parts(trees), sequences=sql.Literal(list(sequences)))
     for place, *row in connection.execute(query):
-        found[refs[place]].append(Dependent(*row))
-    return found
+        dependents[refs[place]].append(Dependent(*row))
+    return dependents
 
 
 def listed_dependents(found: Iterable[Dependent], undone: Iterable[Linked] = ()) -> list[str]:
     """Return dependents as messages name them.
 
-    Parameters:
+    Args:
+        found: the dependents, from `read_dependents`.
         undone: links to ignore, because they are removed first.
     """
     without = {link.object for link in undone}
@@ -179,12 +189,12 @@ def listed_dependents(found: Iterable[Dependent], undone: Iterable[Linked] = ())
 class NamesInSchema:
     """The relation names in a schema, each with the relations whose removal frees it.
 
-    Parameters:
+    Args:
         found: by name, the object ids of the relation and of those that it belongs to.
     """
 
-    def __init__(self, found: Mapping[str, Collection[int]]) -> None:
-        self._found = found
+    def __init__(self, owners: Mapping[str, Collection[int]]) -> None:
+        self._found = owners
 
     def holds(self, name: str, dropped: Collection[int] = ()) -> bool:
         """Whether a name is still taken after some relations are dropped."""
@@ -193,12 +203,13 @@ class NamesInSchema:
 
 
 def read_names(connection: Connection, schemas: Sequence[str]) -> dict[str, NamesInSchema]:
-    found: dict[str, dict[str, list[int]]] = {schema: {} for schema in schemas}
+    """Return the relation names in each schema."""
+    owners_of: dict[str, dict[str, list[int]]] = {schema: {} for schema in schemas}
     for schema, relation, owners in connection.execute(
         statement("taken_names"), {"schemas": list(schemas)}
     ):
-        found[schema][relation] = owners
-    return {schema: NamesInSchema(names) for schema, names in found.items()}
+        owners_of[schema][relation] = owners
+    return {schema: NamesInSchema(names) for schema, names in owners_of.items()}
 
 
 def read_sequences(
@@ -208,7 +219,7 @@ def read_sequences(
 
     A free name counts as a sequence that may be set.
     """
-    found = dict.fromkeys(refs, ("S", True))
+    sequences = dict.fromkeys(refs, ("S", True))
     rows = connection.execute(
         "SELECT asked.place, c.relkind::text, CASE WHEN c.relkind = 'S' THEN"
         " pg_catalog.has_sequence_privilege(c.oid, 'SELECT')"
@@ -217,4 +228,4 @@ def read_sequences(
         " JOIN pg_catalog.pg_class AS c ON c.oid = pg_catalog.to_regclass(asked.name)",
         [[name(ref) for ref in refs]],
     )
-    return found | {refs[place - 1]: (kind, settable) for place, kind, settable in rows}
+    return sequences | {refs[place - 1]: (kind, settable) for place, kind, settable in rows}

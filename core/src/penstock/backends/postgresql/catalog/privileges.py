@@ -1,4 +1,4 @@
-"""What the user may do in the target, and the GRANT that helps if a privilege is missing."""
+"""The user's privileges in the target, and the GRANT for a missing one."""
 
 from __future__ import annotations
 
@@ -17,20 +17,25 @@ def missing_grant(
 ) -> PlanningError:
     """Return the error for a missing privilege.
 
-    Parameters:
+    Args:
+        connection: the session of the user.
         missing: what the user may not do, or lacks.
         needed_by: what needs the privilege, as the message names it.
         grant: the GRANT that would help, without the user's name.
     """
     user = connection.info.user
     return PlanningError(
-        f"target: {user!r} {missing}, which {needed_by} needs; expected GRANT {grant} TO "
-        f"{ident(user)}"
+        f"target: {user!r} {missing}, which {needed_by} needs; run GRANT {grant} TO {ident(user)}"
     )
 
 
 def check_owned(connection: Connection, relations: Sequence[Relation], needed_by: str) -> None:
     """Check that the user owns some relations.
+
+    Args:
+        connection: the session of the user.
+        relations: the relations.
+        needed_by: what needs the ownership, as the message names it.
 
     Raises:
         PlanningError: the user does not own one of them.
@@ -57,8 +62,8 @@ def read_table_rights(
     connection: Connection, refs: Sequence[TableRef]
 ) -> dict[TableRef, TableRights]:
     """Return the missing privileges on tables that exist."""
-    asked = {"tables": [name(ref) for ref in refs]}
-    rows = connection.execute(statement("privileges"), asked).fetchall()
+    parameters = {"tables": [name(ref) for ref in refs]}
+    rows = connection.execute(statement("privileges"), parameters).fetchall()
     return {refs[row[0] - 1]: TableRights(*row[1:]) for row in rows}
 
 
@@ -80,14 +85,15 @@ class UpsertRights:
 def read_upsert_rights(
     connection: Connection, refs: Sequence[TableRef]
 ) -> dict[TableRef, UpsertRights]:
-    asked = {"tables": [name(ref) for ref in refs]}
-    rows = connection.execute(statement("upsert_privileges"), asked).fetchall()
+    """Return the missing privileges for mode upsert, on tables that exist."""
+    parameters = {"tables": [name(ref) for ref in refs]}
+    rows = connection.execute(statement("upsert_privileges"), parameters).fetchall()
     return {refs[row[0] - 1]: UpsertRights(*row[1:]) for row in rows}
 
 
 @dataclass(frozen=True, slots=True)
 class SchemaRights:
-    """What the user may do in a schema, or in the database if the schema does not exist."""
+    """The user's privileges in a schema, or in the database if the schema does not exist."""
 
     exists: bool
     usage: bool
@@ -97,8 +103,9 @@ class SchemaRights:
 
 
 def read_schema_rights(connection: Connection, schemas: Sequence[str]) -> dict[str, SchemaRights]:
-    asked = {"schemas": [ident(schema) for schema in schemas]}
-    rows = connection.execute(statement("ddl_privileges"), asked).fetchall()
+    """Return what the user may do in each schema."""
+    parameters = {"schemas": [ident(schema) for schema in schemas]}
+    rows = connection.execute(statement("ddl_privileges"), parameters).fetchall()
     return {schema: SchemaRights(*row) for schema, row in zip(schemas, rows, strict=True)}
 
 
@@ -107,24 +114,27 @@ def check_creatable(
 ) -> bool:
     """Check that the user may create tables in a schema, or the schema; return whether it exists.
 
-    Parameters:
+    Args:
+        connection: the session of the user.
+        schema: the schema, which need not exist.
+        needed_by: what creates the tables, as the message names it.
         rights: the privileges, if already known.
 
     Raises:
         PlanningError: a privilege is missing; names the GRANT that would help.
     """
-    known = rights or read_schema_rights(connection, [schema])[schema]
-    if not known.exists and not known.create_schema:
+    held = rights or read_schema_rights(connection, [schema])[schema]
+    if not held.exists and not held.create_schema:
         missing = f"may not create the missing schema {schema!r}"
-        grant = f"CREATE ON DATABASE {ident(known.database)}"
+        grant = f"CREATE ON DATABASE {ident(held.database)}"
         raise missing_grant(connection, missing, needed_by, grant)
-    given = (("USAGE", known.usage), ("CREATE", known.create))
-    lacking = [word for word, may in given if not may]
-    if known.exists and lacking:
+    privileges = (("USAGE", held.usage), ("CREATE", held.create))
+    lacking = [word for word, may in privileges if not may]
+    if held.exists and lacking:
         missing = f"may not {' and '.join(lacking)} in schema {schema!r}"
         grant = f"{', '.join(lacking)} ON SCHEMA {ident(schema)}"
         raise missing_grant(connection, missing, needed_by, grant)
-    return known.exists
+    return held.exists
 
 
 def granted_by_default(connection: Connection, schemas: Sequence[str]) -> dict[str, list[str]]:
@@ -141,10 +151,10 @@ def granted_by_default(connection: Connection, schemas: Sequence[str]) -> dict[s
         "   WHERE r.rolname = current_user) ORDER BY 1, 2",
         [list(schemas)],
     )
-    found: dict[str, list[str]] = {schema: [] for schema in schemas}
+    roles: dict[str, list[str]] = {schema: [] for schema in schemas}
     for schema, role in rows:
-        found[schema].append(role)
-    return found
+        roles[schema].append(role)
+    return roles
 
 
 def check_writable_server(connection: Connection) -> None:
@@ -155,6 +165,6 @@ def check_writable_server(connection: Connection) -> None:
     """
     if connection.value("SHOW transaction_read_only") == "on":
         raise PlanningError(
-            "target: expected a server that can be written, found one that is read-only "
-            f"(a standby?) at {connection.info.host}:{connection.info.port}"
+            "target: expected a server that accepts writes, found a read-only one (a standby?) at "
+            f"{connection.info.host}:{connection.info.port}"
         )

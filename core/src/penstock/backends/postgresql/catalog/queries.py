@@ -96,6 +96,11 @@ def described_columns(
     """Return the columns of pairs, including computed ones.
 
     The latter are never known to be NOT NULL.
+
+    Args:
+        connection: a session on the source.
+        read: the relation that the expressions refer to.
+        pairs: the pairs.
     """
     query = sql.SQL("SELECT {} FROM {} LIMIT 0").format(named_columns(pairs), relation(read))
     result = connection.execute(query).pgresult

@@ -25,7 +25,7 @@ _OF_ALL = ("08", "25", "53", "57", "58")
 
 
 class Described:
-    """The facts from a source's catalog about a set of relations, as of the first question.
+    """The facts from a source's catalog about a set of relations, read when first needed.
 
     If the server refuses to answer for all relations, each half is asked separately. An error is
     then raised only where the relation that causes it is asked for.
@@ -38,9 +38,9 @@ class Described:
         known: Mapping[TableRef, int] = MappingProxyType({}),
     ) -> None:
         self.connection = connection
-        found = dict.fromkeys(relations)
-        self.is_empty = not found
-        tables = [each for each in found if isinstance(each, TableRef)]
+        unique = dict.fromkeys(relations)
+        self.is_empty = not unique
+        tables = [each for each in unique if isinstance(each, TableRef)]
         self.tables: Sequence[TableRef] = tables
         self._are_many = len(tables) > 1
         self._together: dict[TableRef, Sequence[TableRef]] = {}
@@ -48,13 +48,13 @@ class Described:
             piece = tables[first : first + AT_ONCE]
             self._together |= dict.fromkeys(piece, piece)
         self.types = Types(connection)
-        """Those of columns stay what they are, whatever is forgotten."""
+        """The types read so far; `forget` keeps them."""
         self.forget(known)
 
     def forget(self, known: Mapping[TableRef, int] = MappingProxyType({})) -> None:
         """Drop all facts, so that they are read again when needed.
 
-        Parameters:
+        Args:
             known: object ids just read, which are kept.
         """
         self._oids: dict[TableRef, int] = {
@@ -94,76 +94,77 @@ class Described:
         Raises:
             PlanningError: the relation does not exist.
         """
-        found = self.find(ref)
-        if found is None:
+        oid = self.find(ref)
+        if oid is None:
             raise missing(self.connection, ref, "source")
-        return found
+        return oid
 
     def get(
         self, kind: Hashable, ref: TableRef, read: Callable[[Sequence[int]], Mapping[int, T]]
     ) -> T:
         """Return a fact about a relation.
 
-        Parameters:
+        Args:
             kind: the kind of fact, as a key.
+            ref: the relation.
             read: reads the fact for some object ids, leaving out relations that no longer exist.
 
         Raises:
             psycopg.Error: the server's error for this relation.
             PlanningError: the relation does not exist.
         """
-        known = self._facts.setdefault(kind, {})
+        facts = self._facts.setdefault(kind, {})
         oid = self.oid(ref)
-        if oid not in known:
-            others = (self._oids.get(each) for each in self._together.get(ref, ()))
-            known |= self._of_many(read, [o for o in others if o is not None and o not in known])
-        if oid not in known:
-            known |= self._ask(read, [oid])
-        if oid not in known:
+        if oid not in facts:
+            oids = (self._oids.get(each) for each in self._together.get(ref, ()))
+            facts |= self._of_many(read, [o for o in oids if o is not None and o not in facts])
+        if oid not in facts:
+            facts |= self._ask(read, [oid])
+        if oid not in facts:
             del self._oids[ref]
             raise PlanningError(
-                f"source: {ref} was dropped, or made anew, while the copy was planned; try again "
-                "when no tables are being changed"
+                f"source: {ref} was dropped or recreated while the copy was being planned; try "
+                "again when no tables are being changed"
             )
-        found: T = known[oid]
-        return found
+        fact: T = facts[oid]
+        return fact
 
     def once(self, what: Hashable, make: Callable[[], T]) -> T:
         """Return the result of a call, which is made once."""
         if what not in self._made:
             self._made[what] = make()
-        found: T = self._made[what]
-        return found
+        result: T = self._made[what]
+        return result
 
     def _of_many(
-        self, read: Callable[[Sequence[Any]], Mapping[Any, Any]], asked: Sequence[Any]
+        self, read: Callable[[Sequence[Any]], Mapping[Any, Any]], keys: Sequence[Any]
     ) -> Mapping[Any, Any]:
         """Read a fact about many relations.
 
         Those for which the server reports an error are left out, and asked for alone when needed.
         """
-        if len(asked) < 2:
+        if len(keys) < 2:
             return {}
         try:
-            return self._ask(read, asked)
+            return self._ask(read, keys)
         except psycopg.Error as error:
             if self.connection.closed or (error.sqlstate or "08")[:2] in _OF_ALL:
                 raise
-        half = len(asked) // 2
-        return {**self._of_many(read, asked[:half]), **self._of_many(read, asked[half:])}
+        half = len(keys) // 2
+        return {**self._of_many(read, keys[:half]), **self._of_many(read, keys[half:])}
 
     def _ask(
-        self, read: Callable[[Sequence[Any]], Mapping[Any, Any]], asked: Sequence[Any]
+        self, read: Callable[[Sequence[Any]], Mapping[Any, Any]], keys: Sequence[Any]
     ) -> Mapping[Any, Any]:
         """Ask a question whose failure does not end the transaction for other tables."""
         alone = self.connection.is_asking or not self._are_many
         if alone or not self._is_in(TransactionStatus.INTRANS):
-            return read(asked)
+            return read(keys)
         if not self._has_savepoint:
             self.connection.execute("SAVEPOINT described")
             self._has_savepoint = True
         try:
-            return read(asked)
+            return read(keys)
         except psycopg.Error:
             if self._is_in(TransactionStatus.INERROR):
                 self.connection.execute("ROLLBACK TO SAVEPOINT described")

@@ -43,12 +43,18 @@ class Nature:
 
 
 def natures_of(connection: Connection, oids: Sequence[int]) -> dict[int, Nature]:
+    """Return the properties of relations, by object id."""
     rows = connection.execute(statement("relation"), {"oids": list(oids)}).fetchall()
     return {oid: Nature(*row) for oid, *row in rows}
 
 
 def check_readable(ref: TableRef, nature: Nature, user: str) -> None:
     """Check that a relation can be read.
+
+    Args:
+        ref: the relation, for error messages.
+        nature: its properties.
+        user: the user, for error messages.
 
     Raises:
         PlanningError: it holds no rows that could be copied, or hides some from this user.
@@ -61,13 +67,13 @@ def check_readable(ref: TableRef, nature: Nature, user: str) -> None:
         )
     if nature.temporary:
         raise PlanningError(
-            f"source: {ref} is a temporary table, which only the session that created it can read; "
-            "expected one that others see too"
+            f"source: expected {ref} to be a permanent table, found a temporary one, which only "
+            "the session that created it can read"
         )
     if not nature.populated:
         raise PlanningError(
-            f"source: materialized view {ref} was never filled; expected REFRESH MATERIALIZED "
-            f"VIEW {name(ref)} before"
+            f"source: materialized view {ref} has never been filled; run REFRESH MATERIALIZED VIEW "
+            f"{name(ref)} first"
         )
     if nature.hidden:
         raise PlanningError(
@@ -88,19 +94,24 @@ def match_tables(
 
     Views, materialized views, foreign tables and system tables match only patterns without
     wildcards.
+
+    Args:
+        rows: the rows from `read_tables`.
+        include: patterns of the tables to return.
+        exclude: patterns of the tables to leave out.
     """
-    found = []
+    tables = []
     for schema, table, by_name_alone in rows:
         ref = TableRef(schema, table)
-        written = (f"{schema}.{table}", str(ref))
+        names = (f"{schema}.{table}", str(ref))
         patterns = [
             pattern
             for pattern in include
             if not (by_name_alone and any(sign in pattern for sign in PATTERN_SIGNS))
         ]
-        if _matches(written, patterns) and not _matches(written, exclude):
-            found.append(ref)
-    return tuple(found)
+        if _matches(names, patterns) and not _matches(names, exclude):
+            tables.append(ref)
+    return tuple(tables)
 
 
 def read_other_objects(connection: Connection) -> Rows:
@@ -112,14 +123,20 @@ def read_other_objects(connection: Connection) -> Rows:
 def match_other_objects(
     rows: Rows, include: Sequence[str], exclude: Sequence[str]
 ) -> tuple[NotCopied, ...]:
-    """Return functions, views and the like that match the same patterns."""
-    found = []
+    """Return functions, views and the like that match the same patterns.
+
+    Args:
+        rows: the rows from `read_other_objects`.
+        include: patterns of the objects to return.
+        exclude: patterns of the objects to leave out.
+    """
+    objects = []
     for kind, schema, label, remedy in rows:
         ref = TableRef(schema, label)
-        written = (f"{schema}.{label}", str(ref))
-        if _matches(written, include) and not _matches(written, exclude):
-            found.append(NotCopied(kind, str(ref), remedy))
-    return tuple(found)
+        names = (f"{schema}.{label}", str(ref))
+        if _matches(names, include) and not _matches(names, exclude):
+            objects.append(NotCopied(kind, str(ref), remedy))
+    return tuple(objects)
 
 
 def search_path(connection: Connection, side: str) -> tuple[str, ...]:
@@ -129,6 +146,13 @@ def search_path(connection: Connection, side: str) -> tuple[str, ...]:
 
 
 def find_by_name(connection: Connection, table: str, side: str) -> TableRef | None:
+    """Return the table that an unqualified name resolves to; None if there is none.
+
+    Args:
+        connection: a session with the user's search path.
+        table: the name, unquoted.
+        side: the side of the server, for error messages.
+    """
     with translated(side):
         schema = connection.value(statement("find"), {"name": table})
     return None if schema is None else TableRef(schema, table)
@@ -136,37 +160,48 @@ def find_by_name(connection: Connection, table: str, side: str) -> TableRef | No
 
 def find_oid(connection: Connection, ref: TableRef) -> int | None:
     """Return a relation's object id; None if no relation has the name."""
-    found: int | None = connection.value("SELECT pg_catalog.to_regclass(%s)::oid", [name(ref)])
-    return found
+    oid: int | None = connection.value("SELECT pg_catalog.to_regclass(%s)::oid", [name(ref)])
+    return oid
 
 
 def oids_of(connection: Connection, refs: Sequence[TableRef]) -> dict[TableRef, int]:
     """Return the object ids of the relations that exist in schemas that the user may use."""
-    asked = {"schemas": [ref.schema for ref in refs], "names": [ref.name for ref in refs]}
-    rows = connection.execute(statement("oids"), asked).fetchall()
+    parameters = {"schemas": [ref.schema for ref in refs], "names": [ref.name for ref in refs]}
+    rows = connection.execute(statement("oids"), parameters).fetchall()
     return {refs[place - 1]: oid for place, oid in rows}
 
 
 def table_oid(connection: Connection, ref: TableRef, side: str) -> int:
     """Return a table's object id.
 
+    Args:
+        connection: a session on the server.
+        ref: the table.
+        side: the side of the server, for error messages.
+
     Raises:
         PlanningError: the table does not exist.
     """
-    found = find_oid(connection, ref)
-    if found is None:
+    oid = find_oid(connection, ref)
+    if oid is None:
         raise missing(connection, ref, side)
-    return found
+    return oid
 
 
 def missing(connection: Connection, ref: TableRef, side: str) -> PlanningError:
-    """Return the error for a table that does not exist."""
+    """Return the error for a table that does not exist.
+
+    Args:
+        connection: a session on the server.
+        ref: the table.
+        side: the side of the server; for the target, the message says how to create the table.
+    """
     return PlanningError(
         f"{side}: table {ref} does not exist in database {connection.info.dbname!r} (or "
         f"{connection.info.user!r} may not use its schema)"
         + (
-            "; create it, as penstock schema prints it, or use --mode recreate, or --schema-only, "
-            "which makes it and copies no rows"
+            "; create it from the output of penstock schema, or use --mode recreate, or "
+            "--schema-only, which creates it and copies no rows"
             if side == "target"
             else ""
         )
@@ -175,13 +210,13 @@ def missing(connection: Connection, ref: TableRef, side: str) -> PlanningError:
 
 def heirs_of(connection: Connection, oids: Sequence[int]) -> dict[int, tuple[TableRef, ...]]:
     """See `SourceCatalog.heirs`."""
-    found: dict[int, tuple[TableRef, ...]] = dict.fromkeys(oids, ())
+    heirs: dict[int, tuple[TableRef, ...]] = dict.fromkeys(oids, ())
     for oid, *row in connection.execute(statement("heirs"), {"oids": list(oids)}).fetchall():
-        found[oid] += (TableRef(*row),)
-    return found
+        heirs[oid] += (TableRef(*row),)
+    return heirs
 
 
-def _matches(written: Sequence[str], patterns: Sequence[str]) -> bool:
+def _matches(names: Sequence[str], patterns: Sequence[str]) -> bool:
     return any(
-        text == pattern or fnmatchcase(text, pattern) for text in written for pattern in patterns
+        text == pattern or fnmatchcase(text, pattern) for text in names for pattern in patterns
     )

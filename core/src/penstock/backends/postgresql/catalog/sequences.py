@@ -29,27 +29,27 @@ class ColumnSequence:
 def sequences_of(connection: Connection, oids: Sequence[int]) -> dict[int, list[ColumnSequence]]:
     """Return the sequences of tables, by the tables' object ids."""
     query = statement("column_sequences").format(tables=sql.Literal(list(oids)))
-    found: dict[int, list[ColumnSequence]] = {oid: [] for oid in oids}
-    for oid, column, schema, sequence, *rest in connection.execute(query).fetchall():
-        found[oid].append(ColumnSequence(column, TableRef(schema, sequence), *rest))
-    return found
+    sequences: dict[int, list[ColumnSequence]] = {oid: [] for oid in oids}
+    for oid, column, schema, sequence, *facts in connection.execute(query).fetchall():
+        sequences[oid].append(ColumnSequence(column, TableRef(schema, sequence), *facts))
+    return sequences
 
 
 def read_positions(
     connection: Connection, refs: Iterable[TableRef]
 ) -> dict[TableRef, tuple[int, bool]]:
     """Return the last value of each sequence, and whether it has been used."""
-    wanted = list(dict.fromkeys(refs))
-    found: dict[TableRef, tuple[int, bool]] = {}
-    for first in range(0, len(wanted), AT_ONCE):
-        some = wanted[first : first + AT_ONCE]
+    unique = list(dict.fromkeys(refs))
+    positions: dict[TableRef, tuple[int, bool]] = {}
+    for first in range(0, len(unique), AT_ONCE):
+        batch = unique[first : first + AT_ONCE]
         queries = (
             sql.SQL("SELECT {}::int, last_value, is_called FROM {}").format(place, quoted(ref))
-            for place, ref in enumerate(some)
+            for place, ref in enumerate(batch)
         )
         rows = connection.execute(sql.SQL(" UNION ALL ").join(queries)).fetchall()
-        found |= {some[place]: (last, called) for place, last, called in rows}
-    return found
+        positions |= {batch[place]: (last, called) for place, last, called in rows}
+    return positions
 
 
 def positions_of(
@@ -65,17 +65,17 @@ def positions_of(
 def _furthest(
     sequences: Sequence[ColumnSequence], positions: Mapping[TableRef, tuple[int, bool]]
 ) -> Mapping[str, SequencePosition]:
-    found: dict[str, SequencePosition] = {}
+    furthest: dict[str, SequencePosition] = {}
     for sequence in sequences:
         if not sequence.readable:
             continue
         position = SequencePosition(*positions[sequence.ref])
-        before = found.get(sequence.column)
+        before = furthest.get(sequence.column)
         if before is None or _beyond(position, before, sequence.increment):
-            found[sequence.column] = position
-    return found
+            furthest[sequence.column] = position
+    return furthest
 
 
-def _beyond(one: SequencePosition, other: SequencePosition, increment: int) -> bool:
+def _beyond(position: SequencePosition, other: SequencePosition, increment: int) -> bool:
     sign = 1 if increment > 0 else -1
-    return (sign * one.last, one.called) > (sign * other.last, other.called)
+    return (sign * position.last, position.called) > (sign * other.last, other.called)

@@ -41,12 +41,22 @@ class Size:
 
 
 def sizes_of(connection: Connection, oids: Sequence[int]) -> dict[int, Size]:
+    """Return the sizes of relations, by object id."""
     ranged = [f"pg_catalog.{kind}" for kind in keys.RANGED]
-    asked = {"oids": list(oids), "ranged": ranged}
-    return {oid: Size(*row) for oid, *row in connection.execute(statement("statistics"), asked)}
+    parameters = {"oids": list(oids), "ranged": ranged}
+    return {
+        oid: Size(*row) for oid, *row in connection.execute(statement("statistics"), parameters)
+    }
 
 
 def read_statistics(described: Described, read: Relation, where: str | None) -> TableStatistics:
+    """Return the statistics of a relation; see `SourceCatalog.statistics`.
+
+    Args:
+        described: the facts to look up and to extend.
+        read: the relation.
+        where: the run's condition, which the server also checks; None for all rows.
+    """
     connection = described.connection
     if where is not None:
         with planning("source", f"--where on {read}"):
@@ -110,19 +120,19 @@ class _Child:
 
 
 def _of_many(
-    connection: Connection, read: TableRef, where: str | None, size: Size, found: Sequence[_Child]
+    connection: Connection, read: TableRef, where: str | None, size: Size, members: Sequence[_Child]
 ) -> TableStatistics:
     """Return the statistics of a partitioned table, or of one with inheritance children."""
-    children = [each.child for each in found]
-    closed = [str(each.child.table) for each in found if not each.readable]
-    hidden = [str(each.child.table) for each in found if each.hidden]
-    tables = f"{len(found):,} table{'' if len(found) == 1 else 's'}"
-    what = f"{KINDS['p']} of {tables}" if size.kind == "p" else _with_heirs(len(found) - 1)
-    if not found:
+    children = [each.child for each in members]
+    closed = [str(each.child.table) for each in members if not each.readable]
+    hidden = [str(each.child.table) for each in members if each.hidden]
+    tables = f"{len(members):,} table{'' if len(members) == 1 else 's'}"
+    what = f"{KINDS['p']} of {tables}" if size.kind == "p" else _with_heirs(len(members) - 1)
+    if not members:
         what = f"{KINDS['p']} without partitions"
     elif closed:
         what += (
-            f"; {connection.info.user!r} may not read {len(closed):,} of its tables by themselves "
+            f"; {connection.info.user!r} may not read {len(closed):,} of its tables directly "
             f"(GRANT SELECT ON {closed[0]})"
         )
     elif hidden:
@@ -151,7 +161,7 @@ def _with_heirs(count: int) -> str:
 
 def _children_of(connection: Connection, oids: Sequence[int]) -> dict[int, list[_Child]]:
     rows = connection.execute(for_server(connection, "children"), {"oids": list(oids)}).fetchall()
-    found: dict[int, list[_Child]] = {oid: [] for oid in oids}
+    children: dict[int, list[_Child]] = {oid: [] for oid in oids}
     for root, schema, label, kind, method, size, blocks, tuples, pages, readable, hidden in rows:
         table = TableRef(schema, label)
         if kind == "f":
@@ -159,8 +169,8 @@ def _children_of(connection: Connection, oids: Sequence[int]) -> dict[int, list[
         else:
             count = _density(tuples, pages, blocks)
         cut = None if _obstacle(connection, kind, method) else blocks
-        found[root].append(_Child(ChildTable(table, count, size, cut), readable, hidden))
-    return found
+        children[root].append(_Child(ChildTable(table, count, size, cut), readable, hidden))
+    return children
 
 
 def _of_no_storage(

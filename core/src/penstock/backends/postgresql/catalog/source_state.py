@@ -24,17 +24,23 @@ _NOW = sql.SQL("SELECT clock_timestamp()::text")
 def read_states(connection: Connection, oids: Sequence[int]) -> dict[int, SourceState]:
     """Return the states of tables; their moment is the one of the next statement."""
     query = for_server(connection, "state")
-    found = connection.execute(query, {"oids": list(oids)})
-    asked = connection.execute(statement("moment"))
-    moment = str(asked.fetchall()[0][0])
+    states = connection.execute(query, {"oids": list(oids)})
+    moments = connection.execute(statement("moment"))
+    moment = str(moments.fetchall()[0][0])
     return {
         oid: SourceState(identity, layout, "" if elsewhere else moment, writes, parts)
-        for oid, identity, layout, writes, parts, elsewhere in found.fetchall()
+        for oid, identity, layout, writes, parts, elsewhere in states.fetchall()
     }
 
 
 def settled_state(connection: Connection, read: Relation, state: SourceState) -> SourceState:
-    """Return the state with its moment, for a table some of whose rows may be on another server."""
+    """Return the state with its moment, for a table some of whose rows may be on another server.
+
+    Args:
+        connection: a session on the source.
+        read: the relation.
+        state: the state from `read_states`; its moment is empty if rows may be on another server.
+    """
     if state.moment:
         return state
     if reads_elsewhere(connection, read):
@@ -61,13 +67,13 @@ def may_have_moved(
 ) -> bool:
     """See `SourceCatalog.may_have_moved`."""
     # A transaction older than the oldest one open then is certainly older than the snapshot.
-    found = _OLDEST.match(since.moment)
-    if found is None:
+    match = _OLDEST.match(since.moment)
+    if match is None:
         return True
     for extent, rows in extents:
         query = statement("written_since").format(
             rows=select(relation, extent, where, sql.SQL("xmin::text::bigint AS xmin")),
-            since=sql.Literal(int(found[1]) % (1 << 32)),
+            since=sql.Literal(int(match[1]) % (1 << 32)),
         )
         with planning("source", f"{relation}"):
             total, written = connection.first(query)

@@ -12,6 +12,8 @@ from penstock.model.tables import TableRef
 
 @dataclass(frozen=True, slots=True)
 class KeyColumn:
+    """A column of a unique key, and how the index compares its values."""
+
     name: str
     """Empty for an expression."""
     nullable: bool
@@ -24,6 +26,8 @@ class KeyColumn:
 
 @dataclass(frozen=True, slots=True)
 class UniqueKey:
+    """A unique index, and whether it can identify rows."""
+
     index: str
     primary: bool
     obstacle: str
@@ -56,7 +60,7 @@ def unique_keys_of(
     connection: Connection, tables: Sequence[TableRef]
 ) -> dict[TableRef, tuple[UniqueKey, ...]]:
     """Return the unique keys of each table."""
-    found: dict[TableRef, tuple[UniqueKey, ...]] = dict.fromkeys(tables, ())
+    keys: dict[TableRef, tuple[UniqueKey, ...]] = dict.fromkeys(tables, ())
     query = for_server(connection, "unique_keys")
     rows = connection.execute(query, {"tables": [name(table) for table in tables]}).fetchall()
     for place, index, primary, obstacle, nulls_equal, columns in rows:
@@ -64,5 +68,5 @@ def unique_keys_of(
             KeyColumn(c["name"] or "", c["nullable"], c["equals"], c["collate"], c["class"])
             for c in columns
         )
-        found[tables[place - 1]] += (UniqueKey(index, primary, obstacle, nulls_equal, key_columns),)
-    return found
+        keys[tables[place - 1]] += (UniqueKey(index, primary, obstacle, nulls_equal, key_columns),)
+    return keys

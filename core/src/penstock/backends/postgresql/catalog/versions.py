@@ -33,7 +33,9 @@ def versions_of(
 ) -> dict[int, tuple[SourceVersions, str]]:
     """Return, by object id, the versions of tables and the storage of their rows if it is not heap.
 
-    Parameters:
+    Args:
+        connection: a session on the source.
+        oids: the object ids of the tables.
         children: whether the rows of child tables are read too.
     """
     query = for_server(connection, "versions")
@@ -58,7 +60,8 @@ def who_holds_back(connection: Connection) -> str:
 def check_versioned(ref: TableRef, other: str) -> None:
     """Check that a table's rows have comparable versions.
 
-    Parameters:
+    Args:
+        ref: the table, for error messages.
         other: see `versions_of`.
 
     Raises:
@@ -66,8 +69,8 @@ def check_versioned(ref: TableRef, other: str) -> None:
     """
     if other:
         raise PlanningError(
-            f"--incremental xmin: expected {ref} to be a table, or a partitioned one, whose rows "
-            f"are kept in heaps; found {_kinds(other)}"
+            f"--incremental xmin: expected {ref} to be a table, or a partitioned table, that "
+            f"stores its rows in heaps, found {_kinds(other)}"
         )
 
 
@@ -76,7 +79,7 @@ def _kinds(found: str) -> str:
     kinds = []
     for each in found.split(", "):
         kind, _, method = each.partition(" ")
-        kinds.append(names.get(kind, f"rows kept by access method {method!r}"))
+        kinds.append(names.get(kind, f"rows stored by access method {method!r}"))
     return " and ".join(dict.fromkeys(kinds))
 
 
@@ -100,18 +103,18 @@ def check_fixed(connection: Connection, where: str) -> None:
         PlanningError: the condition may become true for a row that has no new version, because it
             depends, for example, on the time or on other tables.
     """
-    literals = {found.lower().strip() for found in _LITERAL.findall(where)}
+    literals = {culprits.lower().strip() for culprits in _LITERAL.findall(where)}
     text = _LITERAL.sub("''", where).lower()
-    found = {f"'{each}'" for each in literals & _MOMENTS} | (set(_WORD.findall(text)) & _WORDS)
+    culprits = {f"'{each}'" for each in literals & _MOMENTS} | (set(_WORD.findall(text)) & _WORDS)
     names = [each.strip('"') for each in _CALL.findall(text)]
     with planning("source", "functions of the condition"):
         query = statement("moving_functions")
-        found |= {f"{name}()" for (name,) in connection.execute(query, {"names": names})}
-    if found:
+        culprits |= {f"{name}()" for (name,) in connection.execute(query, {"names": names})}
+    if culprits:
         raise PlanningError(
-            "--where with --incremental xmin: expected a condition on the row's own columns alone, "
-            "because a row that comes to fulfil it at another time has no new version by which it "
-            f"would be found; found {', '.join(sorted(found))}. Load without --incremental"
+            "--where with --incremental xmin: expected a condition that depends on the row alone, "
+            f"found {', '.join(sorted(culprits))}: a row can come to match it without a new "
+            "version, and would be missed; load without --incremental"
         )
 
 
@@ -121,7 +124,8 @@ def changed_since(since: Horizon, new: Sequence[int]) -> str:
     Both ages are relative to one transaction id, which is constant throughout a transaction. For
     rows whose transaction is older by 2^31 or more, the age is negative, or greater than the other.
 
-    Parameters:
+    Args:
+        since: the horizon of the earlier snapshot.
         new: the object ids of tables of which all rows are read.
     """
     oldest = max(since.xmin % 2**32, FIRST_NORMAL)
@@ -130,8 +134,10 @@ def changed_since(since: Horizon, new: Sequence[int]) -> str:
 
 
 def or_in(condition: str, tables: Sequence[int]) -> str:
-    """
-    Parameters:
+    """Return a condition for the rows that meet another one, or are in some tables.
+
+    Args:
+        condition: the other condition.
         tables: the object ids of tables of which all rows are read.
     """
     if not tables:

@@ -17,7 +17,9 @@ _WHOLE = ("int2", "int4", "int8", "oid", "xid", "cid", "xid8")
 def canonical_text(value: sql.Composable, kind: str, type_: DataType) -> sql.Composable:
     """Return an expression for the canonical text of a value; NULL if the value is NULL.
 
-    Parameters:
+    Args:
+        value: an expression for the value.
+        kind: the kind of the value, as on the types page; preceded by `list:` for each dimension.
         type_: the type of the value.
 
     Raises:
@@ -68,9 +70,7 @@ def canonical_text(value: sql.Composable, kind: str, type_: DataType) -> sql.Com
         case "boolean" | "integer" | "decimal" | "text" | "uuid":
             return sql.SQL("{}::text").format(value)
         case _:
-            raise PlanningError(
-                f"checksums: expected a kind of values that is known, found {kind!r}"
-            )
+            raise PlanningError(f"checksums: expected a known kind of value, found {kind!r}")
 
 
 def framed(text: sql.Composable) -> sql.Composable:
@@ -78,10 +78,10 @@ def framed(text: sql.Composable) -> sql.Composable:
     return sql.SQL("coalesce(pg_catalog.octet_length({0})::text || ':' || {0}, '-')").format(text)
 
 
-def _cast(value: sql.Composable, wanted: str, name: str) -> sql.Composable:
-    if name == wanted:
+def _cast(value: sql.Composable, type_: str, name: str) -> sql.Composable:
+    if name == type_:
         return value
-    return sql.SQL("({}::{})").format(value, sql.Identifier("pg_catalog", wanted))
+    return sql.SQL("({}::{})").format(value, sql.Identifier("pg_catalog", type_))
 
 
 def _bits(sent: sql.Composable) -> sql.Composable:

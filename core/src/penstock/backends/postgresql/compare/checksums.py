@@ -66,8 +66,8 @@ class Values:
         if len(key) == 1:
             text = sql.SQL("coalesce(({})::pg_catalog.text, 'NULL')").format(values[0])
         elif self.canonical:
-            known = [sql.SQL("coalesce({}, 'NULL')").format(value) for value in values]
-            text = sql.SQL("'(' || {} || ')'").format(sql.SQL(" || ',' || ").join(known))
+            texts = [sql.SQL("coalesce({}, 'NULL')").format(value) for value in values]
+            text = sql.SQL("'(' || {} || ')'").format(sql.SQL(" || ',' || ").join(texts))
         else:
             text = sql.SQL("ROW({})::pg_catalog.text").format(sql.SQL(", ").join(values))
         return sql.SQL("pg_catalog.left({}, {})").format(text, sql.Literal(KEY_LENGTH))
@@ -76,7 +76,8 @@ class Values:
 def source_values(pairs: Sequence[ColumnPair], columns: Callable[[], Iterable[Column]]) -> Values:
     """Return the source's values as the target stores them.
 
-    Parameters:
+    Args:
+        pairs: the columns to compare.
         columns: the source's columns; called only if their types matter.
     """
     if not any(pair.canonical for pair in pairs):
@@ -94,6 +95,7 @@ def source_values(pairs: Sequence[ColumnPair], columns: Callable[[], Iterable[Co
 
 
 def target_values(pairs: Sequence[ColumnPair], columns: Callable[[], Iterable[Column]]) -> Values:
+    """Return the target's values as it stores them."""
     return source_values(as_loaded(pairs), columns)
 
 
@@ -102,7 +104,8 @@ def key_values(
 ) -> Values:
     """Return the values of a key, for digests that both sides compute.
 
-    Parameters:
+    Args:
+        key: the columns of the key, in order.
         integers: the target names of the columns that hold whole numbers in the source.
         mine: the columns of the side to read.
     """
@@ -121,11 +124,12 @@ def key_values(
 def integers_of(key: Sequence[ColumnPair], columns: Iterable[Column]) -> frozenset[str]:
     """Return the target names of the key columns that hold whole numbers in the source.
 
-    Parameters:
+    Args:
+        key: the columns of the key.
         columns: the source's columns.
     """
-    whole = {column.name for column in columns if column.type in _INTEGERS}
-    return frozenset(pair.target for pair in key if pair.source in whole)
+    integers = {column.name for column in columns if column.type in _INTEGERS}
+    return frozenset(pair.target for pair in key if pair.source in integers)
 
 
 def _digest(
@@ -163,10 +167,10 @@ def check_encoding(connection: Connection, side: str) -> None:
     Raises:
         PlanningError: the encodings differ, and the hash of a text is that of its bytes.
     """
-    found = connection.info.parameter_status("server_encoding")
-    if found != "UTF8":
+    encoding = connection.info.parameter_status("server_encoding")
+    if encoding != "UTF8":
         raise PlanningError(
-            f"{side}: checksums: expected a database in the encoding UTF8, found {found}"
+            f"{side}: checksums: expected a database with encoding UTF8, found {encoding}"
         )
 
 
@@ -177,6 +181,15 @@ def read_checksum(
     condition: sql.Composable,
     values: Values,
 ) -> Checksum:
+    """Return the checksum of some rows.
+
+    Args:
+        connection: a session on the server.
+        side: the side of the server, for error messages.
+        rows: the rows, as an item of FROM.
+        condition: the condition on the rows.
+        values: the values to compare.
+    """
     if values.texts:
         check_encoding(connection, side)
     query = statement("checksum").format(digest=values.digest(), rows=rows, condition=condition)
@@ -198,9 +211,9 @@ def read_loaded(
     if values.texts:
         check_encoding(connection, "target")
     with planning("target", f"checksums of {table}"):
-        kept, newest = connection.first(keeps_xmin(table))
+        has_xmin, newest = connection.first(keeps_xmin(table))
         old = any(newest - int(record.transaction) >= OLDEST for record in records)
-        if not kept or old:
+        if not has_xmin or old:
             return None
         partitions = {_xmin(record): record.partition_id for record in records}
         query = statement("checksums").format(
@@ -211,14 +224,14 @@ def read_loaded(
             condition=sql.SQL("true") if where is None else raw(where),
         )
         rows = connection.execute(query).fetchall()
-    known = {partition_id: Checksum(0, "0") for partition_id in ("", *partitions.values())}
-    known.update(
+    sums = {partition_id: Checksum(0, "0") for partition_id in ("", *partitions.values())}
+    sums.update(
         (partitions[loader] if loader else "", Checksum(int(count), total))
         for loader, count, total in rows
     )
-    if any(record.rows for record in records) and not any(known[p].rows for p in known if p):
+    if any(record.rows for record in records) and not any(sums[p].rows for p in sums if p):
         return None  # rewritten rows, for example by ALTER TABLE, do not keep their transactions
-    return known
+    return sums
 
 
 def written_by(
@@ -251,7 +264,13 @@ def read_rows(
 ) -> Iterator[tuple[str, str]]:
     """Yield the key and the digest of every row, sorted by both. Holds `BATCH` rows at once.
 
-    Parameters:
+    Args:
+        connection: a session on the server.
+        side: the side of the server, for error messages.
+        rows: the rows, as an item of FROM.
+        condition: the condition on the rows.
+        values: the values to compare.
+        key: the columns of the key, by their names in the target.
         only: the keys to read; all if empty.
     """
     check_encoding(connection, side)

@@ -108,6 +108,7 @@ DIALECT = PostgresDialect()
 
 
 def key_expression(key: Key) -> sql.SQL:
+    """Return a key as an expression, with its collation."""
     return sql.SQL(DIALECT.key(key))
 
 
@@ -141,6 +142,12 @@ def select(
     """Return a SELECT of a partition's rows.
 
     Each table that it reads has the whole predicate.
+
+    Args:
+        read: the relation.
+        extent: the partition's extent.
+        where: the run's condition; None for all rows.
+        columns: the select list.
     """
     return sql.SQL(" UNION ALL ").join(
         sql.SQL("SELECT {} FROM {} WHERE {}").format(columns, rows, condition(where, extent))

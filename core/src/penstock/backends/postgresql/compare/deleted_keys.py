@@ -19,23 +19,37 @@ def read_buckets(
 ) -> dict[int, Bucket]:
     """Return the key digests of rows, summed by bucket.
 
-    Parameters:
+    Args:
+        connection: a session on the server.
+        side: the side of the server, for error messages.
         rows: the rows, as an item of FROM.
         values: the values of the key.
+        bits: how many of a digest's lowest bits name its bucket.
     """
     check_encoding(connection, side)
     query = statement("key_buckets").format(
         digest=values.digest(), mask=sql.Literal(2**bits - 1), rows=rows
     )
     with planning(side, "digests of keys"):
-        found = connection.execute(query).fetchall()
-    return {number: Bucket(count, int(total)) for number, count, total in found}
+        sums = connection.execute(query).fetchall()
+    return {number: Bucket(count, int(total)) for number, count, total in sums}
 
 
 def read_ranges(
     connection: Connection, side: str, rows: sql.Composable, column: str, bits: int
 ) -> dict[int, int] | None:
-    """Count rows by range of a whole-number column; return None if a value is NULL."""
+    """Count rows by range of a whole-number column; return None if a value is NULL.
+
+    Args:
+        connection: a session on the server.
+        side: the side of the server, for error messages.
+        rows: the rows, as an item of FROM.
+        column: the whole-number column.
+        bits: the width of a range, as a power of two.
+
+    Returns:
+        Row counts by the number of the range.
+    """
     query = sql.SQL("SELECT {}::int8 >> {}, count(*) FROM {} GROUP BY 1").format(
         sql.Identifier(column), sql.Literal(bits), rows
     )
@@ -43,12 +57,19 @@ def read_ranges(
         # The planner expects far more groups than there are, and so would not compute them in
         # parallel.
         connection.execute("SELECT pg_catalog.set_config('parallel_tuple_cost', '0', true)")
-        found = dict(connection.execute(query).fetchall())
-    return None if None in found else found
+        counts = dict(connection.execute(query).fetchall())
+    return None if None in counts else counts
 
 
 def bits_of_ranges(connection: Connection, rows: sql.Composable, column: str, count: int) -> int:
-    """Return the width of ranges, in bits, for at most twice the requested number of ranges."""
+    """Return the width of ranges, in bits, for at most twice the requested number of ranges.
+
+    Args:
+        connection: a session on the source.
+        rows: the rows, as an item of FROM.
+        column: the whole-number column.
+        count: the requested number of ranges.
+    """
     query = sql.SQL("SELECT min({0})::int8, max({0})::int8 FROM {1}").format(
         sql.Identifier(column), rows
     )
@@ -58,7 +79,13 @@ def bits_of_ranges(connection: Connection, rows: sql.Composable, column: str, co
 
 
 def in_spans(where: str | None, column: str, spans: Sequence[tuple[int, int]]) -> list[str]:
-    """Return conditions, each answerable by an index, that select the spans without overlap."""
+    """Return conditions, each answerable by an index, that select the spans without overlap.
+
+    Args:
+        where: a condition to combine with each; None for none.
+        column: the whole-number column.
+        spans: the first and the last value of each span.
+    """
     name = ident(column)
     tests = [f"{name} BETWEEN {first} AND {last}" for first, last in spans]
     return [test if where is None else f"({where}) AND {test}" for test in tests]
@@ -83,9 +110,13 @@ def keep_keys(
 ) -> int:
     """Store keys of the target's rows in a table of their own, and return how many there are.
 
-    Parameters:
+    Args:
+        connection: a session on the target.
         gone: the table to store them in.
+        key: the columns of the key.
         rows: the rows to search, as an item of FROM.
+        values: the values of the key.
+        digests: the digests of the keys to store.
     """
     query = statement("keep_keys").format(
         gone=quoted(gone),

@@ -1,1 +1,1 @@
-"""How a table is created: its definition is read from the catalog, and written as statements."""
+"""Definitions of tables, read from the catalog and written as statements."""

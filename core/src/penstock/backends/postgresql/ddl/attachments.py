@@ -20,7 +20,9 @@ _TABLE = r'^((?:"(?:[^"]|"")*"|[^"])*?\s{word} )' + rf"{_PART}\.{_PART}"
 def grants(table: Json, ref: TableRef, others: Sequence[str]) -> list[str]:
     """Return statements that give the table its privileges, and no others.
 
-    Parameters:
+    Args:
+        table: the table's definition.
+        ref: the table's name in the target.
         others: the quoted roles that receive privileges on new tables by default.
     """
     attached = table["attached"]
@@ -42,6 +44,7 @@ def _grant(item: Json, ref: TableRef) -> str:
 
 
 def policies(table: Json, ref: TableRef) -> list[str]:
+    """Return statements that create the table's policies, and enable row security."""
     statements = []
     for item in table["attached"]["policies"]:
         statements.append(_policy(item, table, ref))
@@ -64,6 +67,7 @@ def _policy(item: Json, table: Json, ref: TableRef) -> str:
 
 
 def row_security(table: Json, ref: TableRef) -> list[str]:
+    """Return statements that enable the table's row security."""
     statements = []
     if table["row_security"]:
         statements.append(f"ALTER TABLE {name(ref)} ENABLE ROW LEVEL SECURITY")
@@ -107,13 +111,13 @@ def omitted_objects(
 ) -> tuple[NotCopied, ...]:
     """Return what is attached to the tables and not copied.
 
-    Parameters:
+    Args:
         tables: a table, followed by the tables it consists of.
         ref_of: the name of each table in the target.
         dropped: whether the tables are the target's own, about to be dropped.
         but: a kind to leave out.
     """
-    found: dict[tuple[str, str, str], NotCopied] = {}
+    omitted: dict[tuple[str, str, str], NotCopied] = {}
     for table in tables:
         ref = ref_of(table)
         for kind, what, statements in _things(table, ref):
@@ -121,8 +125,8 @@ def omitted_objects(
                 continue
             remedy = "\n".join(f"{one};" for one in statements)
             item = NotCopied(kind, what, remedy, str(ref), dropped)
-            found.setdefault((kind, what, str(ref)), item)
-    return tuple(found.values())
+            omitted.setdefault((kind, what, str(ref)), item)
+    return tuple(omitted.values())
 
 
 def _things(table: Json, ref: TableRef) -> Iterator[tuple[str, str, list[str]]]:
@@ -130,31 +134,35 @@ def _things(table: Json, ref: TableRef) -> Iterator[tuple[str, str, list[str]]]:
 
     Those inherited from a parent belong to the parent.
     """
-    found = table["attached"]
+    parts = table["attached"]
     for constraint in table["constraints"]:
         if constraint["kind"] == "f" and not constraint["inherited"]:
             yield FOREIGN_KEYS, constraint["name"], [foreign_key(constraint, ref)]
-    for trigger in found["triggers"]:
+    for trigger in parts["triggers"]:
         if not trigger["inherited"]:
             yield "triggers", trigger["name"], [_moved(trigger["definition"], "ON", ref)]
-    for rule in found["rules"]:
+    for rule in parts["rules"]:
         yield "rules", rule["name"], [_moved(rule["definition"].rstrip(";"), "TO", ref)]
-    for policy in found["policies"]:
+    for policy in parts["policies"]:
         yield "policies", policy["name"], [_policy(policy, table, ref)]
     if table["row_security"]:
         yield "row security", ref.name, row_security(table, ref)
-    for grant in found["grants"]:
+    for grant in parts["grants"]:
         if not grant["own"]:
             column = f" ({grant['column']})" if grant["column"] is not None else ""
             what = f"{grant['privilege']}{column} to {grant['grantee']}"
             yield "grants", what, [_grant(grant, ref)]
-    for publication in found["publications"]:
+    for publication in parts["publications"]:
         yield "publications", publication["name"], [_publication(publication, ref)]
     for sequence in table["sequences"]:
         if not sequence["readable"]:
-            made = ident(sequence["schema"], sequence["name"])
+            sequence_name = ident(sequence["schema"], sequence["name"])
             what = "sequences whose value may not be read"
-            yield what, sequence["name"], [f"GRANT SELECT ON SEQUENCE {made} TO CURRENT_USER"]
+            yield (
+                what,
+                sequence["name"],
+                [f"GRANT SELECT ON SEQUENCE {sequence_name} TO CURRENT_USER"],
+            )
 
 
 def _moved(definition: str, word: str, ref: TableRef) -> str:

@@ -15,8 +15,9 @@ WITHIN = "penstock_child_bounds"
 def create_child(parent: Json, ref: TableRef, check: str, version: int) -> list[str]:
     """Return statements that create the table, detached from its parent and without indexes.
 
-    Parameters:
+    Args:
         parent: the parent's definition.
+        ref: the child's name.
         check: see `Child`.
         version: the server's version.
     """
@@ -34,9 +35,9 @@ def create_child(parent: Json, ref: TableRef, check: str, version: int) -> list[
         "used_sequences": [], "options": [], "toast_options": [], "replica_identity": "d",
     }  # fmt: skip
     names = Names({parent["oid"]: ref})
-    made = create_table(apart, names, persistence="p", version=version, tablespace=True)
+    statements = create_table(apart, names, persistence="p", version=version, tablespace=True)
     return [
-        *made,
+        *statements,
         f"ALTER TABLE {name(ref)} ADD CONSTRAINT {WITHIN} CHECK ({check})",
         f"ALTER TABLE {name(ref)} OWNER TO {ident(parent['owner'])}",
     ]

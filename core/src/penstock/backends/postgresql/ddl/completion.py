@@ -1,4 +1,4 @@
-"""Whether steps that cannot be repeated are done: boolean queries for `Step.done`."""
+"""Boolean queries for `Step.done`, for steps that cannot be repeated."""
 
 from __future__ import annotations
 
@@ -17,10 +17,12 @@ def _oid(ref: TableRef) -> str:
 
 
 def has_schema(schema: str) -> str:
+    """Return a query for whether a schema exists."""
     return _exists("pg_namespace", f"nspname = {literal(schema)}")
 
 
 def is_there(ref: TableRef) -> str:
+    """Return a query for whether a relation exists."""
     # Queries read catalog tables directly: a session that has looked up a missing name may cache
     # the result until it locks a relation, and would not see what another session created.
     schema = f"SELECT oid FROM pg_catalog.pg_namespace WHERE nspname = {literal(ref.schema)}"
@@ -28,23 +30,28 @@ def is_there(ref: TableRef) -> str:
 
 
 def is_logged(ref: TableRef) -> str:
+    """Return a query for whether a table is logged."""
     return _exists("pg_class", f"oid = {_oid(ref)} AND relpersistence = 'p'")
 
 
 def has_index(ref: TableRef, made: TableRef) -> str:
+    """Return a query for whether a table has an index."""
     return _exists("pg_index", f"indexrelid = {_oid(made)} AND indrelid = {_oid(ref)}")
 
 
 def has_constraint(ref: TableRef, constraint: str) -> str:
+    """Return a query for whether a table has a constraint."""
     return _exists("pg_constraint", f"conrelid = {_oid(ref)} AND conname = {literal(constraint)}")
 
 
 def is_valid(ref: TableRef, constraint: str) -> str:
+    """Return a query for whether a table's constraint is valid."""
     named = f"conrelid = {_oid(ref)} AND conname = {literal(constraint)}"
     return _exists("pg_constraint", f"{named} AND convalidated")
 
 
 def inherits(ref: TableRef, parent: TableRef) -> str:
+    """Return a query for whether a table inherits from another one."""
     return _exists("pg_inherits", f"inhrelid = {_oid(ref)} AND inhparent = {_oid(parent)}")
 
 
@@ -53,7 +60,9 @@ def is_dressed(table: Json, names: Names, *, policies: bool) -> str:
 
     If it exists, so does everything else.
 
-    Parameters:
+    Args:
+        table: the table's definition.
+        names: its names in the target.
         policies: whether the step creates policies too.
     """
     ref = names.table(table)
@@ -61,9 +70,9 @@ def is_dressed(table: Json, names: Names, *, policies: bool) -> str:
         if is_unchecked(constraint):
             return has_constraint(ref, constraint["name"])
     for item in table["statistics"]:
-        made = literal(names.statistics[item["schema"], item["name"]].name)
-        return _exists("pg_statistic_ext", f"stxrelid = {_oid(ref)} AND stxname = {made}")
+        object_name = literal(names.statistics[item["schema"], item["name"]].name)
+        return _exists("pg_statistic_ext", f"stxrelid = {_oid(ref)} AND stxname = {object_name}")
     for item in table["attached"]["policies"] if policies else ():
-        made = literal(item["name"])
-        return _exists("pg_policy", f"polrelid = {_oid(ref)} AND polname = {made}")
+        object_name = literal(item["name"])
+        return _exists("pg_policy", f"polrelid = {_oid(ref)} AND polname = {object_name}")
     return ""

@@ -34,11 +34,11 @@ def with_columns(
     """See `DefinesComputed`."""
     (table,) = definition.content["tables"]
     by_name = {column.name: column for column in columns}
-    gone = {each["name"] for each in table["columns"]} - by_name.keys()
+    dropped = {each["name"] for each in table["columns"]} - by_name.keys()
     computed = {column.name for column in columns if EXPRESSION in column.traits}
     omitted: list[tuple[str, str]] = []
-    root = {**table, "columns": list(_columns(table, by_name, gone | computed, omitted))}
-    changed = gone | computed
+    root = {**table, "columns": list(_columns(table, by_name, dropped | computed, omitted))}
+    changed = dropped | computed
     alike = {name for name in computed if by_name[name].traits[DISTINCT]}
     root["indexes"] = [
         index for index in table["indexes"] if _keeps_index(index, changed, alike, omitted)
@@ -58,33 +58,33 @@ def with_columns(
     ]
     with planning("source", "types of columns"), full_names(connection):
         types = types_of([root], read_types(connection, [root]))
-    own = [*map(tuple, definition.content[OWN]), *omitted]
+    of_children = [*map(tuple, definition.content[OWN]), *omitted]
     cut = definition.model.partitioning.removeprefix("PARTITION BY ")
-    found = definition_with(root, types, "" if mentions(cut, changed) else cut, own)
-    content = {**found.content, "warnings": list(definition.content["warnings"])}
-    return replace(found, content=content)
+    defined = definition_with(root, types, "" if mentions(cut, changed) else cut, of_children)
+    content = {**defined.content, "warnings": list(definition.content["warnings"])}
+    return replace(defined, content=content)
 
 
 def _columns(
     table: Json, by_name: dict[str, Column], changed: set[str], omitted: list[tuple[str, str]]
 ) -> Iterator[Json]:
-    known = {each["name"]: each for each in table["columns"]}
+    by_old_name = {each["name"]: each for each in table["columns"]}
     for name, column in by_name.items():
-        there = known.get(name)
-        if there is not None and name not in changed:
-            if there["generated"] and mentions(there["default"], changed):
-                there = {**there, "generated": "", "default": None}
-            yield there
+        original = by_old_name.get(name)
+        if original is not None and name not in changed:
+            if original["generated"] and mentions(original["default"], changed):
+                original = {**original, "generated": "", "default": None}
+            yield original
             continue
-        if there is not None and (there["default"] or there["identity"]):
-            kind = IDENTITIES if there["identity"] else DEFAULTS
+        if original is not None and (original["default"] or original["identity"]):
+            kind = IDENTITIES if original["identity"] else DEFAULTS
             omitted.append((kind, name))
         yield {
             "name": name,
             "type": column.type,
             "type_oid": data_type(column).oid,
             "collation": None,
-            "comment": there["comment"] if there else None,
+            "comment": original["comment"] if original else None,
             **PLAIN_COLUMN,
             "not_null": not column.nullable,
         }

@@ -75,7 +75,8 @@ def definitions_of(
 ) -> dict[int, TableDefinition]:
     """Return tables with everything that belongs to them; for views and the like, only the columns.
 
-    Parameters:
+    Args:
+        connection: a session on the source.
         oids: object ids; relations that no longer exist, or that are part of another in the list,
             are left out.
         partitioning: keep partitioned tables partitioned, instead of making them plain tables.
@@ -84,42 +85,46 @@ def definitions_of(
         TableDropped: the only requested table lost a child in the meantime.
     """
     with full_names(connection):
-        found = read_many(connection, oids)
+        tables_by_oid = read_many(connection, oids)
         split = [
-            oid for oid, root in found.items() if partitioning and root["partition_key"] is not None
+            oid
+            for oid, root in tables_by_oid.items()
+            if partitioning and root["partition_key"] is not None
         ]
         parts = _partitions(connection, split)
-        found |= read_many(connection, [part for some in parts.values() for part in some])
-        known = read_types(connection, found.values())
-        members = {oid: [oid, *parts.get(oid, ())] for oid in oids if oid in found}
+        tables_by_oid |= read_many(
+            connection, [part for children in parts.values() for part in children]
+        )
+        all_types = read_types(connection, tables_by_oid.values())
+        members = {oid: [oid, *parts.get(oid, ())] for oid in oids if oid in tables_by_oid}
         times = Counter(member for each in members.values() for member in each)
-        whole: dict[int, list[Json]] = {}
+        complete: dict[int, list[Json]] = {}
         types: dict[int, Sequence[Any]] = {}
         for oid, each in members.items():
-            gone = [member for member in each if member not in found]
-            if gone and len(oids) == 1:
-                raise TableDropped(gone[0])
-            if gone or any(times[member] > 1 for member in each):
+            missing = [member for member in each if member not in tables_by_oid]
+            if missing and len(oids) == 1:
+                raise TableDropped(missing[0])
+            if missing or any(times[member] > 1 for member in each):
                 continue  # asked for alone, since definitions are not shared
             with suppress(KeyError):  # a type was dropped, and a column with it
-                tables = [found[member] for member in each]
-                types[oid] = types_of(tables, known)
-                whole[oid] = tables
+                tables = [tables_by_oid[member] for member in each]
+                types[oid] = types_of(tables, all_types)
+                complete[oid] = tables
         needed = {
             table["oid"]: types[oid]
-            for oid, tables in whole.items()
+            for oid, tables in complete.items()
             for table in tables
             if table["kind"] in _WHOLE
         }
         needs = read_needs(connection, needed)
         joined = [
             oid
-            for oid, tables in whole.items()
+            for oid, tables in complete.items()
             if tables[0]["partition_key"] is not None and oid not in parts
         ]
-        own = _own_of_partitions(connection, joined)
-    cuts = {oid: tables[0]["partition_key"] or "" for oid, tables in whole.items()}
-    for tables in whole.values():
+        of_children = _own_of_partitions(connection, joined)
+    cuts = {oid: tables[0]["partition_key"] or "" for oid, tables in complete.items()}
+    for tables in complete.values():
         root = tables[0]
         if root["oid"] not in parts:
             root["partition_key"] = None
@@ -127,8 +132,8 @@ def definitions_of(
         for table in tables:
             table["needs"] = needs.get(table["oid"], [])
     return {
-        oid: _definition(tables, types[oid], cuts[oid], own.get(oid, ()))
-        for oid, tables in whole.items()
+        oid: _definition(tables, types[oid], cuts[oid], of_children.get(oid, ()))
+        for oid, tables in complete.items()
     }
 
 
@@ -136,36 +141,45 @@ def definition_with(
     table: Json,
     types: Sequence[Any],
     partition_key: str,
-    own: Sequence[tuple[str, str]],
+    of_children: Sequence[tuple[str, str]],
 ) -> TableDefinition:
     """Return the definition of one table.
 
-    Parameters:
+    Args:
+        table: the table.
         types: the types that are not built in.
         partition_key: the source's partition key.
-        own: kinds and names of objects that it has and is created without.
+        of_children: kinds and names of objects that it has and is created without.
     """
-    return _definition([table], types, partition_key, own)
+    return _definition([table], types, partition_key, of_children)
 
 
 def _definition(
     tables: Sequence[Json],
     types: Sequence[Any],
     partition_key: str = "",
-    own: Sequence[tuple[str, str]] = (),
+    of_children: Sequence[tuple[str, str]] = (),
 ) -> TableDefinition:
     """Return the definition of a table.
 
-    Parameters:
+    Args:
+        tables: a table, followed by the tables it consists of.
+        types: the types that are not built in.
         partition_key: the source's partition key, even if the target's table is not partitioned.
-        own: kinds and names of objects that only child tables have, if these are not created.
+        of_children: kinds and names of objects that only child tables have, if these are not
+            created.
     """
     root = tables[0]
-    found = {"tables": tables, "types": types, "warnings": _make_readable(root), OWN: list(own)}
+    content = {
+        "tables": tables,
+        "types": types,
+        "warnings": _make_readable(root),
+        OWN: list(of_children),
+    }
     cut = f"PARTITION BY {partition_key}" if partition_key else ""
     model = replace(model_of(root, types), partitioning=cut)
-    of_partitions = (NotCopied(*each) for each in own)
-    return TableDefinition(DIALECT, found, model, (*other_objects(root), *of_partitions))
+    of_partitions = (NotCopied(*each) for each in of_children)
+    return TableDefinition(DIALECT, content, model, (*other_objects(root), *of_partitions))
 
 
 def plain_table(
@@ -175,9 +189,11 @@ def plain_table(
 ) -> Json:
     """Return the definition of a table with nothing but columns and keys.
 
-    Parameters:
+    Args:
+        name: the table's name.
         columns: for each column, its name, its type, the type's object id if the type may have to
             be created, and whether NULL is allowed.
+        keys: the keys, each of which becomes an index.
     """
     return {
         "oid": 0, "schema": "", "name": name, "written": name, "regclass": "", "kind": "q",
@@ -199,9 +215,9 @@ def plain_table(
 def _key_index(table: str, number: int, key: KeyModel) -> Json:
     """Return the index of a key in the form in which the catalog would be read."""
     listed = ", ".join(map(ident, key.columns))
-    called = "_pkey" if key.primary else f"_{'_'.join(key.columns)}"[:20] + "_key"
+    suffix = "_pkey" if key.primary else f"_{'_'.join(key.columns)}"[:20] + "_key"
     return {
-        "oid": number, "name": shortened(table, called), "parent": None, "unique": True,
+        "oid": number, "name": shortened(table, suffix), "parent": None, "unique": True,
         "valid": True, "clustered": False, "replica_identity": False, "tablespace": None,
         "tail": f"USING btree ({listed})", "comment": None, "statistics": [], "needed_by": [],
         "constraint": {
@@ -217,8 +233,8 @@ class TableDropped(PlanningError):
 
     def __init__(self, oid: int) -> None:
         super().__init__(
-            f"the table with object id {oid} was dropped while the copy was planned; try again "
-            "when no tables are being changed"
+            f"the table with object id {oid} was dropped while the copy was being planned; try "
+            "again when no tables are being changed"
         )
 
 
@@ -236,15 +252,15 @@ def read_table(connection: Connection, oid: int) -> Json:
 
 def read_tables(connection: Connection, oids: Iterable[int]) -> list[Json]:
     """Return tables as `read_table` does; can be called anywhere."""
-    wanted = list(oids)
-    found: dict[int, Json] = {}
+    unique = list(oids)
+    tables: dict[int, Json] = {}
     with suppress(errors.UndefinedTable), full_names(connection):
-        found = read_many(connection, wanted)
-    left = [oid for oid in wanted if oid not in found]
-    if left:
+        tables = read_many(connection, unique)
+    missing = [oid for oid in unique if oid not in tables]
+    if missing:
         with full_names(connection):
-            found |= {oid: read_table(connection, oid) for oid in left}
-    return [found[oid] for oid in wanted]
+            tables |= {oid: read_table(connection, oid) for oid in missing}
+    return [tables[oid] for oid in unique]
 
 
 def read_many(connection: Connection, oids: Sequence[int]) -> dict[int, Json]:
@@ -257,29 +273,29 @@ def read_many(connection: Connection, oids: Sequence[int]) -> dict[int, Json]:
         return {}
     # "attached" comes last: if it still finds a table, none of the earlier queries can have missed
     # it.
-    asked = {
+    cursors = {
         part: _ask(connection, part, oids) for part in ("table", "columns", *_PARTS, "attached")
     }
-    found: dict[str, dict[int, Any]] = {part: dict(each) for part, each in asked.items()}
-    tables: dict[int, Json] = found["table"]
-    whole = [oid for oid, table in tables.items() if table["kind"] in _WHOLE]
+    parts: dict[str, dict[int, Any]] = {part: dict(each) for part, each in cursors.items()}
+    tables: dict[int, Json] = parts["table"]
+    stored = [oid for oid, table in tables.items() if table["kind"] in _WHOLE]
     for oid, table in tables.items():
-        table["columns"] = found["columns"].get(oid, [])
+        table["columns"] = parts["columns"].get(oid, [])
         if table["kind"] in _WHOLE:
-            table.update({part: found[part].get(oid, []) for part in _PARTS})
+            table.update({part: parts[part].get(oid, []) for part in _PARTS})
         else:
             table.update(_PLAIN_TABLE)
             table["columns"] = [column | PLAIN_COLUMN for column in table["columns"]]
     sequences = [
         (TableRef(sequence["schema"], sequence["name"]), sequence)
-        for oid in whole
+        for oid in stored
         for part in ("sequences", "used_sequences")
         for sequence in tables[oid][part]
     ]
     values = read_positions(connection, (ref for ref, each in sequences if each["readable"]))
     for ref, sequence in sequences:
         sequence["value"] = list(values[ref]) if sequence["readable"] else None
-    attached = found["attached"]
+    attached = parts["attached"]
     return {
         oid: table | {"attached": attached[oid]} for oid, table in tables.items() if oid in attached
     }
@@ -301,22 +317,22 @@ def _partitions(connection: Connection, roots: Sequence[int]) -> dict[int, list[
         " WHERE tree.level > 0 ORDER BY tree.level, tree.relid",
         [list(roots)],
     ).fetchall()
-    found: dict[int, list[int]] = {root: [] for root in roots}
+    partitions: dict[int, list[int]] = {root: [] for root in roots}
     for root, oid in rows:
-        found[root].append(oid)
-    return found
+        partitions[root].append(oid)
+    return partitions
 
 
 def _own_of_partitions(
     connection: Connection, roots: Sequence[int]
 ) -> dict[int, list[tuple[str, str]]]:
     """Return kinds and names of objects that only child tables have, by the root's object id."""
-    found: dict[int, list[tuple[str, str]]] = {}
+    objects: dict[int, list[tuple[str, str]]] = {}
     if roots:
         query = for_server(connection, "partitions_own", tables=sql.Literal(list(roots)))
         for root, kind, name in connection.execute(query).fetchall():
-            found.setdefault(root, []).append((kind, name))
-    return found
+            objects.setdefault(root, []).append((kind, name))
+    return objects
 
 
 def _make_readable(table: Json) -> list[str]:
@@ -327,4 +343,4 @@ def _make_readable(table: Json) -> list[str]:
         column |= {"type": "text", "type_oid": 25, "collation": None, "storage": None}
     if not lines:
         return []
-    return [f"columns that become text, since their types have no input: {', '.join(lines)}"]
+    return [f"columns created as text, since their types accept no input: {', '.join(lines)}"]

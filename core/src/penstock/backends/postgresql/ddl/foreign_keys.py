@@ -16,7 +16,9 @@ def foreign_key_steps(
 ) -> list[Step]:
     """Return the steps that add a foreign key.
 
-    Parameters:
+    Args:
+        table: the definition of the table.
+        constraint: the foreign key, from that definition.
         ref: the name of the table.
         other: the referenced table, if another run may link the two at the same time. Both are then
             locked, and if the key cannot be added, the run finishes without it.
@@ -27,7 +29,7 @@ def foreign_key_steps(
     # A partitioned table accepts only valid ones.
     apart = checked and table["partition_key"] is None
     modes = {ref: "SHARE ROW EXCLUSIVE", other: "SHARE ROW EXCLUSIVE"} if other else {}
-    found = [
+    planned = [
         steps.after(
             f"reference {table['oid']} {label}",
             f"add foreign key {label} to {ref}",
@@ -42,7 +44,7 @@ def foreign_key_steps(
     if apart:
         validate = f"ALTER TABLE {name(ref)} VALIDATE CONSTRAINT {ident(label)}"
         instead = NotCopied(FOREIGN_KEYS, label, f"{validate};", str(ref)) if other else None
-        found.append(
+        planned.append(
             steps.after(
                 f"validate {table['oid']} {label}",
                 f"validate foreign key {label} of {ref}",
@@ -52,10 +54,17 @@ def foreign_key_steps(
                 done=completion.is_valid(ref, label),
             )
         )
-    return found
+    return planned
 
 
 def not_copied(constraint: Json, ref: TableRef, other: TableRef | None) -> NotCopied:
+    """Return the remark that a foreign key is not created, with the statement that creates it.
+
+    Args:
+        constraint: the foreign key.
+        ref: the name of the table.
+        other: the referenced table, if it has another name in the target.
+    """
     remedy = f"{foreign_key(constraint, ref, other)};"
     return NotCopied(FOREIGN_KEYS, constraint["name"], remedy, str(ref))
 
@@ -65,7 +74,9 @@ def foreign_key(constraint: Json, ref: TableRef, other: TableRef | None = None) 
 
     The key may reference the table itself.
 
-    Parameters:
+    Args:
+        constraint: the foreign key.
+        ref: the name of the table.
         other: the referenced table, if that has another name too.
     """
     definition = constraint["definition"]
@@ -75,8 +86,8 @@ def foreign_key(constraint: Json, ref: TableRef, other: TableRef | None = None) 
         head = f"FOREIGN KEY ({constraint['columns']}) REFERENCES "
         if definition.startswith(head):
             start = len(head)
-        rest = definition[start:]
-        definition = definition[:start] + name(other) + rest[_name_end(rest) :]
+        reference = definition[start:]
+        definition = definition[:start] + name(other) + reference[_name_end(reference) :]
     return f"ALTER TABLE {name(ref)} ADD CONSTRAINT {ident(constraint['name'])} {definition}"
 
 

@@ -21,11 +21,13 @@ def drop_statement(table: Json, index: Json) -> str:
 def build_steps(tables: Sequence[Json], names: Names, *, tablespaces: bool) -> list[Step]:
     """Return steps that build all indexes of the tables that have an entry in `names`.
 
-    Parameters:
+    Args:
+        tables: the definitions, parents first.
+        names: the names in the target.
         tablespaces: build them in the tablespace of the definition, instead of the server's
             default.
     """
-    found: list[Step] = []
+    planned: list[Step] = []
     attach: list[str] = []
     by_oid = {
         index["oid"]: (table, index)
@@ -37,7 +39,7 @@ def build_steps(tables: Sequence[Json], names: Names, *, tablespaces: bool) -> l
         if table["partition_key"] is not None:
             attach += _on_parent(table, index, names)
         else:
-            found += _on_table(table, index, names, tablespaces=tablespaces)
+            planned += _on_table(table, index, names, tablespaces=tablespaces)
     for table, index in by_oid.values():
         if index["parent"] in by_oid:
             parent = names.index(*by_oid[index["parent"]])
@@ -52,13 +54,13 @@ def build_steps(tables: Sequence[Json], names: Names, *, tablespaces: bool) -> l
             for table, index in by_oid.values()
             if table["partition_key"] is not None
         ]
-        what = "attach the partitions' indexes"
-        found.append(steps.after("attach", what, steps.ATTACH, *attach, done=parents[0]))
-    return found
+        what = "attach the child tables' indexes"
+        planned.append(steps.after("attach", what, steps.ATTACH, *attach, done=parents[0]))
+    return planned
 
 
 def _on_table(table: Json, index: Json, names: Names, *, tablespaces: bool) -> list[Step]:
-    made = names.index(table, index)
+    index_name = names.index(table, index)
     of = names.table(table)
     constraint = index["constraint"]
     tablespace = (
@@ -66,57 +68,57 @@ def _on_table(table: Json, index: Json, names: Names, *, tablespaces: bool) -> l
         if tablespaces and index["tablespace"]
         else []
     )
-    found = []
+    planned = []
     if constraint is None or constraint["by_index"]:
         unique = "UNIQUE " if index["unique"] else ""
         tail = text.under_name(index["tail"], table, of)
-        create = f"CREATE {unique}INDEX {ident(made.name)} ON {name(of)} {tail}"
-        found.append(
+        create = f"CREATE {unique}INDEX {ident(index_name.name)} ON {name(of)} {tail}"
+        planned.append(
             steps.after(
                 f"build {index['oid']}",
-                f"build index {made.name} of {of}",
+                f"build index {index_name.name} of {of}",
                 steps.BUILD,
                 *tablespace,
                 create,
-                *(_own(table, index, names) if constraint is None else []),
-                done=completion.has_index(of, made),
+                *(_settings(table, index, names) if constraint is None else []),
+                done=completion.has_index(of, index_name),
             )
         )
-    if constraint is None and (chosen := _chosen(table, index, names)):
+    if constraint is None and (chosen := _table_settings(table, index, names)):
         # Not at the same time as other builds, which keep a lock that this would wait for.
-        step_id, what = f"choose {index['oid']}", f"mark index {made.name} of {of}"
-        found.append(steps.after(step_id, what, steps.CONSTRAIN, *chosen))
+        step_id, what = f"choose {index['oid']}", f"mark index {index_name.name} of {of}"
+        planned.append(steps.after(step_id, what, steps.CONSTRAIN, *chosen))
     if constraint is not None:
-        alter = f"ALTER TABLE {name(of)} ADD CONSTRAINT {ident(made.name)} "
+        alter = f"ALTER TABLE {name(of)} ADD CONSTRAINT {ident(index_name.name)} "
         if constraint["by_index"]:
             kind = "PRIMARY KEY" if constraint["kind"] == "p" else "UNIQUE"
-            alter += f"{kind} USING INDEX {ident(made.name)}{_deferrable(constraint)}"
+            alter += f"{kind} USING INDEX {ident(index_name.name)}{_deferrable(constraint)}"
         else:
             alter += text.under_name(constraint["definition"], table, of)
-        found.append(
+        planned.append(
             steps.after(
                 f"constrain {index['oid']}",
-                f"add constraint {made.name} to {of}",
+                f"add constraint {index_name.name} to {of}",
                 steps.CONSTRAIN,
                 *tablespace,
                 alter,
                 *_dress(table, index, names),
-                done=completion.has_constraint(of, made.name),
+                done=completion.has_constraint(of, index_name.name),
             )
         )
-    return found
+    return planned
 
 
 def _on_parent(table: Json, index: Json, names: Names) -> list[str]:
     """Return an index on a partitioned table, invalid until the children's indexes are attached."""
-    made, of = names.index(table, index), names.table(table)
+    index_name, of = names.index(table, index), names.table(table)
     if index["constraint"] is not None:
         definition = index["constraint"]["definition"]
-        add = f"ADD CONSTRAINT {ident(made.name)} {definition}"
+        add = f"ADD CONSTRAINT {ident(index_name.name)} {definition}"
         return [f"ALTER TABLE ONLY {name(of)} {add}"]
     unique = "UNIQUE " if index["unique"] else ""
     tail = text.under_name(index["tail"], table, of)
-    return [f"CREATE {unique}INDEX {ident(made.name)} ON ONLY {name(of)} {tail}"]
+    return [f"CREATE {unique}INDEX {ident(index_name.name)} ON ONLY {name(of)} {tail}"]
 
 
 def _deferrable(constraint: Json) -> str:
@@ -126,41 +128,41 @@ def _deferrable(constraint: Json) -> str:
 
 
 def _dress(table: Json, index: Json, names: Names) -> list[str]:
-    return [*_own(table, index, names), *_chosen(table, index, names)]
+    return [*_settings(table, index, names), *_table_settings(table, index, names)]
 
 
-def _own(table: Json, index: Json, names: Names) -> list[str]:
-    made, of = names.index(table, index), names.table(table)
+def _settings(table: Json, index: Json, names: Names) -> list[str]:
+    index_name, of = names.index(table, index), names.table(table)
     statements = [
-        f"ALTER INDEX {name(made)} ALTER COLUMN {number} SET STATISTICS {target}"
+        f"ALTER INDEX {name(index_name)} ALTER COLUMN {number} SET STATISTICS {target}"
         for number, target in index["statistics"]
     ]
-    statements += text.comment("INDEX", name(made), index["comment"])
+    statements += text.comment("INDEX", name(index_name), index["comment"])
     if index["constraint"] is not None:
-        statements += text.constraint_comment(of, made.name, index["constraint"]["comment"])
+        statements += text.constraint_comment(of, index_name.name, index["constraint"]["comment"])
     return statements
 
 
-def _chosen(table: Json, index: Json, names: Names) -> list[str]:
+def _table_settings(table: Json, index: Json, names: Names) -> list[str]:
     """Return statements for a table's properties that refer to one of its indexes."""
-    made, of = names.index(table, index), names.table(table)
+    index_name, of = names.index(table, index), names.table(table)
     statements = []
     if index["clustered"]:
-        statements.append(f"ALTER TABLE {name(of)} CLUSTER ON {ident(made.name)}")
+        statements.append(f"ALTER TABLE {name(of)} CLUSTER ON {ident(index_name.name)}")
     if index["replica_identity"]:
         alter = f"ALTER TABLE ONLY {name(of)} REPLICA IDENTITY"
-        statements.append(f"{alter} USING INDEX {ident(made.name)}")
+        statements.append(f"{alter} USING INDEX {ident(index_name.name)}")
     return statements
 
 
 def usable_indexes(tables: Iterable[Json]) -> tuple[dict[int, Json], list[str]]:
     """Return indexes by object id, and the names of those left behind by a failed build."""
-    found: dict[int, Json] = {}
+    usable: dict[int, Json] = {}
     broken = []
     for table in tables:
         for index in table["indexes"]:
             if index["valid"]:
-                found[index["oid"]] = index
+                usable[index["oid"]] = index
             else:
                 broken.append(index["name"])
-    return found, broken
+    return usable, broken

@@ -25,6 +25,8 @@ _RESTORE = "restore "
 
 @dataclass(slots=True)
 class Links:
+    """The steps that link a table to others, and the links that are not created."""
+
     own: list[Step] = field(default_factory=list)
     """From the table to itself."""
     others: list[Step] = field(default_factory=list)
@@ -36,8 +38,10 @@ class Links:
 def links_of(tables: Sequence[Json], names: Names, siblings: Siblings) -> Links:
     """Return what links tables to others.
 
-    Parameters:
+    Args:
         tables: a table to be created, followed by the tables it consists of.
+        names: the names in the target.
+        siblings: the other tables of the batch.
     """
     links = Links()
     for table in tables:
@@ -45,13 +49,13 @@ def links_of(tables: Sequence[Json], names: Names, siblings: Siblings) -> Links:
         for constraint in table["constraints"]:
             if constraint["kind"] != "f" or constraint["inherited"]:
                 continue
-            own = constraint["references_itself"]
-            other = ref if own else siblings.targets.get(TableRef(*constraint["references"]))
+            to_itself = constraint["references_itself"]
+            other = ref if to_itself else siblings.targets.get(TableRef(*constraint["references"]))
             if other is None:
                 links.omitted.append(not_copied(constraint, ref, None))
             else:
-                found = foreign_key_steps(table, constraint, ref, other)
-                (links.own if own else links.others).extend(found)
+                planned = foreign_key_steps(table, constraint, ref, other)
+                (links.own if to_itself else links.others).extend(planned)
     _inherit(tables[0], names.table(tables[0]), siblings, links)
     return links
 
@@ -60,27 +64,27 @@ def _inherit(table: Json, ref: TableRef, siblings: Siblings, links: Links) -> No
     parents = [TableRef(*parent) for parent in table["inherits"]]
     if not parents:
         return
-    made = [siblings.targets.get(parent) for parent in parents]
+    targets = [siblings.targets.get(parent) for parent in parents]
     statements = [
         f"ALTER TABLE {name(ref)} INHERIT {name(target or parent)}"
-        for parent, target in zip(parents, made, strict=True)
+        for parent, target in zip(parents, targets, strict=True)
     ]
     shown = ", ".join(map(str, parents))
     omitted = NotCopied(INHERITANCE, shown, "\n".join(f"{one};" for one in statements), str(ref))
-    known = [target for target in made if target is not None]
-    if len(known) < len(parents):
+    copied = [target for target in targets if target is not None]
+    if len(copied) < len(parents):
         links.omitted.append(omitted)
         return
-    modes = {ref: "ACCESS EXCLUSIVE", **dict.fromkeys(known, "SHARE UPDATE EXCLUSIVE")}
+    modes = {ref: "ACCESS EXCLUSIVE", **dict.fromkeys(copied, "SHARE UPDATE EXCLUSIVE")}
     links.others.append(
         steps.after(
             f"inherit {table['oid']}",
-            f"have {ref} inherit from {', '.join(map(str, known))}",
+            f"have {ref} inherit from {', '.join(map(str, copied))}",
             steps.DRESS,
             *steps.locks(modes),
             *statements,
             instead=omitted,
-            done=completion.inherits(ref, known[0]),
+            done=completion.inherits(ref, copied[0]),
         )
     )
 
@@ -105,9 +109,11 @@ def _undone(link: Linked) -> str:
         return (
             f"ALTER TABLE IF EXISTS {name(link.ref)} DROP CONSTRAINT IF EXISTS {ident(link.name)}"
         )
-    there = f"inhrelid = pg_catalog.to_regclass({literal(name(link.ref))}) AND {_is_parent(link)}"
+    condition = (
+        f"inhrelid = pg_catalog.to_regclass({literal(name(link.ref))}) AND {_is_parent(link)}"
+    )
     body = (
-        f"BEGIN IF EXISTS (SELECT FROM pg_catalog.pg_inherits WHERE {there}) THEN"
+        f"BEGIN IF EXISTS (SELECT FROM pg_catalog.pg_inherits WHERE {condition}) THEN"
         f" ALTER TABLE {name(link.ref)} NO INHERIT {link.of}; END IF; END"
     )
     return f"DO {literal(body)}"
@@ -140,19 +146,19 @@ def _restored(link: Linked) -> Step:
     if link.kind == "foreign key":
         kind = FOREIGN_KEYS
         again = f"ADD CONSTRAINT {ident(link.name)} {link.definition}"
-        there = f"pg_constraint WHERE conrelid = {link.oid} AND conname = {literal(link.name)}"
+        existing = f"pg_constraint WHERE conrelid = {link.oid} AND conname = {literal(link.name)}"
     else:
         kind = INHERITANCE
         again = f"INHERIT {link.of}"
-        there = f"pg_inherits WHERE inhrelid = {link.oid} AND {_is_parent(link)}"
+        existing = f"pg_inherits WHERE inhrelid = {link.oid} AND {_is_parent(link)}"
     again = f"ALTER TABLE {name(link.ref)} {again}"
     body = (
         f"BEGIN IF pg_catalog.to_regclass({of})::oid = {link.oid}"
-        f" AND NOT EXISTS (SELECT FROM pg_catalog.{there}) THEN {again}; END IF; END"
+        f" AND NOT EXISTS (SELECT FROM pg_catalog.{existing}) THEN {again}; END IF; END"
     )
     return steps.after(
         f"{_RESTORE}{link.oid} {link.name}",
-        f"link {link.ref} again",
+        f"relink {link.ref}",
         steps.CHECK,
         f"DO {literal(body)}",
         instead=NotCopied(kind, link.name, f"{again};", str(link.ref), dropped=True),

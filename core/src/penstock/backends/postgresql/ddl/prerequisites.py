@@ -1,4 +1,4 @@
-"""What a table needs but does not create, and whether the target has it."""
+"""Objects that a table needs and that are not created with it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ def read_needs(
 ) -> Mapping[int, Sequence[Json]]:
     """Return what tables need, by object id; tables without needs are left out.
 
-    Parameters:
+    Args:
+        connection: a session on the source.
         tables: each table with the types that are created with it.
     """
     pairs = [(oid, type_["oid"]) for oid, types in tables.items() for type_ in types]
@@ -26,8 +27,8 @@ def read_needs(
         types_of=sql.Literal([oid for oid, _ in pairs]),
         types=sql.Literal([type_ for _, type_ in pairs]),
     )
-    found: Mapping[int, Sequence[Json]] = dict(connection.execute(query).fetchall())
-    return found
+    needs: Mapping[int, Sequence[Json]] = dict(connection.execute(query).fetchall())
+    return needs
 
 
 def address(need: Json) -> str:
@@ -46,6 +47,7 @@ def find_addresses(connection: Connection, addresses: Sequence[str]) -> dict[str
 
 
 def needs_of(tables: Iterable[Json]) -> list[Json]:
+    """Return the needs of all tables, each once."""
     needed = {(need["kind"], need["name"]): need for table in tables for need in table["needs"]}
     return list(needed.values())
 
@@ -61,4 +63,4 @@ def _lines(missing: Iterable[Json]) -> Iterator[str]:
             name = need["extension"]
             yield f"extension {name}: CREATE EXTENSION {ident(name)}"
         else:
-            yield f"{need['kind']} {need['name']}: recreate does not create it"
+            yield f"{need['kind']} {need['name']}"

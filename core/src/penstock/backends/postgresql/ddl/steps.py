@@ -24,6 +24,13 @@ SWAP = SWAP_STEP
 
 
 def before(step_id: str, what: str, *statements: str) -> Step:
+    """Return a step that is done before the first partition.
+
+    Args:
+        step_id: the step's id, unique in the plan.
+        what: the step as the plan names it.
+        *statements: the statements, executed in one transaction.
+    """
     return Step(step_id, what, _script(statements))
 
 
@@ -36,7 +43,17 @@ def after(
     instead: NotCopied | None = None,
     urgent: bool = False,
 ) -> Step:
-    """See `Step`."""
+    """Return a step that is done after the last partition; see `Step`.
+
+    Args:
+        step_id: the step's id, unique in the plan.
+        what: the step as the plan names it.
+        rank: steps with lower ranks are done first.
+        *statements: the statements, executed in one transaction.
+        done: a boolean query for whether the step is done; empty if the step can be repeated.
+        instead: the remark if the step fails and the run finishes without it.
+        urgent: whether the step locks out readers.
+    """
     text = _script(statements)
     return Step(step_id, what, text, True, rank, urgent, instead=instead, done=done)
 

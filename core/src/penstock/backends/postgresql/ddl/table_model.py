@@ -57,11 +57,12 @@ _MOMENTS = re.compile(r"(time|timestamp)(?:\(\d\))? (with|without) time zone")
 def model_of(table: Json, types: Sequence[Json]) -> TableModel:
     """Return the model of a table.
 
-    Parameters:
+    Args:
+        table: the table's definition.
         types: the column types that are not built in.
     """
     names = [column["name"] for column in table["columns"]]
-    own = {type_["oid"]: type_ for type_ in types}
+    custom = {type_["oid"]: type_ for type_ in types}
     keys, indexes = [], []
     for index in table["indexes"]:
         if (key := _key(index)) is not None:
@@ -69,9 +70,9 @@ def model_of(table: Json, types: Sequence[Json]) -> TableModel:
         else:
             indexes.append(_index(index, names))
     return TableModel(
-        tuple(_columns(table, own)),
+        tuple(_columns(table, custom)),
         tuple(sorted(keys, key=lambda key: not key.primary)),
-        (*_checks(table, names), *_domain_checks(table, own)),
+        (*_checks(table, names), *_domain_checks(table, custom)),
         tuple(indexes),
         tuple(_foreign_keys(table)),
         table["comment"] or "",
@@ -84,15 +85,15 @@ def other_objects(table: Json) -> tuple[NotCopied, ...]:
     They come without statements, which another system could not read.
     """
     parents = [TableRef(*parent) for parent in table["inherits"]]
-    found = []
+    objects = []
     if parents:
-        found.append(NotCopied(INHERITANCE, ", ".join(map(str, parents))))
-    found += omitted_objects(
+        objects.append(NotCopied(INHERITANCE, ", ".join(map(str, parents))))
+    objects += omitted_objects(
         [table], lambda item: TableRef(item["schema"], item["name"]), but=FOREIGN_KEYS
     )
     for statistics in table["statistics"]:
-        found.append(NotCopied("extended statistics", statistics["name"]))
-    return tuple(replace(item, table="", remedy="") for item in found)
+        objects.append(NotCopied("extended statistics", statistics["name"]))
+    return tuple(replace(item, table="", remedy="") for item in objects)
 
 
 def _columns(table: Json, types: Mapping[int, Json]) -> Iterator[ColumnModel]:
@@ -107,7 +108,7 @@ def _columns(table: Json, types: Mapping[int, Json]) -> Iterator[ColumnModel]:
         domains = _domains(column, types)
         if default is None and not column["identity"]:
             default = next((d["default"] for d in domains if d["default"] is not None), None)
-        found = ColumnModel(
+        plain = ColumnModel(
             name,
             _type(column, domains, types),
             column["type"],
@@ -118,28 +119,28 @@ def _columns(table: Json, types: Mapping[int, Json]) -> Iterator[ColumnModel]:
             stored = column["generated"] == "s"
             names = [each["name"] for each in table["columns"]]
             expression = Expression(f"({default})", read(default, names))
-            yield replace(found, generated=Generated(expression, stored))
+            yield replace(plain, generated=Generated(expression, stored))
         elif name in owned and (column["identity"] or (default or "").startswith("nextval(")):
             sequence, always = owned[name], column["identity"] == "a"
             numbers = Identity(sequence["start"], sequence["increment"], always, default or "")
-            yield replace(found, identity=numbers)
+            yield replace(plain, identity=numbers)
         elif sequence := used.get((name, default)):
             numbers = Identity(sequence["start"], sequence["increment"], text=default)
-            yield replace(found, identity=numbers)
+            yield replace(plain, identity=numbers)
         elif default is not None:
-            yield replace(found, default=Expression(default, read(default)))
+            yield replace(plain, default=Expression(default, read(default)))
         else:
-            yield found
+            yield plain
 
 
 def _domains(column: Json, types: Mapping[int, Json]) -> list[Json]:
     """Return a column's domain, and the domains it is based on."""
-    found: list[Json] = []
+    domains: list[Json] = []
     oid = column["type_oid"]
     while oid in types and types[oid]["kind"] == "d":
-        found.append(types[oid])
+        domains.append(types[oid])
         oid = types[oid]["base_oid"]
-    return found
+    return domains
 
 
 def _domain_checks(table: Json, types: Mapping[int, Json]) -> Iterator[CheckModel]:
@@ -148,65 +149,67 @@ def _domain_checks(table: Json, types: Mapping[int, Json]) -> Iterator[CheckMode
     for column in table["columns"]:
         for domain in _domains(column, types):
             for check in domain["checks"] or ():
-                found = _CHECK.fullmatch(check["definition"])
-                text = with_value(found[1] if found else check["definition"], column["name"])
+                match = _CHECK.fullmatch(check["definition"])
+                text = with_value(match[1] if match else check["definition"], column["name"])
                 enforced = "NOT VALID" not in check["definition"]
                 name = f"{column['name']}_{check['name']}"
                 yield CheckModel(name, Expression(text, read(text, names)), enforced)
 
 
 def _type(column: Json, domains: Sequence[Json], types: Mapping[int, Json]) -> ColumnType:
-    oid, written = column["type_oid"], column["type"]
+    oid, type_text = column["type_oid"], column["type"]
     if domains:
-        oid, written = domains[-1]["base_oid"], domains[-1]["base"]
+        oid, type_text = domains[-1]["base_oid"], domains[-1]["base"]
     if oid in types and types[oid]["kind"] == "e":
         return ColumnType(table_model.ENUM, labels=tuple(types[oid]["labels"]))
-    if written.endswith("[]"):
+    if type_text.endswith("[]"):
         return ColumnType(table_model.ARRAY)
-    if written in _BITS:
-        return ColumnType(table_model.INTEGER, bits=_BITS[written])
-    if found := _MOMENTS.fullmatch(written):
-        zoned = table_model.MOMENT if found[2] == "with" else table_model.TIMESTAMP
-        return ColumnType(zoned if found[1] == "timestamp" else table_model.TIME)
-    length = _LENGTH.fullmatch(written)
-    kind = _KINDS.get(written.partition("(")[0], table_model.OTHER)
+    if type_text in _BITS:
+        return ColumnType(table_model.INTEGER, bits=_BITS[type_text])
+    if match := _MOMENTS.fullmatch(type_text):
+        zoned = table_model.MOMENT if match[2] == "with" else table_model.TIMESTAMP
+        return ColumnType(zoned if match[1] == "timestamp" else table_model.TIME)
+    length = _LENGTH.fullmatch(type_text)
+    kind = _KINDS.get(type_text.partition("(")[0], table_model.OTHER)
     return ColumnType(kind, int(length[1]) if length else None)
 
 
 def _key(index: Json) -> KeyModel | None:
     """Return a key; None if other systems have no such key."""
-    made = index["constraint"]
+    constraint = index["constraint"]
     if not index["valid"] or not index["unique"] or "NULLS NOT DISTINCT" in index["tail"]:
         return None
-    if made is None:
-        found = _INDEX.fullmatch(index["tail"])
-        if found is None or found[4] or found[7]:
+    if constraint is None:
+        match = _INDEX.fullmatch(index["tail"])
+        if match is None or match[4] or match[7]:
             return None
-        return KeyModel(index["name"], tuple(_listed(found[1])), primary=False, index=True)
-    definition = made["definition"]
-    if made["deferrable"] or " WITHOUT OVERLAPS" in definition:
+        return KeyModel(index["name"], tuple(_listed(match[1])), primary=False, index=True)
+    definition = constraint["definition"]
+    if constraint["deferrable"] or " WITHOUT OVERLAPS" in definition:
         return None
     if not definition.startswith(("PRIMARY KEY (", "UNIQUE (")):
         return None
-    primary = made["kind"] == "p"
-    return KeyModel(index["name"], tuple(made["columns"]), primary, text=definition)
+    primary = constraint["kind"] == "p"
+    return KeyModel(index["name"], tuple(constraint["columns"]), primary, text=definition)
 
 
 def _index(index: Json, names: Sequence[str]) -> IndexModel:
-    made, tail = index["constraint"], index["tail"]
-    if made is not None:  # a kind that other systems do not have
-        return IndexModel(index["name"], unique=True, method="constraint", text=made["definition"])
-    found = _INDEX.fullmatch(tail)
+    constraint, tail = index["constraint"], index["tail"]
+    if constraint is not None:  # a kind that other systems do not have
+        return IndexModel(
+            index["name"], unique=True, method="constraint", text=constraint["definition"]
+        )
+    match = _INDEX.fullmatch(tail)
     method = tail.split()[1]
-    if found is None or not index["valid"] or "NULLS NOT DISTINCT" in tail:
+    if match is None or not index["valid"] or "NULLS NOT DISTINCT" in tail:
         method = "" if method == "btree" else method
         return IndexModel(index["name"], unique=index["unique"], method=method, text=tail)
-    keys, test = _listed(found[1]), found[7]
+    keys, test = _listed(match[1]), match[7]
     return IndexModel(
         index["name"],
         tuple(keys),
         tuple(name for name, descends in keys.items() if descends),
-        tuple(_listed(found[4] or "")),
+        tuple(_listed(match[4] or "")),
         index["unique"],
         Expression(f"({test})", read(test, names)) if test else None,
         text=tail,
@@ -225,8 +228,8 @@ def _checks(table: Json, names: Sequence[str]) -> Iterator[CheckModel]:
     for constraint in table["constraints"]:
         if constraint["kind"] != "c":
             continue
-        found = _CHECK.fullmatch(constraint["definition"])
-        text = found[1] if found else constraint["definition"]
+        match = _CHECK.fullmatch(constraint["definition"])
+        text = match[1] if match else constraint["definition"]
         enforced = constraint["validated"] and "NOT ENFORCED" not in constraint["definition"]
         yield CheckModel(constraint["name"], Expression(text, read(text, names)), enforced)
 

@@ -25,7 +25,9 @@ def create_table(
 ) -> list[str]:
     """Return statements that create a table with everything that is quick while it is empty.
 
-    Parameters:
+    Args:
+        table: the table's definition.
+        names: its names in the target.
         persistence: ``p`` (permanent) or ``u`` (unlogged).
         version: the version of the target's server.
         tablespace: use the tablespace of the definition.
@@ -53,8 +55,8 @@ def create_table(
     if tablespace and table["tablespace"]:
         create += f" TABLESPACE {ident(table['tablespace'])}"
     used = [s for s in table["used_sequences"] if (s["schema"], s["name"]) in names.sequences]
-    made = [*_made(table, names), *used]
-    statements = [_create_sequence(s, names, version) for s in made]
+    sequences = [*_sequences(table, names), *used]
+    statements = [_create_sequence(s, names, version) for s in sequences]
     statements.append(create)
     # Objects that name the table require it to exist.
     statements += [f"ALTER TABLE ONLY {name(ref)} ADD {check}" for check in late]
@@ -63,7 +65,7 @@ def create_table(
             expression = under_name(_default(column["default"], table, names), table, ref)
             alter = f"ALTER TABLE ONLY {name(ref)} ALTER COLUMN {ident(column['name'])}"
             statements.append(f"{alter} SET DEFAULT {expression}")
-    for sequence in _made(table, names):
+    for sequence in _sequences(table, names):
         owned = name(names.sequences[sequence["schema"], sequence["name"]])
         of = f"{name(ref)}.{ident(sequence['column'])}"
         statements.append(f"ALTER SEQUENCE {owned} OWNED BY {of}")
@@ -87,11 +89,13 @@ def _not_null(table: Json) -> dict[str, Json]:
 
 def nullable(table: Json) -> list[bool]:
     """Return which columns allow NULL, as `create_table` creates them."""
-    named = {column: bool(made["validated"]) for column, made in _not_null(table).items()}
+    named = {
+        column: bool(constraint["validated"]) for column, constraint in _not_null(table).items()
+    }
     return [not named.get(column["name"], column["not_null"]) for column in table["columns"]]
 
 
-def _made(table: Json, names: Names) -> list[Json]:
+def _sequences(table: Json, names: Names) -> list[Json]:
     """Return the sequences that are created for the table separately."""
     return [
         s
@@ -118,8 +122,8 @@ def _column(
         (sequence,) = [
             s for s in table["sequences"] if s["identity"] and s["column"] == column["name"]
         ]
-        made = names.sequences[sequence["schema"], sequence["name"]]
-        options = f"SEQUENCE NAME {name(made)} {_sequence_options(sequence)}"
+        sequence_ref = names.sequences[sequence["schema"], sequence["name"]]
+        options = f"SEQUENCE NAME {name(sequence_ref)} {_sequence_options(sequence)}"
         words.append(f"GENERATED {kind} AS IDENTITY ({options})")
     elif column["default"] is not None and not _names_itself(column, table):
         words.append(f"DEFAULT {_default(column['default'], table, names)}")
@@ -140,24 +144,24 @@ def _names_itself(column: Json, table: Json) -> bool:
 
 def _default(expression: str, table: Json, names: Names) -> str:
     """Return a default expression that refers to the created sequences by their new names."""
-    called: dict[str, str] = {}
+    new_names: dict[str, str] = {}
     for sequence in (*table["sequences"], *table["used_sequences"]):
         ref = names.sequences.get((sequence["schema"], sequence["name"]))
         if ref is not None:
-            called[sequence["written"]] = f"{literal(name(ref))}::regclass"
-    if not called:
+            new_names[sequence["written"]] = f"{literal(name(ref))}::regclass"
+    if not new_names:
         return expression
     # In one pass: one sequence's new name may be another's old name.
-    either = "|".join(re.escape(before) for before in called)
-    return re.sub(either, lambda found: called[found[0]], expression)
+    either = "|".join(re.escape(before) for before in new_names)
+    return re.sub(either, lambda found: new_names[found[0]], expression)
 
 
 def _create_sequence(sequence: Json, names: Names, version: int) -> str:
-    made = name(names.sequences[sequence["schema"], sequence["name"]])
+    sequence_name = name(names.sequences[sequence["schema"], sequence["name"]])
     unlogged = "UNLOGGED " if sequence["persistence"] == "u" and version >= 150000 else ""
     # A sequence that other tables use too may already exist.
     return (
-        f"CREATE {unlogged}SEQUENCE IF NOT EXISTS {made} AS {sequence['type']} "
+        f"CREATE {unlogged}SEQUENCE IF NOT EXISTS {sequence_name} AS {sequence['type']} "
         f"{_sequence_options(sequence)}"
     )
 
@@ -172,17 +176,23 @@ def _sequence_options(sequence: Json) -> str:
 
 
 def set_sequences(table: Json, names: Names, *, keep: bool) -> list[str]:
-    """Return statements that set the table's sequences to their values in the definition."""
+    """Return statements that set the table's sequences to their values in the definition.
+
+    Args:
+        table: the table's definition.
+        names: its names in the target.
+        keep: whether to leave their positions alone, and only add comments.
+    """
     statements = []
     for sequence in table["sequences"]:
         ref = names.sequences.get((sequence["schema"], sequence["name"]))
         if ref is None:
             continue
         if sequence["value"] and not keep:
-            value, called = sequence["value"]
+            value, is_called = sequence["value"]
             statements.append(
                 f"SELECT pg_catalog.setval({literal(name(ref))}, {value}, "
-                f"{'true' if called else 'false'})"
+                f"{'true' if is_called else 'false'})"
             )
         statements += comment("SEQUENCE", name(ref), sequence["comment"])
     return statements
@@ -206,14 +216,16 @@ def _column_settings(column: Json, ref: TableRef, version: int) -> list[str]:
 
 def _option(text: str) -> str:
     key, _, value = text.partition("=")
-    prefix, dot, rest = key.rpartition(".")
-    return f"{prefix}{dot}{ident(rest)} = {literal(value)}"
+    prefix, dot, option = key.rpartition(".")
+    return f"{prefix}{dot}{ident(option)} = {literal(value)}"
 
 
 def comments(table: Json, names: Names, version: int) -> list[str]:
     """Return the comments on the table, its columns, and its constraints without an index.
 
-    Parameters:
+    Args:
+        table: the table's definition.
+        names: its names in the target.
         version: the version of the target's server; from PostgreSQL 18 on, NOT NULL constraints
             have names.
     """
@@ -244,6 +256,7 @@ def unchecked(table: Json, names: Names) -> list[str]:
 
 
 def is_unchecked(constraint: Json) -> bool:
+    """Whether existing rows may violate a constraint other than a foreign key."""
     valid = constraint["validated"] or "NOT ENFORCED" in constraint["definition"]
     return not valid and constraint["kind"] != "f"
 

@@ -53,19 +53,24 @@ def under_name(text: str, table: Json, ref: TableRef) -> str:
     """Rewrite a table's expression for another table name.
 
     It may refer to the whole row, ``name.*``, or to the table, ``'schema.name'::regclass``.
+
+    Args:
+        text: the expression, as the server writes it.
+        table: the table's definition.
+        ref: the other name.
     """
-    found = []
+    parts = []
     tokens = _TOKEN.findall(text)
     for place, token in enumerate(tokens):
         after = tokens[place + 1 : place + 4]
         before = tokens[place - 1] if place else ""
         if token == table["written"] and after[:2] == [".", "*"] and before != ".":
-            found.append(ident(ref.name))
+            parts.append(ident(ref.name))
         elif token == table["regclass"] and after == [":", ":", "regclass"]:
-            found.append(literal(name(ref)))
+            parts.append(literal(name(ref)))
         else:
-            found.append(token)
-    return "".join(found)
+            parts.append(token)
+    return "".join(parts)
 
 
 def with_value(text: str, column: str) -> str:
@@ -74,8 +79,22 @@ def with_value(text: str, column: str) -> str:
 
 
 def comment(kind: str, of: str, text: str | None) -> list[str]:
+    """Return a COMMENT statement in a list; an empty list without a comment.
+
+    Args:
+        kind: the kind of the object, as in COMMENT ON.
+        of: the object's quoted name.
+        text: the comment; None if there is none.
+    """
     return [] if text is None else [f"COMMENT ON {kind} {of} IS {literal(text)}"]
 
 
 def constraint_comment(ref: TableRef, constraint: str, text: str | None) -> list[str]:
+    """Return a COMMENT statement for a constraint, as `comment` does.
+
+    Args:
+        ref: the table.
+        constraint: the constraint's name.
+        text: the comment; None if there is none.
+    """
     return comment("CONSTRAINT", f"{ident(constraint)} ON {name(ref)}", text)

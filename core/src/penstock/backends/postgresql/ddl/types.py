@@ -12,45 +12,46 @@ from penstock.backends.postgresql.ddl.text import Json, comment
 from penstock.backends.postgresql.session.statements import for_server, ident, literal
 
 
-def types_of(tables: Sequence[Json], known: Mapping[int, Json]) -> list[Json]:
+def types_of(tables: Sequence[Json], all_types: Mapping[int, Json]) -> list[Json]:
     """Return the types that are not built in, each after its components.
 
-    Parameters:
-        known: see `read_types`.
+    Args:
+        tables: the tables that use the types.
+        all_types: see `read_types`.
     """
-    found: dict[int, Json | None] = {}
+    chosen: dict[int, Json | None] = {}
     for oid in _column_types(tables):
-        _add_type(known, oid, found)
-    return [type_ for type_ in found.values() if type_ is not None]
+        _add_type(all_types, oid, chosen)
+    return [type_ for type_ in chosen.values() if type_ is not None]
 
 
-def _add_type(known: Mapping[int, Json], oid: int, found: dict[int, Json | None]) -> None:
-    if oid in found:
+def _add_type(all_types: Mapping[int, Json], oid: int, chosen: dict[int, Json | None]) -> None:
+    if oid in chosen:
         return
-    found[oid] = None
-    type_ = known[oid]
+    chosen[oid] = None
+    type_ = all_types[oid]
     if _comes_with_server(type_):
         return
     for part in _components(type_):
-        _add_type(known, part, found)
-    del found[oid]
-    found[oid] = None if type_["element"] or type_["kind"] == "m" else type_
+        _add_type(all_types, part, chosen)
+    del chosen[oid]
+    chosen[oid] = None if type_["element"] or type_["kind"] == "m" else type_
 
 
 def read_types(connection: Connection, tables: Iterable[Json]) -> dict[int, Json]:
     """Return the types of columns and their components, by object id."""
-    known: dict[int, Json] = {}
-    asked = set(_column_types(tables))
-    while asked := asked.difference(known):
-        read = _read(connection, asked)
-        known |= read
-        asked = {
+    types: dict[int, Json] = {}
+    oids = set(_column_types(tables))
+    while oids := oids.difference(types):
+        read = _read(connection, oids)
+        types |= read
+        oids = {
             part
             for type_ in read.values()
             if not _comes_with_server(type_)
             for part in _components(type_)
         }
-    return known
+    return types
 
 
 def _read(connection: Connection, oids: Iterable[int]) -> dict[int, Json]:
@@ -78,7 +79,13 @@ def _components(type_: Json) -> Iterator[int]:
 
 
 def enum_type(schema: str, name: str, labels: Sequence[str]) -> Json:
-    """Return a new enum type for a column, in the form in which the catalog would be read."""
+    """Return a new enum type for a column, in the form in which the catalog would be read.
+
+    Args:
+        schema: the schema of the type.
+        name: the name of the type.
+        labels: the labels, in order.
+    """
     return {
         "oid": 0, "array_oid": 0, "schema": schema, "name": name, "kind": "e", "element": None,
         "relation": None, "extension": None, "comment": None, "labels": list(labels),
@@ -94,7 +101,7 @@ def type_name(type_: Json) -> str:
 
 def read_namesakes(connection: Connection, names: Sequence[str]) -> dict[str, Json | None]:
     """Return the target's types with these quoted names; None where there is no such type."""
-    found: dict[str, Json | None] = dict.fromkeys(names)
+    types: dict[str, Json | None] = dict.fromkeys(names)
     query = (
         "SELECT asked.name, pg_catalog.to_regtype(asked.name)::oid::bigint"
         " FROM pg_catalog.unnest(%s::text[]) AS asked (name)"
@@ -104,8 +111,8 @@ def read_namesakes(connection: Connection, names: Sequence[str]) -> dict[str, Js
     if oids:
         with full_names(connection):
             known = _read(connection, oids.values())
-        found |= {made: known[oid] for made, oid in oids.items() if oid in known}
-    return found
+        types |= {quoted_name: known[oid] for quoted_name, oid in oids.items() if oid in known}
+    return types
 
 
 def missing_types(
@@ -113,31 +120,33 @@ def missing_types(
 ) -> tuple[list[Json], list[str]]:
     """Return the types to create, and a line for each that differs or cannot be created.
 
-    Parameters:
+    Args:
+        types: the source's types, each after its components.
         there: looks up the target's types by name, as `read_namesakes` does.
     """
     missing = []
     lines = []
     for type_ in types:
-        made = type_name(type_)
-        theirs = there(made)
-        if theirs is not None:
-            if _essence(type_) != _essence(theirs):
+        quoted_name = type_name(type_)
+        existing = there(quoted_name)
+        if existing is not None:
+            if _essence(type_) != _essence(existing):
                 lines.append(
-                    f"type {made} differs: the source has {_described(type_)}, the target "
-                    f"{_described(theirs)}"
+                    f"type {quoted_name} differs: the source has {_described(type_)}, the target "
+                    f"{_described(existing)}"
                 )
         elif type_["extension"]:
             lines.append(
-                f"type {made} comes with an extension: run CREATE EXTENSION "
+                f"type {quoted_name} comes with an extension: run CREATE EXTENSION "
                 f"{ident(type_['extension'])} in the target first"
             )
         elif type_["relation"]:
             lines.append(
-                f"type {made} is the row type of {type_['relation']}: create that table first"
+                f"type {quoted_name} is the row type of {type_['relation']}: create that table "
+                "first"
             )
         elif type_["kind"] not in "edcr" or (type_["range"] or {}).get("canonical"):
-            lines.append(f"type {made} is written in C: install it in the target first")
+            lines.append(f"type {quoted_name} is written in C: install it in the target first")
         else:
             missing.append(type_)
     return missing, lines
@@ -177,26 +186,26 @@ def create_type(type_: Json) -> str:
 
     A restarted run finds its own.
     """
-    made = ident(type_["schema"], type_["name"])
-    statements = [_type_statement(type_, made)]
+    quoted_name = ident(type_["schema"], type_["name"])
+    statements = [_type_statement(type_, quoted_name)]
     if type_["kind"] == "d":
-        statements += comment("DOMAIN", made, type_["comment"])
+        statements += comment("DOMAIN", quoted_name, type_["comment"])
     else:
-        statements += comment("TYPE", made, type_["comment"])
+        statements += comment("TYPE", quoted_name, type_["comment"])
     body = (
-        f"BEGIN IF pg_catalog.to_regtype({literal(made)}) IS NULL THEN\n"
+        f"BEGIN IF pg_catalog.to_regtype({literal(quoted_name)}) IS NULL THEN\n"
         + "".join(f"{one};\n" for one in statements)
         + "END IF; END"
     )
     return f"DO {literal(body)}"
 
 
-def _type_statement(type_: Json, made: str) -> str:
+def _type_statement(type_: Json, quoted_name: str) -> str:
     if type_["kind"] == "e":
         labels = ", ".join(literal(label) for label in type_["labels"] or ())
-        return f"CREATE TYPE {made} AS ENUM ({labels})"
+        return f"CREATE TYPE {quoted_name} AS ENUM ({labels})"
     if type_["kind"] == "d":
-        words = [f"CREATE DOMAIN {made} AS {type_['base']}"]
+        words = [f"CREATE DOMAIN {quoted_name} AS {type_['base']}"]
         if type_["collation"]:
             words.append(f"COLLATE {type_['collation']}")
         if type_["default"] is not None:
@@ -207,12 +216,12 @@ def _type_statement(type_: Json, made: str) -> str:
         return " ".join(words)
     if type_["kind"] == "r":
         parts = _range_parts(type_["range"])
-        return f"CREATE TYPE {made} AS RANGE ({', '.join(parts)})"
+        return f"CREATE TYPE {quoted_name} AS RANGE ({', '.join(parts)})"
     attributes = [
         f"{ident(a['name'])} {a['type']}" + (f" COLLATE {a['collation']}" if a["collation"] else "")
         for a in type_["attributes"] or ()
     ]
-    return f"CREATE TYPE {made} AS ({', '.join(attributes)})"
+    return f"CREATE TYPE {quoted_name} AS ({', '.join(attributes)})"
 
 
 def _range_parts(range_: Json) -> list[str]:

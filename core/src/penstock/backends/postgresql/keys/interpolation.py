@@ -24,14 +24,21 @@ _MICROSECOND = timedelta(microseconds=1)
 def between(tag: str, low: str, high: str, pieces: int) -> list[str]:
     """Return values that divide an interval into pieces of equal width, as texts of bounds.
 
-    Returns: fewer than requested if the interval has fewer values; none if the type has no values
-    in between, or an end is infinite.
+    Args:
+        tag: the type of the bounds.
+        low: the text of the lower end.
+        high: the text of the upper end.
+        pieces: the number of pieces.
+
+    Returns:
+        Fewer than requested if the interval has fewer values; none if the type has no values in
+        between, or an end is infinite.
     """
     try:
-        found = [*_between(tag, low, high, pieces)]
+        texts = [*_between(tag, low, high, pieces)]
     except (ValueError, OverflowError):  # infinity, NaN, years BC and beyond 9999
         return []
-    return [text for text in dict.fromkeys(found) if text not in (low, high)]
+    return [text for text in dict.fromkeys(texts) if text not in (low, high)]
 
 
 def _between(tag: str, low: str, high: str, pieces: int) -> Iterator[str]:
@@ -70,8 +77,8 @@ def _steps(low: int, high: int, pieces: int) -> Iterator[int]:
 
 def _decimal(number: int, scale: int) -> str:
     digits = str(abs(number)).rjust(scale + 1, "0")
-    whole, rest = digits[:-scale], digits[-scale:].rstrip("0")
-    return ("-" if number < 0 else "") + whole + (f".{rest}" if rest else "")
+    integer, fraction = digits[:-scale], digits[-scale:].rstrip("0")
+    return ("-" if number < 0 else "") + integer + (f".{fraction}" if fraction else "")
 
 
 def finer(
@@ -79,17 +86,18 @@ def finer(
 ) -> tuple[dict[str, float], int]:
     """Return weighted bounds, unordered, and the number of pieces most steps were divided into.
 
-    Parameters:
+    Args:
+        tag: the type of the bounds.
         histogram: the bounds of its steps, in order.
         known: all bounds with their weights, including some that are not bounds of steps.
         count: the number of partitions.
     """
     pieces = -(-PER_PARTITION * count // max(1, len(histogram) - 1))
-    found = dict(known)
+    weights = dict(known)
     for low, high in pairwise(histogram):
         if low not in known or high not in known:
             continue  # excluded by the run's condition
-        added = [text for text in between(tag, low, high, pieces) if text not in found]
+        added = [text for text in between(tag, low, high, pieces) if text not in weights]
         share = known[low] / (len(added) + 1)
-        found |= dict.fromkeys([low, *added], share)
-    return found, pieces
+        weights |= dict.fromkeys([low, *added], share)
+    return weights, pieces

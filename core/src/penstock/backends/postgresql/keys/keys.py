@@ -70,6 +70,11 @@ Rows = list[tuple[Any, ...]]
 def column_facts(connection: Connection, read: Relation, key: Key) -> tuple[bool, bool]:
     """Return whether a column may be NULL, and whether an index covers it.
 
+    Args:
+        connection: a session on the source.
+        read: the relation.
+        key: the column.
+
     Raises:
         PlanningError: the column does not exist.
     """
@@ -77,17 +82,22 @@ def column_facts(connection: Connection, read: Relation, key: Key) -> tuple[bool
         SourceKey(connection, read, key)
         return True, False
     assert isinstance(read, TableRef)
-    asked = {"table": name(read), "column": key.text}
+    parameters = {"table": name(read), "column": key.text}
     with planning("source", f"--key {key.text}"):
-        found = connection.execute(statement("key"), asked).fetchone()
-    if found is None:
+        row = connection.execute(statement("key"), parameters).fetchone()
+    if row is None:
         raise PlanningError(f"--key {key.text}: no such column in {read}")
-    nullable, indexed = found
+    nullable, indexed = row
     return nullable, indexed
 
 
 def check_same_rows(connection: Connection, table: TableRef, extent: Extent) -> None:
     """Reject a partition that may hold different rows in the target's table than in the source's.
+
+    Args:
+        connection: a session on the target.
+        table: the target's table.
+        extent: the partition's extent.
 
     Raises:
         PlanningError: the target's column compares values differently from the bounds.
@@ -99,14 +109,16 @@ def check_same_rows(connection: Connection, table: TableRef, extent: Extent) -> 
             bounds = list(values)
         case _:
             return
-    wanted = {bound.type for bound in bounds}
-    found = SourceKey(connection, table, key).type if wanted else ""
-    differing = [tag for tag in wanted if found != tag and not _compare_alike(tag, found)]
+    types = {bound.type for bound in bounds}
+    column_type = SourceKey(connection, table, key).type if types else ""
+    differing = [
+        tag for tag in types if column_type != tag and not _compare_alike(tag, column_type)
+    ]
     if differing:
         raise PlanningError(
             f"--mode replace deletes by --key {key.text}, which compares values of type "
-            f"{', '.join(differing)} in the source, and of type {found} in {table}; expected the "
-            "same type on both sides, or --strategy hash"
+            f"{', '.join(differing)} in the source, and of type {column_type} in {table}; expected "
+            "the same type on both sides, or --strategy hash"
         )
 
 
@@ -116,13 +128,24 @@ def _compare_alike(bound: str, found: str) -> bool:
 
 
 def check_closed(connection: Connection, read: Relation, text: str) -> None:
-    """Have the server reject SQL that closes a bracket it did not open."""
+    """Have the server reject SQL that closes a bracket it did not open.
+
+    Args:
+        connection: a session on the source.
+        read: the relation that the SQL refers to.
+        text: the user's SQL.
+    """
     query = closed(text, relation(read).as_string(connection))
     connection.execute(sql.SQL(f"EXPLAIN {query}"))
 
 
 class SourceKey:
     """The key of a source relation.
+
+    Args:
+        connection: a session on the source.
+        read: the relation.
+        key: the key.
 
     Raises:
         PlanningError: the server cannot parse the key.
@@ -141,8 +164,8 @@ class SourceKey:
                 sql.SQL("SELECT {} FROM {} LIMIT 0").format(self._expression, relation(read))
             )
             assert cursor.description is not None
-            asked = {"oid": cursor.description[0].type_code}
-            schema, kind, collatable = connection.first(statement("base_type"), asked)
+            parameters = {"oid": cursor.description[0].type_code}
+            schema, kind, collatable = connection.first(statement("base_type"), parameters)
         self.type: str = kind if schema == "pg_catalog" else f"{schema}.{kind}"
         """The tag that its bounds have."""
         self.collatable: bool = collatable
@@ -154,9 +177,9 @@ class SourceKey:
         if "." in self.type:
             # Like citext, whose comparison depends on the database's locale.
             raise PlanningError(
-                f"{self._subject}: --mode replace deletes in the target what is equal in the "
-                f"source, and {self.type} may compare in another way there; use --strategy hash, "
-                "which compares no values"
+                f"{self._subject}: --mode replace deletes the target's rows with equal keys, and "
+                f"{self.type} may compare differently there; use --strategy hash, which compares "
+                "no values"
             )
         # The order of bytes is the only one that does not depend on a library's version.
         return "C"
@@ -174,13 +197,15 @@ class SourceKey:
         """Return the collation in which the partitions' conditions compare."""
         if self._key.collation:
             return sql.SQL("COLLATE {}").format(sql.Identifier(self._key.collation))
-        found = None
+        collation = None
         if self.collatable:
             query = sql.SQL("SELECT pg_catalog.pg_collation_for((SELECT {} FROM {} LIMIT 0))")
             with planning("source", self._subject):
-                found = self._connection.value(query.format(self._expression, relation(self._read)))
+                collation = self._connection.value(
+                    query.format(self._expression, relation(self._read))
+                )
         # The server quotes it. Mixed collations have no common one, and cannot be compared.
-        return sql.SQL(f"COLLATE {found}" if found else "")
+        return sql.SQL(f"COLLATE {collation}" if collation else "")
 
     @cached_property
     def _facts(self) -> tuple[bool, bool]:
@@ -206,10 +231,10 @@ class SourceKey:
             return known
         weights = {each.bound.text: each.weight for each in known.bounds}
         steps = self._histogram_bounds()
-        found, pieces = finer(self.type, steps, weights, count)
-        if len(found) > len(known.bounds):
-            origin = f"{known.origin}, {pieces:,} pieces of each step as if values were even in it"
-            return self._weighted(self._merged(found), known.null_fraction, origin)
+        weighted, pieces = finer(self.type, steps, weights, count)
+        if len(weighted) > len(known.bounds):
+            origin = f"{known.origin}, each step divided into {pieces:,} as if its values were even"
+            return self._weighted(self._merged(weighted), known.null_fraction, origin)
         # While there are enough of them, bounds from the statistics are better.
         if len(known.bounds) > count:
             return known
@@ -220,7 +245,7 @@ class SourceKey:
         each = max(1.0, float(sampled[0][2]) / count)
         origin = origin.partition(" (")[0] + (
             f", {int(sampled[0][2]):,} rows: most partitions are within {100 / each**0.5:.0f} % of "
-            "the size aimed for"
+            "the intended size"
         )
         return self._weighted(sampled, known.null_fraction, origin)
 
@@ -241,11 +266,11 @@ class SourceKey:
 
     def _merged(self, weights: Mapping[str, float]) -> Rows:
         """Return bounds in the source's order and spelling, with equal ones merged."""
-        found: dict[int, tuple[str, float]] = {}
+        by_rank: dict[int, tuple[str, float]] = {}
         for each, weight in zip(self.ranked(list(weights)), weights.values(), strict=True):
-            text, before = found.get(each.rank, (each.bound.text, 0.0))
-            found[each.rank] = text, before + weight
-        return [found[rank] for rank in sorted(found)]
+            text, before = by_rank.get(each.rank, (each.bound.text, 0.0))
+            by_rank[each.rank] = text, before + weight
+        return [by_rank[rank] for rank in sorted(by_rank)]
 
     def ntile(self, where: str | None, count: int) -> KeyStatistics:
         """See `SourceCatalog.ntile`."""
@@ -280,7 +305,7 @@ class SourceKey:
 
     def misplaced(self, bounds: Sequence[Bound]) -> int | None:
         """See `SourceCatalog.misplaced`."""
-        ranks = [found.rank for found in self.ranked([bound.text for bound in bounds])]
+        ranks = [ranked.rank for ranked in self.ranked([bound.text for bound in bounds])]
         pairs = enumerate(pairwise(ranks), 1)
         return next((place for place, (low, high) in pairs if low >= high), None)
 
@@ -356,7 +381,7 @@ class SourceKey:
                 positive = self._connection.value("SELECT %s::interval > interval '0'", [interval])
             except psycopg.DataError as error:
                 raise UsageError(
-                    f"--interval: expected an interval such as '1 day' or '3 months'; found "
+                    f"--interval: expected an interval such as '1 day' or '3 months', found "
                     f"{interval!r}"
                 ) from error
         check_positive(interval, positive=bool(positive))
@@ -400,12 +425,12 @@ class SourceKey:
         """See `SourceCatalog.distinct`."""
         if self.type == "record":
             raise PlanningError(
-                f"{self._subject}: no condition can name values of a row; expected a column, or an "
-                "expression of one value"
+                f"{self._subject}: expected a column or an expression with one value, found a row, "
+                "whose values no condition can name"
             )
         if query is None:
-            found = select(self._read, Whole(), where, self._expression)
-            values: sql.Composable = sql.SQL("({})").format(found)
+            selection = select(self._read, Whole(), where, self._expression)
+            values: sql.Composable = sql.SQL("({})").format(selection)
             subject = self._subject
         else:
             values, subject = raw(query), "--values-query"

@@ -26,7 +26,9 @@ def conflict_columns(
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the columns of the key, and warnings; both empty in other modes.
 
-    Parameters:
+    Args:
+        facts: the facts about the target.
+        request: the request.
         table: a stand-in for the target's table, if that is still to be created.
 
     Raises:
@@ -52,8 +54,8 @@ def conflict_columns(
     fixed = sorted(copied.intersection(rights.identities).difference(key.names))
     if fixed:
         warnings.append(
-            f"--mode upsert: {', '.join(fixed)} is GENERATED ALWAYS AS IDENTITY: rows that "
-            "exist already keep theirs"
+            f"--mode upsert: {', '.join(fixed)} is GENERATED ALWAYS AS IDENTITY: existing rows "
+            "keep their numbers"
         )
     return key.names, tuple(warnings)
 

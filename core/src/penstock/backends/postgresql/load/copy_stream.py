@@ -44,7 +44,10 @@ class CopyStream:
     ) -> None:
         """Begin the stream of another partition.
 
-        Parameters:
+        Args:
+            connection: the attempt's session, within its transaction.
+            into: the table to load, quoted.
+            wait: waits for the socket, within the stall timeout.
             freeze: write the rows as VACUUM FREEZE would leave them, into a table created in this
                 transaction.
         """

@@ -81,10 +81,10 @@ def column_changes(
             rows = facts.connection.execute(statement("fixed_columns"), {"table": name(table)})
         fixed: dict[str, str] = dict(rows.fetchall())
         changes = [
-            replace(each, refused=f"{found} depends on it")
+            replace(each, refused=f"{dependents} depends on it")
             if each.kind == WIDEN
             and each.type
-            and (found := fixed.get(former.get(each.column, each.column)))
+            and (dependents := fixed.get(former.get(each.column, each.column)))
             else each
             for each in changes
         ]
@@ -92,9 +92,9 @@ def column_changes(
         return tuple(changes)
     count, size = _size(facts.connection, table)
     cost = (
-        f"writes the table anew, about {count:,} rows and {size}, and its indexes: readers wait"
+        f"rewrites the table, about {count:,} rows and {size}, and its indexes: readers wait"
         if count >= 0
-        else f"writes the table anew, {size}, and its indexes: readers wait"
+        else f"rewrites the table, {size}, and its indexes: readers wait"
     )
     return tuple(replace(each, cost=cost) if each.cost else each for each in changes)
 
@@ -102,33 +102,35 @@ def column_changes(
 def _changes(table: TableRef, followed: Followed, key: set[str]) -> Iterator[ColumnChange]:
     for old, new in followed.renamed:
         yield _with_statement(table, ColumnChange(RENAME, new, old))
-    called = dict(followed.renamed)
+    new_names = dict(followed.renamed)
     loose = {each.name for each in followed.loosened} - key
-    for there, wanted in followed.compared:
-        change = _widened(there, wanted)
+    for existing, source in followed.compared:
+        change = _widened(existing, source)
         if change is None:
             continue
-        nullable = there.name in loose
-        loose.discard(there.name)
-        column = called.get(there.name, there.name)
+        nullable = existing.name in loose
+        loose.discard(existing.name)
+        column = new_names.get(existing.name, existing.name)
         yield _with_statement(table, replace(change, column=column, nullable=nullable))
     for each in followed.loosened:
         if each.name in loose:
-            column = called.get(each.name, each.name)
+            column = new_names.get(each.name, each.name)
             yield _with_statement(table, ColumnChange(WIDEN, column, nullable=True))
     for each in followed.added:
         change = ColumnChange(ADD, each.name, type=each.type, text=each.type)
         yield _with_statement(table, change)
 
 
-def _widened(there: Column, wanted: Column) -> ColumnChange | None:
-    if there.type == wanted.type:
+def _widened(existing: Column, source: Column) -> ColumnChange | None:
+    if existing.type == source.type:
         return None
-    mine, theirs = width_of(there.type, _TYPES), width_of(wanted.type, _TYPES)
+    mine, theirs = width_of(existing.type, _TYPES), width_of(source.type, _TYPES)
     if mine is None or theirs is None or mine.holds(theirs) or not theirs.holds(mine):
         return None
     cost = "rewrites" if _rewrites(mine, theirs) else ""
-    return ColumnChange(WIDEN, there.name, there.type, wanted.type, text=wanted.type, cost=cost)
+    return ColumnChange(
+        WIDEN, existing.name, existing.type, source.type, text=source.type, cost=cost
+    )
 
 
 def _rewrites(mine: Width, theirs: Width) -> bool:
@@ -174,7 +176,13 @@ def alterations(table: TableRef, changes: Sequence[ColumnChange]) -> list[str]:
 
 
 def step_of(change: ColumnChange, table: TableRef, *, rank: int = 0) -> Step:
-    """Return the step that makes a change after the last partition."""
+    """Return the step that makes a change after the last partition.
+
+    Args:
+        change: the change.
+        table: the table to change.
+        rank: the step's rank among those after the last partition.
+    """
     return Step(
         f"{change.kind} {change.column}",
         f"{change} ({table})",
@@ -189,15 +197,20 @@ def step_of(change: ColumnChange, table: TableRef, *, rank: int = 0) -> Step:
 def follow(connection: Connection, table: TableRef, changes: Sequence[ColumnChange]) -> None:
     """Make the changes that have not been made yet, in the open transaction.
 
+    Args:
+        connection: a session in the transaction that merges.
+        table: the table to change.
+        changes: the changes of the plan.
+
     Raises:
         TransientError: another session's transaction has locked the table.
     """
     before = connection.value("SELECT pg_catalog.current_setting('lock_timeout')")
     connection.execute(f"SET LOCAL lock_timeout = {URGENT_LOCK_MS}".encode())
     connection.execute(f"LOCK TABLE {name(table)} IN ACCESS EXCLUSIVE MODE".encode())
-    there = _types(connection, table)
+    types = _types(connection, table)
     for change in changes:
-        if change.kind == RENAME and change.was not in there and change.column in there:
+        if change.kind == RENAME and change.was not in types and change.column in types:
             continue  # by a night of another part of the table
         connection.execute(statement_of(table, change).encode())
     connection.execute("SELECT pg_catalog.set_config('lock_timeout', %s, true)", [before])
@@ -207,6 +220,12 @@ def check_followed(
     connection: Connection, table: TableRef, stage: TableRef, pairs: Sequence[ColumnPair]
 ) -> None:
     """Check the table's columns before the merge.
+
+    Args:
+        connection: a session in the transaction that merges.
+        table: the table to merge into.
+        stage: the stage.
+        pairs: the columns to merge.
 
     Raises:
         TargetChanged: they differ from those that the stage was created for.
@@ -223,13 +242,13 @@ def check_followed(
 
 
 def _types(connection: Connection, table: TableRef) -> dict[str, str]:
-    found = connection.execute(
+    rows = connection.execute(
         "SELECT attname, pg_catalog.format_type(atttypid, atttypmod)"
         " FROM pg_catalog.pg_attribute WHERE attrelid = %s::regclass AND attnum > 0"
         " AND NOT attisdropped",
         [name(table)],
     )
-    return dict(found.fetchall())
+    return dict(rows.fetchall())
 
 
 def scripts(table: TableRef, changes: Sequence[ColumnChange]) -> list[Step]:
@@ -251,12 +270,12 @@ def _repeatable(table: TableRef, change: ColumnChange) -> str:
     if change.kind != RENAME:
         return change.statement
     # Another run may have made it.
-    there = (
+    condition = (
         "EXISTS (SELECT FROM pg_catalog.pg_attribute WHERE attrelid ="
         f" {literal(name(table))}::regclass AND NOT attisdropped AND attname = "
         f"{literal(change.was)})"
     )
-    body = f"BEGIN IF {there} THEN {change.statement}; END IF; END"
+    body = f"BEGIN IF {condition} THEN {change.statement}; END IF; END"
     return f"DO {literal(body)}"
 
 
@@ -268,25 +287,27 @@ def check_no_rename(table: TableRef, changes: Sequence[ColumnChange]) -> None:
     """
     if renames := [each.statement for each in changes if each.kind == RENAME]:
         raise PlanningError(
-            f"{table} is built anew, with its indexes as they are, so no column can be renamed on "
-            f"the way; do so first: {'; '.join(renames)}"
+            f"{table} is rebuilt with its current indexes, so no column can be renamed at the same "
+            f"time; run first: {'; '.join(renames)}"
         )
 
 
 def changing_new(plan: LoadPlan, table: TableRef, changes: Sequence[ColumnChange]) -> LoadPlan:
     """Return the plan of a replacement table whose columns are changed while it is empty.
 
-    Parameters:
+    Args:
+        plan: the plan, which creates the replacement table.
         table: the table to be replaced.
+        changes: the changes to its columns.
 
     Raises:
         PlanningError: as for `check_no_rename`.
     """
     check_no_rename(table, changes)
-    found: list[Step] = []
+    planned: list[Step] = []
     for step in plan.steps:
-        found.append(step)
+        planned.append(step)
         if step.id == "create":
             altered = [replace(each, statement=statement_of(plan.table, each)) for each in changes]
-            found += scripts(plan.table, altered)
-    return replace(plan, steps=tuple(found))
+            planned += scripts(plan.table, altered)
+    return replace(plan, steps=tuple(planned))

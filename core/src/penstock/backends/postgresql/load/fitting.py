@@ -1,4 +1,4 @@
-"""How a source column fits a target column: in which format, with which cast, with what loss."""
+"""The fit of a source column into a target column: its formats, cast and losses."""
 
 from __future__ import annotations
 
@@ -21,12 +21,13 @@ XML = "pg_catalog.xml"
 # https://www.postgresql.org/docs/current/catalog-pg-type.html#CATALOG-TYPCATEGORY-TABLE
 _WITHOUT_TEXT = "BDGINTV"
 _NO_ENCODING = (
-    "the source database declares no encoding (SQL_ASCII): a text that is not UTF-8 will be an "
-    "error, here and in the other columns"
+    "the source database declares no encoding (SQL_ASCII): text that is not UTF-8 causes an error, "
+    "here and in the other columns"
 )
 
 
 def fit_columns(source: Sequence[Column], target: Sequence[Column]) -> list[Fit]:
+    """Judge how each source column fits its target column, both on PostgreSQL servers."""
     fits = [_fit(mine, theirs) for mine, theirs in zip(source, target, strict=True)]
     for place, column in enumerate(source):
         if column.traits["encoding"] == "SQL_ASCII" and _holds_text(data_type(column)):
@@ -50,8 +51,8 @@ def _fit(mine: Column, theirs: Column) -> Fit:
         return Fit(cast="text", formats=(TEXT,), warning=warning)
     possible = target.binary and theirs.traits["all_send"]
     if alike(source, target):
-        known = UNKNOWN not in target.embedded
-        binary = possible and source.binary and known and source.embedded == target.embedded
+        is_known = UNKNOWN not in target.embedded
+        binary = possible and source.binary and is_known and source.embedded == target.embedded
         formats = (BINARY, TEXT) if binary else (TEXT,)
         return Fit(formats=formats, warning=warning, lossy=bool(losses))
     if unlike := _unlike_attributes(source, target):

@@ -1,4 +1,4 @@
-"""Where partitions are loaded, and the steps around the load: planned here, done by the run."""
+"""The plan of a load: the table to load, and the steps before and after."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def plan_load(facts: TargetFacts, request: LoadRequest) -> LoadPlan:
             plan = changing_new(plan, request.target, request.changes)
         return plan
     ref = request.target
-    found = facts.check_loadable(ref, request.mode)
+    risks = facts.check_loadable(ref, request.mode)
     with planning("target", f"table {ref}"):
         tree = facts.tree(ref)
         # Tables that inherit from it are separate, and left alone.
@@ -62,10 +62,10 @@ def plan_load(facts: TargetFacts, request: LoadRequest) -> LoadPlan:
             before += scripts(ref, request.changes)
         after: list[Step] = []
         warnings: list[str] = []
-        linked = _undone(facts, request)
+        linked = _keys_to_drop(facts, request)
         before += unlink_steps(linked)
         if ref in request.siblings.filled:
-            _undo_own(facts, ref, before, after)
+            _drop_own_keys(facts, ref, before, after)
         if request.mode.truncates:
             if not linked or len(linked) < len(_referring(facts, ref)):
                 _check_referenced(facts, ref)
@@ -82,8 +82,8 @@ def plan_load(facts: TargetFacts, request: LoadRequest) -> LoadPlan:
     unlogged = [relation for relation in stored if relation.persistence == "u"]
     if unlogged and len(unlogged) < len(stored) and request.mode.only_adds:
         raise PlanningError(
-            f"--mode append: some partitions of {ref} are unlogged, such as {unlogged[0].ref}, "
-            "and others are not: a crash would empty some; expected all or none"
+            f"--mode append: expected the child tables of {ref} to be all logged or all unlogged, "
+            f"found some unlogged, such as {unlogged[0].ref}: a crash would empty only these"
         )
     key, remarks = conflict_columns(facts, request)
     with planning("target", f"sequences of {ref}"):
@@ -94,7 +94,7 @@ def plan_load(facts: TargetFacts, request: LoadRequest) -> LoadPlan:
         conflict_columns=key,
         # Children attached by the run are logged, even if others are not.
         volatile=request.unlogged or (bool(unlogged) and not request.mode.attaches),
-        warnings=(*found, *warnings, *remarks, *refused),
+        warnings=(*risks, *warnings, *remarks, *refused),
         links=tuple(relink_steps(linked)),
     )
 
@@ -103,7 +103,9 @@ def _referring(facts: TargetFacts, ref: TableRef) -> list[Linked]:
     return [link for link in facts.links(ref) if link.kind == "foreign key"]
 
 
-def _undo_own(facts: TargetFacts, ref: TableRef, before: list[Step], after: list[Step]) -> None:
+def _drop_own_keys(
+    facts: TargetFacts, ref: TableRef, before: list[Step], after: list[Step]
+) -> None:
     """Drop the table's foreign keys to itself before the load, and add them again after it."""
     for table in facts.definitions(ref):
         for constraint in table["constraints"]:
@@ -118,7 +120,7 @@ def _undo_own(facts: TargetFacts, ref: TableRef, before: list[Step], after: list
             after += foreign_key_steps(table, constraint, of, of)
 
 
-def _undone(facts: TargetFacts, request: LoadRequest) -> list[Linked]:
+def _keys_to_drop(facts: TargetFacts, request: LoadRequest) -> list[Linked]:
     """Return the foreign keys to drop while tables that reference each other are loaded."""
     if not request.siblings.filled:
         return []
@@ -151,17 +153,19 @@ def _plan_made(facts: TargetFacts, request: LoadRequest, definition: TableDefini
 
     plan = plan_recreate if request.mode.recreates else plan_missing
     if definition.dialect == DIALECT:
-        own = definition.content.get(OWN, ())
-        omitted_before = [NotCopied(kind, label, "", str(request.target)) for kind, label in own]
+        of_children = definition.content.get(OWN, ())
+        omitted_before = [
+            NotCopied(kind, label, "", str(request.target)) for kind, label in of_children
+        ]
         return plan(facts, request, definition.content, omitted_before)
     from penstock.backends.postgresql.new_tables.other_systems import read_translated  # noqa: PLC0415 - it needs Arrow
 
-    made = read_translated(facts.connection, request, definition)
+    unlike = read_translated(facts.connection, request, definition)
     if not request.mode.recreates:
-        more = [step.statement for step in made.steps]
-        return plan_missing(facts, request, made.content, made.omitted, more)
-    planned = plan_recreate(facts, request, made.content, made.omitted)
-    return replace(planned, steps=(*planned.steps, *made.steps))
+        more = [step.statement for step in unlike.steps]
+        return plan_missing(facts, request, unlike.content, unlike.omitted, more)
+    planned = plan_recreate(facts, request, unlike.content, unlike.omitted)
+    return replace(planned, steps=(*planned.steps, *unlike.steps))
 
 
 def _check_heirs(facts: TargetFacts, request: LoadRequest) -> None:
@@ -170,13 +174,13 @@ def _check_heirs(facts: TargetFacts, request: LoadRequest) -> None:
     Raises:
         PlanningError: the source and the target both consist of several tables.
     """
-    theirs = facts.heirs(request.target) if request.heirs else ()
-    if theirs:
+    children = facts.heirs(request.target) if request.heirs else ()
+    if children:
         raise PlanningError(
-            f"source: {', '.join(map(str, request.heirs))} inherit from {request.source}, and its "
-            f"rows come with theirs; found {', '.join(map(str, theirs))} in the target, which "
-            f"inherit from {request.target} too; expected --descendants exclude, and each table "
-            "copied by itself, as copy-all does"
+            f"source: {request.source} is read with the rows of its inheritance children "
+            f"({', '.join(map(str, request.heirs))}), and {request.target} has children of its own "
+            f"in the target ({', '.join(map(str, children))}); use --descendants exclude, and copy "
+            "each table by itself, as copy-all does"
         )
 
 
@@ -186,9 +190,9 @@ def _check_referenced(facts: TargetFacts, ref: TableRef) -> None:
     Raises:
         PlanningError: other tables' foreign keys reference this table, so it cannot be truncated.
     """
-    found = facts.references(ref)
-    if found:
+    keys = facts.references(ref)
+    if keys:
         raise PlanningError(
-            f"--mode truncate: {ref} cannot be truncated, since foreign keys of other tables "
-            f"reference it: {', '.join(found)}"
+            f"--mode truncate: {ref} cannot be truncated, because foreign keys of other tables "
+            f"reference it: {', '.join(keys)}; drop them first, or use --mode upsert"
         )

@@ -1,4 +1,4 @@
-"""Which kinds of relations can be loaded, and in which modes."""
+"""The kinds of relations that can be loaded, by mode."""
 
 from __future__ import annotations
 
@@ -44,7 +44,14 @@ def check_loadable(
 ) -> tuple[str, ...]:
     """Check that rows can be loaded into a relation.
 
-    Returns: warnings for the user.
+    Args:
+        connection: a session on the target.
+        ref: the relation.
+        mode: the run's mode.
+        found: the relation's properties.
+
+    Returns:
+        Warnings for the user.
 
     Raises:
         PlanningError: rows cannot be loaded.
@@ -54,32 +61,31 @@ def check_loadable(
     if kind == "v" and not found.instead:
         raise PlanningError(
             f"target: expected {ref} to be a table, or a view with an INSTEAD OF INSERT trigger "
-            f"for each row; found {what}"
+            f"for each row, found {what}"
         )
     if kind == "v" and not mode.only_adds:
         raise PlanningError(
-            f"target: --mode {mode}: expected {ref} to be a table; found {what}, which --mode "
+            f"target: --mode {mode}: expected {ref} to be a table, found {what}, which --mode "
             "append can load"
         )
     if kind not in "rpfv":
         raise PlanningError(f"target: expected {ref} to be a table, found {what}")
     if not found.insertable:
-        raise PlanningError(f"target: {ref} is {what} that cannot be written to")
+        raise PlanningError(f"target: {ref} is {what} that accepts no rows")
     if foreign and mode.truncates and connection.info.server_version < TRUNCATE_FOREIGN_VERSION:
         raise PlanningError(
             f"target: --mode truncate: PostgreSQL before 14 cannot truncate {foreign[0]}, a "
-            "foreign table; expected --mode append or replace"
+            "foreign table; use --mode append or replace"
         )
     if found.hidden:
         raise PlanningError(
-            f"target: row security on {ref} holds for {connection.info.user!r}, so COPY cannot "
+            f"target: row security on {ref} applies to {connection.info.user!r}, so COPY cannot "
             "load it; expected its owner (without FORCE ROW LEVEL SECURITY), a user with "
             "BYPASSRLS, or a superuser"
         )
     if not foreign:
         return ()
     return (
-        f"{foreign[0]} is on another server, which commits by itself: if one of the two servers "
-        "goes down at that very moment, a partition may be there without its commit record, and "
-        "be copied twice",
+        f"{foreign[0]} is on another server, which commits separately: if either server fails at "
+        "that moment, a partition's rows may be committed without its record, and copied twice",
     )

@@ -22,17 +22,19 @@ def changed_runs(
 
     Their tables have changed since they were prepared, or others have loaded rows since.
 
-    Parameters:
+    Args:
+        connection: a session on the target.
         schema: the control schema.
+        run_ids: the runs to examine.
         in_place: modes for which rows loaded by others matter.
     """
     text = statement("changed_runs").format(schema=sql.Identifier(schema))
-    asked = {
+    parameters = {
         "runs": list(run_ids),
         "in_place": list(in_place),
         "modes": list(mode_names(lambda mode: mode.reloads_partitions)),
     }
-    return {run_id for (run_id,) in connection.execute(text, asked).fetchall()}
+    return {run_id for (run_id,) in connection.execute(text, parameters).fetchall()}
 
 
 # Set in addition when a run is marked as prepared.
@@ -48,34 +50,38 @@ def note_tables(
 ) -> Cursor[tuple[Any, ...]]:
     """Store in the rows of runs what identifies their tables.
 
-    Parameters:
+    Args:
+        connection: a session on the target.
         schema: the control schema.
         tables: the run, its table, and whether it also loads existing children, none of which may
             then disappear; None if its mode decides.
         prepared: also mark runs as prepared, if they are not yet.
 
-    Returns: a cursor whose row count is the number of runs.
+    Returns:
+        A cursor whose row count is the number of runs.
     """
     text = statement("note_targets").format(
         schema=sql.Identifier(schema),
         prepared=sql.SQL(_PREPARED if prepared else ""),
         unprepared=sql.SQL("AND r.prepared_at IS NULL" if prepared else ""),
     )
-    asked = {
+    parameters = {
         "runs": [run_id for run_id, *_ in tables],
         "tables": [name(table) for _, table, _ in tables],
         "children": [children for *_, children in tables],
         # Such a mode adds children, and records each.
         "attaching": list(mode_names(lambda mode: mode.attaches)),
     }
-    return connection.execute(text, asked)
+    return connection.execute(text, parameters)
 
 
 class LoadedTable:
     """The table of one run.
 
-    Parameters:
+    Args:
+        connection: a session on the target.
         schema: the control schema.
+        run_id: the run.
     """
 
     def __init__(self, connection: Connection, schema: str, run_id: str) -> None:
@@ -92,7 +98,8 @@ class LoadedTable:
     def note(self, table: TableRef, *, children: bool = True) -> None:
         """Store in the run's row what identifies the table.
 
-        Parameters:
+        Args:
+            table: the table that the run loads.
             children: whether the run also loads existing children, none of which may then
                 disappear.
         """
@@ -101,7 +108,7 @@ class LoadedTable:
     def note_attached(self, child: TableRef | None, before: int | None) -> None:
         """Record what identifies the child that this transaction attached.
 
-        Parameters:
+        Args:
             child: the child; None if there is none.
             before: the object id of the child it replaces.
         """
@@ -132,8 +139,8 @@ class LoadedTable:
 
     def has_taken_place(self, table: TableRef) -> bool:
         """Whether the loaded table now has another table's name."""
-        found = self._execute("has_taken_place", table=name(table)).fetchone()
-        return bool(found and found[0])
+        row = self._execute("has_taken_place", table=name(table)).fetchone()
+        return bool(row and row[0])
 
     def check(self) -> None:
         """Check that the table is still the one the run was prepared for.
@@ -146,15 +153,15 @@ class LoadedTable:
     def check_found(self, looked: Cursor[tuple[Any, ...]]) -> None:
         """Check an answer to `look`.
 
-        Parameters:
+        Args:
             looked: the answer.
 
         Raises:
             TargetChanged: as for `check`.
         """
-        found = looked.fetchone()
-        if found is not None:
-            raise self.changed(found[0])
+        change = looked.fetchone()
+        if change is not None:
+            raise self.changed(change[0])
 
     def emptied_by(self) -> str | None:
         """Return the last run that emptied or recreated the table since this one was prepared."""
@@ -167,16 +174,16 @@ class LoadedTable:
     def changed(self, what: str) -> TargetChanged:
         table, other = self._changed_by(mode_names(lambda mode: mode.starts_empty))
         return TargetChanged(
-            f"target: {table} {what} since run {self._run_id} was prepared"
+            f"target: {table} {what} after run {self._run_id} was prepared"
             + (f", by run {other}" if other else "")
-            + ", so rows that it has committed may be gone; start a new run",
+            + ", so rows that the run committed may be lost; start a new run",
             Diagnosis(side="target"),
         )
 
     def check_loaded_since(self, emptied: TableRef) -> None:
         """Check for rows loaded by others, before all rows are removed late in a run.
 
-        Parameters:
+        Args:
             emptied: the table about to be emptied. It is locked first: rows committed by others
                 during the wait for the lock are found, and no more can be committed.
 
@@ -190,8 +197,8 @@ class LoadedTable:
             self._connection.execute(lock.encode())
         for table, other, _ in self._loaded_since(tuple(MODES), same_rows=False):
             raise TargetChanged(
-                f"target: run {other} has loaded rows into {table} since run {self._run_id} was "
-                "prepared, which would be lost now; start a new run if they may go",
+                f"target: run {other} loaded rows into {table} after run {self._run_id} was "
+                "prepared, and these rows would be lost; start a new run if nothing needs them",
                 Diagnosis(side="target"),
             )
 
@@ -204,13 +211,13 @@ class LoadedTable:
         modes = mode_names(lambda mode: mode.reloads_partitions)
         for table, other, mode in self._loaded_since(modes, same_rows=True):
             raise TargetChanged(
-                f"target: run {other} (--mode {mode}) has loaded the same rows into {table} since "
-                f"run {self._run_id} was prepared, so what is left of this one would double them; "
-                "start a new run if it is still wanted",
+                f"target: run {other} (--mode {mode}) loaded the same rows into {table} after run "
+                f"{self._run_id} was prepared, so continuing would duplicate them; start a new run "
+                "if its rows are still needed",
                 Diagnosis(side="target"),
             )
 
     def _loaded_since(self, modes: Sequence[str], *, same_rows: bool) -> list[tuple[Any, ...]]:
         """Return the table, the run that loaded it last, and its mode; empty if no run has."""
-        asked = {"modes": list(modes), "same_rows": same_rows, "given": GIVEN}
-        return self._execute("loaded_since", **asked).fetchall()
+        parameters = {"modes": list(modes), "same_rows": same_rows, "given": GIVEN}
+        return self._execute("loaded_since", **parameters).fetchall()

@@ -1,4 +1,4 @@
-"""What a value may lose when converted to another type, or to a narrower one of the same type."""
+"""The losses of conversions to another type, or to a narrower one of the same type."""
 
 from __future__ import annotations
 
@@ -59,9 +59,10 @@ _HEADER = 4  # VARHDRSZ, which modifiers of variable-length types include
 
 
 def cast_losses(source: DataType, target: DataType) -> Iterator[str]:
+    """Yield what a cast between two types may lose."""
     if source.schema == target.schema == "pg_catalog":
-        if found := LOSSES.get((source.name, target.name)):
-            yield found
+        if loss := LOSSES.get((source.name, target.name)):
+            yield loss
         if "money" in (source.name, target.name):
             yield "money has two digits after the decimal point, whatever lc_monetary says"
 
@@ -76,12 +77,12 @@ def modifier_losses(source: DataType, target: DataType) -> Iterator[str]:
     if target.name == "numeric":
         _, scale = numeric_modifier(target.typmod)
         if source.name in _WHOLE:
-            mine: int | None = 0
+            source_scale: int | None = 0
         elif source.name == "numeric" and source.typmod >= 0:
-            mine = numeric_modifier(source.typmod)[1]
+            source_scale = numeric_modifier(source.typmod)[1]
         else:
-            mine = None
-        if mine is None or mine > scale:
+            source_scale = None
+        if source_scale is None or source_scale > scale:
             yield f"rounded to {scale} digits after the decimal point"
     if target.name in _TIMES and source.name in _TIMES:
         digits = precision(target)
@@ -103,9 +104,10 @@ def numeric_modifier(typmod: int) -> tuple[int, int]:
 
 
 def precision(type_: DataType) -> int:
+    """Return the fractional digits of a second that a type keeps."""
     if type_.typmod < 0:
         return FULL_PRECISION
     if type_.name == "interval":
-        found = type_.typmod & _FULL
-        return FULL_PRECISION if found == _FULL else found
+        digits = type_.typmod & _FULL
+        return FULL_PRECISION if digits == _FULL else digits
     return type_.typmod

@@ -1,4 +1,4 @@
-"""Whether a server has aborted a stream, which libpq reports only after the stream is ended."""
+"""Early detection of an aborted stream, which libpq reports only after the stream is ended."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ def _decrypted(connection: Connection) -> bytes:
 def _functions() -> ctypes.CDLL | None:
     """Return functions of libpq and its OpenSSL; None if it uses another library."""
     try:
-        found = ctypes.CDLL(library())
-        found.PQsslStruct.argtypes = (ctypes.c_void_p, ctypes.c_char_p)
-        found.PQsslStruct.restype = ctypes.c_void_p
-        found.SSL_peek.argtypes = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int)
+        loaded = ctypes.CDLL(library())
+        loaded.PQsslStruct.argtypes = (ctypes.c_void_p, ctypes.c_char_p)
+        loaded.PQsslStruct.restype = ctypes.c_void_p
+        loaded.SSL_peek.argtypes = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int)
     except (OSError, AttributeError):
         return None
-    return found
+    return loaded

@@ -23,7 +23,10 @@ from penstock.spec.copy_spec import CopySpec
 class Ranges:
     """The replacement of rows in one table.
 
-    Parameters:
+    Args:
+        connection: a session in the transaction that merges.
+        spec: the run's specification.
+        plan: the run's plan, with the stage as the table to load.
         target: the table whose rows are replaced.
     """
 
@@ -45,20 +48,20 @@ class Ranges:
         # Attempts of other runs take turns to look for rows that are not their own.
         lock = statement("lock_replacing").format(table=sql.Literal(name(self._target)))
         self._connection.execute(lock)
-        rows, left = rows_of(self._target), 0
+        rows, remaining = rows_of(self._target), 0
         for selected in self._conditions:
             query = statement("delete_partition").format(table=rows, condition=selected)
             self._connection.execute(query)
         for selected in self._conditions:
             query = statement("left_of_partition").format(table=rows, condition=selected)
-            left += int(self._connection.value(query))
-        if left:
-            raise self._wrong(f"{left:,} rows are left that were to be deleted")
+            remaining += int(self._connection.value(query))
+        if remaining:
+            raise self._wrong(f"{remaining:,} rows were not deleted")
 
     def insert(self, rows: int) -> Loaded:
         """Insert the staged rows.
 
-        Parameters:
+        Args:
             rows: the number of rows in the stage.
 
         Raises:
@@ -74,7 +77,7 @@ class Ranges:
 
     def _wrong(self, found: str) -> PermanentError:
         return PermanentError(
-            f"target: --mode replace: {found} in {self._target}; expected all (does a trigger or "
-            "rule keep or drop rows?)",
+            f"target: {self._target}: --mode replace: {found} (does a trigger or rule keep or drop "
+            "rows?)",
             Diagnosis(side="target"),
         )

@@ -21,11 +21,13 @@ from penstock.errors import PlanningError
 from penstock.model.tables import TableRef
 
 _SESSION = "penstock:tune"
-_COMMENT = "Made by penstock tune, which drops it at its end."
+_COMMENT = "Created by penstock tune, which drops it when it ends."
 _KEY = "pg_catalog.hashtextextended('penstock:tune:' || %s, 0)"
 
 
 class PostgresScratch(ScratchSchema[Connection]):
+    """A schema of its own for the tables of one `tune`; see `ScratchSchema`."""
+
     def _removal(self) -> str:
         return f"DROP SCHEMA {ident(self.name)} CASCADE"
 
@@ -43,8 +45,8 @@ class PostgresScratch(ScratchSchema[Connection]):
     def _check(self) -> None:
         if self._connection.pooled:
             raise PlanningError(
-                f"{NEEDED_BY}: expected a session of its own in the target, whose end shows that "
-                "what it has made can be dropped; found a pooler: name the server itself"
+                f"{NEEDED_BY}: expected a direct connection to the target, whose end shows that "
+                "the scratch table can be dropped, found a pooler; connect to the server itself"
             )
         check_writable_server(self._connection)
         published = self._connection.value(
@@ -53,14 +55,14 @@ class PostgresScratch(ScratchSchema[Connection]):
         if published:
             raise PlanningError(
                 f"{NEEDED_BY}: publication {published!r} of the target is FOR ALL TABLES, so its "
-                "subscribers would get the scratch table's rows, and stop since they have no such "
-                "table; expected none, or another server like it"
+                "subscribers would receive the scratch table's rows, and stop because they have no "
+                "such table; use a similar server without one"
             )
         check_creatable(self._connection, self.name, NEEDED_BY)
 
     def _read(self, like: TableRef) -> dict[str, object]:
-        found = self._connection.execute(statement("scratch_like"), {"table": name(like)})
-        row = found.fetchone()
+        cursor = self._connection.execute(statement("scratch_like"), {"table": name(like)})
+        row = cursor.fetchone()
         if row is None:
             raise PlanningError(f"{NEEDED_BY}: the target has no table {like}")
         kind, persistence, options, tablespace, readable, triggers, foreign_keys = row
@@ -86,15 +88,17 @@ class PostgresScratch(ScratchSchema[Connection]):
 
     def _found(self) -> list[str]:
         """Return the schemas with our comment; others may belong to someone else."""
-        asked = {"prefix": PREFIX, "comment": _COMMENT}
+        parameters = {"prefix": PREFIX, "comment": _COMMENT}
         return [
-            left
-            for (left,) in self._connection.execute(statement("scratch_left"), asked).fetchall()
+            schema
+            for (schema,) in self._connection.execute(
+                statement("scratch_left"), parameters
+            ).fetchall()
         ]
 
     def _lock(self, name: str) -> bool:
-        taken = f"SELECT pg_catalog.pg_try_advisory_lock({_KEY})"
-        return bool(self._connection.value(taken.encode(), [name]))
+        query = f"SELECT pg_catalog.pg_try_advisory_lock({_KEY})"
+        return bool(self._connection.value(query.encode(), [name]))
 
     def _unlock(self, name: str) -> None:
         self._connection.execute(f"SELECT pg_catalog.pg_advisory_unlock({_KEY})".encode(), [name])

@@ -25,18 +25,20 @@ def advance_existing(
 
     Also returns warnings for those that this user may not set.
 
-    Parameters:
+    Args:
+        facts: the facts about the target.
+        request: the request.
         beside: the table being loaded, if it is to replace the other.
     """
     if request.counted is None:
         return [], []
-    found = facts.column_sequences(request.target)
-    if not found:
+    sequences = facts.column_sequences(request.target)
+    if not sequences:
         return [], []
     loaded = {pair.target for pair in request.pairs}
     refused = [
         name(item.ref)
-        for item in found
+        for item in sequences
         if item.column in loaded and not (item.readable and item.writable)
     ]
     warnings = []
@@ -44,10 +46,10 @@ def advance_existing(
         user = facts.connection.info.user
         warnings.append(
             f"sequences that {user!r} may not set stay as they are, so the next row may get a "
-            "number that is taken already; expected GRANT SELECT, UPDATE ON SEQUENCE "
+            f"number that is already taken; run GRANT SELECT, UPDATE ON SEQUENCE "
             f"{', '.join(refused)} TO {ident(user)}"
         )
-    usable = [item for item in found if item.readable and item.writable]
+    usable = [item for item in sequences if item.readable and item.writable]
     steps = advance_steps(
         request,
         beside or request.target,
@@ -68,7 +70,8 @@ def advance_steps(
 ) -> list[Step]:
     """Return steps that advance sequences.
 
-    Parameters:
+    Args:
+        request: the request.
         table: the table's name after all steps.
         found: the sequences of its columns.
         comparable: readable columns that hold whole numbers.

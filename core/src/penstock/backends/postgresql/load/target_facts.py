@@ -50,9 +50,10 @@ WHOLE_NUMBERS = ("smallint", "integer", "bigint")
 class TargetFacts:
     """The facts that planning asks of the target.
 
-    Facts are as of one planning; code that must see later changes creates a new set.
+    Facts are read once per planning; code that must see later changes creates a new set.
 
-    Parameters:
+    Args:
+        connection: a session on the target.
         refs: the tables it will be asked about.
     """
 
@@ -92,7 +93,7 @@ class TargetFacts:
     def questions(self, *, making: bool) -> list[Callable[[], object]]:
         """Return calls that ask what most modes ask about each table.
 
-        Parameters:
+        Args:
             making: whether the tables are to be created, and not only loaded.
         """
         if not self.refs:
@@ -109,9 +110,9 @@ class TargetFacts:
             ]
 
         def ask(answers: Answers[TableRef, Any]) -> None:
-            there = next((ref for ref in refs if self.tree(ref)), None)
-            if there is not None:
-                _ = answers[there]
+            existing_ref = next((ref for ref in refs if self.tree(ref)), None)
+            if existing_ref is not None:
+                _ = answers[existing_ref]
 
         return [
             self.check_server,
@@ -160,8 +161,8 @@ class TargetFacts:
         """See `check_loadable`."""
         with planning("target", f"table {ref}"):
             self.check_there(ref)
-            found = self._loadable[ref]
-        return check_loadable(self.connection, ref, mode, found)
+            properties = self._loadable[ref]
+        return check_loadable(self.connection, ref, mode, properties)
 
     def table_rights(self, ref: TableRef) -> TableRights:
         self.check_there(ref)
@@ -192,9 +193,9 @@ class TargetFacts:
             PlanningError: the table was dropped in the meantime.
         """
         self.check_there(ref)
-        if not (found := self._definitions[ref]):
-            raise self._gone(ref)
-        return found[0]
+        if not (definitions := self._definitions[ref]):
+            raise self._dropped(ref)
+        return definitions[0]
 
     def whole_definition(self, ref: TableRef) -> list[Json]:
         """Return the definitions of an existing table and each of its child tables.
@@ -202,12 +203,12 @@ class TargetFacts:
         Raises:
             PlanningError: one of the tables was dropped in the meantime.
         """
-        found = self._definitions[ref]
-        if len(found) < len(self.tree(ref)):
-            raise self._gone(ref)
-        return found
+        definitions = self._definitions[ref]
+        if len(definitions) < len(self.tree(ref)):
+            raise self._dropped(ref)
+        return definitions
 
-    def _gone(self, ref: TableRef) -> PlanningError:
+    def _dropped(self, ref: TableRef) -> PlanningError:
         from penstock.backends.postgresql.ddl.definition import TableDropped  # noqa: PLC0415 - seldom
 
         return TableDropped(self.tree(ref)[0].oid)
@@ -222,7 +223,7 @@ class TargetFacts:
         try:
             return self._root_definitions[ref]
         except KeyError:
-            raise self._gone(ref) from None
+            raise self._dropped(ref) from None
 
     def heirs(self, ref: TableRef) -> tuple[TableRef, ...]:
         """See `SourceCatalog.heirs`."""
@@ -274,7 +275,7 @@ class TargetFacts:
     def kept(self, make: type[T]) -> T:
         """Return an object computed from these facts, which is created once and kept with them.
 
-        Parameters:
+        Args:
             make: a class that takes these facts.
         """
         if make not in self._kept:
@@ -285,10 +286,10 @@ class TargetFacts:
         self, refs: Sequence[TableRef]
     ) -> dict[TableRef, list[existing_tables.Relation]]:
         """Return the trees of tables that the user may look up."""
-        found: dict[TableRef, list[existing_tables.Relation]] = {}
+        trees: dict[TableRef, list[existing_tables.Relation]] = {}
         for ref in refs:
-            found[ref] = [] if self._trees.fails(ref) else self._trees[ref]
-        return found
+            trees[ref] = [] if self._trees.fails(ref) else self._trees[ref]
+        return trees
 
     def _roots(self, refs: Sequence[TableRef]) -> dict[TableRef, int]:
         """Return the object ids of tables that exist."""
@@ -296,13 +297,13 @@ class TargetFacts:
 
     def _read_columns(self, refs: Sequence[TableRef]) -> dict[TableRef, tuple[Column, ...]]:
         roots = self._roots(refs)
-        found = columns_of(self.connection, list(roots.values()), self.types) if roots else {}
-        return {ref: found.get(roots.get(ref, 0), ()) for ref in refs}
+        columns = columns_of(self.connection, list(roots.values()), self.types) if roots else {}
+        return {ref: columns.get(roots.get(ref, 0), ()) for ref in refs}
 
     def _read_heirs(self, refs: Sequence[TableRef]) -> dict[TableRef, tuple[TableRef, ...]]:
         roots = self._roots(refs)
-        found = heirs_of(self.connection, list(roots.values())) if roots else {}
-        return {ref: found.get(roots.get(ref, 0), ()) for ref in refs}
+        heirs = heirs_of(self.connection, list(roots.values())) if roots else {}
+        return {ref: heirs.get(roots.get(ref, 0), ()) for ref in refs}
 
     def _read_unique_keys(self, refs: Sequence[TableRef]) -> dict[TableRef, tuple[UniqueKey, ...]]:
         return dict.fromkeys(refs, ()) | unique_keys_of(self.connection, list(self._roots(refs)))
@@ -312,8 +313,8 @@ class TargetFacts:
 
     def _read_partitioned(self, refs: Sequence[TableRef]) -> dict[TableRef, Partitioned]:
         roots = self._roots(refs)
-        found = read_partitioned(self.connection, list(roots.values()))
-        return {ref: found[oid] for ref, oid in roots.items() if oid in found}
+        partitioned = read_partitioned(self.connection, list(roots.values()))
+        return {ref: partitioned[oid] for ref, oid in roots.items() if oid in partitioned}
 
     def _read_children(self, refs: Sequence[TableRef]) -> dict[TableRef, list[Existing]]:
         with full_names(self.connection):
@@ -330,8 +331,8 @@ class TargetFacts:
         self, refs: Sequence[TableRef]
     ) -> dict[TableRef, list[ColumnSequence]]:
         roots = self._roots(refs)
-        found = sequences_of(self.connection, list(roots.values())) if roots else {}
-        return {ref: found.get(roots.get(ref, 0), []) for ref in refs}
+        sequences = sequences_of(self.connection, list(roots.values())) if roots else {}
+        return {ref: sequences.get(roots.get(ref, 0), []) for ref in refs}
 
     def _read_numbers(self, refs: Sequence[TableRef]) -> dict[TableRef, set[str]]:
         return existing_tables.read_numbers(self.connection, self._known_trees(refs), WHOLE_NUMBERS)
@@ -353,39 +354,46 @@ class TargetFacts:
 
     def _read_definitions(self, refs: Sequence[TableRef]) -> dict[TableRef, list[Json]]:
         trees = self._known_trees(refs)
-        found = self._read_tables(relation.oid for tree in trees.values() for relation in tree)
+        definitions = self._read_tables(
+            relation.oid for tree in trees.values() for relation in tree
+        )
         return {
-            ref: [found[relation.oid] for relation in tree if relation.oid in found]
+            ref: [definitions[relation.oid] for relation in tree if relation.oid in definitions]
             for ref, tree in trees.items()
         }
 
     def _read_root_definitions(self, refs: Sequence[TableRef]) -> dict[TableRef, Json]:
         roots = self._roots(refs)
-        found = self._read_tables(roots.values())
-        return {ref: found[oid] for ref, oid in roots.items() if oid in found}
+        definitions = self._read_tables(roots.values())
+        return {ref: definitions[oid] for ref, oid in roots.items() if oid in definitions}
 
-    def _read_tables(self, asked: Iterable[int]) -> dict[int, Json]:
+    def _read_tables(self, requested: Iterable[int]) -> dict[int, Json]:
         """Return definitions by object id, without tables just dropped."""
         from penstock.backends.postgresql.ddl.definition import (  # noqa: PLC0415 - seldom
             TableDropped,
             read_tables,
         )
 
-        oids = list(asked)
+        oids = list(requested)
         if not oids:
             return {}
-        found: dict[int, Json] = {}
+        tables: dict[int, Json] = {}
         try:
-            found = {table["oid"]: table for table in read_tables(self.connection, oids)}
+            tables = {table["oid"]: table for table in read_tables(self.connection, oids)}
         except TableDropped:
             for oid in oids:
                 with suppress(TableDropped):
-                    (found[oid],) = read_tables(self.connection, [oid])
-        return found
+                    (tables[oid],) = read_tables(self.connection, [oid])
+        return tables
 
 
 def check_place(facts: TargetFacts, ref: TableRef, needed_by: str) -> None:
     """Check that a table can be created in a schema.
+
+    Args:
+        facts: the facts about the target.
+        ref: the table to create.
+        needed_by: what creates it, as the message names it.
 
     Raises:
         PlanningError: no table can be created there, whatever its name.

@@ -18,6 +18,12 @@ from penstock.model.tables import TableRef
 def unlog(facts: TargetFacts, ref: TableRef, before: list[Step], after: list[Step]) -> None:
     """Add steps that keep the table, or each of its child tables, unlogged during the load.
 
+    Args:
+        facts: the facts about the target.
+        ref: the table.
+        before: receives steps before the first partition.
+        after: receives steps after the last partition.
+
     Raises:
         PlanningError: the server would reject it.
     """
@@ -32,7 +38,7 @@ def unlog(facts: TargetFacts, ref: TableRef, before: list[Step], after: list[Ste
         published = [p["name"] for p in table["attached"]["publications"]]
         if published:
             raise PlanningError(
-                f"--unlogged: {relation.ref} is published by {', '.join(published)}, which an "
+                f"--unlogged: {relation.ref} is published ({', '.join(published)}), and an "
                 "unlogged table cannot be; expected a table without publications"
             )
         if relation.kind == "r" and relation.persistence == "p":
@@ -58,6 +64,13 @@ def defer_indexes(
 ) -> None:
     """Add steps that drop the indexes before the load, and rebuild them after it.
 
+    Args:
+        facts: the facts about the target.
+        ref: the table.
+        before: receives steps before the first partition.
+        after: receives steps after the last partition.
+        warnings: receives warnings about indexes that stay.
+
     Raises:
         PlanningError: other objects need the indexes, or the user may not drop them.
     """
@@ -69,15 +82,15 @@ def defer_indexes(
         )
     if tree[0].partition:
         raise PlanningError(
-            f"--indexes defer: {tree[0].ref} is a partition of another table, whose indexes hold "
-            "its own; expected the table itself, or --indexes keep"
+            f"--indexes defer: {tree[0].ref} is a child table, and its indexes belong to its "
+            "parent's; load the parent, or use --indexes keep"
         )
     check_owned(facts.connection, tree, "--indexes defer")
     for schema in sorted({relation.ref.schema for relation in tree}):
         facts.creatable(schema, "--indexes defer")
     tables = facts.whole_definition(ref)
     usable, broken = indexes.usable_indexes(tables)
-    kept = _kept(tables, usable, broken, warnings)
+    kept = _indexes_to_keep(tables, usable, broken, warnings)
     deferred = {oid: index["name"] for oid, index in usable.items() if oid not in kept}
     for table in tables:
         for index in table["indexes"]:
@@ -89,7 +102,7 @@ def defer_indexes(
     after += indexes.build_steps(tables, Names(refs, deferred), tablespaces=True)
 
 
-def _kept(
+def _indexes_to_keep(
     tables: Sequence[Json],
     usable: dict[int, Json],
     broken: Sequence[str],
@@ -97,22 +110,22 @@ def _kept(
 ) -> set[int]:
     """Return the indexes to keep, because other objects depend on them or their parts."""
     parents = {index["oid"]: index["parent"] for table in tables for index in table["indexes"]}
-    kept = set()
+    roots = set()
     for oid, index in usable.items():
         if index["needed_by"]:
             root = oid
             while parents.get(root) in usable:
                 root = parents[root]
-            kept.add(root)
-    if kept:
+            roots.add(root)
+    if roots:
         shown = [
-            f"{usable[oid]['name']} ({', '.join(usable[oid]['needed_by']) or 'by its partitions'})"
-            for oid in sorted(kept)
+            f"{usable[oid]['name']} ({', '.join(usable[oid]['needed_by']) or 'by child tables'})"
+            for oid in sorted(roots)
         ]
         warnings.append(f"indexes that other objects need are kept: {'; '.join(shown)}")
     if broken:
         warnings.append(f"invalid indexes stay as they are: {', '.join(broken)}")
     # Keeping a partitioned index means keeping those of its child tables.
-    while more := {oid for oid in usable if parents[oid] in kept} - kept:
-        kept |= more
-    return kept
+    while more := {oid for oid in usable if parents[oid] in roots} - roots:
+        roots |= more
+    return roots

@@ -35,7 +35,7 @@ _OVERLAP = "42P17"
 
 @dataclass(frozen=True, slots=True)
 class _Parent:
-    """How the target's table is partitioned."""
+    """The partitioning of the target's table."""
 
     ref: TableRef
     strategy: str
@@ -51,8 +51,10 @@ class _Parent:
 def plan_children(facts: TargetFacts, schema: str, request: ChildRequest) -> PlannedChildren:
     """See `AttachesChildren.plan_children`.
 
-    Parameters:
+    Args:
+        facts: the facts about the target.
         schema: the control schema.
+        request: the request.
     """
     connection = facts.connection
     with planning("target", f"{MODE}: {request.table}"):
@@ -70,8 +72,8 @@ def plan_children(facts: TargetFacts, schema: str, request: ChildRequest) -> Pla
     warnings = list(planned.warnings)
     if parent.default:
         warnings.append(
-            f"{parent.default} is the default partition of {request.table}: each child that is "
-            "attached locks readers out of it, and has it read as a whole"
+            f"{parent.default} is the default partition of {request.table}: attaching a child "
+            "table locks out its readers while the server scans it"
         )
     return replace(planned, warnings=tuple(warnings))
 
@@ -88,13 +90,13 @@ def _read_parent(facts: TargetFacts, request: ChildRequest) -> _Parent:
     if root.kind != "p":
         raise PlanningError(
             f"{MODE}: expected {ref} to be a partitioned table, found {kind_name(root)}; use "
-            "--mode append, or make it with PARTITION BY"
+            "--mode append, or create it with PARTITION BY"
         )
     check_owned(facts.connection, [root], MODE)
-    found = facts.partitioned(ref)
-    column, type_, key = found.column, found.type, found.key
+    partitioned = facts.partitioned(ref)
+    column, type_, key = partitioned.column, partitioned.type, partitioned.key
     into = {pair.source: pair.target for pair in request.pairs}
-    if found.strategy not in (RANGES, LISTS) or found.keys != 1 or column is None:
+    if partitioned.strategy not in (RANGES, LISTS) or partitioned.keys != 1 or column is None:
         raise PlanningError(
             f"{MODE}: expected {ref} to be partitioned by RANGE or LIST of one column, found "
             f"PARTITION BY {key}; use --mode append"
@@ -104,29 +106,30 @@ def _read_parent(facts: TargetFacts, request: ChildRequest) -> _Parent:
             f"{MODE}: {ref} is partitioned by {key}: expected the --key that is loaded into "
             f"{column}, found {request.key}"
         )
-    if found.nested:
+    if partitioned.nested:
         raise PlanningError(
-            f"{MODE}: expected {ref} to be the top of its partitions, but it is one itself; use "
+            f"{MODE}: expected {ref} to be the root of its partition tree, found a child table; "
+            "use --mode append"
+        )
+    if partitioned.triggers:
+        raise PlanningError(
+            f"{MODE}: INSERT triggers of {ref} ({', '.join(partitioned.triggers)}) would not see "
+            "the rows, which are loaded before their table is attached; drop or disable them, or "
+            "use --mode append"
+        )
+    if partitioned.publications:
+        raise PlanningError(
+            f"{MODE}: {ref} is published ({', '.join(partitioned.publications)}), and subscribers "
+            "would not receive the rows, which are loaded before their table is attached; use "
             "--mode append"
         )
-    if found.triggers:
-        raise PlanningError(
-            f"{MODE}: triggers of {ref} for INSERT ({', '.join(found.triggers)}) would not see the "
-            "rows, which are loaded before their table is attached; drop or disable them, or use "
-            "--mode append"
-        )
-    if found.publications:
-        raise PlanningError(
-            f"{MODE}: {ref} is published ({', '.join(found.publications)}), and subscribers would "
-            "not get the rows, which are loaded before their table is attached; use --mode append"
-        )
-    lacking = [column for column in found.identities if column not in into.values()]
+    lacking = [column for column in partitioned.identities if column not in into.values()]
     if lacking:
         raise PlanningError(
             f"{MODE}: the identity column {', '.join(lacking)} of {ref} is not copied, and a table "
-            "that is not attached yet draws no numbers for it; copy it, or use --mode append"
+            "that is not attached yet cannot generate it; copy it, or use --mode append"
         )
-    return _Parent(ref, found.strategy, key, column, str(type_), found.default)
+    return _Parent(ref, partitioned.strategy, key, column, str(type_), partitioned.default)
 
 
 def _rehearse(connection: Connection, parent: _Parent, table: Json) -> None:
@@ -155,7 +158,7 @@ def _with_bounds(connection: Connection, request: ChildRequest, parent: _Parent)
 
     The server writes the bounds and their meaning, from tables created for that purpose.
     """
-    found = []
+    planned = []
     for number, partition in enumerate(request.partitions):
         extent = _closed(connection, partition.extent, parent.type, request.windows)
         bounds = _bounds(partition, extent, parent)
@@ -163,34 +166,34 @@ def _with_bounds(connection: Connection, request: ChildRequest, parent: _Parent)
         if not bounds:
             child = Child(ref, "", _NOTHING)
         else:
-            made = f"pg_temp.penstock_child_{number}"
-            _make_part(connection, made, bounds, f"partition {partition}")
-            child = Child(ref, *_read_back(connection, made))
-        found.append(replace(partition, child=child))
-    return found
+            table = f"pg_temp.penstock_child_{number}"
+            _make_part(connection, table, bounds, f"partition {partition}")
+            child = Child(ref, *_read_back(connection, table))
+        planned.append(replace(partition, child=child))
+    return planned
 
 
-def _read_back(connection: Connection, made: str) -> tuple[str, str]:
+def _read_back(connection: Connection, table: str) -> tuple[str, str]:
     query = (
         "SELECT pg_catalog.pg_get_expr(c.relpartbound, c.oid),"
         " pg_catalog.pg_get_partition_constraintdef(c.oid)"
-        f" FROM pg_catalog.pg_class AS c WHERE c.oid = {literal(made)}::regclass"
+        f" FROM pg_catalog.pg_class AS c WHERE c.oid = {literal(table)}::regclass"
     )
     bounds, check = connection.first(query)
     return bounds, check
 
 
-def _make_part(connection: Connection, made: str, bounds: str, what: str) -> None:
+def _make_part(connection: Connection, table: str, bounds: str, what: str) -> None:
     """Create a child with some bounds.
 
     Raises:
         PlanningError: it overlaps one created before.
     """
     try:
-        connection.execute(f"CREATE TABLE {made} PARTITION OF {_PARENT} {bounds}".encode())
+        connection.execute(f"CREATE TABLE {table} PARTITION OF {_PARENT} {bounds}".encode())
     except psycopg.errors.InvalidObjectDefinition as error:
-        said = error.diag.message_primary or ""
-        raise PlanningError(f"{MODE}: {what} cannot be a child ({bounds}): {said}") from error
+        reason = error.diag.message_primary or ""
+        raise PlanningError(f"{MODE}: {what} cannot be a child ({bounds}): {reason}") from error
 
 
 def _closed(connection: Connection, extent: Extent, type_: str, windows: Windows | None) -> Extent:
@@ -223,10 +226,10 @@ def _bounds(partition: Partition, extent: Extent, parent: _Parent) -> str:
             return "FOR VALUES IN (NULL)"
         case KeyIsNull() | KeyOther():
             return ""
-    wanted = "time or range" if parent.strategy == RANGES else "values"
+    strategy = "time or range" if parent.strategy == RANGES else "values"
     raise PlanningError(
-        f"{MODE}: {parent.ref} is partitioned by {parent.key}: expected --strategy {wanted}, found "
-        f"partition {partition}"
+        f"{MODE}: {parent.ref} is partitioned by {parent.key}: expected --strategy {strategy}, "
+        f"found partition {partition}"
     )
 
 
@@ -244,7 +247,11 @@ def _beside_others(
 ) -> PlannedChildren:
     """Plan the children next to existing ones.
 
-    Parameters:
+    Args:
+        connection: a session in the transaction that is rolled back.
+        request: the request.
+        partitions: the partitions with their bounds.
+        existing: the existing children.
         attached: the object ids of children attached by runs of mode attach.
         names: the names in the table's schema.
 
@@ -255,7 +262,7 @@ def _beside_others(
     planned = {p.child.bounds: p for p in partitions if p.child and p.child.bounds}
     for number, child in enumerate(existing):
         if child.bounds not in planned and child.bounds != DEFAULT:
-            what = f"{child.ref}, a child of {request.table} that is there,"
+            what = f"{child.ref}, an existing child table of {request.table},"
             try:
                 _make_part(connection, f"pg_temp.penstock_old_{number}", child.bounds, what)
             except PlanningError as error:
@@ -266,16 +273,16 @@ def _beside_others(
         if old is None:
             continue
         if old.oid in attached and not request.selective:
-            warnings.append(f"{old.ref} ({bounds}) is replaced by what {partition.id} loads")
+            warnings.append(f"{old.ref} ({bounds}) is replaced by partition {partition.id}")
         elif not request.selective:
             raise PlanningError(
-                f"{MODE}: {old.ref} has the bounds of partition {partition} already, and no run of "
-                "mode attach has made it; detach or drop it, or use --mode replace"
+                f"{MODE}: {old.ref} already has the bounds of partition {partition}, and --mode "
+                "attach did not create it; detach or drop it, or use --mode replace"
             )
         else:
             warnings.append(
-                f"{old.ref} ({bounds}) is there, and a run with a condition replaces none: "
-                f"partition {partition.id} fails if it has rows"
+                f"{old.ref} ({bounds}) exists, and a run with a condition replaces no child "
+                f"table: partition {partition.id} fails if it has rows"
             )
     named = _named(names, request.table, partitions, same)
     return PlannedChildren(tuple(named), (), tuple(warnings))
@@ -284,24 +291,24 @@ def _beside_others(
 def _overlap(
     child: Existing, table: TableRef, partitions: Sequence[Partition], error: PlanningError
 ) -> str:
-    found = re.search(r'penstock_child_(\d+)"', error.message)
-    which = f" partition {partitions[int(found[1])]}" if found else " what is planned"
+    match = re.search(r'penstock_child_(\d+)"', error.message)
+    which = f"partition {partitions[int(match[1])]}" if match else "a planned partition"
     return (
-        f"{MODE}: {child.ref}, a child of {table} ({child.bounds}), overlaps{which}; expected "
-        "partitions beside the children that are there, or with the very bounds of one; detach it, "
-        "or use --mode append or replace"
+        f"{MODE}: {child.ref}, a child table of {table} ({child.bounds}), overlaps {which}; "
+        "expected partitions outside the existing child tables, or with exactly the bounds of one; "
+        "detach it, or use --mode append or replace"
     )
 
 
 def _named(
-    there: NamesInSchema,
+    names: NamesInSchema,
     table: TableRef,
     partitions: Sequence[Partition],
     same: Mapping[str, Existing],
 ) -> list[Partition]:
     """Name each child after its parent and its first value, by a free name."""
-    given: set[str] = set()
-    found = []
+    new_names: set[str] = set()
+    planned = []
     for partition in partitions:
         child = partition.child
         assert child is not None
@@ -309,14 +316,14 @@ def _named(
             ref = same[child.bounds].ref
         else:
             ending = child.table.name[:40]
-            called, number = shortened(table.name, ending), 1
-            while called in given or there.holds(called):
+            label, number = shortened(table.name, ending), 1
+            while label in new_names or names.holds(label):
                 number += 1
-                called = shortened(table.name, f"{ending}_{number}")
-            given.add(called)
-            ref = TableRef(table.schema, called)
-        found.append(replace(partition, child=replace(child, table=ref)))
-    return found
+                label = shortened(table.name, f"{ending}_{number}")
+            new_names.add(label)
+            ref = TableRef(table.schema, label)
+        planned.append(replace(partition, child=replace(child, table=ref)))
+    return planned
 
 
 def _first_value(extent: Extent) -> str:

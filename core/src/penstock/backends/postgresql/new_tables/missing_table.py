@@ -46,8 +46,11 @@ def plan_missing(
 ) -> LoadPlan:
     """Plan the load of a table that is created first.
 
-    Parameters:
-        content, omitted_before: as for `plan_recreate`.
+    Args:
+        facts: the facts about the target.
+        request: the request.
+        content: the parts of the definition to create.
+        omitted_before: what the source's table has but the definition leaves out.
         more: statements that complete the table.
 
     Raises:
@@ -56,31 +59,31 @@ def plan_missing(
     check_no_changes(request)
     connection = facts.connection
     ref, version = request.target, connection.info.server_version
-    made: Sequence[Json] = content["tables"]
-    (table,) = made
+    definitions: Sequence[Json] = content["tables"]
+    (table,) = definitions
     warnings = list(content["warnings"])
     with planning("target", f"{NEEDS}: {ref}"):
         missing = facts.kept(Rehearsals).missing(ref, content)
         with rehearsed(facts, ref, content) as rehearsal:
             key, remarks = conflict_columns(facts, request, rehearsal)
             parts = connection.execute(_parts(rehearsal)).fetchall()
-        names = names_for(facts, ref, made, [], warnings)
+        names = names_for(facts, ref, definitions, [], warnings)
         schemas = [
             replace(step, done=completion.has_schema(step.makes_schema))
             for step in schema_steps(facts, names, missing)
         ]
     make = steps.before(
         "make",
-        f"create {ref}, where it is not there",
+        f"create {ref} if it does not exist",
         *map(create_type, missing),
         *creation(request, table, names, version),
-        *(step.statement for step in indexes.build_steps(made, names, tablespaces=False)),
+        *(step.statement for step in indexes.build_steps(definitions, names, tablespaces=False)),
         *tables.create_statistics(table, names),
         *more,
     )
     advance = advanced(request, table, names)
-    wanted = [part for (part,) in parts if key or not part.startswith("UNIQUE (")]
-    check = _check(ref, wanted, names if advance else None)
+    expected = [part for (part,) in parts if key or not part.startswith("UNIQUE (")]
+    check = _check(ref, expected, names if advance else None)
     before = [
         *schemas,
         replace(make, done=completion.is_there(ref)),
@@ -94,7 +97,7 @@ def plan_missing(
         conflict_columns=key,
         volatile=table["persistence"] == "u",
         warnings=(*warnings, *remarks),
-        not_copied=(*omitted_before, *_left(table, names)),
+        not_copied=(*omitted_before, *_not_created(table, names)),
     )
 
 
@@ -105,7 +108,9 @@ def plan_missing_table_beside(
 
     It gets its own name after all other steps, so that no session sees it before.
 
-    Parameters:
+    Args:
+        facts: the facts about the target.
+        request: the request.
         content: as for `plan_recreate`.
 
     Raises:
@@ -113,14 +118,14 @@ def plan_missing_table_beside(
     """
     check_no_changes(request)
     ref, version = request.target, facts.connection.info.server_version
-    made: Sequence[Json] = content["tables"]
-    (table,) = made
+    definitions: Sequence[Json] = content["tables"]
+    (table,) = definitions
     warnings = list(content["warnings"])
     with planning("target", f"{NEEDS}: {ref}"):
         missing = facts.kept(Rehearsals).missing(ref, content)
-        names = names_for(facts, ref, made, [], warnings)
-    own = _beside(request.run_id, names, table)
-    new = own.table(table)
+        names = names_for(facts, ref, definitions, [], warnings)
+    temporary = _beside(request.run_id, names, table)
+    new = temporary.table(table)
     column = request.deletes.column
     marks = [f"ALTER TABLE {name(new)} ADD COLUMN {ident(column)} timestamptz"] if column else []
     schemas = (
@@ -134,37 +139,37 @@ def plan_missing_table_beside(
     before = [
         *schemas,
         *types,
-        steps.before("drop", f"drop what is left of {new}", f"DROP TABLE IF EXISTS {name(new)}"),
+        steps.before("drop", f"drop {new} if it exists", f"DROP TABLE IF EXISTS {name(new)}"),
         steps.before(
             "create",
-            f"create {new}, which is to be {ref}",
-            *creation(request, table, own, version),
+            f"create {new}, to become {ref}",
+            *creation(request, table, temporary, version),
             *marks,
         ),
     ]
-    late = tables.create_statistics(table, own)
-    dressed = completion.is_dressed(table, own, policies=False)
-    dress = steps.after("dress", f"statistics of {new}", steps.DRESS, *late, done=dressed)
+    late = tables.create_statistics(table, temporary)
+    dressed = completion.is_dressed(table, temporary, policies=False)
+    dress = steps.after("dress", f"create statistics of {new}", steps.DRESS, *late, done=dressed)
     renamed = steps.after(
         steps.SWAP,
         f"rename {new} to {ref}",
         steps.LAST,
         _check_free(ref),
-        *_renamed(table, own, names),
+        *_renamed(table, temporary, names),
         urgent=True,
     )
     return LoadPlan(
         new,
         (
             *before,
-            *advanced(request, table, own),
-            *indexes.build_steps(made, own, tablespaces=False),
+            *advanced(request, table, temporary),
+            *indexes.build_steps(definitions, temporary, tablespaces=False),
             *([dress] if late else []),
             renamed,
         ),
         volatile=table["persistence"] == "u",
         warnings=tuple(warnings),
-        not_copied=tuple(_left(table, names)),
+        not_copied=tuple(_not_created(table, names)),
     )
 
 
@@ -186,8 +191,8 @@ def _beside(run_id: str, names: Names, table: Json) -> Names:
 def _check_free(ref: TableRef) -> str:
     """Return a query that fails if the table was created in the meantime."""
     message = (
-        f"target: {ref} was made by somebody else since the run was planned: expected no table of "
-        "that name; start a new run"
+        f"target: {ref} was created by another session after the run was planned: expected no "
+        "table with that name; start a new run"
     )
     body = (
         f"BEGIN IF pg_catalog.to_regclass({literal(name(ref))}) IS NOT NULL THEN"
@@ -196,20 +201,20 @@ def _check_free(ref: TableRef) -> str:
     return f"DO {literal(body)}"
 
 
-def _renamed(table: Json, own: Names, names: Names) -> list[str]:
+def _renamed(table: Json, temporary: Names, names: Names) -> list[str]:
     """Return statements that give the table and its own objects their final names."""
     pairs = [
-        ("TABLE", own.table(table), names.table(table)),
+        ("TABLE", temporary.table(table), names.table(table)),
         *(
-            ("INDEX", own.index(table, index), names.index(table, index))
+            ("INDEX", temporary.index(table, index), names.index(table, index))
             for index in table["indexes"]
             if index["oid"] in names.indexes
         ),
         *(
             (kind, mine[key], theirs[key])
             for kind, mine, theirs in (
-                ("SEQUENCE", own.sequences, names.sequences),
-                ("STATISTICS", own.statistics, names.statistics),
+                ("SEQUENCE", temporary.sequences, names.sequences),
+                ("STATISTICS", temporary.statistics, names.statistics),
             )
             for key in mine
             if mine[key] != theirs[key]
@@ -222,21 +227,22 @@ def _parts(ref: TableRef) -> sql.Composed:
     return statement("table_parts").format(table=sql.Literal(name(ref)))
 
 
-def _check(ref: TableRef, wanted: Sequence[str], names: Names | None) -> str:
+def _check(ref: TableRef, expected: Sequence[str], names: Names | None) -> str:
     """Return a query that fails if a different table was created in the meantime.
 
-    Parameters:
-        wanted: the parts it must have; see `table_parts.sql`.
+    Args:
+        ref: the table.
+        expected: the parts it must have; see `table_parts.sql`.
         names: the sequences to be advanced.
     """
     sequences = sorted({name(each) for each in names.sequences.values()} if names else ())
     message = (
-        f"target: {ref} was made by somebody else since the run was planned: expected a table "
-        "with %s, found none of that; start a new run"
+        f"target: {ref} was created by another session after the run was planned: expected a table "
+        "with %s, found one without; start a new run"
     )
     body = (
         "DECLARE missing text; BEGIN SELECT pg_catalog.string_agg(w.part, ', ') INTO missing FROM ("
-        f" SELECT w.part FROM unnest({_array(wanted)}) AS w (part)"
+        f" SELECT w.part FROM unnest({_array(expected)}) AS w (part)"
         f" EXCEPT ({_parts(ref).as_string(None)})"
         f" UNION ALL SELECT 'sequence ' || s.name FROM unnest({_array(sequences)}) AS s (name)"
         " WHERE pg_catalog.to_regclass(s.name) IS NULL) AS w (part);"
@@ -250,7 +256,7 @@ def _array(texts: Sequence[str]) -> str:
     return f"ARRAY[{', '.join(map(literal, texts))}]::text[]"
 
 
-def _left(table: Json, names: Names) -> Iterator[NotCopied]:
+def _not_created(table: Json, names: Names) -> Iterator[NotCopied]:
     """Yield what is not created.
 
     These are constraints that could reject rows before others arrive, and objects that are not part

@@ -52,17 +52,15 @@ def staged(plan: LoadPlan, request: LoadRequest) -> LoadPlan:
     before_changes = original_names(request.changes)
     now = (before_changes(pair.target) for pair in request.pairs)
     columns = column_list(each for each in now if each is not None).as_string(None)
-    made = (
+    create = (
         # With the target's types, but none of its constraints.
         f"CREATE TABLE {name(stage)} AS SELECT {columns} FROM {rows_of(ref).as_string(None)}"
         " WITH NO DATA"
     )
     altered = alterations(stage, request.changes) if request.changes else ()
     before: tuple[Step, ...] = (
-        steps.before(
-            "drop", f"drop what is left of {stage}", f"DROP TABLE IF EXISTS {name(stage)}"
-        ),
-        steps.before("stage", f"create {stage}, in which rows are gathered", made, *altered),
+        steps.before("drop", f"drop {stage} if it exists", f"DROP TABLE IF EXISTS {name(stage)}"),
+        steps.before("stage", f"create {stage}, the stage", create, *altered),
     )
     what = f"merge all rows into {ref}, in one transaction"
     if request.changes:
@@ -75,7 +73,7 @@ def staged(plan: LoadPlan, request: LoadRequest) -> LoadPlan:
         if request.definition is not None and request.deletes.column:
             column = ident(request.deletes.column)
             adds = f"ALTER TABLE {name(ref)} ADD COLUMN IF NOT EXISTS {column} timestamptz"
-            what = f"add column {request.deletes.column} to {ref}, where it is missing"
+            what = f"add column {request.deletes.column} to {ref} if it is missing"
             before = (*before, steps.before("marks", what, adds))
         making, finding_step = finding_deleted(ref, stage, plan.conflict_columns)
         before = (*before, making)
@@ -89,17 +87,23 @@ def staged(plan: LoadPlan, request: LoadRequest) -> LoadPlan:
 
 
 def finding_deleted(ref: TableRef, stage: TableRef, key: Sequence[str]) -> tuple[Step, Step]:
-    """Return the steps that create a table for the keys of deleted rows, and find these."""
+    """Return the steps that create a table for the keys of deleted rows, and find these.
+
+    Args:
+        ref: the target.
+        stage: the stage of the night.
+        key: the columns of the key that identifies rows.
+    """
     gone, columns = deleted_keys_table(stage), column_list(key).as_string(None)
-    made = steps.before(
+    step = steps.before(
         "gone keys",
-        f"create {gone}, for keys that are gone",
+        f"create {gone}, for the keys of deleted rows",
         f"DROP TABLE IF EXISTS {name(gone)}",
         f"CREATE TABLE {name(gone)} AS SELECT {columns} FROM {rows_of(ref).as_string(None)}"
         " WITH NO DATA",
     )
-    what = f"find rows of {ref} that the source has no more"
-    return made, Step(GONE_STEP, what, "", after=True, rank=FIRST - 1)
+    what = f"find rows of {ref} that the source no longer has"
+    return step, Step(GONE_STEP, what, "", after=True, rank=FIRST - 1)
 
 
 def take_deleted(connection: Connection, stage: TableRef) -> int:
@@ -117,7 +121,7 @@ def deleted_keys_table(stage: TableRef) -> TableRef:
 
 @dataclass(frozen=True, slots=True)
 class NightLoad:
-    """What is merged into one table."""
+    """A night's rows for one table, to be merged."""
 
     spec: CopySpec
     plan: PartitionPlan
@@ -188,9 +192,9 @@ def merge_all(connection: Connection, nights: Sequence[NightLoad]) -> list[Merge
         delete(place)
     merged_ones = ", ".join(name(night.plan.load.table) for night in nights)
     connection.execute(f"DROP TABLE {merged_ones}".encode())
-    known = storages(connection, [_loaded(night) for night in nights])
+    stored = storages(connection, [_loaded(night) for night in nights])
     return [
-        _ended(connection, night, merged[place], deleted[place], known[_loaded(night)])
+        _ended(connection, night, merged[place], deleted[place], stored[_loaded(night)])
         for place, night in enumerate(nights)
     ]
 
@@ -245,10 +249,10 @@ def _ended(
 ) -> MergeCounts:
     ref = _loaded(night)
     inserted, updated = loaded.inserted or 0, loaded.updated or 0
-    known, count = night.plan.night, None
-    if known and known.rows is not None:
-        count = known.rows + inserted - (0 if night.spec.gone.column else deleted)
-    elif known:
+    planned, count = night.plan.night, None
+    if planned and planned.rows is not None:
+        count = planned.rows + inserted - (0 if night.spec.gone.column else deleted)
+    elif planned:
         count = connection.value(f"SELECT count(*) FROM {rows_of(ref).as_string(connection)}")
     return MergeCounts(inserted, updated, deleted, count, stored)
 
@@ -261,9 +265,9 @@ def _referenced_first(connection: Connection, tables: Sequence[TableRef]) -> lis
     if len(tables) < 2:
         return list(range(len(tables)))
     connection.execute("SET CONSTRAINTS ALL DEFERRED")
-    found = connection.execute(statement("references"), {"tables": list(map(name, tables))})
+    rows = connection.execute(statement("references"), {"tables": list(map(name, tables))})
     needs: dict[int, set[int]] = {place: set() for place in range(len(tables))}
-    for child, parent in found.fetchall():
+    for child, parent in rows.fetchall():
         needs[child].add(parent)
     order: list[int] = []
     while needs:
@@ -277,18 +281,24 @@ def _referenced_first(connection: Connection, tables: Sequence[TableRef]) -> lis
 def drop_stages(connection: Connection, stages: Sequence[TableRef]) -> None:
     """Drop stages that no run will merge any more, except locked ones."""
     tables = [name(table) for stage in stages for table in (stage, deleted_keys_table(stage))]
-    found = connection.execute(
+    rows = connection.execute(
         "SELECT name FROM unnest(%s::text[]) AS u (name) WHERE to_regclass(name) IS NOT NULL",
         [tables],
     ).fetchall()
-    for (table,) in found:
+    for (table,) in rows:
         with suppress(psycopg.Error), connection.transaction():
             connection.execute(f"SET LOCAL lock_timeout = {BRIEFLY_MS}")
             connection.execute(f"DROP TABLE IF EXISTS {table}".encode())
 
 
 def open_stage(connection: Connection, spec: CopySpec, plan: PartitionPlan) -> PostgresStage:
-    """Return the stage that the run's partitions are loaded into."""
+    """Return the stage that the run's partitions are loaded into.
+
+    Args:
+        connection: a session on the target.
+        spec: the run's specification.
+        plan: the run's plan.
+    """
     table = plan.load.table
     target, into = replace(spec.target_ref, only=table.only), replace(table, only=False)
     key = plan.load.conflict_columns
@@ -301,6 +311,6 @@ def _run(connection: Connection, queries: Sequence[sql.Composed]) -> list[int]:
 
 def storages(connection: Connection, tables: Sequence[TableRef]) -> dict[TableRef, str]:
     """Return what identifies tables; empty for one that does not exist."""
-    asked = {"tables": list(map(name, tables))}
-    found = dict(connection.execute(statement("storage"), asked).fetchall()) if tables else {}
-    return {table: found.get(place) or "" for place, table in enumerate(tables, 1)}
+    parameters = {"tables": list(map(name, tables))}
+    texts = dict(connection.execute(statement("storage"), parameters).fetchall()) if tables else {}
+    return {table: texts.get(place) or "" for place, table in enumerate(tables, 1)}

@@ -22,12 +22,19 @@ from penstock.spec.modes import SWAP
 def plan_built(
     facts: TargetFacts, request: LoadRequest, merged: LoadPlan, *, replaces: bool
 ) -> LoadPlan:
-    """See `BuildsNights.plan_built`."""
+    """Plan a night that loads a new table; see `BuildsNights.plan_built`.
+
+    Args:
+        facts: the facts about the target.
+        request: the request.
+        merged: the plan of the same night as a merge.
+        replaces: whether the target has rows, all of which the new table replaces.
+    """
     key = merged.conflict_columns
     if request.merges_together:
         raise PlanningError(
-            "--atomic batch merges the tables of a batch in one transaction, and each swap is one "
-            "of its own; use --atomic table"
+            "--atomic batch merges the tables of a batch in one transaction, but each swap has a "
+            "transaction of its own; use --atomic table"
         )
     if request.definition is not None:
         plan = plan_missing_table_beside(facts, request, request.definition.content)
@@ -36,8 +43,8 @@ def plan_built(
     check_no_rename(ref, request.changes)
     if replaces:
         _check_replaced(facts, request)
-    asked = replace(request, mode=SWAP, conflict_columns=None, deletes=Deletes(IGNORE))
-    plan = plan_swap(facts, asked)
+    swapping = replace(request, mode=SWAP, conflict_columns=None, deletes=Deletes(IGNORE))
+    plan = plan_swap(facts, swapping)
     if request.changes:
         plan = changing_new(plan, ref, request.changes)
     _check_rows(facts, request)
@@ -76,15 +83,17 @@ def _check_replaced(facts: TargetFacts, request: LoadRequest) -> None:
     with planning("target", f"table {ref}"):
         columns = facts.definition(ref)["columns"]
     copied = {pair.target for pair in request.pairs}
-    left = [each["name"] for each in columns if each["name"] not in copied and not _is_made(each)]
+    uncopied = [
+        each["name"] for each in columns if each["name"] not in copied and not _is_made(each)
+    ]
     if request.deletes.how != HARD:
-        why = f"--deletes {request.deletes.how} keeps rows that the source has no more"
+        why = f"--deletes {request.deletes.how} keeps rows that the source no longer has"
     elif request.where is not None:
-        why = "it has rows outside of --where"
-    elif left:
-        why = f"it has values of {', '.join(left)}, which are not copied"
+        why = "it has rows outside --where"
+    elif uncopied:
+        why = f"its values of {', '.join(uncopied)} are not copied"
     if why:
-        raise PlanningError(f"{ref} cannot be replaced by a table that is built anew, since {why}")
+        raise PlanningError(f"{ref} cannot be replaced by a new table, because {why}")
 
 
 def _is_made(column: dict[str, object]) -> bool:
@@ -104,9 +113,9 @@ def _check_rows(facts: TargetFacts, request: LoadRequest) -> None:
         raise PlanningError(
             f"{request.target} may have rows that row security hides from its owner"
         )
-    found = [each["name"] for each in table["attached"]["triggers"]]
-    if found:
+    triggers = [each["name"] for each in table["attached"]["triggers"]]
+    if triggers:
         raise PlanningError(
-            f"{request.target} has triggers ({', '.join(found)}), which a table that is built anew "
-            "gets when its rows are there"
+            f"{request.target} has triggers ({', '.join(triggers)}), which a new table gets only "
+            "after its rows"
         )

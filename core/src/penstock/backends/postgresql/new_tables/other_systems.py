@@ -60,8 +60,10 @@ def enum_types(
 ) -> dict[str, Json]:
     """Return the enum types created with a table, by the columns that use them.
 
-    Parameters:
+    Args:
+        ref: the table to create.
         columns: with the trait `arrow`, or the server's own.
+        definition: the source's definition.
         asked: columns whose types the user specified.
     """
     if definition.enums != "type":
@@ -83,23 +85,23 @@ def types_for(
 ) -> dict[str, str]:
     """Return, by name, the types of columns created like another system's.
 
-    Parameters:
+    Args:
         columns: with the trait `arrow`.
         model: the source's model, for what Arrow does not keep: the length of a text, and JSON,
             which travel as text.
         enums: as for `enum_types`.
     """
-    found = {each.name: made_for(arrow_type(each)) for each in columns}
+    types = {each.name: made_for(arrow_type(each)) for each in columns}
     for column, type_ in model.types.items():
-        if found.get(column) != "text":
+        if types.get(column) != "text":
             continue
         if column in enums:
-            found[column] = type_name(enums[column])
+            types[column] = type_name(enums[column])
         elif type_.kind == JSON:
-            found[column] = "jsonb"
+            types[column] = "jsonb"
         elif type_.kind == TEXT and 0 < (type_.length or 0) <= MOST_CHARACTERS:
-            found[column] = f"character varying({type_.length})"
-    return found
+            types[column] = f"character varying({type_.length})"
+    return types
 
 
 def created_columns(
@@ -115,7 +117,10 @@ def created_columns(
     If the user specified types, or types are created with the table, the table is created,
     described, and rolled back.
 
-    Parameters:
+    Args:
+        facts: the facts about the target.
+        ref: the table to create.
+        columns: the source's columns.
         types: the types of all columns.
         asked: the types that the user specified.
         enums: as for `enum_types`.
@@ -134,21 +139,21 @@ def created_columns(
         _check_type(facts.connection, column, wanted)
     if enums:
         _check_enums(facts.connection, ref, enums)
-    with types_of_columns(facts, ref, columns, types, enums) as made:
+    with types_of_columns(facts, ref, columns, types, enums) as table:
         if not enums:
-            return read_created(facts.connection, [made], facts.types)[made]
-        found = read_created(facts.connection, [made], Types(facts.connection))
-    return without_rehearsed_ids(facts.connection, found)[made]
+            return read_created(facts.connection, [table], facts.types)[table]
+        rehearsed = read_created(facts.connection, [table], Types(facts.connection))
+    return without_rehearsed_ids(facts.connection, rehearsed)[table]
 
 
 def _check_enums(connection: Connection, ref: TableRef, enums: Mapping[str, Json]) -> None:
     with planning("target", f"{NEEDS}: {ref}"):
-        there = read_namesakes(connection, [type_name(each) for each in enums.values()])
-    _, lines = missing_types(list(enums.values()), there.__getitem__)
+        existing = read_namesakes(connection, [type_name(each) for each in enums.values()])
+    _, lines = missing_types(list(enums.values()), existing.__getitem__)
     if lines:
         raise PlanningError(
-            f"--enums type: {'; '.join(lines)}: drop it, together with the table that has it, or "
-            "change it to be like the source's (ALTER TYPE ... ADD VALUE)"
+            f"--enums type: {'; '.join(lines)}: drop it, together with the table that uses it, or "
+            "change it to match the source's (ALTER TYPE ... ADD VALUE)"
         )
 
 
@@ -160,7 +165,15 @@ def types_of_columns(
     types: Mapping[str, str],
     enums: Mapping[str, Json],
 ) -> Iterator[TableRef]:
-    """Create the table of `created_columns`, which exists until the transaction is rolled back."""
+    """Create the table of `created_columns`, which exists until the transaction is rolled back.
+
+    Args:
+        facts: the facts about the target.
+        ref: the table, which gets another name for the rehearsal.
+        columns: the source's columns.
+        types: the types of all columns.
+        enums: as for `enum_types`.
+    """
     connection = facts.connection
     rehearsed = TableRef(ref.schema, beside("rehearsal", ref.name))
     definitions = [
@@ -180,7 +193,9 @@ def computing(
 ) -> tuple[Column, ...]:
     """Return a new table's columns, with those that the target computes marked as generated.
 
-    Parameters:
+    Args:
+        model: the source's model.
+        columns: the new table's columns.
         asked: the columns that keep a type that the user specified.
     """
     texts = computed_columns(model, kinds_of(columns), DIALECT)
@@ -203,9 +218,9 @@ def kinds_of(columns: Sequence[Column]) -> dict[str, str]:
 
 def _check_type(connection: Connection, column: str, wanted: str) -> None:
     with planning("target", f"--types {column}={wanted}"):
-        found = connection.value("SELECT pg_catalog.to_regtype(%s)", [wanted])
-    if found is None:
-        raise PlanningError(f"--types {column}={wanted}: expected a type that the target knows")
+        oid = connection.value("SELECT pg_catalog.to_regtype(%s)", [wanted])
+    if oid is None:
+        raise PlanningError(f"--types {column}={wanted}: expected a type that the target has")
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +239,8 @@ def read_translated(
 ) -> TranslatedTable:
     """Plan a table like another system's.
 
-    Parameters:
+    Args:
+        connection: a session on the target.
         request: the request, with the columns found by `created_columns`.
         definition: the source's definition.
     """
@@ -236,22 +252,22 @@ def read_translated(
         if each.name in named and data_type(each).name == named[each.name]["name"]
     }
     # Until they are created, text stands in: it can be a key wherever they can.
-    keyed = [(c.name, "text" if c.name in enums else _written(c)) for c in columns]
-    written = [
-        (c.name, type_name(enums[c.name]) if c.name in enums else _written(c), None, c.nullable)
+    keyed = [(c.name, "text" if c.name in enums else _type_text(c)) for c in columns]
+    column_types = [
+        (c.name, type_name(enums[c.name]) if c.name in enums else _type_text(c), None, c.nullable)
         for c in columns
     ]
     names = {column.name for column in columns}
-    made, warnings = [], []
+    accepted, warnings = [], []
     for key in model.keys:
         if not names.issuperset(key.columns):
             continue
         why = _obstacle(connection, keyed, key)
         if why:
-            warnings.append(f"key ({', '.join(key.columns)}) of the source is not made: {why}")
+            warnings.append(f"key ({', '.join(key.columns)}) of the source is not created: {why}")
         else:
-            made.append(key)
-    table = plain_table(ref.name, written, made)
+            accepted.append(key)
+    table = plain_table(ref.name, column_types, accepted)
     kinds = kinds_of(columns)
     texts = computed_columns(model.only(list(names)), kinds, DIALECT)
     if connection.info.server_version < 130000:
@@ -271,14 +287,16 @@ def read_translated(
     modelled = {column.name: column for column in model.columns}
     for column in table["columns"]:
         name = column["name"]
-        found = modelled.get(name)
-        if found is None:
+        modelled_column = modelled.get(name)
+        if modelled_column is None:
             continue
-        column["comment"] = found.comment or None
+        column["comment"] = modelled_column.comment or None
         if name in rendering.computed:
             column["generated"], column["default"] = "s", rendering.computed[name]
-        elif name in rendered.numbered and found.identity is not None:
-            sequence = _sequence(ref, column, found.identity.first, found.identity.step)
+        elif name in rendered.numbered and modelled_column.identity is not None:
+            sequence = _sequence(
+                ref, column, modelled_column.identity.first, modelled_column.identity.step
+            )
             sequences.append(sequence)
             if sequence["identity"]:
                 column["identity"] = "d"
@@ -300,7 +318,7 @@ def read_translated(
         "types": list(enums.values()),
         "warnings": [*warnings, *rendered.warnings],
     }
-    omitted = (*omitted_parts(DIALECT, definition, ref, made), *rendered.omitted)
+    omitted = (*omitted_parts(DIALECT, definition, ref, accepted), *rendered.omitted)
     # After all other changes to the table's own catalog row.
     late = tuple(steps_of(rendered, ref, LAST))
     return TranslatedTable(content, omitted, late)
@@ -353,7 +371,7 @@ def _obstacle(connection: Connection, columns: Sequence[tuple[str, str]], key: K
     return ""
 
 
-def _written(column: Column) -> str:
+def _type_text(column: Column) -> str:
     """Return a type with all dimensions of an array, for the benefit of readers of the table."""
     more = column.traits["dimensions"] - 1 if data_type(column).kind == "array" else 0
     return column.type + "[]" * more

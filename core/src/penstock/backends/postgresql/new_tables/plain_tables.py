@@ -32,7 +32,8 @@ _MOST_KEYS = 32
 def is_plain(table: Json, version: int) -> bool:
     """Whether a server that accepts one such table accepts all statements that create this one.
 
-    Parameters:
+    Args:
+        table: the table's definition.
         version: the server's version.
     """
     return (
@@ -70,11 +71,11 @@ def _has_plain_indexes(table: Json) -> bool:
 
 def _is_plain_index(index: Json, types: Mapping[str, str]) -> bool:
     constraint = index["constraint"]
-    if index["statistics"] or not (found := _INDEX.fullmatch(index["tail"])):
+    if index["statistics"] or not (match := _INDEX.fullmatch(index["tail"])):
         return False
     if constraint is not None and (not constraint["by_index"] or constraint["kind"] not in "pu"):
         return False
-    keys = [_unquoted(key[1]) for key in _KEYS.finditer(found[1])]
+    keys = [_unquoted(key[1]) for key in _KEYS.finditer(match[1])]
     return can_be_key(keys, types)
 
 
@@ -85,7 +86,8 @@ def _unquoted(name: str) -> str:
 def can_be_key(names: Sequence[str], types: Mapping[str, str]) -> bool:
     """Whether an index on these columns is certain to be possible.
 
-    Parameters:
+    Args:
+        names: the columns of the index.
         types: the types of all columns, by name.
     """
     return len(names) <= _MOST_KEYS and all(

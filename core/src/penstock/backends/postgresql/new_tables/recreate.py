@@ -40,7 +40,9 @@ def plan_recreate(
 ) -> LoadPlan:
     """Plan to drop and create the target.
 
-    Parameters:
+    Args:
+        facts: the facts about the target.
+        request: the request.
         content: the parts of the definition to create.
         omitted_before: what the source's table has but the definition leaves out.
 
@@ -49,14 +51,14 @@ def plan_recreate(
             table needs, or a privilege is missing.
     """
     ref = request.target
-    made: Sequence[Json] = content["tables"]
+    definitions: Sequence[Json] = content["tables"]
     old, linked = _check_droppable(facts, ref, request.siblings.remade)
     with planning("target", f"{NEEDS}: {ref}"):
         missing = facts.kept(Rehearsals).missing(ref, content)
         warnings = [*content["warnings"], *_owner_warnings(facts.connection, old)]
-        names = names_for(facts, ref, made, old, warnings)
-        links = links_of(made, names, request.siblings)
-        omitted = (*links.omitted, *omitted_objects(made, names.table, but=FOREIGN_KEYS))
+        names = names_for(facts, ref, definitions, old, warnings)
+        links = links_of(definitions, names, request.siblings)
+        omitted = (*links.omitted, *omitted_objects(definitions, names.table, but=FOREIGN_KEYS))
         linking = (*links.own, *links.others)
         stated = (*omitted, *(step.instead for step in linking if step.instead))
         made_again = {(item.kind, item.name, item.table) for item in stated}
@@ -75,19 +77,19 @@ def plan_recreate(
             for t in missing
             if t["oid"]
         ),
-        *(_created(request, table, names, version, missing) for table in made),
+        *(_created(request, table, names, version, missing) for table in definitions),
     ]
     alone = isinstance(request.source, TableRef) and request.source.only
     return LoadPlan(
         replace(ref, only=alone),
         (
             *before,
-            *advanced(request, made[0], names),
+            *advanced(request, definitions[0], names),
             *links.own,
-            *_finished(request, made, names),
+            *_finished(request, definitions, names),
         ),
         volatile=request.unlogged
-        or any(t["persistence"] == "u" and t["partition_key"] is None for t in made),
+        or any(t["persistence"] == "u" and t["partition_key"] is None for t in definitions),
         warnings=tuple(warnings),
         not_copied=(*omitted_before, *omitted, *lost),
         links=(*links.others, *relink_steps(linked)),
@@ -107,7 +109,14 @@ def _created(
 
 
 def creation(request: LoadRequest, table: Json, names: Names, version: int) -> list[str]:
-    """Return statements that create a table, without what is created after the load."""
+    """Return statements that create a table, without what is created after the load.
+
+    Args:
+        request: the request.
+        table: the table's definition.
+        names: its names in the target.
+        version: the version of the target's server.
+    """
     persistence = "u" if request.unlogged else table["persistence"]
     return [
         *tables.create_table(table, names, persistence=persistence, version=version),
@@ -116,18 +125,18 @@ def creation(request: LoadRequest, table: Json, names: Names, version: int) -> l
     ]
 
 
-def _finished(request: LoadRequest, made: Sequence[Json], names: Names) -> Iterator[Step]:
+def _finished(request: LoadRequest, definitions: Sequence[Json], names: Names) -> Iterator[Step]:
     """Yield the steps that complete the tables after the load."""
-    for table in made:
+    for table in definitions:
         if request.unlogged and table["persistence"] == "p" and table["partition_key"] is None:
             yield steps.set_logged(names.table(table), table["oid"])
-    yield from indexes.build_steps(made, names, tablespaces=False)
-    for table in made:
+    yield from indexes.build_steps(definitions, names, tablespaces=False)
+    for table in definitions:
         late = [*tables.unchecked(table, names), *tables.create_statistics(table, names)]
         if late:
             yield steps.after(
                 f"dress {table['oid']}",
-                f"statistics and constraints of {names.table(table)}",
+                f"create statistics and constraints of {names.table(table)}",
                 steps.DRESS,
                 *late,
                 done=completion.is_dressed(table, names, policies=False),
@@ -139,8 +148,10 @@ def _check_droppable(
 ) -> tuple[list[existing_tables.Relation], list[existing_tables.Linked]]:
     """Return the relations of the existing table, and the links to remove before it is dropped.
 
-    Parameters:
-        remade: tables created anew together with it, so that links to them can be removed.
+    Args:
+        facts: the facts about the target.
+        ref: the table to drop.
+        remade: tables recreated together with it, so that links to them can be removed.
 
     Raises:
         PlanningError: it cannot be dropped, or no table can be created in its place.
@@ -152,31 +163,31 @@ def _check_droppable(
             return [], []
         if old[0].kind not in ("r", "p"):
             raise PlanningError(
-                f"{NEEDS}: expected {ref} to be a table, or not to exist; found "
+                f"{NEEDS}: expected {ref} to be a table, or not to exist, found "
                 f"{existing_tables.kind_name(old[0])}"
             )
         if old[0].partition:
             raise PlanningError(
-                f"{NEEDS}: {ref} is a partition of another table, which would lose it; detach it"
+                f"{NEEDS}: {ref} is a child table, and its parent would lose it; detach it first"
             )
         check_owned(facts.connection, old[:1], NEEDS)
         linked = [
             link for link in facts.links(ref) if link.kind == "sequence" or link.root in remade
         ]
-        found = existing_tables.listed_dependents(facts.dependents(ref), undone=linked)
-    if found:
+        dependents = existing_tables.listed_dependents(facts.dependents(ref), undone=linked)
+    if dependents:
         raise PlanningError(
-            f"{NEEDS}: {ref} cannot be dropped, since other objects depend on it: "
-            f"{'; '.join(found)}; drop them first, and create them again after the copy"
+            f"{NEEDS}: {ref} cannot be dropped, because other objects depend on it: "
+            f"{'; '.join(dependents)}; drop them first, and create them again after the copy"
         )
     return old, linked
 
 
 def _dropped_with(facts: TargetFacts, ref: TableRef) -> tuple[NotCopied, ...]:
     """Return the objects attached to the existing table, which are dropped with it."""
-    found = facts.definitions(ref)
+    definitions = facts.definitions(ref)
     return omitted_objects(
-        found, lambda table: TableRef(table["schema"], table["name"]), dropped=True
+        definitions, lambda table: TableRef(table["schema"], table["name"]), dropped=True
     )
 
 
@@ -185,38 +196,48 @@ def _owner_warnings(connection: Connection, old: Sequence[existing_tables.Relati
     user = connection.info.user
     if not old or old[0].owner == user:
         return []
-    return [f"the target's owner was {old[0].owner}, and will be {user}"]
+    return [f"the target's owner changes from {old[0].owner} to {user}"]
 
 
 def names_for(
     facts: TargetFacts,
     ref: TableRef,
-    made: Sequence[Json],
+    definitions: Sequence[Json],
     old: Sequence[existing_tables.Relation],
     warnings: list[str],
 ) -> Names:
     """Return the source's names, adapted where objects are named after a table with another name.
 
+    Args:
+        facts: the facts about the target.
+        ref: the table to create.
+        definitions: its definition, followed by those of the tables it consists of.
+        old: the relations of the existing table, whose names become free.
+        warnings: receives a warning for each name that is taken.
+
     Raises:
         PlanningError: the name of a child table is taken.
     """
-    root: Json = made[0]
+    root: Json = definitions[0]
     dropped = {relation.oid for relation in old}
-    given: dict[str, set[str]] = defaultdict(set)
-    given[ref.schema].add(ref.name)
+    new_names: dict[str, set[str]] = defaultdict(set)
+    new_names[ref.schema].add(ref.name)
 
     def free(schema: str, wanted: str, what: str) -> str:
-        used, there = given[schema], facts.names(schema)
+        used, taken_names = new_names[schema], facts.names(schema)
         if wanted.startswith(root["name"]) and ref.name != root["name"]:
             wanted = shortened(ref.name + wanted[len(root["name"]) :], "")
-        found, count = wanted, 0
-        while found in used or there.holds(found, dropped):
+        candidate, count = wanted, 0
+        while candidate in used or taken_names.holds(candidate, dropped):
             count += 1
-            found = shortened(wanted, f"_{count}")
-        if found != wanted:
-            warnings.append(f"{what} {wanted} is called {found}: the name is taken in {schema}")
-        used.add(found)
-        return found
+            candidate = shortened(wanted, f"_{count}")
+        if candidate != wanted:
+            warnings.append(
+                f"{what} {wanted} is named {candidate}, because the name is taken in schema "
+                f"{schema}"
+            )
+        used.add(candidate)
+        return candidate
 
     def schema_of(item: Json) -> str:
         return ref.schema if item["schema"] == root["schema"] else str(item["schema"])
@@ -225,12 +246,12 @@ def names_for(
     sequences: dict[tuple[str, str], TableRef] = {}
     statistics: dict[tuple[str, str], TableRef] = {}
     index_names: dict[int, str] = {}
-    for table in made:
+    for table in definitions:
         if table is not root:
             schema = schema_of(table)
-            refs[table["oid"]] = TableRef(schema, free(schema, table["name"], "partition"))
-    usable, broken = indexes.usable_indexes(made)
-    for table in made:
+            refs[table["oid"]] = TableRef(schema, free(schema, table["name"], "child table"))
+    usable, broken = indexes.usable_indexes(definitions)
+    for table in definitions:
         schema = refs[table["oid"]].schema
         for index in table["indexes"]:
             if index["oid"] in usable:
@@ -260,27 +281,41 @@ def _check_sequence(facts: TargetFacts, ref: TableRef) -> None:
     kind, settable = facts.sequence(ref)
     if kind != "S":
         raise PlanningError(
-            f"{MAKING}: a default of the source's table names a sequence, {ref}; expected one in "
-            f"the target, or nothing of that name; found {KINDS.get(kind, kind)}"
+            f"{MAKING}: a default of the source's table uses sequence {ref}; expected a sequence "
+            f"in the target, or nothing with that name, found {KINDS.get(kind, kind)}"
         )
     if not settable:
-        missing = f"may not set sequence {ref}, which a default of the source's table names"
+        missing = f"may not set sequence {ref}, which a default of the source's table uses"
         grant = f"USAGE, SELECT, UPDATE ON SEQUENCE {name(ref)}"
         raise missing_grant(facts.connection, missing, MAKING, grant)
 
 
 def advanced(request: LoadRequest, table: Json, names: Names) -> list[Step]:
-    found = [
+    """Return steps that advance the sequences of a new table.
+
+    Args:
+        request: the request.
+        table: the table's definition.
+        names: its names in the target.
+    """
+    sequences = [
         ColumnSequence(item["column"], ref, item["increment"])
         for item in (*table["sequences"], *table["used_sequences"])
         if (ref := names.sequences.get((item["schema"], item["name"]))) is not None
     ]
-    whole = {column["name"] for column in table["columns"] if column["type"] in WHOLE_NUMBERS}
+    integers = {column["name"] for column in table["columns"] if column["type"] in WHOLE_NUMBERS}
     only = table["partition_key"] is None
-    return advance_steps(request, names.table(table), found, whole, only=only)
+    return advance_steps(request, names.table(table), sequences, integers, only=only)
 
 
 def schema_steps(facts: TargetFacts, names: Names, types: Sequence[Json]) -> list[Step]:
+    """Return steps that create the schemas that do not exist.
+
+    Args:
+        facts: the facts about the target.
+        names: the names of the new objects.
+        types: the types created with the table.
+    """
     wanted = {ref.schema for ref in (*names.tables.values(), *names.sequences.values())}
     wanted |= {type_["schema"] for type_ in types}
     return [

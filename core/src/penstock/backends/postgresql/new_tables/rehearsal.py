@@ -42,7 +42,7 @@ from penstock.backends.postgresql.session.statements import ident
 from penstock.errors import PlanningError
 from penstock.model.tables import Column, TableRef
 
-NEEDS = "making the table"
+NEEDS = "creating the table"
 # Tables per transaction: each holds some locks until the end, and the server's lock table is
 # limited.
 MOST = 50
@@ -56,7 +56,9 @@ def defined_columns(
 ) -> tuple[Column, ...]:
     """Return the columns of a table created from a definition.
 
-    Parameters:
+    Args:
+        facts: the facts about the target.
+        ref: the table to create.
         content: the parts of the definition to create.
 
     Raises:
@@ -69,15 +71,21 @@ def defined_columns(
 
 @contextmanager
 def rehearsed(facts: TargetFacts, ref: TableRef, content: Mapping[str, Any]) -> Iterator[TableRef]:
-    """Create a table from a definition, in a transaction that is rolled back."""
+    """Create a table from a definition, in a transaction that is rolled back.
+
+    Args:
+        facts: the facts about the target.
+        ref: the table, which gets another name for the rehearsal.
+        content: the parts of the definition to create.
+    """
     connection = facts.connection
     with planning("target", f"{NEEDS}: {ref}"):
         missing = facts.kept(Rehearsals).missing(ref, content)
-        made = TableRef(ref.schema, beside("rehearsal", ref.name))
-        lines = facts.kept(Rehearsals).making(ref, missing, made)
+        rehearsal = TableRef(ref.schema, beside("rehearsal", ref.name))
+        lines = facts.kept(Rehearsals).making(ref, missing, rehearsal)
         with connection.transaction(force_rollback=True):
             connection.execute(";\n".join(lines).encode())
-            yield made
+            yield rehearsal
 
 
 class Rehearsals:
@@ -122,8 +130,8 @@ class Rehearsals:
             PlanningError, psycopg.Error: the table cannot be created.
         """
         self.missing(ref, content)
-        found = self._made[ref]
-        return self._described[ref] if found is None else found
+        created = self._made[ref]
+        return self._described[ref] if created is None else created
 
     def missing(self, ref: TableRef, content: Mapping[str, Any]) -> list[Json]:
         """Return the types that are created with the table.
@@ -135,8 +143,8 @@ class Rehearsals:
         missing, lines = self._lacking(ref)
         if lines:
             raise PlanningError(
-                f"{NEEDS}: the target lacks what {ref} needs, or has a different one; create it "
-                "there first:\n  " + "\n  ".join(lines)
+                f"{NEEDS}: the target lacks objects that {ref} needs, or has different ones; "
+                "create them there first:\n  " + "\n  ".join(lines)
             )
         list(self._schemas(ref, missing))
         self._made[ref]
@@ -164,15 +172,15 @@ class Rehearsals:
             missing, lacking = self._lacking(ref)
             if lacking or (self._is_plain(content) and ref.schema in self._tried | schemas):
                 continue
-            made = TableRef(ref.schema, beside("rehearsal", ref.name))
+            rehearsal = TableRef(ref.schema, beside("rehearsal", ref.name))
             try:
-                lines += self.making(ref, missing, made)
+                lines += self.making(ref, missing, rehearsal)
             except PlanningError:  # reported when this one is asked for
                 continue
             schemas.add(ref.schema)
             if not _is_described(content):
-                apart[ref] = made
-        found: dict[TableRef, tuple[Column, ...] | None] = dict.fromkeys(refs)
+                apart[ref] = rehearsal
+        columns_of_tables: dict[TableRef, tuple[Column, ...] | None] = dict.fromkeys(refs)
         if apart:
             with self._connection.transaction(force_rollback=True):
                 self._connection.execute(";\n".join(lines).encode())
@@ -180,14 +188,19 @@ class Rehearsals:
                     self._connection, list(apart.values()), Types(self._connection)
                 )
             settled = without_rehearsed_ids(self._connection, columns)
-            found |= {ref: settled[made] for ref, made in apart.items()}
+            columns_of_tables |= {ref: settled[rehearsal] for ref, rehearsal in apart.items()}
         elif schemas:
             undone(self._connection, lines)
         self._tried |= schemas
-        return found
+        return columns_of_tables
 
     def making(self, ref: TableRef, missing: Sequence[Json], made: TableRef) -> list[str]:
         """Return statements that create a table under another name, with its types and indexes.
+
+        Args:
+            ref: the table, by its own name.
+            missing: the types to create first.
+            made: the other name.
 
         Raises:
             PlanningError: nothing can be created there.
@@ -201,8 +214,12 @@ class Rehearsals:
         ]
 
     def _is_plain(self, content: Mapping[str, Any]) -> bool:
-        made = content["tables"]
-        return not content["types"] and len(made) == 1 and is_plain(made[0], self._version)
+        definitions = content["tables"]
+        return (
+            not content["types"]
+            and len(definitions) == 1
+            and is_plain(definitions[0], self._version)
+        )
 
     def _schemas(self, ref: TableRef, missing: Sequence[Json]) -> Iterator[str]:
         """Yield statements that create missing schemas.
@@ -224,13 +241,13 @@ class Rehearsals:
         self._written.expect(
             column["type"] for table in roots.values() for column in table["columns"]
         )
-        made = {ref: self._attributes(table) for ref, table in roots.items()}
-        return {ref: self._columns(attributes) for ref, attributes in made.items()}
+        attributes_of = {ref: self._attributes(table) for ref, table in roots.items()}
+        return {ref: self._columns(attributes) for ref, attributes in attributes_of.items()}
 
     def written(self, columns: Sequence[tuple[str, str, bool]]) -> tuple[Column, ...]:
         """Return columns of built-in types.
 
-        Parameters:
+        Args:
             columns: for each column its name, its type as people write it, and whether NULL is
                 allowed.
 
@@ -265,16 +282,17 @@ class Rehearsals:
         ]
 
 
-def used_sequences(ref: TableRef, made: Sequence[Json]) -> list[TableRef]:
+def used_sequences(ref: TableRef, definitions: Sequence[Json]) -> list[TableRef]:
     """Return, by their names in the target, sequences that defaults use and no column owns.
 
-    Parameters:
+    Args:
         ref: the table to be created.
+        definitions: the table's definition, followed by those of the tables it consists of.
     """
-    schema = made[0]["schema"]
+    schema = definitions[0]["schema"]
     return [
         TableRef(ref.schema if item["schema"] == schema else item["schema"], item["name"])
-        for table in made
+        for table in definitions
         for item in table["used_sequences"]
     ]
 
@@ -310,59 +328,68 @@ def undone(connection: Connection, statements: Sequence[str]) -> psycopg.pq.abc.
 def _last_result(cursor: psycopg.Cursor[Any], after: int = 0) -> psycopg.pq.abc.PGresult:
     """Return the last result of interest.
 
-    Parameters:
+    Args:
+        cursor: the cursor with the results of all statements.
         after: the number of results after it to ignore.
     """
     results = [cursor.pgresult]
     while cursor.nextset():
         results.append(cursor.pgresult)
-    found = results[-1 - after]
-    assert found is not None
-    return found
+    result = results[-1 - after]
+    assert result is not None
+    return result
 
 
-def _statements(made: Sequence[Json], ref: TableRef, version: int) -> list[str]:
-    names = _names_beside("rehearsal", ref, made)
-    found: list[str] = []
-    for table in made:
-        found += tables.create_table(table, names, persistence="u", version=version)
-    found += [step.statement for step in indexes.build_steps(made, names, tablespaces=False)]
-    for table in made:
-        found += tables.unchecked(table, names)
-        found += tables.create_statistics(table, names)
-    return found
+def _statements(definitions: Sequence[Json], ref: TableRef, version: int) -> list[str]:
+    names = _names_beside("rehearsal", ref, definitions)
+    statements: list[str] = []
+    for table in definitions:
+        statements += tables.create_table(table, names, persistence="u", version=version)
+    statements += [
+        step.statement for step in indexes.build_steps(definitions, names, tablespaces=False)
+    ]
+    for table in definitions:
+        statements += tables.unchecked(table, names)
+        statements += tables.create_statistics(table, names)
+    return statements
 
 
 def read_created(
     connection: Connection, refs: Sequence[TableRef], types: Types
 ) -> dict[TableRef, tuple[Column, ...]]:
-    """Return the columns of tables that were just created."""
+    """Return the columns of tables that were just created.
+
+    Args:
+        connection: a session on the target.
+        refs: the tables.
+        types: receives the columns' types.
+    """
     oids = {ref: tree[0].oid for ref, tree in read_trees(connection, refs).items()}
-    found = columns_of(connection, list(oids.values()), types)
-    return {ref: found[oid] for ref, oid in oids.items()}
+    columns = columns_of(connection, list(oids.values()), types)
+    return {ref: columns[oid] for ref, oid in oids.items()}
 
 
 def without_rehearsed_ids(
     connection: Connection, columns: Mapping[TableRef, Sequence[Column]]
 ) -> dict[TableRef, tuple[Column, ...]]:
     """Remove object ids of rehearsed types, which change when the types are created to stay."""
-    types = [data_type(column) for own in columns.values() for column in own]
+    types = [data_type(column) for table_columns in columns.values() for column in table_columns]
     parts = {part.oid for type_ in types for part in type_.parts()}
     rows = connection.execute(
         "SELECT oid FROM pg_catalog.pg_type WHERE oid = ANY (%s::oid[])", [list(parts)]
     ).fetchall()
-    known = {oid for (oid,) in rows}
+    permanent = {oid for (oid,) in rows}
 
     def settled(type_: DataType) -> DataType:
         below = tuple(settled(part) for part in type_.below)
-        return replace(type_, oid=type_.oid if type_.oid in known else UNKNOWN, below=below)
+        return replace(type_, oid=type_.oid if type_.oid in permanent else UNKNOWN, below=below)
 
     return {
         ref: tuple(
             replace(column, traits={**column.traits, "type": settled(data_type(column))})
-            for column in own
+            for column in table_columns
         )
-        for ref, own in columns.items()
+        for ref, table_columns in columns.items()
     }
 
 
@@ -376,15 +403,15 @@ def _names_beside(run_id: str, ref: TableRef, planned: Sequence[Json]) -> Names:
             ref if first else TableRef(ref.schema, beside(run_id, str(table["oid"])))
         )
         for sequence in table["sequences"]:
-            made = TableRef(ref.schema, beside(run_id, sequence["name"]))
-            sequences[sequence["schema"], sequence["name"]] = made
+            new_ref = TableRef(ref.schema, beside(run_id, sequence["name"]))
+            sequences[sequence["schema"], sequence["name"]] = new_ref
         for sequence in table["used_sequences"]:
-            whole = f"{sequence['schema']}.{sequence['name']}"
-            made = TableRef(ref.schema, beside(run_id, whole))
-            sequences[sequence["schema"], sequence["name"]] = made
+            qualified = f"{sequence['schema']}.{sequence['name']}"
+            new_ref = TableRef(ref.schema, beside(run_id, qualified))
+            sequences[sequence["schema"], sequence["name"]] = new_ref
         for item in table["statistics"]:
-            made = TableRef(ref.schema, beside(run_id, item["name"]))
-            statistics[item["schema"], item["name"]] = made
+            new_ref = TableRef(ref.schema, beside(run_id, item["name"]))
+            statistics[item["schema"], item["name"]] = new_ref
     usable, _ = indexes.usable_indexes(planned)
     by_oid = {oid: beside(run_id, str(oid)) for oid in usable}
     return Names(refs, by_oid, sequences, statistics)

@@ -54,10 +54,12 @@ def plan_swap(facts: TargetFacts, request: LoadRequest) -> LoadPlan:
     if table["owner"] != connection.info.user:
         create.append(f"ALTER TABLE {name(new)} OWNER TO {ident(table['owner'])}")
     if persistence == "u" and version >= 150000 and table["persistence"] == "p":
-        create += [f"ALTER SEQUENCE {name(made)} SET LOGGED" for made in names.sequences.values()]
+        create += [
+            f"ALTER SEQUENCE {name(sequence)} SET LOGGED" for sequence in names.sequences.values()
+        ]
     planned = [
-        steps.before("drop", f"drop what is left of {new}", f"DROP TABLE IF EXISTS {name(new)}"),
-        steps.before("create", f"create {new} beside {ref}", *create),
+        steps.before("drop", f"drop {new} if it exists", f"DROP TABLE IF EXISTS {name(new)}"),
+        steps.before("create", f"create {new}, to become {ref}", *create),
     ]
     if persistence != table["persistence"]:
         planned.append(steps.set_logged(new, table["oid"]))
@@ -90,11 +92,11 @@ def _check(facts: TargetFacts, ref: TableRef) -> None:
     check_owned(facts.connection, tree, NEEDS)
     facts.creatable(ref.schema, NEEDS)
     # The sequences of serial columns are kept by the new table.
-    found = existing_tables.listed_dependents(facts.dependents(ref, sequences="i"))
-    if found:
+    dependents = existing_tables.listed_dependents(facts.dependents(ref, sequences="i"))
+    if dependents:
         raise PlanningError(
             f"{NEEDS}: other objects depend on {ref}, and would stay with the old table: "
-            f"{'; '.join(found)}; drop them, or use --mode truncate, which keeps "
+            f"{'; '.join(dependents)}; drop them, or use --mode truncate, which keeps "
             "the table"
         )
 
@@ -104,7 +106,7 @@ def _check_parts(connection: Connection, ref: TableRef, table: Json) -> None:
     if hanging["rules"]:
         raise PlanningError(
             f"{NEEDS}: {ref} has rules, which cannot be carried over: "
-            f"{', '.join(rule['name'] for rule in hanging['rules'])}"
+            f"{', '.join(rule['name'] for rule in hanging['rules'])}; use --mode truncate"
         )
     if table["typed"]:
         raise PlanningError(
@@ -123,8 +125,8 @@ def _check_parts(connection: Connection, ref: TableRef, table: Json) -> None:
     if not may_own:
         raise PlanningError(
             f"{NEEDS}: {owner!r}, who owns {ref}, may not create tables in schema {ref.schema!r}, "
-            f"and so cannot own the new one; expected GRANT CREATE ON SCHEMA {ident(ref.schema)} "
-            f"TO {ident(owner)}"
+            f"and so cannot own the new one; run GRANT CREATE ON SCHEMA {ident(ref.schema)} TO "
+            f"{ident(owner)}"
         )
 
 
@@ -158,7 +160,7 @@ def _dress(
     ]
     planned = []
     if statements:
-        what = f"comments, statistics, policies and grants of {new}"
+        what = f"create comments, statistics, policies and grants of {new}"
         dressed = completion.is_dressed(table, names, policies=True)
         planned.append(steps.after("dress", what, steps.DRESS, *statements, done=dressed))
     for constraint in table["constraints"]:
@@ -174,7 +176,7 @@ def _shape(ref: TableRef) -> sql.Composed:
 def _exchange(table: Json, names: Names, ref: TableRef, new: TableRef, shape: str) -> list[str]:
     """Return one transaction that gives the new table and its own objects the old table's names."""
     changed = (
-        f"{ref} was altered since the run was planned, so the new table lacks the change; start a "
+        f"{ref} was altered after the run was planned, so the new table lacks the change; start a "
         "new run"
     )
     check = (
@@ -188,26 +190,26 @@ def _exchange(table: Json, names: Names, ref: TableRef, new: TableRef, shape: st
     restored: list[tuple[str, str, str]] = []
     for sequence in table["sequences"]:
         old = ident(sequence["schema"], sequence["name"])
-        made = names.sequences.get((sequence["schema"], sequence["name"]))
-        if made is None:
+        new_sequence = names.sequences.get((sequence["schema"], sequence["name"]))
+        if new_sequence is None:
             statements.append(
                 f"ALTER SEQUENCE {old} OWNED BY {name(new)}.{ident(sequence['column'])}"
             )
             continue
         statements.append(
-            f"SELECT pg_catalog.setval({literal(name(made))}, s.last_value, s.is_called) "
+            f"SELECT pg_catalog.setval({literal(name(new_sequence))}, s.last_value, s.is_called) "
             f"FROM {old} AS s"
         )
-        statements += comment("SEQUENCE", name(made), sequence["comment"])
-        restored.append(("SEQUENCE", name(made), sequence["name"]))
+        statements += comment("SEQUENCE", name(new_sequence), sequence["comment"])
+        restored.append(("SEQUENCE", name(new_sequence), sequence["name"]))
     restored += [
         ("INDEX", name(names.index(table, index)), index["name"])
         for index in table["indexes"]
         if index["oid"] in names.indexes
     ]
     for item in table["statistics"]:
-        made = names.statistics[item["schema"], item["name"]]
-        restored.append(("STATISTICS", name(made), item["name"]))
+        new_sequence = names.statistics[item["schema"], item["name"]]
+        restored.append(("STATISTICS", name(new_sequence), item["name"]))
     statements.append(f"DROP TABLE {name(ref)}")
     statements.append(f"ALTER TABLE {name(new)} RENAME TO {ident(ref.name)}")
     statements += [f"ALTER {kind} {of} RENAME TO {ident(old)}" for kind, of, old in restored]

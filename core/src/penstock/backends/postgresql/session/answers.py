@@ -17,7 +17,7 @@ class Answers(Generic[K, V]):
     If the server refuses to answer for all things, each half is asked separately, so that an error
     is isolated to the thing that causes it, and raised only when that answer is needed.
 
-    Parameters:
+    Args:
         keys: the things it will be asked about, as far as they are known.
         ask: answers the question for some things at once.
         most: the maximum number of things per call.

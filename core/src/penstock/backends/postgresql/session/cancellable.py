@@ -25,6 +25,12 @@ def compute(connection: Connection, query: sql.Composable, side: str, wait: Wait
 
     No bytes move while a server computes, so silence is not a stall: waiting too long for a lock is
     an error from the server, and keepalives detect a peer that is gone.
+
+    Args:
+        connection: the session.
+        query: the statement.
+        side: the side of the server, for `wait`.
+        wait: waits for the socket; a stall is ignored.
     """
     send(connection, query, side, wait)
     return _count(connection.pgconn, side, wait, patient=True) or 0
@@ -36,6 +42,15 @@ def compute_all(
     """Run several statements in one round trip, as `compute` does.
 
     After a failure the remaining ones are skipped.
+
+    Args:
+        connection: the session.
+        queries: the statements, without parameters.
+        side: the side of the server, for `wait`.
+        wait: waits for the socket; a stall is ignored.
+
+    Returns:
+        The row count of each statement.
     """
     if not psycopg.Pipeline.is_supported():
         return [compute(connection, query, side, wait) for query in queries]
@@ -65,7 +80,15 @@ def compute_all(
 def start_copy(
     connection: Connection, query: sql.Composed, side: str, wait: Wait, expected: ExecStatus
 ) -> None:
-    """Send a COPY, and return when the server is ready to stream."""
+    """Send a COPY, and return when the server is ready to stream.
+
+    Args:
+        connection: the session.
+        query: the COPY.
+        side: the side of the server, for `wait`.
+        wait: waits for the socket, within the stall timeout.
+        expected: the status of a server that is ready: COPY_IN or COPY_OUT.
+    """
     send(connection, query, side, wait)
     await_copy(connection, side, wait, expected)
 
@@ -73,8 +96,15 @@ def start_copy(
 def send(connection: Connection, query: sql.Composable, side: str, wait: Wait) -> bool:
     """Send a statement.
 
-    Returns: whether libpq has read nothing since; it may have if the statement could not be sent at
-    once.
+    Args:
+        connection: the session.
+        query: the statement, without parameters.
+        side: the side of the server, for `wait`.
+        wait: waits for the socket, within the stall timeout.
+
+    Returns:
+        Whether libpq has read nothing since; it may have if the statement could not be sent at
+        once.
     """
     text = query.as_bytes(connection)
     connection.pgconn.send_query_params(text, None)
@@ -85,7 +115,14 @@ def send(connection: Connection, query: sql.Composable, side: str, wait: Wait) -
 
 
 def await_copy(connection: Connection, side: str, wait: Wait, expected: ExecStatus) -> None:
-    """Wait until the server is ready to stream a COPY already sent."""
+    """Wait until the server is ready to stream a COPY already sent.
+
+    Args:
+        connection: the session.
+        side: the side of the server, for `wait`.
+        wait: waits for the socket, within the stall timeout.
+        expected: the status of a server that is ready: COPY_IN or COPY_OUT.
+    """
     result = _next_result(connection.pgconn, side, wait)
     assert result is not None
     if result.status != expected:
@@ -93,7 +130,13 @@ def await_copy(connection: Connection, side: str, wait: Wait, expected: ExecStat
 
 
 def end_copy(connection: Connection, side: str, wait: Wait) -> int:
-    """Wait for the end of a COPY, and return the row count from the server."""
+    """Wait for the end of a COPY, and return the row count from the server.
+
+    Args:
+        connection: the session.
+        side: the side of the server, for `wait`.
+        wait: waits for the socket, within the stall timeout.
+    """
     rows = _count(connection.pgconn, side, wait)
     if rows is None:
         raise psycopg.OperationalError("the server ended COPY without a count")
@@ -101,7 +144,13 @@ def end_copy(connection: Connection, side: str, wait: Wait) -> int:
 
 
 def flush(pgconn: PGconn, side: str, wait: Wait) -> None:
-    """Send everything buffered in libpq."""
+    """Send everything buffered in libpq.
+
+    Args:
+        pgconn: libpq's connection.
+        side: the side of the server, for `wait`.
+        wait: waits for the socket, within the stall timeout.
+    """
     while pgconn.flush():
         wait(side, pgconn.socket, True)
         pgconn.consume_input()

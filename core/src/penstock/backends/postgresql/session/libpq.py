@@ -23,5 +23,5 @@ def library() -> str:
 
 def pointer(connection: Connection) -> int:
     """Return the connection's pointer in the library."""
-    found: int = connection.pgconn.pgconn_ptr  # type: ignore[attr-defined]
-    return found
+    address: int = connection.pgconn.pgconn_ptr  # type: ignore[attr-defined]
+    return address

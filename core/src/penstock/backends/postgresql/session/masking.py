@@ -16,6 +16,8 @@ _TEXTS = ("name", "citext")
 
 
 class PostgresMasking(Masking):
+    """See `Masking`."""
+
     def text(self, value: str) -> str:
         return f"{value}::pg_catalog.text"
 
@@ -52,14 +54,15 @@ def mask_tag(column: Column) -> str:
 
 def mask_type(column: Column) -> str:
     """Return the type that a masked date is cast to: the column's, or its domain's base type."""
-    found = data_type(column)
-    return found.bare.written if found.kind == "domain" else column.type
+    type_ = data_type(column)
+    return type_.bare.written if type_.kind == "domain" else column.type
 
 
 def holding(values: Mapping[str, str], *, local: bool) -> list[Question]:
     """Return statements that store secret texts in the session.
 
-    Parameters:
+    Args:
+        values: the texts by name; not to be logged or shown.
         local: whether to store them for the transaction only.
     """
     query = "SELECT pg_catalog.set_config(%s, %s, %s)"

@@ -27,10 +27,10 @@ def without_end(text: str) -> str:
     """Return a query without its final semicolon and the comments after it."""
     position = end = 0
     while position < len(text):
-        found = _LEXEME.match(text, position)
-        assert found is not None
-        position = _after_comment(text, position) if found["comment"] else found.end()
-        if not (found["blank"] or found["comment"] or found["end"]):
+        lexeme = _LEXEME.match(text, position)
+        assert lexeme is not None
+        position = _after_comment(text, position) if lexeme["comment"] else lexeme.end()
+        if not (lexeme["blank"] or lexeme["comment"] or lexeme["end"]):
             end = position
     return text[:end]
 

@@ -55,10 +55,10 @@ class SharedRoundTrips:
             self._asked[key] = question
             self._waits = True
             return cast("psycopg.Cursor[Any]", _Unanswered())
-        found = self._answers[key]
-        if found.rownumber:  # another call, or an earlier run of this one, has read it
-            found.scroll(0, "absolute")
-        return found
+        cursor = self._answers[key]
+        if cursor.rownumber:  # another call, or an earlier run of this one, has read it
+            cursor.scroll(0, "absolute")
+        return cursor
 
     def take(self, question: Question) -> psycopg.Cursor[Any] | None:
         """Return an answer once, if there is one."""
@@ -78,18 +78,19 @@ class SharedRoundTrips:
     def make(self, calls: Iterable[Callable[[], object]], send: Callable[..., Any]) -> None:
         """Make the calls.
 
-        Parameters:
+        Args:
+            calls: the calls, each of which may be repeated.
             send: sends questions together, some of them while names are full; returns all cursors.
         """
-        left: Sequence[Callable[[], object]] = list(calls)
-        while left:
+        unfinished: Sequence[Callable[[], object]] = list(calls)
+        while unfinished:
             self._asked = {}
-            left = [call for call in left if self._waits_after(call)]
-            if left:
-                plain = {key: asked for key, asked in self._asked.items() if not key[2]}
-                full = {key: asked for key, asked in self._asked.items() if key[2]}
-                found = send(list(plain.values()), list(full.values()))
-                self._answers |= zip((*plain, *full), found, strict=True)
+            unfinished = [call for call in unfinished if self._waits_after(call)]
+            if unfinished:
+                plain = {key: question for key, question in self._asked.items() if not key[2]}
+                full = {key: question for key, question in self._asked.items() if key[2]}
+                cursors = send(list(plain.values()), list(full.values()))
+                self._answers |= zip((*plain, *full), cursors, strict=True)
 
     def _waits_after(self, call: Callable[[], object]) -> bool:
         """Whether a call is unfinished.

@@ -81,21 +81,25 @@ _SINCE: Mapping[str, tuple[int, str, str]] = {
 def for_server(connection: Connection, name: str, **parts: sql.Composable) -> sql.Composed:
     """Return a .sql file in the form for the server's version.
 
-    Parameters:
+    Args:
+        connection: a session of the server.
+        name: the name of the file, without its suffix.
         parts: other names to fill in.
     """
     version = connection.info.server_version
-    known = {
+    spellings = {
         key: sql.SQL(new if version >= since else old) for key, (since, new, old) in _SINCE.items()
     }
-    return statement(name).format(**known, **parts)
+    return statement(name).format(**spellings, **parts)
 
 
 def ident(*names: str) -> str:
+    """Return a quoted name; with several parts, a qualified one."""
     return sql.Identifier(*names).as_string(None)
 
 
 def literal(text: str) -> str:
+    """Return a text as a quoted literal."""
     return sql.Literal(text).as_string(None).strip()
 
 
@@ -105,6 +109,7 @@ def name(ref: TableRef) -> str:
 
 
 def keeps_xmin(ref: TableRef) -> sql.Composed:
+    """Return a query: do rows record their transactions, and what is the next transaction id."""
     return statement("keeps_xmin").format(table=sql.Literal(name(ref)))
 
 
@@ -114,6 +119,7 @@ def raw(text: str) -> sql.SQL:
 
 
 def quoted(ref: TableRef) -> sql.Identifier:
+    """Return a table's name, for `sql.SQL.format`."""
     return sql.Identifier(ref.schema, ref.name)
 
 
@@ -131,6 +137,7 @@ def rows_of(ref: TableRef) -> sql.Composable:
 
 
 def column_list(names: Iterable[str]) -> sql.Composed:
+    """Return quoted column names, separated by commas."""
     return sql.SQL(", ").join(sql.Identifier(name) for name in names)
 
 
@@ -150,6 +157,7 @@ def selected(pairs: Iterable[ColumnPair]) -> sql.Composed:
 
 
 def selected_column(pair: ColumnPair) -> sql.Composable:
+    """Return the expression that selects a column, cast if the target differs."""
     column = sql.Identifier(pair.source)
     # The type's name is in the server's own spelling.
     return sql.SQL("{}::{}").format(column, sql.SQL(pair.cast)) if pair.cast else column

@@ -32,9 +32,9 @@ class OtherSession:
     """They change while it makes progress."""
 
     def __str__(self) -> str:
-        how = "waiting" if self.waits else "under way"
+        how = "waiting" if self.waits else "running"
         if self.signs.startswith("idle"):
-            how = "done, in a transaction that is open"
+            how = "finished, in an open transaction"
         what = f"{statement_kind(self.query or '', 'VACUUM FULL')}, {how}"
         if self.since is not None:
             moment = self.since.astimezone(UTC)
@@ -49,31 +49,33 @@ def listed(sessions: Sequence[OtherSession]) -> str:
 
 def in_the_way(looker: Connection, pid: int) -> list[OtherSession]:
     """Return the sessions that block a session, directly or indirectly."""
-    found = looker.execute(for_server(looker, "blockers"), {"pid": pid}).fetchall()
-    return [OtherSession(*row) for row in found]
+    rows = looker.execute(for_server(looker, "blockers"), {"pid": pid}).fetchall()
+    return [OtherSession(*row) for row in rows]
 
 
 def rewriters(connection: Connection, table: str | None) -> list[OtherSession]:
     """Return sessions that lock out readers of a table, or wait to do so.
 
-    Parameters:
+    Args:
+        connection: a session of the server.
         table: its quoted name; if None, any table of the database.
     """
-    found: list[Any] = connection.execute(statement("rewriters"), {"table": table}).fetchall()
-    return [OtherSession(*row) for row in found]
+    rows: list[Any] = connection.execute(statement("rewriters"), {"table": table}).fetchall()
+    return [OtherSession(*row) for row in rows]
 
 
 def waiting_for(connection: Connection, pid: int | None = None) -> list[Waiting]:
     """Return sessions that wait for a lock held by a given one.
 
-    Parameters:
+    Args:
+        connection: a session of the server.
         pid: the session's process id; if None, this session's.
     """
     with connection.together():
-        # Within a transaction, a server shows the activity of other sessions as of the first query.
+        # Within a transaction, a server keeps showing the activity that the first query saw.
         connection.execute("SELECT pg_catalog.pg_stat_clear_snapshot()")
-        found = connection.execute(for_server(connection, "waiting"), {"pid": pid})
-    sessions = [OtherSession(*row) for row in found.fetchall()]
+        rows = connection.execute(for_server(connection, "waiting"), {"pid": pid})
+    sessions = [OtherSession(*row) for row in rows.fetchall()]
     return [Waiting(str(each.pid), str(each), each.seconds or 0.0) for each in sessions]
 
 

@@ -85,6 +85,11 @@ class ExportedSnapshot:
     It also locks the table against rewrites (VACUUM FULL, CLUSTER, TRUNCATE): those move or remove
     rows regardless of a snapshot. Reads and writes continue, unless a session waits to rewrite the
     table: later ones then queue behind it.
+
+    Args:
+        connection: the session, which belongs to the snapshot from now on.
+        url: the URL of the source, for the session that watches this one.
+        relations: the relations to lock.
     """
 
     def __init__(self, connection: Connection, url: str, relations: Sequence[Relation]) -> None:
@@ -132,12 +137,12 @@ class ExportedSnapshot:
         if len(tables) > AT_ONCE:
             check_room(connection, tables)
         for first in range(0, len(relations), AT_ONCE):
-            some = relations[first : first + AT_ONCE]
+            batch = relations[first : first + AT_ONCE]
             try:
-                lock_against_rewrites(connection, some, Patience().stall_timeout)
+                lock_against_rewrites(connection, batch, Patience().stall_timeout)
             except psycopg.errors.OutOfMemory as error:
-                found = f"it for fewer than {first + AT_ONCE:,}: {str(error).splitlines()[0]}"
-                raise too_many_locks(len(relations), found, error.sqlstate or "") from error
+                room = f"room for fewer than {first + AT_ONCE:,}: {str(error).splitlines()[0]}"
+                raise too_many_locks(len(relations), room, error.sqlstate or "") from error
         connection.guard = None
         with planning("source", "snapshot"):
             token, moment, horizon, _ = connection.first(_export_query(reached))

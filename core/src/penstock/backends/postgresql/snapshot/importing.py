@@ -37,8 +37,14 @@ def import_locked(
 ) -> Mapping[TableRef, int] | None:
     """Import a snapshot and join its locks in one round trip.
 
-    Returns: the tables' object ids; None if it is not possible, in which case no transaction is
-    open.
+    Args:
+        connection: a session without an open transaction.
+        token: the snapshot's token.
+        tables: the relations to lock.
+        seconds: the timeout for later locks; 0 for none.
+
+    Returns:
+        The tables' object ids; None if it is not possible, in which case no transaction is open.
     """
     locks = locks_at_once(tables)
     if not locks:
@@ -52,14 +58,14 @@ def import_locked(
         )
         while cursor.nextset():
             pass
-        ((found,),) = cursor.fetchall()
+        ((ids,),) = cursor.fetchall()
     except psycopg.Error:
         if connection.closed:
             raise
         connection.execute("ROLLBACK")
         return None
     connection.note_pid()
-    return dict(zip(refs, found, strict=True))
+    return dict(zip(refs, ids, strict=True))
 
 
 def _importing(token: str) -> str:
@@ -81,7 +87,7 @@ def import_snapshot(connection: Connection, token: str) -> None:
         if error.sqlstate not in SNAPSHOT_GONE:
             raise ours from error
         raise SnapshotLost(
-            f"source: snapshot {token} can no longer be imported: its holder is gone",
+            f"source: snapshot {token} can no longer be imported: its session has ended",
             ours.diagnosis,
         ) from error
     with translated("source"):

@@ -37,23 +37,30 @@ def check_room(connection: Connection, tables: Sequence[TableRef]) -> None:
     Raises:
         PlanningError: the locks would leave no room for others.
     """
-    asked = {"schemas": [ref.schema for ref in tables], "names": [ref.name for ref in tables]}
+    parameters = {"schemas": [ref.schema for ref in tables], "names": [ref.name for ref in tables]}
     with planning("source", "snapshot"):
-        count, each, sessions, prepared = connection.first(statement("lock_room"), asked)
+        count, each, sessions, prepared = connection.first(statement("lock_room"), parameters)
     room = each * (sessions + prepared)
     if count > room:
-        found = (
+        limit = (
             f"{room:,} for all sessions together: max_locks_per_transaction {each:,} x "
             f"(max_connections {sessions:,} + max_prepared_transactions {prepared:,})"
         )
-        raise too_many_locks(count, found)
+        raise too_many_locks(count, limit)
 
 
 def too_many_locks(wanted: int, found: str, code: str = "") -> PlanningError:
+    """Return the error for a server that has no room for the snapshot's locks.
+
+    Args:
+        wanted: the number of locks.
+        found: the room that the server has.
+        code: the server's error code; empty if the room was computed.
+    """
     return PlanningError(
         f"source: the snapshot locks each table until all are copied: expected room for {wanted:,} "
-        f"locks, found {found}; raise max_locks_per_transaction on the source (it has to be "
-        "restarted), or copy in several batches",
+        f"locks, found {found}; raise max_locks_per_transaction on the source, which requires a "
+        "restart, or copy in several batches",
         Diagnosis(side="source", code=code),
     )
 
@@ -63,7 +70,9 @@ def lock_against_rewrites(
 ) -> None:
     """Lock relations as a reader does, until the transaction ends.
 
-    Parameters:
+    Args:
+        connection: a session with an open transaction.
+        relations: the relations to lock.
         seconds: the timeout for each statement; 0 for none.
 
     Raises:
@@ -120,18 +129,18 @@ def _lock(
 
 
 def _blocked(connection: Connection, relations: Sequence[Relation], seconds: float) -> Blocked:
-    found: list[OtherSession] = []
+    blockers: list[OtherSession] = []
     what = ""
     for read in relations:
-        known = isinstance(read, TableRef)
+        is_table = isinstance(read, TableRef)
         sessions = rewriters(connection, name(read) if isinstance(read, TableRef) else None)
-        found += [each for each in sessions if each not in found]
-        what = what or (str(read) if sessions or not known or len(relations) == 1 else "")
+        blockers += [each for each in sessions if each not in blockers]
+        what = what or (str(read) if sessions or not is_table or len(relations) == 1 else "")
     return Blocked(
-        f"source: {what or 'a table'}: expected a lock within {seconds:g} s, as every reader takes "
-        f"it; found it held, or waited for in line by {listed(found)}. Who waits to change a table "
-        "(ALTER TABLE, DROP, TRUNCATE, VACUUM FULL) waits for this run's snapshot, too; let it end "
-        "first, or cancel it, and try again",
+        f"source: {what or 'a table'}: expected a reader's lock within {seconds:g} s, found it "
+        f"blocked by {listed(blockers)}. A session that waits to change a table (ALTER TABLE, "
+        "DROP, TRUNCATE, VACUUM FULL) would also wait for this run's snapshot: let it finish, or "
+        "cancel it, and try again",
         Diagnosis(side="source", code="55P03"),
     )
 
@@ -152,7 +161,9 @@ def join_locks(
 ) -> None:
     """Take the snapshot holder's locks in another transaction.
 
-    Parameters:
+    Args:
+        connection: a session with an open transaction.
+        tables: the relations to lock.
         seconds: the timeout for each lock that has to be waited for; 0 for none.
         before: other statements of that transaction, sent in the same round trip if possible.
 
@@ -172,6 +183,7 @@ def join_locks(
 
 
 def lock_patience(seconds: float) -> str:
+    """Return a statement that limits how long this transaction waits for a lock."""
     return f"SET LOCAL lock_timeout = {round(seconds * 1000)}"
 
 
@@ -180,10 +192,14 @@ def _lock_at_once(
 ) -> bool:
     """Lock free tables in one round trip.
 
-    Parameters:
+    Args:
+        connection: a session with an open transaction.
+        tables: the relations to lock.
         then: a statement that follows the locks.
+        before: statements that precede the locks.
 
-    Returns: False if that is not possible, in which case nothing is locked or executed.
+    Returns:
+        False if that is not possible, in which case nothing is locked or executed.
     """
     locks = locks_at_once(tables)
     if not locks:

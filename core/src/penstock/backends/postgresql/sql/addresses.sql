@@ -1,4 +1,4 @@
--- Finds each of the objects, or fails.
+-- Find each of the objects, or fail.
 SELECT (
     pg_catalog.pg_get_object_address(
         need ->> 0,

@@ -1,5 +1,5 @@
--- Move a sequence on to where the source's is, or, where the source has none, past the rows; never
--- back: others may have used it, and this may be done twice.
+-- Advance a sequence to the source's position, or past the rows if the source has none. Never move
+-- it back: other sessions may have used it, and this statement may run twice.
 SELECT pg_catalog.setval({name}::regclass, wanted.last, wanted.called)
 FROM {sequence} AS mine
 JOIN pg_catalog.pg_sequence AS q ON q.seqrelid = {name}::regclass

@@ -1,4 +1,4 @@
--- The type below any domains.
+-- The type below all domains.
 WITH RECURSIVE chain AS (
     SELECT oid, typbasetype, typnamespace, typname, typcollation FROM pg_catalog.pg_type WHERE oid = %(oid)s
     UNION ALL

@@ -1,9 +1,9 @@
--- An attempt that does not hold its partition's lock inserts nothing, and does not wait: it is sent
--- this before it knows. One that holds it gets it again.
--- The lock on the run's row keeps the run from being started over under this attempt; it is held
--- until the attempt ends. Many attempts share it, and it does not hinder updates of the status.
--- A volatile load whose mark a crash has taken is refused.
--- So is a partition that another run of the series has committed: the second unique index.
+-- An attempt without its partition's lock inserts nothing and does not wait: the statement is sent
+-- before the attempt knows whether it has the lock. An attempt that has it takes it again. The lock
+-- on the run's row keeps the run from being restarted under this attempt, until the attempt ends.
+-- Many attempts share it, and it does not block updates of the status. A volatile load whose mark
+-- was lost in a crash inserts nothing. Nor does a partition that another run of the series has
+-- committed: the second unique index prevents that.
 INSERT INTO {schema}.commit_record (run_id, partition_id, attempt, series, read_at)
 SELECT r.run_id, %(partition_id)s, %(attempt)s, nullif(%(series)s::text, ''), %(read_at)s
 FROM (

@@ -1,6 +1,6 @@
--- Sessions that another one waits for. Who waits for no lock is in everybody's way, and `waits` is
--- false; who waits behind somebody else is not to blame, but may be in the way too. Signs change
--- while a session makes progress: while it computes, all the time.
+-- Sessions that another session waits for, directly or indirectly. One that waits for no lock
+-- blocks all others, and `waits` is false; one that waits itself is not the cause, but may be in
+-- the way. The signs change while a session makes progress: constantly while it computes.
 WITH RECURSIVE in_the_way (pid) AS (
     SELECT unnest(pg_catalog.pg_blocking_pids(%(pid)s))
     UNION

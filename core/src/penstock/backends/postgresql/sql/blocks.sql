@@ -1,4 +1,4 @@
--- Whether a sample of blocks can be had, and of how many.
+-- Whether blocks can be sampled, and how many there are.
 WITH RECURSIVE tree AS (
     SELECT %(table)s::regclass::oid AS oid
     UNION

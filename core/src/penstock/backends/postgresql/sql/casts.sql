@@ -1,3 +1,3 @@
--- The casts that an assignment may use are those of the contexts "a" and "i".
+-- An assignment may use the casts of the contexts "a" and "i".
 SELECT castsource::int8, casttarget::int8, castcontext::text IN ('a', 'i')
 FROM pg_catalog.pg_cast

@@ -1,6 +1,6 @@
--- How the table differs from the one that a run was prepared for: what, and whether it is still the
--- same table; no row where it does not differ. Partitions may be added, but not taken away.
--- It locks nothing: what is attached or detached waits for locks on the table.
+-- How the table differs from the one that a run was prepared for, and whether it is still the same
+-- table; no row if it does not differ. Child tables may be added, but not removed. The query locks
+-- nothing, since attaching or detaching waits for locks on the table.
 WITH before AS MATERIALIZED (
     SELECT
         (r.target_state ->> 'oid')::oid AS oid,
@@ -11,10 +11,10 @@ WITH before AS MATERIALIZED (
 )
 SELECT
     CASE
-        WHEN before.now IS NULL THEN 'is gone'
-        WHEN before.now <> before.oid THEN 'was made anew, or another table has taken its name'
-        WHEN part.oid IS NULL THEN 'has lost a partition'
-        ELSE 'was truncated or written anew'
+        WHEN before.now IS NULL THEN 'was dropped'
+        WHEN before.now <> before.oid THEN 'was recreated, or another table took its name'
+        WHEN part.oid IS NULL THEN 'lost a child table'
+        ELSE 'was truncated or rewritten'
     END,
     before.now IS NOT DISTINCT FROM before.oid AND part.oid IS NOT NULL
 FROM before

@@ -1,5 +1,5 @@
--- The table that a run loads, and the run that was prepared last, if after this one, of those that
--- empty or make the same table.
+-- The table that a run loads, and the last run prepared after this one that empties or creates the
+-- same table.
 SELECT
     mine.target_state ->> 'table',
     (

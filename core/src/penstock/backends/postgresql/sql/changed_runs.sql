@@ -1,5 +1,5 @@
--- The runs whose tables are not as they were prepared, or into whose tables another run has loaded
--- rows since: each is then looked at by itself, with the statements "changed" and "loaded_since".
+-- The runs whose tables differ from those they were prepared for, or were loaded by another run
+-- since. Each of them is then examined with the statements "changed" and "loaded_since".
 SELECT r.run_id
 FROM {schema}.run AS r
 WHERE r.run_id = ANY (%(runs)s)

@@ -1,4 +1,4 @@
--- By the transaction that has written each row; all that are not asked for together.
+-- Checksums by the transaction that wrote each row; all other transactions are combined.
 SELECT loader::text, count(*), coalesce(sum(digest), 0)::text
 FROM (
     SELECT

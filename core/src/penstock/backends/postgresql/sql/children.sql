@@ -1,5 +1,5 @@
--- The tables that hold the rows of others, by these: the partitions of a partitioned table, or a table and those
--- that inherit from it. Other sessions' temporary tables are never read with it.
+-- The tables that hold the rows of others: the partitions of a partitioned table, or a table and
+-- those that inherit from it. Temporary tables of other sessions are never read with it.
 WITH RECURSIVE tree AS (
     SELECT oid AS root, oid FROM unnest(%(oids)s::oid[]) AS asked (oid)
     UNION
@@ -12,7 +12,7 @@ SELECT
     c.relname,
     c.relkind::text,
     coalesce(am.amname, ''),
-    -- Of a foreign table, the size that its ANALYZE has noted.
+    -- For a foreign table, the size from its last ANALYZE.
     CASE
         WHEN c.relkind = 'f' THEN greatest(c.relpages, 0) * block.size
         ELSE pg_catalog.pg_table_size(c.oid)

@@ -1,4 +1,5 @@
--- The children of tables, by the place of each, with their bounds as the server writes them.
+-- The children of tables, by the position of the table, with their bounds as the server writes
+-- them.
 SELECT
     asked.place,
     c.oid::bigint,

@@ -1,5 +1,5 @@
--- Sequences that give columns of tables their values: of identity columns, of serial columns, and of
--- those whose default names one.
+-- Sequences that give columns their values: sequences of identity columns, of serial columns, and
+-- those named in a default.
 SELECT DISTINCT
     u.relation::bigint,
     a.attname,

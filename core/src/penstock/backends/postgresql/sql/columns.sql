@@ -1,4 +1,4 @@
--- The columns of relations in their order; one row without a name for a relation that has none.
+-- The columns of relations in order; for a relation without columns, one row without a name.
 SELECT
     c.oid::bigint,
     a.attname,

@@ -1,4 +1,4 @@
--- Of many runs those on whose tables sessions say that they execute other ones; see "other_runs".
+-- Of many runs, those on whose tables sessions have registered other runs; see "other_runs".
 SELECT asked.run_id
 FROM ROWS FROM (
     pg_catalog.unnest(%(runs)s::text[]), pg_catalog.unnest(%(tables)s::text[])

@@ -1,6 +1,6 @@
 CREATE SCHEMA IF NOT EXISTS {schema};
 
--- One row for each run: what was asked for, the plan, and how it went.
+-- One row per run: the request, the plan, and the outcome.
 CREATE TABLE IF NOT EXISTS {schema}.run (
     run_id text PRIMARY KEY,
     generation integer NOT NULL DEFAULT 1,
@@ -13,29 +13,29 @@ CREATE TABLE IF NOT EXISTS {schema}.run (
     status text NOT NULL DEFAULT 'created',
     created_at timestamptz NOT NULL DEFAULT clock_timestamp(),
     prepared_at timestamptz,
-    -- What the table that is loaded is known by, since the run was prepared.
+    -- What identifies the loaded table; set when the run is prepared.
     target_state jsonb,
     finished_at timestamptz,
-    -- When it was said that nobody needs the snapshot any more.
+    -- When the snapshot was declared to be no longer needed.
     snapshot_released_at timestamptz,
     failures jsonb NOT NULL DEFAULT '[]'
 );
 
--- One row for each partition that is done, written in the transaction of its data.
+-- One row per partition that is done, written in the transaction of its rows.
 CREATE TABLE IF NOT EXISTS {schema}.commit_record (
     run_id text NOT NULL,
     partition_id text NOT NULL,
     attempt integer NOT NULL,
     rows bigint,
     bytes bigint,
-    -- In mode upsert: what was not there before, and what was there and differed.
+    -- In mode upsert: rows that were missing, and rows that differed.
     inserted bigint,
     updated bigint,
-    -- What loaded the rows; their xmin is its lower half.
+    -- The transaction that loaded the rows; its lower half is their xmin.
     transaction bigint,
-    -- Of runs that belong together: all of them commit a partition of one id once.
+    -- The series of the run: all of its runs together commit each partition id once.
     series text,
-    -- When the snapshot was taken that the rows were read with; empty where there was none.
+    -- When the snapshot of the rows was taken; empty without a snapshot.
     read_at text NOT NULL DEFAULT '',
     started_at timestamptz NOT NULL DEFAULT clock_timestamp(),
     committed_at timestamptz,
@@ -43,7 +43,7 @@ CREATE TABLE IF NOT EXISTS {schema}.commit_record (
     UNIQUE (series, partition_id)
 );
 
--- One row for each step after the last partition that is done.
+-- One row per step after the last partition that is done.
 CREATE TABLE IF NOT EXISTS {schema}.step_record (
     run_id text NOT NULL,
     step_id text NOT NULL,
@@ -51,7 +51,7 @@ CREATE TABLE IF NOT EXISTS {schema}.step_record (
     PRIMARY KEY (run_id, step_id)
 );
 
--- One row for each partition that was asked to be copied again, and by which request.
+-- One row per partition that a request had copied again.
 CREATE TABLE IF NOT EXISTS {schema}.recopy_record (
     run_id text NOT NULL,
     partition_id text NOT NULL,
@@ -60,7 +60,7 @@ CREATE TABLE IF NOT EXISTS {schema}.recopy_record (
     PRIMARY KEY (run_id, partition_id, request)
 );
 
--- A crash of the server empties this table together with the unlogged ones that are being loaded.
+-- A crash of the server empties this table together with the unlogged tables being loaded.
 CREATE UNLOGGED TABLE IF NOT EXISTS {schema}.volatile_run (
     run_id text PRIMARY KEY
 );

@@ -1,4 +1,4 @@
--- Whether the session's user may make things in schemas, and own what an owner has.
+-- Whether the session's user may create objects in schemas, and schemas in the database.
 SELECT
     n.oid IS NOT NULL,
     coalesce(pg_catalog.has_schema_privilege(n.oid, 'USAGE'), false),

@@ -1,11 +1,11 @@
--- What hangs on tables without being a part of them.
+-- Objects that belong to tables without being part of them.
 SELECT c.oid::bigint, json_build_object(
     'triggers', (
         SELECT coalesce(json_agg(json_build_object(
             'name', t.tgname,
             'definition', pg_catalog.pg_get_triggerdef(t.oid),
             'enabled', t.tgenabled::text,
-            -- A partition has those of its parent under the same names.
+            -- A partition has its parent's triggers under the same names.
             'inherited', c.relispartition AND EXISTS (
                 SELECT FROM pg_catalog.pg_inherits AS i
                 JOIN pg_catalog.pg_trigger AS p ON p.tgrelid = i.inhparent

@@ -1,4 +1,4 @@
--- What is left out here is the type's own: its collation and storage.
+-- Collations and storage are left out where they are the type's own.
 SELECT c.oid::bigint, json_agg(json_build_object(
     'name', a.attname,
     'type', pg_catalog.format_type(a.atttypid, a.atttypmod),

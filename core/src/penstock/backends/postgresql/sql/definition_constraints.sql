@@ -1,4 +1,4 @@
--- Those that no index stands behind; the others are read with their indexes.
+-- Constraints without an index; the others are read with their indexes.
 SELECT k.conrelid::bigint, json_agg(json_build_object(
     'name', k.conname,
     'kind', k.contype::text,

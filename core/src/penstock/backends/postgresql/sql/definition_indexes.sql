@@ -43,7 +43,7 @@ SELECT x.indrelid::bigint, json_agg(json_build_object(
         WHERE k.conindid = c.oid AND k.conrelid = x.indrelid AND k.contype IN ('p', 'u', 'x')
     ),
     'needed_by', (
-        -- Foreign keys, and views that group by the primary key.
+        -- Foreign keys, and views that group by the primary key, depend on it.
         SELECT coalesce(json_agg(DISTINCT CASE d.classid
             WHEN 'pg_catalog.pg_constraint'::regclass THEN (
                 SELECT pg_catalog.format('foreign key %I of %s', k.conname, k.conrelid::regclass)

@@ -1,6 +1,6 @@
--- What tables' defaults, constraints, indexes and statistics are made of that does not come with the
--- server, and that is neither a type nor a sequence: functions, collations, operator classes, other
--- tables. "address" is what pg_get_object_address finds it by.
+-- The objects that a table's defaults, constraints, indexes and statistics use, unless they come
+-- with the server: functions, collations, operator classes, other tables; not types and sequences.
+-- "address" is the argument by which pg_get_object_address finds the object.
 WITH parts (relation, class, id) AS (
     SELECT oid, 'pg_catalog.pg_class'::regclass, oid FROM unnest({tables}::oid[]) AS asked (oid)
     UNION ALL
@@ -11,7 +11,7 @@ WITH parts (relation, class, id) AS (
     FROM pg_catalog.pg_constraint AS k
     WHERE k.conrelid = ANY ({tables}::oid[]) AND k.contype <> 'f'
     UNION ALL
-    -- Of the types that are made with them.
+    -- The needs of the types that are created with the tables.
     SELECT made.relation, 'pg_catalog.pg_constraint'::regclass, k.oid
     FROM unnest({types_of}::oid[], {types}::oid[]) AS made (relation, type)
     JOIN pg_catalog.pg_constraint AS k ON k.contypid = made.type
@@ -38,7 +38,7 @@ WITH parts (relation, class, id) AS (
                 AND own.class = d.refclassid AND own.id = d.refobjid
         )
         AND coalesce(c.relkind NOT IN ('S', 'i', 'I', 't'), true)
-        -- Parents are no part of what is made.
+        -- Parents are not created.
         AND NOT (
             parts.class = 'pg_catalog.pg_class'::regclass
             AND d.refclassid = 'pg_catalog.pg_class'::regclass

@@ -1,4 +1,4 @@
--- Sequences that a column owns: of serial columns, and of identity columns.
+-- Sequences that a column owns: those of serial and identity columns.
 SELECT d.refobjid::bigint, json_agg(json_build_object(
     'schema', n.nspname,
     'name', c.relname,

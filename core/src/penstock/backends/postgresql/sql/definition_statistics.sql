@@ -1,4 +1,5 @@
--- Extended statistics: "CREATE STATISTICS name", what is kept here, "FROM table".
+-- Extended statistics. A definition is "CREATE STATISTICS name", the text stored here, "FROM
+-- table".
 SELECT e.stxrelid::bigint, json_agg(json_build_object(
     'schema', n.nspname,
     'name', e.stxname,

@@ -1,4 +1,4 @@
--- What tables are, but for their columns, constraints and indexes.
+-- Tables without their columns, constraints and indexes.
 SELECT c.oid::bigint, json_build_object(
     'oid', c.oid::bigint,
     'schema', n.nspname,

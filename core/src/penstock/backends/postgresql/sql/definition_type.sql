@@ -1,4 +1,4 @@
--- Types and what they are made of. "extension" where one brought it.
+-- Types and their components. "extension" is set if the type belongs to one.
 SELECT t.oid::bigint, json_build_object(
     'oid', t.oid::bigint,
     'array_oid', t.typarray::bigint,

@@ -1,4 +1,4 @@
--- Sequences that a table's defaults name and that none of its columns owns.
+-- Sequences that a table's defaults use and that none of its columns owns.
 SELECT u.relation::bigint, json_agg(json_build_object(
     'schema', n.nspname,
     'name', c.relname,

@@ -1,4 +1,4 @@
--- The rows that some transactions have written, counted by transaction.
+-- Delete the rows that some transactions wrote; return the count for each transaction.
 WITH gone AS (
     DELETE FROM {table} WHERE xmin = ANY ({transactions}::xid[]) RETURNING xmin AS loader
 )

@@ -1,6 +1,6 @@
--- What would be lost with tables, or keeps them from being dropped, that is no part of them. "place" is
--- that of the table that was asked about, of which these are the parts; "linked" is the object id of
--- what may be undone before, see linked.sql.
+-- Objects that are not part of the tables and would be lost with them, or prevent dropping them.
+-- "place" is the position of the table in question, of which these are the parts; "linked" is the
+-- object id of a link that may be removed first, see linked.sql.
 WITH asked (place, id) AS MATERIALIZED (
     SELECT * FROM ROWS FROM (
         pg_catalog.unnest({places}::bigint[]), pg_catalog.unnest({tables}::oid[])

@@ -1,4 +1,4 @@
--- The key's own type and collation say which values are equal, whatever the query has listed them by.
+-- The key's own type and collation decide which values are equal, whatever the query lists them by.
 SELECT value::text FROM (
     SELECT DISTINCT value::{type} {collate} AS value FROM {values} AS listed (value) LIMIT {limit}
 ) AS found

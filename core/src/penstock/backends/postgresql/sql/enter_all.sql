@@ -1,4 +1,4 @@
--- As "enter", for many runs, but for those on whose tables others are at work.
+-- The same as "enter" for many runs, except those on whose tables other runs are active.
 SELECT pg_catalog.pg_advisory_lock_shared(
     (pg_catalog.hashtextextended(name, 0) & 2147483647)::integer,
     (pg_catalog.hashtextextended(run_id, 0) & 2147483647)::integer

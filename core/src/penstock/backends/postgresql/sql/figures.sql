@@ -1,5 +1,5 @@
--- What reports need, and the tables of earlier versions lack.
--- One row for each execution of a run: how it went over time, written by that execution alone.
+-- Tables and columns for reports, which earlier versions do not have.
+-- One row per execution of a run: its progress over time, written by that execution alone.
 CREATE TABLE IF NOT EXISTS {schema}.journal (
     run_id text NOT NULL,
     execution_id text NOT NULL,
@@ -7,8 +7,8 @@ CREATE TABLE IF NOT EXISTS {schema}.journal (
     PRIMARY KEY (run_id, execution_id)
 );
 
--- One row for each night: how far the source was read, and what came of it. Of one name, whoever
--- takes the next epoch has ended every other night that was to take it.
+-- One row per night: how far the source was read, and the result. The first night of a name to take
+-- the next epoch keeps all others from taking it.
 CREATE TABLE IF NOT EXISTS {schema}.watermark (
     name text NOT NULL,
     epoch bigint NOT NULL,
@@ -18,9 +18,9 @@ CREATE TABLE IF NOT EXISTS {schema}.watermark (
     PRIMARY KEY (name, epoch)
 );
 
--- Where the time of the attempt went that has committed.
+-- Where the committed attempt spent its time.
 ALTER TABLE {schema}.commit_record ADD COLUMN IF NOT EXISTS spent jsonb;
 
--- For each user who loads, where another one made the tables:
+-- For each user that loads, if another user created the tables:
 -- GRANT USAGE ON SCHEMA {schema} TO loader;
 -- GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {schema} TO loader;

@@ -1,4 +1,4 @@
--- What keeps columns of a table from being given another type, by their names.
+-- The objects that prevent columns of a table from getting another type, by column.
 SELECT a.attname, pg_catalog.string_agg(DISTINCT found.what, ', ')
 FROM (
     SELECT d.refobjsubid AS attnum, 'view ' || r.ev_class::pg_catalog.regclass::text AS what

@@ -1,4 +1,4 @@
--- The tables that inherit from others, at whatever depth; a declarative partition is none of them.
+-- The tables that inherit from others, at any depth, without declarative partitions.
 WITH RECURSIVE heirs AS (
     SELECT i.inhparent AS root, i.inhrelid AS oid
     FROM pg_catalog.pg_inherits AS i JOIN pg_catalog.pg_class AS c ON c.oid = i.inhrelid

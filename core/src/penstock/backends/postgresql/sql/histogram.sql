@@ -1,7 +1,7 @@
 -- Weighted bounds of a column from the planner's statistics. Each step of the histogram holds an
--- equal share of the rows that are neither NULL nor among the most common values; each most
--- common value has a share of its own. The arrays are of the default collation: the bounds get that
--- of the column, by which the partitions' conditions will compare.
+-- equal share of the rows that are neither NULL nor among the most common values; each most common
+-- value has its own share. The arrays have the default collation: the bounds get the column's, by
+-- which the partitions' conditions will compare.
 WITH stats AS (
     SELECT
         s.null_frac,
@@ -25,7 +25,7 @@ WITH stats AS (
 ), weighted AS (
     SELECT bound AS {column_name}, sum(share)::float8 AS share FROM points GROUP BY bound
 )
--- The output has another name than the key, lest ORDER BY sorts the text.
+-- The output has a different name from the key, so that ORDER BY does not sort the text.
 SELECT
     {key}::text AS bound_text,
     share,

@@ -1,4 +1,4 @@
--- The bounds of a histogram's steps, in their order.
+-- The bounds of a histogram's steps, in order.
 SELECT h.bound::text
 FROM (
     SELECT s.histogram_bounds::text::{type}[] AS bounds

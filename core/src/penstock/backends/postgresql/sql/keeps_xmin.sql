@@ -1,4 +1,4 @@
--- Whether every row says which transaction has written it, and how far transactions have got.
+-- Whether every row records the transaction that wrote it, and the next transaction id.
 SELECT
     NOT EXISTS (
         SELECT

@@ -1,5 +1,6 @@
--- What pg_catalog knows about a column that is to be a key. NOT NULL is believed only where it is
--- enforced for every row: not for foreign tables and not for children, and not before it is valid.
+-- Facts about a column that is to be a key. NOT NULL counts only if it is enforced for every row:
+-- not for foreign tables, not for a table with child tables that may allow NULL, and not before it
+-- is valid.
 SELECT
     NOT (
         a.attnotnull AND c.relkind = 'r'

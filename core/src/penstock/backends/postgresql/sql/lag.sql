@@ -1,6 +1,6 @@
--- Of a standby: the age of what it has replayed last, unless it has replayed all that it received.
--- Of a primary: the largest lag of its standbys; an idle one has none. Whoever may not see them
--- sees rows without a state.
+-- On a standby: the age of the last replayed transaction, unless everything received has been
+-- replayed. On a primary: the largest lag of its standbys; an idle one has none. A user without the
+-- privilege sees rows without a state.
 SELECT
     pg_catalog.pg_is_in_recovery(),
     coalesce(

@@ -1,6 +1,6 @@
--- Of each table that holds a table's rows, and of INSERT and UPDATE: the last trigger that may change a
--- row before it is written. Triggers fire in the order of their names. One that is enabled as usual
--- does not fire for a subscription.
+-- For each table that holds a table's rows, and for INSERT and UPDATE, the last trigger that may
+-- change a row before it is written. Triggers fire in the order of their names. One that is enabled
+-- in the default way does not fire for a subscription.
 WITH RECURSIVE tree AS (
     SELECT %(table)s::regclass::oid AS oid
     UNION ALL

@@ -1,6 +1,6 @@
--- What links other tables to these, from the side of the others: foreign keys, inheritance, and
--- defaults that name a sequence which one of these owns. With each the objects that depend on these.
--- "place" is that of the table that was asked about, of which these are the parts.
+-- Links from other tables to these: foreign keys, inheritance, and defaults that use a sequence
+-- owned by one of these. Each comes with the objects that depend on these tables. "place" is the
+-- position of the table in question, of which these are the parts.
 WITH mine (place, oid) AS MATERIALIZED (
     SELECT * FROM ROWS FROM (
         pg_catalog.unnest({places}::bigint[]), pg_catalog.unnest({tables}::oid[])

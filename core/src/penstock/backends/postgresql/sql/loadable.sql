@@ -1,5 +1,5 @@
--- Whether COPY can load relations: their kind, whether rows can be inserted (foreign tables; views by
--- a trigger), whether row security forbids it, and where rows go to other servers.
+-- Whether COPY can load relations: their kind, whether rows can be inserted (into foreign tables;
+-- into views by a trigger), whether row security prevents it, and which rows go to other servers.
 WITH RECURSIVE asked AS MATERIALIZED (
     SELECT u.place, pg_catalog.to_regclass(u.name)::oid AS oid
     FROM pg_catalog.unnest({tables}::text[]) WITH ORDINALITY AS u (name, place)
@@ -15,9 +15,9 @@ WITH RECURSIVE asked AS MATERIALIZED (
 SELECT
     asked.place,
     c.relkind::text,
-    -- 8: inserts, see pg_relation_is_updatable.
+    -- 8 stands for inserts, see pg_relation_is_updatable.
     c.relkind <> 'f' OR pg_catalog.pg_relation_is_updatable(c.oid, false) & 8 = 8,
-    -- 1 for each row, 4 on insert, 64 instead: see tgtype.
+    -- tgtype: 1 FOR EACH ROW, 4 INSERT, 64 INSTEAD OF.
     EXISTS (
         SELECT FROM pg_catalog.pg_trigger AS t
         WHERE t.tgrelid = c.oid AND t.tgtype & 69 = 69 AND t.tgenabled IN ('O', 'A')

@@ -1,6 +1,6 @@
--- The run that was the last to load rows into this run's target since this one was prepared, and how.
--- Where the same rows matter: runs with other conditions may have loaded others, and partitions that
--- callers name stand each for itself.
+-- The last run that loaded rows into this run's target after this one was prepared, and its mode.
+-- If only the same rows count, runs with other conditions may have loaded other rows, and each
+-- partition defined by a caller counts by itself.
 SELECT mine.spec ->> 'target_table', other.run_id, other.spec ->> 'mode'
 FROM {schema}.run AS mine
 JOIN {schema}.run AS other

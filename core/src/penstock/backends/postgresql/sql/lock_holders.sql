@@ -1,4 +1,5 @@
--- Sessions that hold a partition's lock, and whose name begins as asked: as attempts' of it do.
+-- Sessions that hold a partition's lock and whose names begin as requested, as those of its
+-- attempts do.
 SELECT a.pid, pg_catalog.concat_ws(' ', a.state, a.query_start, {progress})
 FROM (SELECT pg_catalog.hashtextextended(%(partition)s, 0) AS key) AS k
 JOIN pg_catalog.pg_locks AS l

@@ -1,5 +1,5 @@
--- Show this attempt to the server's monitoring, and try to be the only one for its partition. To
--- wait for a lock for too long is to stall.
+-- Show this attempt in the server's monitoring, and try to become the only one for its partition.
+-- Waiting too long for a lock is a stall.
 SELECT
     pg_catalog.set_config('application_name', %(application_name)s, true),
     pg_catalog.set_config('lock_timeout', %(lock_timeout)s, true),

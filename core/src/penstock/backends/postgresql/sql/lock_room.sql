@@ -1,5 +1,5 @@
--- How many tables these are, with those that they consist of, and how many locks the server has room
--- for, of all sessions together.
+-- The number of tables, with those that they consist of, and the number of locks that the server
+-- has room for, for all sessions together.
 WITH RECURSIVE tree (oid) AS (
     SELECT c.oid
     FROM unnest(%(schemas)s::name[], %(names)s::name[]) AS asked (schema, name)

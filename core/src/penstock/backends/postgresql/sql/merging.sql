@@ -1,4 +1,4 @@
--- Wait for others who merge rows into one of these tables, and have those wait that come later.
+-- Wait for other sessions that merge rows into one of these tables, and make later ones wait.
 SELECT pg_catalog.pg_advisory_xact_lock(hash)
 FROM (
     SELECT DISTINCT pg_catalog.hashtextextended('penstock:merge:' || name, 0) AS hash

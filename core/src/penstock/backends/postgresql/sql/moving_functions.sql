@@ -1,5 +1,6 @@
--- Functions that may return something else for the same row at another time. What is stable and built
--- in depends on settings, which are the same for every run, unless it has no argument.
+-- Functions that may return something else for the same row at another time. Results of stable
+-- built-in functions depend on settings, which are the same for every run, unless the function has
+-- no argument.
 SELECT DISTINCT proname
 FROM pg_catalog.pg_proc
 WHERE proname = ANY (%(names)s::text[])

@@ -1,4 +1,4 @@
--- The child that a partition of a run was loaded into, and no longer the one that it has replaced.
+-- Record the child that a partition of a run was loaded into, in place of the one that it replaced.
 UPDATE {schema}.run
 SET target_state = pg_catalog.jsonb_set(
     target_state,

@@ -1,5 +1,5 @@
--- What the tables of runs are known by: their oids, and where their rows are stored. TRUNCATE, and
--- whatever writes a table anew, gives it another file. NULL where it is not there.
+-- What identifies the tables of runs: their object ids, and the files that store their rows.
+-- TRUNCATE and every rewrite of a table give it another file. NULL if the table does not exist.
 UPDATE {schema}.run AS r
 SET
     {prepared}

@@ -1,6 +1,6 @@
--- Keys that begin a tile of about equally many rows, each with its share of the rows that are not
--- NULL, and the share of NULLs. Equal keys are never told apart: a bound's share reaches from the
--- first row that has it to the first row of the next one.
+-- Keys that begin tiles of about equal size, each with its share of the rows that are not NULL, and
+-- the share of NULLs. Equal keys are never separated: a bound's share reaches from the first row
+-- that has it to the first row of the next bound.
 WITH ranked AS (
     SELECT
         {key} AS value,
@@ -12,7 +12,7 @@ WITH ranked AS (
     WHERE {condition}
     WINDOW sorted AS (ORDER BY {key} NULLS LAST)
 ), bounds AS (
-    -- One row of each value: what its text is may differ between equal ones, such as 1.0 and 1.00.
+    -- One row per value: texts of equal values may differ, such as 1.0 and 1.00.
     SELECT DISTINCT ON (first_place) value, first_place, known, total
     FROM ranked
     WHERE place * {count} % known < {count} AND place < known

@@ -1,4 +1,4 @@
--- Relations by name, as far as they are there and this user may use their schemas.
+-- The object ids of relations that exist in schemas that this user may use.
 SELECT asked.place::int, c.oid::bigint
 FROM unnest(%(schemas)s::name[], %(names)s::name[]) WITH ORDINALITY AS asked (schema, name, place)
 JOIN pg_catalog.pg_namespace AS n ON n.nspname = asked.schema

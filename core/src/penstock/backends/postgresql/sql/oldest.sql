@@ -1,4 +1,4 @@
--- Who holds the horizon back: the oldest transaction that has written, or is prepared.
+-- The transaction that holds the horizon back: the oldest one that has written, or is prepared.
 SELECT description, seconds
 FROM (
     SELECT

@@ -1,6 +1,6 @@
--- Since when transactions are open that may write to this database; whether their times may be seen;
--- and whether this server is a standby. It is asked in an order of its own: prepared transactions
--- come after this.
+-- When the oldest transaction began that is open and may write to this database; whether such times
+-- are visible; and whether this server is a standby. Prepared transactions are counted in a later
+-- statement.
 SELECT
     pg_catalog.min(a.xact_start)::text,
     pg_catalog.pg_has_role(current_user, 'pg_read_all_stats', 'USAGE'),

@@ -1,4 +1,4 @@
--- Sessions that say that they execute other runs on a table, by the run's lock.
+-- Sessions that have registered other runs on a table, by the run's lock.
 SELECT l.objid::bigint, min(l.pid)
 FROM pg_catalog.pg_locks AS l
 JOIN pg_catalog.pg_database AS d ON d.oid = l.database AND d.datname = current_database()

@@ -1,4 +1,5 @@
--- What is no table, in the order in which it can be made: kind, schema, name, statement.
+-- Objects that are not tables, in the order in which they can be created: kind, schema, name,
+-- statement.
 WITH own AS (
     SELECT n.oid, n.nspname FROM pg_catalog.pg_namespace AS n
     WHERE n.nspname !~ '^pg_' AND n.nspname <> 'information_schema'
@@ -19,7 +20,7 @@ WITH own AS (
     FROM pg_catalog.pg_class AS c
     JOIN own ON own.oid = c.relnamespace
     JOIN pg_catalog.pg_sequence AS s ON s.seqrelid = c.oid
-    -- Those of columns, and of defaults, belong to tables.
+    -- Sequences of columns and of defaults belong to tables.
     WHERE NOT EXISTS (
         SELECT FROM pg_catalog.pg_depend AS d
         WHERE d.classid = 'pg_class'::regclass AND d.objid = c.oid

@@ -1,4 +1,4 @@
--- How tables are partitioned, and what rows that are loaded into a child of its own would pass by.
+-- How tables are partitioned, and what is bypassed when rows are loaded into a child directly.
 SELECT
     c.oid::bigint,
     p.partstrat::text,

@@ -1,4 +1,4 @@
--- What partitions have of their own: constraints and indexes that the partitioned table lacks.
+-- Constraints and indexes that partitions have and the partitioned table lacks.
 WITH tree AS (
     SELECT asked.oid AS root, t.relid
     FROM unnest({tables}::oid[]) AS asked (oid)

@@ -1,4 +1,4 @@
--- Who owns tables, and what the session's user may not do with them.
+-- The owners of tables, and the privileges that the session's user lacks.
 SELECT
     asked.place,
     pg_catalog.pg_get_userbyid(c.relowner),

@@ -1,5 +1,5 @@
--- Foreign keys of other tables that point to these. "place" is that of the table that was asked about,
--- of which these are the parts.
+-- Foreign keys of other tables that reference these. "place" is the position of the table in
+-- question, of which these are the parts.
 WITH mine (place, oid) AS MATERIALIZED (
     SELECT * FROM ROWS FROM (
         pg_catalog.unnest({places}::bigint[]), pg_catalog.unnest({tables}::oid[])

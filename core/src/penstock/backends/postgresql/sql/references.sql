@@ -1,4 +1,4 @@
--- Which of the tables reference which others, by their places in the list, from 0.
+-- Which of the tables reference which others, by their positions in the list, from 0.
 WITH asked AS (
     SELECT pg_catalog.to_regclass(name)::oid AS oid, place - 1 AS place
     FROM unnest(%(tables)s::text[]) WITH ORDINALITY AS u (name, place)

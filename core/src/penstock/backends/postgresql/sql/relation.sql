@@ -1,4 +1,4 @@
--- Which relations can be read, and what this user could not see of them.
+-- Facts that decide whether relations can be read, and whether this user sees all of their rows.
 SELECT
     c.oid::bigint,
     c.relkind::text,

@@ -1,5 +1,5 @@
--- Sessions that hold a lock against readers of a table or of what inherits from it, or wait for one;
--- of any table, where none is named.
+-- Sessions that lock out readers of a table, or of what inherits from it, or wait for such a lock;
+-- for any table if none is named.
 WITH RECURSIVE family (oid) AS (
     SELECT pg_catalog.to_regclass(%(table)s)::oid
     UNION

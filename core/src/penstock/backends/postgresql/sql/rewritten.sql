@@ -1,4 +1,4 @@
--- The tables of a run whose rows are stored elsewhere than the run's row says.
+-- The tables of a run whose rows are stored in other files than the run's row records.
 SELECT c.oid::bigint
 FROM {schema}.run AS r
 CROSS JOIN LATERAL pg_catalog.jsonb_each_text(r.target_state -> 'files') AS f

@@ -1,5 +1,4 @@
--- How many more sessions this user may open here. Parallel workers and the like are counted as if
--- they took a place too.
+-- How many more sessions this user may open. Parallel workers and the like count as sessions.
 WITH session AS (
     SELECT
         count(*) AS all_of_them,

@@ -1,4 +1,4 @@
--- Sorted by bytes, as any other server sorts them.
+-- Sorted by bytes, as every other server sorts them.
 SELECT key, digest
 FROM (SELECT {key} AS key, {digest}::text AS digest FROM {rows} WHERE {condition}) AS rows
 WHERE {chosen}

@@ -1,4 +1,4 @@
--- Weighted bounds of a column from a few blocks, where there are no statistics.
+-- Weighted bounds of a column from a few blocks, for a table without statistics.
 SELECT
     sample.value::text AS bound_text,
     count(*) / sum(count(*)) OVER ()::float8,

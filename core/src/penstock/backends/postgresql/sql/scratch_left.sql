@@ -1,4 +1,4 @@
--- Schemas for measurements that this user may drop: theirs by name and by comment.
+-- Schemas for measurements that this user may drop, recognized by name and comment.
 SELECT n.nspname
 FROM pg_catalog.pg_namespace AS n
 WHERE n.nspname ~ ('^' || %(prefix)s || '[0-9a-f]{8}$')

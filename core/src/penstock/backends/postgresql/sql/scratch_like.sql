@@ -1,4 +1,5 @@
--- What a table like this one is made with besides its columns and indexes, and what it lacks.
+-- Facts for creating a table like this one: its kind, storage, whether it may be read, and whether
+-- it has triggers and foreign keys.
 SELECT
     c.relkind::text,
     c.relpersistence::text,

@@ -1,4 +1,4 @@
--- How runs stand, with what has failed in each. A run that is done needs its snapshot no longer.
+-- Set the statuses of runs, and their failures. A run that is done no longer needs its snapshot.
 UPDATE {schema}.run AS r
 SET
     status = ended.status,

@@ -1,4 +1,4 @@
--- A digest of all that a table consists of, to see whether somebody has changed it.
+-- A digest of everything that a table consists of, which shows whether it has been changed.
 SELECT pg_catalog.md5(pg_catalog.concat_ws(
     E'\n',
     c.relowner, c.relacl, c.reloptions, c.relreplident, c.relrowsecurity, c.relforcerowsecurity,

@@ -1,3 +1,3 @@
--- Has the target's types and none of its constraints.
+-- A stage has the target's types and none of its constraints.
 CREATE TEMPORARY TABLE penstock_stage ON COMMIT DROP AS
 SELECT {columns} FROM {table} WITH NO DATA

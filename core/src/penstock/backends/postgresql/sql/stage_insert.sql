@@ -1,4 +1,4 @@
--- The conflict is with a row that somebody inserts at this moment.
+-- A conflict can only be with a row that another session is inserting at this moment.
 INSERT INTO {target} AS t ({columns}) OVERRIDING SYSTEM VALUE
 SELECT {columns} FROM {stage} AS s
 WHERE NOT EXISTS (SELECT FROM {table} AS t WHERE {match})

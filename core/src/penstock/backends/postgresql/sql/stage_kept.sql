@@ -1,4 +1,4 @@
--- Rows that differ from the stage, and were not written by this transaction.
+-- Rows that differ from the stage and were not written by this transaction.
 SELECT
 FROM {table} AS t
 JOIN {stage} AS s ON {match}

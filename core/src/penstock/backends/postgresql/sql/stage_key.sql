@@ -1,2 +1,2 @@
--- Finds a key that is there twice, and tells the planner that none is.
+-- Finds duplicate keys, and tells the planner that there are none.
 CREATE UNIQUE INDEX ON {stage} ({definitions}) {nulls_equal}

@@ -1,5 +1,5 @@
--- What stands in the way of a commit record that was not inserted: the run's generation, the mark that
--- a crash takes away, and another run of the series that has committed the partition.
+-- The reason why a commit record was not inserted: the run's generation, the mark that a crash
+-- removes, or another run of the series that has committed the partition.
 SELECT
     r.generation,
     EXISTS (SELECT FROM {schema}.volatile_run AS v WHERE v.run_id = r.run_id),

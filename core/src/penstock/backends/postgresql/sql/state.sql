@@ -1,5 +1,5 @@
--- Facts by which tables can be recognised. Tuples are counted from the last reset of the statistics;
--- a crash resets them, and then a table with rows and no inserts says that nothing is known. A
+-- Facts that identify tables. Tuples are counted since the last reset of the statistics; a crash
+-- resets them, and then a table with rows and no inserts shows that the counts mean nothing. A
 -- standby counts none. The last column: whether rows may be on another server.
 WITH RECURSIVE tree AS (
     SELECT oid AS root, oid FROM unnest(%(oids)s::oid[]) AS asked (oid)

@@ -1,4 +1,4 @@
--- How large relations are, and what their planner knows of them.
+-- The sizes of relations, and the planner's facts about them.
 SELECT
     c.oid::bigint,
     c.relkind::text,

@@ -1,5 +1,5 @@
--- By the place of each table, what changes when it, or a table that it consists of, is made or written
--- anew.
+-- By the position of each table, a text that changes when the table, or one of the tables it
+-- consists of, is recreated or rewritten.
 WITH RECURSIVE tree AS (
     SELECT place, pg_catalog.to_regclass(name)::oid AS oid
     FROM pg_catalog.unnest(%(tables)s::text[]) WITH ORDINALITY AS asked (name, place)

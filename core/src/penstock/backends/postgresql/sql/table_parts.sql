@@ -1,4 +1,4 @@
--- Of a table, what another one of the same definition has as well: its columns, and unique keys by
+-- The parts of a table that any table with the same definition has: its columns, and unique keys by
 -- which rows can be found.
 SELECT pg_catalog.format(
     '%I %s%s%s',

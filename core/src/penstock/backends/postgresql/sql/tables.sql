@@ -1,5 +1,5 @@
--- Tables that are no part of an extension; the last column says which of them, for being a part of
--- another table or no table of the database's own, are found by their full name alone.
+-- Tables that do not belong to an extension. The last column tells which of them are found only by
+-- their full name, because they are part of another table or do not belong to the database itself.
 SELECT
     n.nspname,
     c.relname,
@@ -15,7 +15,7 @@ WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f')
         WHERE d.classid = 'pg_catalog.pg_class'::regclass AND d.objid = c.oid AND d.objsubid = 0
             AND d.deptype = 'e'
     )
-    -- The tables of runs, under whatever name.
+    -- Control tables, whatever their schema is named.
     AND NOT EXISTS (
         SELECT FROM pg_catalog.pg_class AS control
         WHERE control.relnamespace = c.relnamespace AND control.relname = 'commit_record'

@@ -1,5 +1,5 @@
--- The relations of some schemas, each with what it would be dropped with: itself, and the tables that
--- it is an index, a sequence or a partition of.
+-- The relations of some schemas, each with the relations whose removal drops it: itself, and the
+-- table of which it is an index, a sequence or a partition.
 SELECT
     n.nspname,
     c.relname,

@@ -1,5 +1,5 @@
--- Tables and their partitions, from the top down; nothing of those that are not there. It locks none
--- of them. "identity" is what `state.sql` knows a table by.
+-- Tables and their partitions, from the root down; no rows for tables that do not exist. It locks
+-- none of them. "identity" is the identity of a table in `state.sql`.
 WITH RECURSIVE tree (place, oid, level) AS (
     SELECT asked.place, pg_catalog.to_regclass(asked.name)::oid, 0
     FROM pg_catalog.unnest({tables}::text[]) WITH ORDINALITY AS asked (name, place)

@@ -1,7 +1,7 @@
--- Types, each with the object ids of what it is made of: its element, base type, attributes, subtype,
--- range. A type that belongs to an extension is known by it, whatever the schema. Those below are not
--- looked up here: a recursive query would be planned as so expensive that a server that has JIT
--- compiles it, for a third of a second.
+-- Types, each with the object ids of its components: element, base type, attributes, subtype,
+-- range. A type that belongs to an extension is identified by it, whatever its schema. Components
+-- are not looked up here: a recursive query would be estimated as so expensive that a server with
+-- JIT compiles it, which takes a third of a second.
 SELECT
     t.oid,
     n.nspname,
@@ -30,7 +30,7 @@ SELECT
             )
         LIMIT 1
     ),
-    -- With -1 and not NULL: "character" and "bit" alone would mean a length of 1.
+    -- With -1 instead of NULL: "character" and "bit" alone would mean a length of 1.
     CASE
         WHEN n.nspname = 'pg_catalog' THEN pg_catalog.format_type(t.oid, -1)
         ELSE pg_catalog.format('%%I.%%I', n.nspname, t.typname)

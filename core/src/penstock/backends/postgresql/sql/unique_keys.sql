@@ -1,6 +1,6 @@
--- The unique indexes of tables, by the place of each, the primary key first. "obstacle" says why rows cannot be found by
--- an index; "columns" are its key columns in their order, each with the operator by which the index
--- holds two values for equal.
+-- The unique indexes of tables, by the position of each table, the primary key first. "obstacle" is
+-- the reason why an index cannot find rows; "columns" are its key columns in order, each with the
+-- operator by which the index compares two values for equality.
 SELECT
     asked.place,
     i.relname,

@@ -1,6 +1,6 @@
--- Whether a table is partitioned, which of its columns cannot be given another value, whether
--- triggers or rules may keep rows from being inserted or updated, how many blocks it has, whether
--- foreign keys point at it, and the columns that a row has values of its own for.
+-- Whether a table is partitioned, which of its columns cannot be updated, whether triggers or rules
+-- may prevent rows from being inserted or updated, how many blocks it has, whether foreign keys
+-- reference it, and the columns that store values of their own.
 SELECT
     c.relkind = 'p',
     ARRAY(

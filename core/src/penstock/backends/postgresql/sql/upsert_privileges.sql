@@ -1,6 +1,6 @@
--- What is missing for --mode upsert, by the place of each table: the columns that may not be read, and
--- those that may not be updated; which of its columns are always generated identities; and whether
--- there may be temporary tables in this database.
+-- The privileges missing for --mode upsert, by the position of each table: columns that may not be
+-- read, columns that may not be updated, columns that are GENERATED ALWAYS AS IDENTITY, and whether
+-- temporary tables may be created in this database.
 SELECT
     asked.place,
     ARRAY(

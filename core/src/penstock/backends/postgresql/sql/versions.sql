@@ -1,6 +1,7 @@
--- Facts that tell whether the row versions of tables can be compared with those of another night, by
--- the object id of each. A table that is attached again has another row in pg_inherits. The timeline is the greatest one that
--- this server knows of: a checkpoint names the old one for a while after a promotion.
+-- Facts that tell whether the row versions of tables are comparable with those of another night, by
+-- object id. A table that is attached again has another row in pg_inherits. The timeline is the
+-- greatest one that this server knows: for a while after a promotion, a checkpoint names the old
+-- one.
 WITH RECURSIVE tree AS (
     SELECT c.oid AS root, c.oid, '' AS attached
     FROM pg_catalog.pg_class AS c WHERE c.oid = ANY (%(oids)s)
@@ -53,7 +54,7 @@ SELECT
         (SELECT timeline_id FROM pg_catalog.pg_control_checkpoint()),
         (SELECT min_recovery_end_timeline FROM pg_catalog.pg_control_recovery()),
         (SELECT received_tli FROM pg_catalog.pg_stat_wal_receiver),
-        -- Eight hexadecimal digits: of the log that is written right now.
+        -- Eight hexadecimal digits: the timeline of the log being written.
         CASE WHEN NOT pg_catalog.pg_is_in_recovery() THEN (
             'x' || pg_catalog.substr(
                 pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_insert_lsn()), 1, 8

@@ -1,4 +1,4 @@
--- By what a relation is recognised whose rows have no versions: a view, for instance.
+-- What identifies a relation whose rows have no versions, such as a view.
 SELECT
     (SELECT system_identifier::text FROM pg_catalog.pg_control_system()),
     current_database()::text,

@@ -1,5 +1,5 @@
--- Sessions that wait for a lock that another one holds, or this one. Others' statements may be hidden from this
--- user, locks are not. No relation is read, so none is locked.
+-- Sessions that wait for a lock held by a given session, or by this one. Statements of other users
+-- may be hidden from this user; locks are not. No relation is read, so none is locked.
 WITH waiting AS (
     SELECT l.pid, min({waitstart}) AS since FROM pg_catalog.pg_locks AS l
     WHERE NOT l.granted

@@ -1,6 +1,6 @@
--- What the sessions of some runs wait for: those of attempts, which are called
--- penstock:RUN:PARTITION:ATTEMPT, while a statement of theirs runs. Whoever may not see that of
--- another user's session sees no state of it.
+-- What the sessions of some runs wait for: those of attempts, named penstock:RUN:PARTITION:ATTEMPT,
+-- while they run a statement. A user without the privilege sees no state of another user's
+-- sessions.
 SELECT
     split_part(a.application_name, ':', 2),
     CASE

@@ -1,9 +1,9 @@
 -- Starts of windows from the year, week, day or hour that holds the first value. A window is kept
--- where its start or the next one meets the run's condition.
+-- if its start or the next one meets the run's condition.
 WITH asked AS (
     SELECT {interval}::interval AS width
 ), series AS (
-    -- In the select list the series is made row by row, and so ends at the limit.
+    -- In the select list, the series is generated row by row, so the limit ends it.
     SELECT generate_series(
         date_trunc(
             CASE

@@ -1,5 +1,5 @@
--- Rows, and those of them that were written by a transaction that is not older than the given one:
--- transaction ids are compared on a circle. 1 and 2 are older than any other.
+-- Rows, and how many of them were written by a transaction that is not older than the given one:
+-- transaction ids are compared on a circle. 1 and 2 are older than all others.
 SELECT
     count(*),
     count(*) FILTER (

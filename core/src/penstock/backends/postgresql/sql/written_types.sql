@@ -1,5 +1,5 @@
 -- Types with their modifiers, as people write them. The server leaves out a schema that is on the
--- search path; what follows the name is the same with and without it.
+-- search path; the text after the name is the same with and without it.
 SELECT
     asked.oid::bigint,
     asked.typmod,
