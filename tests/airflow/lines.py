@@ -17,6 +17,7 @@ from psycopg import sql
 import penstock
 from penstock_testkit import PostgresServer, TcpProxy, tpch
 from penstock_testkit.airflow import AirflowStack, Run, until
+from penstock_testkit.statistics import flush_statistics
 
 Side = Literal["source", "target"]
 
@@ -144,7 +145,7 @@ def execute(url: str, *statements: str) -> None:
     with closing(connect(url)) as connection:
         for text in statements:
             connection.execute(text)
-        connection.execute("SELECT pg_stat_force_next_flush()")
+        flush_statistics(connection)
 
 
 def digest(url: str) -> Digest:

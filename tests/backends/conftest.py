@@ -17,6 +17,7 @@ import pytest
 from penstock import CopySpec, PartitionPlan, PenstockError, copy, plan
 from penstock.events import Event, Failed, Finished
 from penstock_testkit import PostgresServer, S3Gateway, S3Server, Server, installed
+from penstock_testkit.statistics import flush_statistics
 
 from ..cli import run_cli
 from ..conftest import fresh_database
@@ -38,8 +39,7 @@ class Side:
     def run(self, *statements: str) -> None:
         for statement in statements:
             self.connection.execute(statement.encode())
-        # Else an idle session keeps what it counted to itself for up to ten seconds.
-        self.connection.execute("SELECT pg_stat_force_next_flush()")
+        flush_statistics(self.connection)
 
     def rows(self, query: str) -> list[tuple[Any, ...]]:
         return self.connection.execute(query.encode()).fetchall()

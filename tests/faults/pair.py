@@ -14,6 +14,7 @@ import penstock
 from penstock.cli.main import main
 from penstock_testkit import TcpProxy
 from penstock_testkit.proxy import Direction
+from penstock_testkit.statistics import flush_statistics
 
 from .cli import PATIENCE, Run, eventually, promised
 from .gate import Gate
@@ -86,7 +87,7 @@ def execute(url: str, *statements: str) -> None:
     with closing(connect(url)) as connection:
         for text in statements:
             connection.execute(text)
-        connection.execute("SELECT pg_stat_force_next_flush()")
+        flush_statistics(connection)
 
 
 def connect(url: str, **settings: Any) -> Connection:

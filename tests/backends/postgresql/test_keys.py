@@ -191,7 +191,7 @@ def scans(pair: Pair) -> tuple[Any, ...]:
     active = "SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'penstock%'"
     while pair.source.value(active):
         time.sleep(0.01)
-    pair.source.run("SELECT pg_stat_force_next_flush()")
+    pair.source.run()
     (found,) = pair.source.rows(
         "SELECT seq_scan, seq_tup_read FROM pg_stat_all_tables WHERE relid = 't'::regclass"
     )
