@@ -285,7 +285,7 @@ def test_what_is_refused(items: Pair) -> None:
         ({"lookback": None}, "expected --lookback: a row whose transaction"),
         ({"lookback": "soon"}, "expected a duration"),
         ({"mode": "append"}, "expected --mode upsert"),
-        ({"incremental": "xmin"}, "--lookback goes with --incremental COLUMN"),
+        ({"incremental": "xmin"}, "--lookback: expected --incremental COLUMN"),
         ({"incremental": "changed,changed"}, "each once"),
     ):
         found = night(items, **options)

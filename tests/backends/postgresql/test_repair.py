@@ -155,7 +155,7 @@ def test_a_source_that_was_emptied_is_no_reason_to_empty_the_target(shop: Pair) 
         (
             {"mode": "upsert", "incremental": "xmin", "deletes": "soft"},
             "",
-            "marks rows that the source has no more",
+            "marks deleted rows",
         ),
     ],
 )
@@ -172,7 +172,9 @@ def test_what_cannot_be_repaired(
 def test_a_run_that_is_not_complete(shop: Pair) -> None:
     shop.target.run(TABLE)
     create(CopySpec(**ends(shop), table="public.t", mode="append", run_id=RUN))
-    with pytest.raises(UsageError, match=r"p0\w* not committed; continue it with penstock resume"):
+    with pytest.raises(
+        UsageError, match=r"p0\w* not committed\); continue it with penstock resume"
+    ):
         planned(shop)
 
 

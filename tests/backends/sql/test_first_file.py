@@ -111,7 +111,7 @@ def test_sakila_into_postgresql(
 ) -> None:
     name = database_of(sakila)
     text = init(file, sakila, target_url, monkeypatch)
-    assert "MySQL tells no versions of rows: all rows are read every time" in text
+    assert "MySQL has no row versions: all rows are read every time" in text
     assert tomllib.loads(text)["defaults"] == {
         "mode": "upsert",
         "atomic": "table",
@@ -226,7 +226,7 @@ def test_nothing_to_write_about(pair: Pair, file: Path, capsys: pytest.CaptureFi
     assert main(["init", str(file), "--source", pair.source.url, "--tables", "nothing.*"]) == 64
     assert "--tables: nothing.* matches no table of the source" in capsys.readouterr().err
     assert main(["init", str(file), "--source", "./somewhere/"]) == 64
-    assert "--source: a file of many tables needs a database" in capsys.readouterr().err
+    assert "--source: copying many tables needs a database" in capsys.readouterr().err
     assert not file.exists()
 
 

@@ -34,7 +34,7 @@ def add_plan(commands: Commands) -> None:
         commands,
         "plan",
         _plan,
-        "show how a table would be cut, and why; changes nothing",
+        "show how a table would be copied, and why; change nothing",
         COPY_EXAMPLES.replace("penstock copy", "penstock plan"),
         "the plan",
     )
@@ -61,7 +61,7 @@ def add_create(commands: Commands) -> None:
         commands,
         "create",
         _create,
-        "plan a run and store it; copies nothing",
+        "plan a run and store it; copy nothing",
         MANY_PROCESSES,
         "the run's status",
     )
@@ -81,7 +81,14 @@ def _create(arguments: argparse.Namespace) -> int:
 
 def add_copy(commands: Commands) -> None:
     examples = COPY_EXAMPLES + "\n" + STREAMS
-    _add_for_table(commands, "copy", _copy, "copy a table", examples, "events, one a line,")
+    _add_for_table(
+        commands,
+        "copy",
+        _copy,
+        "copy a table or the result of a query",
+        examples,
+        "events, one per line,",
+    )
 
 
 def _copy(arguments: argparse.Namespace) -> int:
@@ -101,9 +108,9 @@ def add_copy_all(commands: Commands) -> None:
         commands,
         "copy-all",
         _copy_all,
-        "copy many tables with one snapshot and one pool of streams",
+        "copy many tables, with one snapshot and one pool of streams",
         (BATCH_EXAMPLES, BATCH_FILE, STREAMS),
-        "events, one a line,",
+        "events, one per line,",
     )
 
 
@@ -112,9 +119,9 @@ def add_plan_all(commands: Commands) -> None:
         commands,
         "plan-all",
         _plan_all,
-        "show how many tables would be copied; changes nothing",
+        "show how copy-all would copy its tables; change nothing",
         (BATCH_EXAMPLES.replace("penstock copy-all", "penstock plan-all"), BATCH_FILE),
-        "each table's plan, one a line,",
+        "the plan of each table, one per line,",
     )
 
 
@@ -163,9 +170,7 @@ def _add_for_tables(
     """
     usage = "[FILE] --source URL --target URL --tables PATTERN ... [options]"
     parser = commands.add(name, call, text, usage, epilog)
-    parser.add_argument(
-        "file", metavar="FILE", nargs="?", help="a TOML file with tables and options"
-    )
+    parser.add_argument("file", metavar="FILE", nargs="?", help="a TOML file of tables and options")
     add_batch_options(parser)
     add_json(parser, json_content)
 
@@ -185,12 +190,12 @@ def _add_for_table(
     """
     usage = "[FILE] --source URL --target URL [--table NAME] [options]"
     parser = commands.add(name, call, text, usage, (examples, FILE))
-    parser.add_argument("file", metavar="FILE", nargs="?", help="a TOML file with options")
+    parser.add_argument("file", metavar="FILE", nargs="?", help="a TOML file of options")
     add_copy_options(parser)
     if name in ("plan", "copy"):
         parser.add_argument(
             "--tuned",
             metavar="FILE",
-            help="take the degree and the options that penstock tune --out has written to FILE",
+            help="use the degree and options that penstock tune --out wrote to FILE",
         )
     add_json(parser, json_content)

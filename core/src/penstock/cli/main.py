@@ -20,7 +20,7 @@ from penstock.cli.copy_commands import (
 from penstock.cli.entry import handle_signals
 from penstock.cli.help import CONNECTIONS, DESCRIPTION, EXAMPLES, EXIT_CODES
 from penstock.cli.init_command import add_init
-from penstock.cli.output import discard, flush_output, report_end, signals
+from penstock.cli.output import flush_output, reader_closed, report_end, signals
 from penstock.cli.parser import Commands, Parser
 from penstock.cli.run_commands import add_report, add_resume, add_runs, add_status, add_verify
 from penstock.cli.schema_command import add_schema
@@ -45,24 +45,25 @@ class _Version(argparse.Action):
 
 _COMMANDS = {
     "plan": add_plan,
-    "plan-all": add_plan_all,
-    "schema": add_schema,
-    "create": add_create,
     "copy": add_copy,
-    "copy-all": add_copy_all,
-    "init": add_init,
-    "runs": add_runs,
+    "resume": add_resume,
     "status": add_status,
     "report": add_report,
+    "verify": add_verify,
+    "runs": add_runs,
     "tune": add_tune,
-    "resume": add_resume,
+    "init": add_init,
+    "plan-all": add_plan_all,
+    "copy-all": add_copy_all,
+    "schema": add_schema,
+    "watermark": add_watermark,
+    "create": add_create,
     "hold": add_hold,
     "release": add_release,
-    "verify": add_verify,
-    "watermark": add_watermark,
     "control-ddl": add_control_ddl,
     "completion": add_completion,
 }
+"""Commands in the order of `penstock --help`: one table, many tables, special needs."""
 
 
 def make_parser(command: str = "") -> argparse.ArgumentParser:
@@ -77,7 +78,10 @@ def make_parser(command: str = "") -> argparse.ArgumentParser:
         epilog="\n".join((EXAMPLES, CONNECTIONS, EXIT_CODES)),
     )
     parser.add_argument(
-        "--version", action=_Version, nargs=0, help="show the version and installed parts, and exit"
+        "--version",
+        action=_Version,
+        nargs=0,
+        help="show the versions of Penstock and its installed parts, and exit",
     )
     commands = Commands(parser)
     for add in (_COMMANDS[command],) if command in _COMMANDS else _COMMANDS.values():
@@ -108,8 +112,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (PenstockError, KeyboardInterrupt) as error:
         return report_end(error)
     except BrokenPipeError:
-        discard(sys.stdout)
-        return report_end(Interrupted("interrupted: the reader of the output is gone"))
+        return report_end(reader_closed())
     except Exception as error:
         return report_end(error)
     finally:

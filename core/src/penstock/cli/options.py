@@ -26,71 +26,88 @@ _GROUPS: Mapping[str, tuple[str, ...]] = {
         "table",
         "query",
         "target_table",
-        "descendants",
         "where",
         "columns",
         "exclude_columns",
         "set",
         "mask",
         "map",
-    ),
-    "how to cut it": (
-        "strategy",
-        "key",
-        "values_query",
-        "interval",
-        "partitions",
-        "rows_per_partition",
-        "bytes_per_partition",
+        "descendants",
     ),
     "how to load it": (
         "mode",
-        "schema_only",
-        "data_only",
         "conflict_columns",
+        "atomic",
+        "indexes",
+        "unlogged",
+        "allow_ddl",
+        "sequences",
+        "on_drift",
+    ),
+    "how to partition it": (
+        "strategy",
+        "key",
+        "partitions",
+        "rows_per_partition",
+        "bytes_per_partition",
+        "interval",
+        "values_query",
+    ),
+    "streams": (
+        "degree",
+        "max_rate",
+        "max_lag",
+    ),
+    "snapshot": (
+        "snapshot",
+        "on_snapshot_lost",
+        "snapshot_warn_after",
+        "give_way_after",
+        "accept_moving_rows",
+    ),
+    "failures and checks": (
+        "attempts",
+        "on_error",
+        "stall_timeout",
+        "grace",
+        "verify",
+        "check_partitions",
+    ),
+    "incremental loads": (
         "incremental",
         "lookback",
         "null_cursor",
         "max_ahead",
-        "atomic",
-        "atomic_limit",
-        "above_atomic_limit",
         "deletes",
         "max_deletes",
         "full_every",
+        "atomic_limit",
+        "above_atomic_limit",
         "on_target_changed",
-        "on_drift",
         "watermark",
-        "indexes",
-        "sequences",
-        "unlogged",
-        "partitioning",
-        "allow_ddl",
+    ),
+    "tables that the copy creates": (
+        "schema_only",
+        "data_only",
         "types",
         "arrays",
         "enums",
         "order_by",
-        "snapshot",
-        "on_snapshot_lost",
-        "accept_moving_rows",
+        "partitioning",
     ),
-    "how to write files": ("partition_by", "file_size", "row_group_size", "compression"),
-    "how to run it": (
-        "degree",
-        "max_rate",
-        "max_lag",
-        "attempts",
-        "on_error",
-        "verify",
-        "check_partitions",
-        "stall_timeout",
-        "grace",
-        "snapshot_warn_after",
-        "give_way_after",
+    "files that the copy writes": (
+        "partition_by",
+        "file_size",
+        "row_group_size",
+        "compression",
+    ),
+    "run": (
+        "run_id",
+        "control_schema",
         "show_values",
     ),
-    "how to find it again": ("run_id", "control_schema"),
 }
+"""Options by group, in the order in which people need them."""
 
 _CONNECTION = ("source", "target")
 
@@ -115,7 +132,7 @@ def add_copy_options(parser: argparse.ArgumentParser, without: Collection[str] =
 
 def add_batch_options(parser: argparse.ArgumentParser) -> None:
     """Add the options that select tables, and those that apply to all tables."""
-    group = parser.add_argument_group("which tables")
+    group = parser.add_argument_group("tables", "all other options apply to every table")
     known = {item.name: item for item in fields(CopySpec)}
     for name in _CONNECTION:
         _add(group, known.pop(name))
@@ -124,18 +141,18 @@ def add_batch_options(parser: argparse.ArgumentParser) -> None:
         "--target-schema",
         metavar="NAME",
         default=argparse.SUPPRESS,
-        help="the schema that the tables go to; by default the one they come from",
+        help="the schema to write the tables to (default: the schema of each source table)",
     )
     group.add_argument(
         "--on-table-error",
         choices=ON_TABLE_ERROR,
         default=argparse.SUPPRESS,
-        help="after a table has failed: continue with the others, or stop (default: continue)",
+        help="once a table fails: continue with the rest, or stop (default: continue)",
     )
     for name in ("table", "query", "target_table"):
         known.pop(name)
     for title, names in _GROUPS.items():
-        group = parser.add_argument_group(title + ", for every table")
+        group = parser.add_argument_group(title)
         for name in names:
             if name in known:
                 _add(group, known[name])
@@ -151,8 +168,8 @@ def add_patterns(group: Any) -> None:
     }
     group.add_argument(
         "--tables",
-        help="tables such as 'public.*' or 'sales.order_?'; a pattern without a dot matches names "
-        "in the source's search path",
+        help="tables to copy, such as 'public.*' or 'sales.order_?'; a pattern without a dot "
+        "matches names in the source's search path",
         **patterns,
     )
     group.add_argument(
@@ -164,9 +181,7 @@ def add_patterns(group: Any) -> None:
 
 def add_resume_options(parser: argparse.ArgumentParser) -> None:
     """Add the options that may change when a run is resumed."""
-    group = parser.add_argument_group(
-        "how to run it", "options left out stay as they are in the run"
-    )
+    group = parser.add_argument_group("changes to the run", "an omitted option keeps its value")
     known = {item.name: item for item in fields(CopySpec)}
     for name in resumed_options():
         _add(group, known[name], show_default=False)
@@ -174,9 +189,7 @@ def add_resume_options(parser: argparse.ArgumentParser) -> None:
 
 def add_hold_options(parser: argparse.ArgumentParser) -> None:
     """Add the options that apply to holding a run's snapshot."""
-    group = parser.add_argument_group(
-        "how to hold it", "options left out stay as they are in the run"
-    )
+    group = parser.add_argument_group("changes to the run", "an omitted option keeps its value")
     for item in fields(CopySpec):
         if item.name in ("on_snapshot_lost", "snapshot_warn_after", "give_way_after"):
             _add(group, item, show_default=False)
@@ -186,7 +199,7 @@ def add_connections(
     parser: argparse.ArgumentParser, *names: str, required: bool = True, schema: bool = True
 ) -> None:
     """Add ``--source`` and ``--target``, or one of the two, and ``--control-schema``."""
-    group = parser.add_argument_group("where it is")
+    group = parser.add_argument_group("connections")
     known = {item.name: item for item in fields(CopySpec)}
     for name in names:
         _add(group, known[name], required=required)
@@ -246,7 +259,7 @@ def read_spec(arguments: argparse.Namespace, environ: Mapping[str, str] = os.env
     options, origin = _from_file(arguments, environ)
     if options.keys() & {"tables", "defaults"} or isinstance(options.get("table"), list):
         many = "plan-all" if arguments.command == "plan" else "copy-all"
-        raise UsageError(f"{origin}: describes many tables: use penstock {many}")
+        raise UsageError(f"{origin} lists many tables; use penstock {many}")
     explicit = _explicit_options(arguments)
     if (tuned := getattr(arguments, "tuned", None)) is not None:
         from penstock.tuning.tuned_file import tuned_options  # noqa: PLC0415 - rarely needed

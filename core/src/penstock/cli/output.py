@@ -128,6 +128,19 @@ def _shown(found: Any) -> Any:
     return [_shown(item) for item in found] if isinstance(found, list) else found
 
 
+def check_writable(path: str | None, flag: str) -> None:
+    """Check that a file can be written.
+
+    Raises:
+        UsageError: the file's directory does not exist, or cannot be written to.
+    """
+    if path is None:
+        return
+    folder = os.path.dirname(path) or "."
+    if os.path.isdir(path) or not os.access(path if os.path.exists(path) else folder, os.W_OK):
+        raise UsageError(f"{flag}: cannot write {path!r}")
+
+
 def write_file(path: str, text: str, flag: str) -> None:
     """Write a file.
 
@@ -138,9 +151,7 @@ def write_file(path: str, text: str, flag: str) -> None:
         with open(path, "w", encoding="utf-8") as file:
             file.write(text)
     except OSError as error:
-        raise UsageError(
-            f"{flag}: expected a file that can be written, found {path!r}: {error.strerror}"
-        ) from error
+        raise UsageError(f"{flag}: cannot write {path!r}: {error.strerror}") from error
 
 
 def say(text: str) -> None:
@@ -176,6 +187,12 @@ def _print_traceback(error: BaseException) -> None:
     lines = traceback.format_tb(error.__traceback__)
     print("Traceback (most recent call last):", *lines, sep="\n", file=sys.stderr)
     print(f"{type(error).__name__}: {values.server_message(str(error))}", file=sys.stderr)
+
+
+def reader_closed() -> Interrupted:
+    """Return the error of a command whose output's reader has closed the pipe."""
+    discard(sys.stdout)
+    return Interrupted("interrupted: the reader of the output closed the pipe")
 
 
 def discard(stream: Any) -> None:

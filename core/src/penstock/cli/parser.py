@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Sequence
-from textwrap import indent
+from textwrap import indent, wrap
 from typing import Any, NoReturn
 
 from penstock.cli.help import CONNECTIONS, EXIT_CODES, URLS
@@ -12,11 +12,18 @@ from penstock.errors import EXIT_USAGE
 from penstock.spec.toml_file import UNQUOTED
 
 
+class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
+    """A formatter that never breaks a line within an option or another hyphenated word."""
+
+    def _split_lines(self, text: str, width: int) -> list[str]:
+        return wrap(" ".join(text.split()), width, break_on_hyphens=False)
+
+
 class Parser(argparse.ArgumentParser):
     """A parser whose usage errors end with our own exit code instead of argparse's 2."""
 
     def __init__(self, **settings: Any) -> None:
-        settings.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
+        settings.setdefault("formatter_class", _HelpFormatter)
         super().__init__(allow_abbrev=False, **settings)
 
     def format_help(self) -> str:
@@ -85,7 +92,7 @@ class Commands:
             parser.add_argument(
                 "--s3-endpoint",
                 metavar="URL",
-                help="the server for s3:// URLs that name none, like AWS_ENDPOINT_URL_S3 "
+                help="the server of s3:// URLs that name none; overrides AWS_ENDPOINT_URL_S3 "
                 "(default: AWS)",
             )
 
@@ -96,13 +103,10 @@ def add_run_id(parser: argparse.ArgumentParser, *, batch: bool = False) -> None:
     Parameters:
         batch: whether the name of a batch is also valid.
     """
-    also = "or a batch's, " if batch else ""
-    text = f"the run's name, {also}as shown by copy and penstock runs"
+    text = f"the name of the run{' or batch' * batch}, as penstock runs shows it"
     parser.add_argument("run_id", metavar="RUN_ID", help=text)
 
 
 def add_json(parser: argparse.ArgumentParser, what: str) -> None:
     group = parser.add_argument_group("output")
-    group.add_argument(
-        "--json", action="store_true", help=f"write {what} as JSON to standard output"
-    )
+    group.add_argument("--json", action="store_true", help=f"print {what} as JSON")

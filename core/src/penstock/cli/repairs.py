@@ -25,19 +25,20 @@ def add_repair(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--repair",
         action="store_true",
-        help="compare the rows range by range of the target's key, and copy the ranges that "
-        "differ again, each in one transaction, as a run of their own: both sides then have the "
-        "same rows",
+        help="compare rows by ranges of the target's key, and copy the ranges that differ again, "
+        "each in one transaction, as a new run; afterwards, source and target have the same rows",
     )
     group.add_argument(
         "--max-deletes",
         metavar="SHARE[,ROWS]",
-        help="with --repair: change nothing if more than this share of the target's rows, and more "
-        "rows than the number after the comma, are in the target alone and would be deleted "
-        "(default: 30%%,1000; where the run's mode leaves rows from elsewhere, none)",
+        help="with --repair: fail without changing anything if more than this share of the "
+        "target's rows would be deleted, and more rows than the number after the comma "
+        "(default: 30%%,1000; no rows at all if the run's mode keeps rows from elsewhere)",
     )
     group.add_argument(
-        "--dry-run", action="store_true", help="with --repair: print the ranges; change nothing"
+        "--dry-run",
+        action="store_true",
+        help="with --repair: print the ranges that differ; change nothing",
     )
 
 
@@ -49,9 +50,9 @@ def check_alone(arguments: argparse.Namespace) -> None:
     """
     for flag in ("--max-deletes", "--dry-run"):
         if getattr(arguments, flag[2:].replace("-", "_")) and not arguments.repair:
-            raise UsageError(f"{flag}: expected --repair as well; found none")
+            raise UsageError(f"{flag} requires --repair")
     if arguments.repair and arguments.show_rows:
-        raise UsageError("--show-rows: prints rows, and --repair copies them; leave out one")
+        raise UsageError("--show-rows, --repair: expected one of them, found both")
 
 
 def repair_runs(arguments: argparse.Namespace, run_ids: Sequence[str]) -> int:

@@ -10,7 +10,13 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from penstock.cli.help import RUN_EXAMPLES
+from penstock.cli.help import (
+    REPORT_EXAMPLES,
+    RESUME_EXAMPLES,
+    RUNS_EXAMPLES,
+    STATUS_EXAMPLES,
+    VERIFY_EXAMPLES,
+)
 from penstock.cli.options import (
     add_connections,
     add_resume_options,
@@ -36,15 +42,15 @@ if TYPE_CHECKING:
 
 def add_runs(commands: Commands) -> None:
     parser = commands.add(
-        "runs", _runs, "list runs, the newest first", "--target URL [options]", (RUN_EXAMPLES,)
+        "runs", _runs, "list runs, newest first", "--target URL [options]", (RUNS_EXAMPLES,)
     )
     add_connections(parser, "target")
-    group = parser.add_argument_group("which runs")
+    group = parser.add_argument_group("filters")
     group.add_argument(
         "--table",
         metavar="PATTERN",
-        help="runs of tables such as 'public.ord*', by the source's name or the target's; a "
-        "pattern without a dot matches names in any schema",
+        help="only runs whose source or target table matches, such as 'public.ord*'; a pattern "
+        "without a dot matches names in any schema",
     )
     group.add_argument(
         "--status",
@@ -52,16 +58,17 @@ def add_runs(commands: Commands) -> None:
         action="extend",
         default=[],
         metavar="STATUS",
-        help="runs that are created, running, killed, done, partial, failed or interrupted",
+        help="only runs with one of these: created, running, killed, done, partial, failed, "
+        "interrupted",
     )
     group.add_argument(
         "--since",
         metavar="WHEN",
-        help="runs created since then: a duration such as 2d, or a date such as 2026-07-14",
+        help="only runs created since: a duration such as 2d, or a date such as 2026-07-14",
     )
-    group.add_argument("--batch", metavar="RUN_ID", help="the tables of this batch")
+    group.add_argument("--batch", metavar="RUN_ID", help="only the runs of this batch")
     group.add_argument(
-        "--limit", metavar="N", help="how many at most, 0 for all (default: 20)", default="20"
+        "--limit", metavar="N", help="show at most N runs; 0: all (default: 20)", default="20"
     )
     add_json(parser, "the runs")
 
@@ -109,7 +116,11 @@ def _batch(arguments: argparse.Namespace, error: UsageError) -> tuple[RunEntry, 
 
 def add_status(commands: Commands) -> None:
     parser = commands.add(
-        "status", _status, "show how far a run is", "RUN_ID --target URL [options]", (RUN_EXAMPLES,)
+        "status",
+        _status,
+        "show the progress of a run or batch",
+        "RUN_ID --target URL [options]",
+        (STATUS_EXAMPLES,),
     )
     add_run_id(parser, batch=True)
     add_connections(parser, "target")
@@ -176,9 +187,9 @@ def add_report(commands: Commands) -> None:
     parser = commands.add(
         "report",
         _report,
-        "show where a run's time went, and what may help",
+        "show where a run's time went, and how to speed it up",
         "RUN_ID --target URL [options]",
-        (RUN_EXAMPLES,),
+        (REPORT_EXAMPLES,),
     )
     add_run_id(parser, batch=True)
     add_connections(parser, "target")
@@ -187,7 +198,7 @@ def add_report(commands: Commands) -> None:
     parser.add_argument(
         "--html",
         metavar="FILE",
-        help="also write the report with charts to FILE, as one page that needs nothing else",
+        help="also write the report, with charts, to FILE as a self-contained page",
     )
 
 
@@ -212,9 +223,9 @@ def add_resume(commands: Commands) -> None:
     parser = commands.add(
         "resume",
         _resume,
-        "continue a run: copy what is not committed",
+        "continue a run: copy the partitions that are not committed",
         "RUN_ID --source URL --target URL [options]",
-        (RUN_EXAMPLES,),
+        (RESUME_EXAMPLES,),
     )
     add_run_id(parser, batch=True)
     parser.add_argument(
@@ -223,7 +234,7 @@ def add_resume(commands: Commands) -> None:
         action="extend",
         default=[],
         metavar="PARTITION_ID",
-        help="copy these partitions and no others",
+        help="copy only these partitions",
     )
     parser.add_argument(
         "--recopy",
@@ -233,18 +244,18 @@ def add_resume(commands: Commands) -> None:
     parser.add_argument(
         "--as-of-now",
         action="store_true",
-        help="read the rows as they are now, whatever happened to the run's snapshot; the report "
-        "says which partitions were read later",
+        help="read the rows as they are now instead of as of the run's snapshot; the report "
+        "lists the partitions that were read later",
     )
     parser.add_argument(
         "--await-snapshot",
         metavar="DURATION",
-        help="read with the snapshot that penstock hold holds, and wait for it for so long; by "
-        "default take one if there is none",
+        help="use the snapshot of penstock hold, and wait this long for it (default: take one if "
+        "there is none)",
     )
     add_connections(parser, "source", "target")
     add_resume_options(parser)
-    add_json(parser, "events, one a line,")
+    add_json(parser, "events, one per line,")
 
 
 def _resume(arguments: argparse.Namespace) -> int:
@@ -297,8 +308,8 @@ def _check_for_batch(arguments: argparse.Namespace) -> None:
     for name in ("only", "as_of_now", "await_snapshot"):
         if getattr(arguments, name):
             raise UsageError(
-                f"{flag_of(name)} goes with a single run, and {arguments.run_id} is a batch: name "
-                "the run of a table, which penstock status shows"
+                f"{flag_of(name)}: {arguments.run_id} is a batch; name the run of a table, as "
+                "penstock status shows it"
             )
 
 
@@ -306,16 +317,16 @@ def add_verify(commands: Commands) -> None:
     parser = commands.add(
         "verify",
         _verify,
-        "compare source, target and commit records",
+        "compare source and target, and both with the commit records",
         "RUN_ID --source URL --target URL [options]",
-        (RUN_EXAMPLES,),
+        (VERIFY_EXAMPLES,),
     )
     add_run_id(parser, batch=True)
     parser.add_argument(
         "--checksum",
         action="store_true",
-        help="compare the values of all rows, by checksums that both servers compute; by default "
-        "compare row counts",
+        help="compare the values of all rows, by checksums that both servers compute (default: "
+        "compare row counts)",
     )
     parser.add_argument(
         "--show-rows",

@@ -17,12 +17,14 @@ from penstock.show.text import printable
 
 _EXAMPLES = """\
 examples:
-  penstock schema --source env:SHOP --target env:DW --tables 'shop.*' --target-schema public
-  penstock schema shop.toml > tables.sql
-then, with the statements as they are or changed:
+  penstock schema --source env:SHOP --target env:DW --tables 'shop.*' \\
+      > tables.sql
+to load the tables once they have been created from it:
   penstock copy-all --source env:SHOP --target env:DW --tables 'shop.*' \\
-      --target-schema public --data-only --mode truncate
-or without looking at them: penstock copy-all ... --schema-only
+      --data-only --mode truncate
+to create the tables without reviewing the statements:
+  penstock copy-all --source env:SHOP --target env:DW --tables 'shop.*' \\
+      --schema-only
 """
 
 
@@ -30,15 +32,13 @@ def add_schema(commands: Commands) -> None:
     parser = commands.add(
         "schema",
         _schema,
-        "print the statements that would make tables in the target; changes nothing",
+        "print the statements that create the target's tables; change nothing",
         "[FILE] --source URL --target URL --tables PATTERN ... [options]",
         (_EXAMPLES, BATCH_FILE),
     )
-    parser.add_argument(
-        "file", metavar="FILE", nargs="?", help="a TOML file with tables and options"
-    )
+    parser.add_argument("file", metavar="FILE", nargs="?", help="a TOML file of tables and options")
     add_batch_options(parser)
-    add_json(parser, "each table, one a line,")
+    add_json(parser, "each table, one per line,")
 
 
 def _schema(arguments: argparse.Namespace) -> int:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from penstock.cli.output import discard, report_end, say, signals, stdout_console
+from penstock.cli.output import reader_closed, report_end, say, signals, stdout_console
 from penstock.errors import (
     EXIT_DONE,
     Interrupted,
@@ -63,8 +63,7 @@ def watch(
             for event in events:
                 display.show(event)
     except BrokenPipeError:
-        discard(sys.stdout)
-        failure = Interrupted("interrupted: the reader of the output is gone")
+        failure = reader_closed()
     except (Exception, KeyboardInterrupt) as error:
         failure = error
 

@@ -78,14 +78,17 @@ def _planning(facts: RunFacts) -> str:
     many = f" for {facts.tables:,} tables, {each * 1000:,.0f} ms each" if facts.tables > 1 else ""
     said = (
         f"{_percent(facts.planning, whole)} of the time went into planning "
-        f"({facts.planning:,.0f} s{many}), {facts.copying:,.0f} s into the copy itself"
+        f"({facts.planning:,.0f} s{many}), {facts.copying:,.0f} s into copying"
     )
     if facts.cheaper_plan:
         return f"{said}{_try(facts.cheaper_plan)}"
     if each > FAR_AWAY:
-        return f"{said}: run Penstock nearer to both servers, which it asks about each table"
+        return (
+            f"{said}: run Penstock closer to both servers, since planning queries them for "
+            "each table"
+        )
     if facts.tables > 1:
-        return f"{said}: leave out tables that need no copy (--exclude)"
+        return f"{said}: leave out tables that need not be copied (--exclude)"
     return said
 
 
@@ -94,7 +97,7 @@ def _after_the_load(facts: RunFacts) -> str:
         return ""
     return (
         f"{_percent(facts.steps, facts.copying + facts.steps)} of the time went into the steps "
-        f"after the load ({facts.steps:,.0f} s), {facts.copying:,.0f} s into the copy itself"
+        f"after the load ({facts.steps:,.0f} s), {facts.copying:,.0f} s into copying"
     )
 
 
@@ -102,10 +105,10 @@ def _failures(facts: RunFacts) -> str:
     total = facts.spent.total if facts.spent else 0.0
     if facts.lost <= MOSTLY * (total + facts.lost):
         return ""
-    smaller = f": try {_partitions(facts, 2)}, so that less is lost" if facts.counts else ""
+    smaller = f": try {_partitions(facts, 2)}, to lose less with each" if facts.counts else ""
     return (
-        f"{_percent(facts.lost, total + facts.lost)} of the streams' time was lost in attempts "
-        f"that failed ({facts.lost:,.0f} s){smaller}"
+        f"{_percent(facts.lost, total + facts.lost)} of the streams' time was lost to failed "
+        f"attempts ({facts.lost:,.0f} s){smaller}"
     )
 
 
@@ -113,7 +116,7 @@ def _too_few(facts: RunFacts) -> str:
     if not 0 < facts.partitions < facts.degree:
         return ""
     said = (
-        f"too few partitions: {facts.partitions} for {facts.degree} streams, so that "
+        f"too few partitions: {facts.partitions} for {facts.degree} streams, so "
         f"{facts.degree - facts.partitions} had nothing to do"
     )
     return f"{said}: try --partitions {4 * facts.degree}" if facts.counts else said
@@ -124,8 +127,8 @@ def _tiny(facts: RunFacts) -> str:
     if not many or not 0 < facts.median < TINY or not facts.counts:
         return ""
     return (
-        f"too many partitions: {facts.partitions:,} of {facts.median:.2f} s, most of it to begin "
-        f"and to commit: try --partitions {8 * max(1, facts.degree)}"
+        f"too many partitions: {facts.partitions:,}, with a median of {facts.median:.2f} s, "
+        f"mostly to begin and to commit: try --partitions {8 * max(1, facts.degree)}"
     )
 
 
@@ -133,8 +136,8 @@ def _skewed(facts: RunFacts) -> str:
     if facts.degree < 2 or facts.idle <= TAIL * facts.degree * facts.copying:
         return ""
     said = (
-        f"for the last {facts.tail:,.1f} s fewer than {facts.degree} streams were at work, "
-        f"{_percent(facts.idle, facts.degree * facts.copying)} of what they could do"
+        f"for the last {facts.tail:,.1f} s, fewer than {facts.degree} streams were at work, which "
+        f"wasted {_percent(facts.idle, facts.degree * facts.copying)} of the streams' time"
     )
     if facts.slow is None:
         more = facts.counts and facts.partitions < 4 * facts.degree
@@ -167,9 +170,9 @@ def _source(facts: RunFacts) -> str:
 
 
 _DOING = {
-    LOG: "in its log (WAL)",
-    LOCKS: "in locks, which its sessions hold against each other",
-    STORAGE: "in its files",
+    LOG: "waiting for its log (WAL)",
+    LOCKS: "waiting for each other's locks",
+    STORAGE: "waiting for its files",
     WORKING: "computing",
 }
 
@@ -183,12 +186,12 @@ def _bound(facts: RunFacts, side: str) -> tuple[str, str]:
     waited = getattr(spent, side, 0.0)
     if spent is None or waited <= BOUND * spent.total:
         return "", ""
-    said = f"{side}-bound: {_percent(waited, spent.total)} of the time spent waiting for it"
+    said = f"{side}-bound: {_percent(waited, spent.total)} of the time was spent waiting for it"
     kinds = facts.waits.get(side, {})
     most = max(kinds, key=lambda kind: kinds[kind], default="")
     if most not in _DOING or kinds[most] < MOSTLY:
         return said, ""
-    return f"{said}, {kinds[most]:.0%} of its sessions {_DOING[most]}", most
+    return f"{said}, with {kinds[most]:.0%} of its sessions {_DOING[most]}", most
 
 
 def _paced(facts: RunFacts) -> str:
@@ -196,8 +199,8 @@ def _paced(facts: RunFacts) -> str:
     if spent is None or spent.paced <= BOUND * spent.total:
         return ""
     return (
-        f"held back: {_percent(spent.paced, spent.total)} of the time spent keeping to a rate "
-        "(--max-rate, or --max-lag)"
+        f"held back: {_percent(spent.paced, spent.total)} of the time was spent keeping to a "
+        "rate (--max-rate or --max-lag)"
     )
 
 
@@ -206,8 +209,8 @@ def _mover(facts: RunFacts) -> str:
     if spent is None or spent.moving <= BOUND * spent.total:
         return ""
     return (
-        f"mover-bound: {_percent(spent.moving, spent.total)} of the time spent on its own work, "
-        "neither server being waited for: a machine with more or faster CPUs would help"
+        f"mover-bound: {_percent(spent.moving, spent.total)} of the time was spent on Penstock's "
+        "own work, not waiting for a server: use a machine with more or faster CPUs"
     )
 
 

@@ -417,34 +417,38 @@ def _unknown(
 ) -> Iterable[str]:
     if not keeps_figures:
         yield (
-            "where the time went, and how fast it went over time: the control tables were made by "
-            "an earlier version, which kept neither; the next copy adds what is missing, if it may"
+            "where the time went and how the rate developed: the control tables are from an "
+            "earlier version, which recorded neither; the next copy upgrades them, if it has "
+            "the privileges"
         )
         return
     without = sum(record.spent is None for record in records)
     if without:
         yield (
-            f"where the time of {without:,} of {len(records):,} partitions went: they were "
-            "committed by an earlier version"
+            f"where the time of {without:,} of {len(records):,} partitions went: an earlier "
+            "version committed them"
         )
     if records and not any(journal.points for journal in journals):
         yield (
-            "how fast it went over time, and what the servers waited for: no execution came to "
-            "write its journal"
+            "how the rate developed, and what the servers waited for: no execution got to write "
+            "its journal"
         )
         return
     for side in _SIDES:
         if journals and not any(side in journal.waits for journal in journals):
-            yield f"what sessions of the {side} waited for: it does not tell, or none was seen"
+            yield (
+                f"what sessions of the {side} waited for: the server does not report it, or no "
+                "session was seen"
+            )
     yield from _unheard(journals)
 
 
 def _unheard(journals: Sequence[Journal]) -> Iterable[str]:
     for journal in journals:
         if journal.status in (RUNNING, KILLED):
-            went = "went on: it was killed, and" if journal.status == KILLED else "goes on: it"
-            also = "" if journal.status == KILLED else ", and is at work or was killed"
+            went = "ended: it was killed, and" if journal.status == KILLED else "continues: it"
+            also = "" if journal.status == KILLED else ", and is still running or was killed"
             yield (
-                f"how execution {journal.execution_id} {went} was last heard of at "
+                f"how execution {journal.execution_id} {went} was last heard from at "
                 f"{journal.written_at}{also}"
             )

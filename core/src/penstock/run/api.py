@@ -370,7 +370,7 @@ def verify(
 
     check_run_id(run_id)
     if show_rows and not checksum:
-        raise UsageError("--show-rows: expected --checksum as well; found none")
+        raise UsageError("--show-rows: expected --checksum as well, found none")
     ends = connect(source, target)
     with (
         closing(ends.open_source()) as source_catalog,
@@ -382,7 +382,7 @@ def verify(
         values.choose(show_values or spec.show_values)
         if show_rows and values.chosen() == values.NEVER:
             raise UsageError(
-                "--show-rows: shows values of rows: expected --show-values errors, found never"
+                "--show-rows shows values of rows: expected --show-values errors, found never"
             )
         return verify_run(
             spec, run, source_catalog, target_catalog, checksums=checksum, show_rows=show_rows
@@ -477,8 +477,8 @@ def control_ddl(target: str | None = None, control_schema: str = "penstock") -> 
     capabilities = backend.target_capabilities
     if not capabilities.control_ddl:
         raise UsageError(
-            f"control-ddl: {capabilities.system} as a target does not support it: Penstock "
-            "itself creates what it keeps runs and commit records in"
+            f"{capabilities.system} as a target does not support control-ddl: Penstock itself "
+            "creates what it needs to store runs and commit records"
         )
     return cast(WithControlDdl, backend).control_ddl(control_schema)
 

@@ -433,8 +433,8 @@ class _Batch:
             if run.spec.loss_policy == "fail":
                 del tables[run]
                 error = SnapshotLost(
-                    f"the batch's snapshot was lost before {run.spec.source_name} was planned, and "
-                    "--on-snapshot-lost fail allows no other"
+                    f"the batch's snapshot was lost before {run.spec.source_name} was planned, "
+                    "and --on-snapshot-lost fail allows no other; start a new batch"
                 )
                 yield from self._execution.attempt(run, lambda error=error: _raising(error))  # type: ignore[misc]
 
@@ -565,7 +565,7 @@ class _Batch:
 
     def _continue_stored(self, run: RunState) -> Iterator[Event]:
         stored = self._target.control.load_run(run.run_id)
-        assert stored is not None, "it could not be created"
+        assert stored is not None, "could not be created"
         yield from self._continue_run(run, stored)
 
     def _continue_run(self, run: RunState, stored: RunRow) -> Iterator[Event]:

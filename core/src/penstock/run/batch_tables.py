@@ -55,8 +55,8 @@ class BatchTables:
         specs = batch.specs(self._match_patterns(), self._with_schemas, self._searched)
         if not specs:
             raise UsageError(
-                f"{batch.origin}: the sections leave no table to copy: each one that they match "
-                "is left out by skip, by exclude or by --tables"
+                f"{batch.origin}: expected tables to copy, found none: skip, exclude or --tables "
+                "leaves out every table that the sections match"
             )
         tables = {spec.relation for spec in specs}
         checked = specs
@@ -218,10 +218,18 @@ class BatchTables:
         return spec
 
 
+def files_are_one_table(flag: str) -> UsageError:
+    """Return the error of an option that leads to files where many tables are needed."""
+    return UsageError(
+        f"{flag}: copying many tables needs a database; this URL points to files, which are one "
+        "table: copy each table separately, with its own URL"
+    )
+
+
 def partial_inheritance(spec: CopySpec, missing: Sequence[TableRef]) -> PlanningError:
     return PlanningError(
-        f"the batch copies some of the tables that inherit from {spec.source_name}, but not "
-        f"{', '.join(map(str, missing))}: copy all of them or none, or use --descendants to "
+        f"the batch copies {spec.source_name}, but not all of the tables that inherit from it: "
+        f"{', '.join(map(str, missing))} missing; copy all or none, or pass --descendants to "
         "include or exclude their rows"
     )
 
@@ -234,10 +242,7 @@ def check_many(ends: Connections) -> None:
     """
     for flag, backend in (("--source", ends.source_backend), ("--target", ends.target_backend)):
         if backend.located:
-            raise UsageError(
-                f"{flag}: copying many tables needs a database; this URL leads to files, which are "
-                "one table: copy each table by itself, with its own URL"
-            )
+            raise files_are_one_table(flag)
 
 
 def siblings_of(specs: Sequence[CopySpec]) -> Siblings:

@@ -68,8 +68,9 @@ def collision_check(
 def _busy(route: Route, loading: Loading, other: str, mode: str) -> TargetBusy:
     how = f" (--mode {mode})" if mode else ""
     return TargetBusy(
-        f"--mode {loading.mode}: run {other}{how} is changing the same rows of {route.target_name} "
-        "right now, so nothing was changed; try again once it has ended, or stop it first"
+        f"--mode {loading.mode}: run {other}{how} is changing the same rows of "
+        f"{route.target_name} at the moment, so nothing was changed; try again once it has "
+        "ended, or stop it first"
     )
 
 

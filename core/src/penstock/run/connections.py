@@ -78,9 +78,8 @@ class Connections:
         for column, mask in spec.masks.items():
             if mask.variable and is_inherited(mask.variable, self._inherited):
                 raise UsageError(
-                    f"--mask {column}={mask}: the processes that copy inherit variables of that "
-                    "name, and others could see the key there: expected another name, such as "
-                    "MASKING_KEY"
+                    f"--mask {column}={mask}: worker processes inherit variables with this name, "
+                    "so the key could be seen there; use another name, such as MASKING_KEY"
                 )
 
     @property
@@ -162,8 +161,8 @@ class Connections:
         """
         if not self.capabilities.target.scratch:
             raise UsageError(
-                f"penstock tune: {self.capabilities.target.system} as a target does not support "
-                "it: no scratch table can be made there beside the target"
+                f"{self.capabilities.target.system} as a target does not support penstock tune: "
+                "it cannot have a scratch table"
             )
         return cast("WithScratch", self.target_backend).scratch(self.target_url, like)
 

@@ -113,7 +113,7 @@ class _Gone:
             if run not in self.errors:
                 with self._noting(run):
                     target = self._target_catalog()
-                    assert isinstance(target, FindsDeletedRows), "its capabilities say so"
+                    assert isinstance(target, FindsDeletedRows), "see its capabilities"
                     target.note_deleted(run.run_id, gone.digests, gone.check, gone.within)
                     run.note_deleted(len(gone.digests))
                     yield run.step_changed(finding[run], "done", began[run])
@@ -133,9 +133,9 @@ class _Gone:
             self._source.adopt(snapshot)
         except SnapshotLost:
             raise SnapshotLost(
-                f"run {run.run_id}: all rows are copied, but the snapshot is lost with which "
-                "deleted rows were to be found, so nothing was merged. To continue, use "
-                "--on-snapshot-lost restart (copy everything again)"
+                f"run {run.run_id}: all rows are copied, but the snapshot for finding deleted "
+                "rows is lost, so nothing was merged. To continue, use --on-snapshot-lost "
+                "restart (copy everything again)"
             ) from None
         target = self._target_catalog()
         try:
@@ -199,11 +199,11 @@ def _check_tables(run: RunState, source: SourceCatalog) -> None:
     """
     night, relation = run.plan.night, run.spec.relation
     assert night is not None and isinstance(relation, TableRef), "checked with the options"
-    assert isinstance(source, VersionedSource), "its capabilities say so"
+    assert isinstance(source, VersionedSource), "see its capabilities"
     if has_tables_of(night, source.versions(relation)):
         return
     raise TablesChanged(
-        f"source: tables were attached to {run.spec.source_name}, or its columns or types "
+        f"source: tables were attached to {run.spec.source_name}, or its columns or types were "
         f"altered, while run {run.run_id} read it, so nothing was merged; start a new run",
         Diagnosis(side="source"),
     )

@@ -243,7 +243,7 @@ class Execution:
         if self._nursery is None:
             if not any(run.view.started_over for run in self.working()):
                 raise TransientError(
-                    f"another process has just started run {works[0].spec.run_id} over; try again"
+                    f"another process has just restarted run {works[0].spec.run_id}; try again"
                 )
             self._nursery = self._stack.enter_context(contextlib.closing(self._ends.nursery()))
         return self._nursery
@@ -398,7 +398,7 @@ class Execution:
         if not all(run.finishes for run in self.window):
             return
         if emptied := self._emptied_runs():
-            error = LoadLost("a crash of the target has emptied the table")
+            error = LoadLost("the target crashed, which emptied the table")
             yield from self._load_again(error, emptied)
             yield from self._copy()
         if (yield from self._find_gone()):
@@ -484,8 +484,8 @@ class Execution:
         error: PenstockError | None = None
         if failed:
             error = TransientError(
-                f"nothing was merged, since {failed[0].spec.source_name} is not copied, and "
-                "--atomic batch merges all tables or none"
+                f"nothing was merged, because {failed[0].spec.source_name} failed, and --atomic "
+                "batch merges all tables or none"
             )
         attempts, ids = runs[0].spec.attempts, sorted(run.run_id for run in runs)
         while error is None and attempts:

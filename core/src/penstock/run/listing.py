@@ -155,8 +155,8 @@ def without_run(batch_id: str, count: int) -> str:
     """Return a sentence on the tables of a batch that have no run."""
     tables = "1 more table has" if count == 1 else f"{count:,} more tables have"
     return (
-        f"{tables} no run yet: batch {batch_id} ended, or failed, before planning that; repeat its "
-        f"copy-all, with the same options and --run-id {batch_id}"
+        f"{tables} no run yet, because batch {batch_id} ended or failed before planning that; "
+        f"repeat its copy-all with the same options and --run-id {batch_id}"
     )
 
 
@@ -238,7 +238,7 @@ def _moment(since: str | datetime | None) -> datetime | None:
         found = datetime.fromisoformat(text)
     except ValueError:
         raise UsageError(
-            f"--since: expected a duration such as 2d or 12h, or a date or time such as "
+            "--since: expected a duration such as 2d or 12h, or a date or time such as "
             f"2026-07-14; found {since!r}"
         ) from None
     return found if found.tzinfo else found.astimezone()

@@ -132,7 +132,7 @@ class _Look(threading.Thread, ABC, Generic[C]):
                 self.look(connection)
             except PenstockError as error:
                 if not error.transient:
-                    message = f"it is not known {self._what}: {error.message}"
+                    message = f"cannot sample {self._what}: {error.message}"
                     self._events.put(Warned(run_id=self._run_id, message=message))
                     break
                 if connection is not None:
@@ -144,7 +144,7 @@ class _Look(threading.Thread, ABC, Generic[C]):
 
 class _Sampler(_Look[Pulse]):
     def __init__(self, side: str, end: PulseEnd, run_ids: Sequence[str]) -> None:
-        super().__init__(end.open, run_ids[0], f"what the run waits for in the {side}")
+        super().__init__(end.open, run_ids[0], f"the waits in the {side}")
         self._side = side
         self._wait_kind = end.wait_kind
         self._run_ids = run_ids
@@ -171,7 +171,7 @@ class _Sampler(_Look[Pulse]):
 
 class _LagLook(_Look[LagGauge]):
     def __init__(self, opened: Callable[[], LagGauge], run_id: str) -> None:
-        super().__init__(opened, run_id, "how far the source lags")
+        super().__init__(opened, run_id, "the source's replication lag")
         self.found: float | None = None
 
     def look(self, connection: LagGauge) -> None:

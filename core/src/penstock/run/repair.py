@@ -174,16 +174,18 @@ def _check_complete(
     """
     if spec.gone.how == SOFT:
         raise UsageError(
-            f"--repair: run {run.run_id} marks rows that the source has no more (--deletes "
-            f"{spec.deletes}), and a repair would delete them; run a night that reads all rows: "
-            "penstock watermark reset, then the same command again"
+            f"--repair: run {run.run_id} marks deleted rows (--deletes {spec.deletes}), which a "
+            "repair would remove; use penstock watermark reset and repeat the copy instead, "
+            "which reads all rows"
         )
     comparison = Comparison(spec, run, source, target, checksums=False)
     left = [p.id for p in run.plan.partitions if p.id not in comparison.records]
     if comparison.is_merged:
         return
     if left or comparison.table.name != spec.target_ref.name:
-        what = f"is not complete: {id_list(left)} not committed" if left else "has steps left to do"
+        what = (
+            f"is not complete ({id_list(left)} not committed)" if left else "has unfinished steps"
+        )
         raise UsageError(
             f"--repair: run {run.run_id} {what}; continue it with penstock resume {run.run_id}"
         )
@@ -200,9 +202,9 @@ def _repair_spec(stored: CopySpec, run: RunRow, target: TargetCatalog) -> CopySp
     key = pairs.get(found[0]) if found else _range_key(run.plan)
     if key is None:
         raise UsageError(
-            f"--repair: expected {stored.target_name} to have a primary or unique key, whose first "
-            "column is copied, to compare its rows range by range; found none; copy it anew with "
-            "--mode truncate, recreate or swap"
+            f"--repair: expected {stored.target_name} to have a primary or unique key whose "
+            "first column is copied, to compare rows by ranges of it; found none; copy the "
+            "table again with --mode truncate, recreate or swap"
         )
     kept = {name: getattr(stored, name) for name in _KEPT}
     return CopySpec(
@@ -226,8 +228,8 @@ def _cut(asked: PlanRequest, source: SourceCatalog, target: TargetCatalog) -> Pa
         plan = plan_table(asked, source, target)
     except PlanningError as error:
         raise PlanningError(
-            f"--repair: rows are compared and replaced by ranges of a key (--mode replace): "
-            f"{error.message}; if that cannot be, copy the table anew",
+            "--repair compares and replaces rows by ranges of a key (--mode replace): "
+            f"{error.message}; if this cannot be changed, copy the table again",
             error.diagnosis,
         ) from error
     return plan
@@ -277,12 +279,12 @@ def _check_surplus(repair: Repair, repaired: CopySpec, max_deletes: str | None) 
     if not repair.surplus or parse_most_deleted(text).allows(repair.surplus, repair.rows):
         return
     why = (
-        "look whether the source lacks rows"
+        "check whether rows are missing from the source"
         if alone
         else f"in mode {repaired.mode} they may come from elsewhere"
     )
     raise PermanentError(
-        f"--repair would delete at least {counted(repair.surplus, 'row')} of "
-        f"{repair.rows:,} in {repaired.target_name}, which the source does not have; nothing was "
-        f"changed; {why}; to have them deleted, repeat the command with --max-deletes SHARE[,ROWS]"
+        f"--repair would delete at least {counted(repair.surplus, 'row')} of {repair.rows:,} in "
+        f"{repaired.target_name} that the source does not have, so nothing was changed; {why}; "
+        "to delete them, repeat the command with --max-deletes SHARE[,ROWS]"
     )

@@ -39,8 +39,8 @@ def load_run(target: TargetCatalog, run_id: str, control_schema: str) -> RunRow:
 
 def not_there(run_id: str, control_schema: str) -> UsageError:
     return UsageError(
-        f"run {run_id!r} is not in the target's control schema {control_schema!r}; check the "
-        "run id, --target and --control-schema"
+        f"run {run_id!r} is not in the target's control schema {control_schema!r}; check the run "
+        "id, --target and --control-schema"
     )
 
 
@@ -67,8 +67,8 @@ def stored_spec(
     unknown = set(overrides).difference(resumed_options())
     if unknown:
         raise UsageError(
-            f"{caller}: {', '.join(sorted(unknown))} cannot be changed for an existing run; start "
-            "a new run"
+            f"{caller}: {', '.join(sorted(unknown))} cannot change for an existing run; start a "
+            "new run"
         )
     with reading_run(run.run_id):
         spec = CopySpec.from_stored(run.spec, source, target)
@@ -84,8 +84,8 @@ def check_same_spec(spec: CopySpec, run: RunRow) -> None:
     differences = spec.differences(run.spec)
     if differences:
         raise SpecMismatch(
-            f"run {run.run_id} exists with other options; use the same ones, or another run id:\n  "
-            + "\n  ".join(differences)
+            f"run {run.run_id} exists with other options; use the same options, or another run "
+            "id:\n  " + "\n  ".join(differences)
         )
 
 
@@ -104,17 +104,17 @@ def check_same_partitions(partitions: Sequence[Partition], series: str, run: Run
     if {partition.id for partition in partitions} != theirs:
         raise SpecMismatch(
             f"run {run.run_id} exists with other partitions: expected {_some(theirs)}, found "
-            f"{_some({partition.id for partition in partitions})}"
+            f"{_some({partition.id for partition in partitions})}; use another run id"
         )
     if series != run.plan.series:
         raise SpecMismatch(
             f"run {run.run_id} exists in another series: expected {run.plan.series!r}, found "
-            f"{series!r}"
+            f"{series!r}; use another run id"
         )
 
 
 def _some(ids: set[str]) -> str:
-    first, *rest = sorted(ids) or ["no given ones"]
+    first, *rest = sorted(ids) or ["none from the caller"]
     return f"{first} and {len(rest):,} more" if rest else first
 
 
@@ -143,13 +143,15 @@ def check_same_shape(
     columns = read_selected(route, source, raw, in_arrow=are_shared(formats), one_of_many=True)
     before = {column.name: column for column in run.plan.columns}
     now = {column.name: column for column in columns}
-    lines = [f"column {name!r} is gone" for name in before if name not in now]
+    lines = [f"column {name!r} was dropped" for name in before if name not in now]
     if route.columns is None and not loading.drift.ignores:
         lines += [
-            f"column {c.name!r} is new" for c in columns if c.name not in before and not c.generated
+            f"column {c.name!r} was added"
+            for c in columns
+            if c.name not in before and not c.generated
         ]
     lines += [
-        f"column {name!r} was {before[name].type}, and is {now[name].type} now"
+        f"column {name!r} was {before[name].type} and is now {now[name].type}"
         for name in before
         if name in now and before[name].type != now[name].type
     ]
@@ -157,7 +159,7 @@ def check_same_shape(
     extents += [e.first for e in extents if isinstance(e, Crossing)]
     keys = {extent.key.text for extent in extents if isinstance(extent, KeyRange)}
     lines += [
-        f"key {name!r} was NOT NULL, and is nullable now"
+        f"key {name!r} was NOT NULL and is now nullable"
         for name in keys
         if name in now and name in before and now[name].nullable and not before[name].nullable
     ]

@@ -413,9 +413,9 @@ class RunState:
         assert self.plan.night is not None
         self._watermark_stays = True
         message = (
-            f"watermark {self.plan.night.name} stays as it is, and the next night reads all rows: "
-            f"tables were attached to {self.spec.source_name}, or its columns or types altered, "
-            f"while run {self.run_id} read it"
+            f"watermark {self.plan.night.name} stays unchanged, and the next run reads all rows: "
+            f"tables were attached to {self.spec.source_name}, or its columns or types were "
+            f"altered, while run {self.run_id} read it"
         )
         return Warned(run_id=self.run_id, message=message)
 

@@ -13,6 +13,7 @@ from penstock.errors import PlanningError, UsageError
 from penstock.model.tables import TableRef
 from penstock.planning.asking.search_path import with_any_schema, with_searched
 from penstock.planning.suggestions import Suggestion, TableSummary, suggestion, view_suggestion
+from penstock.run.batch_tables import files_are_one_table
 from penstock.run.connections import resolve
 from penstock.run.value_display import scoped
 from penstock.spec.night_kinds import XMIN
@@ -54,10 +55,7 @@ def survey(
     aim = None if target is None else resolve(target, "--target")[1]
     for flag, end in (("--source", backend), ("--target", aim)):
         if end is not None and end.located:
-            raise UsageError(
-                f"{flag}: a file of many tables needs a database; this URL leads to files, which "
-                "are one table"
-            )
+            raise files_are_one_table(flag)
     able = None if aim is None else aim.target_capabilities
     with closing(backend.source(url)) as catalog:
         with describing(catalog, ()):
@@ -86,7 +84,7 @@ def _known(catalog: SourceCatalog, table: TableRef, able: SourceCapabilities) ->
     try:
         model = catalog.definition(table, partitioning=False).model
         rows = catalog.statistics(table, None).rows
-        unversioned = f"{able.system} tells no versions of rows"
+        unversioned = f"{able.system} has no row versions"
         if XMIN in able.nights and isinstance(catalog, VersionedSource):
             unversioned = ""
             try:

@@ -55,14 +55,14 @@ def _check_url(url: Any, place: str, *, varies: bool) -> None:
         return
     if not varies and VARIABLE.search(url):
         raise UsageError(
-            f"{place}: expected env:NAME, a variable that holds the whole URL, which is read where "
-            "a copy begins; found a part of it as ${NAME}"
+            f"{place}: expected env:NAME, a variable that holds the whole URL, which is read "
+            "when a copy starts; found a part of the URL as ${NAME}"
         )
     secret = False
     with suppress(PenstockError):  # connecting will report it
         secret = holds_secret(VARIABLE.sub("", url))
     if secret:
         raise UsageError(
-            f"{place}: expected a URL without a secret, since files are shared and kept: name an "
-            "environment variable that holds the URL (env:NAME), or write ${NAME} for the secret"
+            f"{place}: expected a URL without a secret, because files are shared and kept: use "
+            "an environment variable for the URL (env:NAME), or write ${NAME} for the secret"
         )

@@ -79,7 +79,7 @@ def set_watermark(
         found = next((each for each in history if each.epoch == epoch), None)
         if found is None:
             known = f"{history[-1].epoch} to {history[0].epoch}"
-            raise UsageError(f"watermark {name!r}: expected an epoch from {known}; found {epoch}")
+            raise UsageError(f"watermark {name!r}: expected an epoch from {known}, found {epoch}")
         # The target must still be as the last night left it, whatever is read again.
         left = next((each for each in history if each.target), found)
         mark = replace(
@@ -103,7 +103,7 @@ def _history(control: ControlStore, name: str) -> tuple[Watermark, ...]:
     found = control.watermark_history(name)
     if not found:
         known = ", ".join(repr(each.name) for each in control.watermarks()) or "none"
-        raise UsageError(f"watermark: expected one of {known}; found {name!r}")
+        raise UsageError(f"watermark: expected one of {known}, found {name!r}")
     return found
 
 
@@ -114,7 +114,7 @@ def _by_hand() -> str:
 def _put(control: ControlStore, mark: Watermark) -> Watermark:
     if not control.put_watermark(mark):
         raise TargetBusy(
-            f"watermark {mark.name!r} was moved by a night that has just ended; look at it, and "
-            "try again"
+            f"watermark {mark.name!r} was moved by a run that has just ended; check it with "
+            "penstock watermark show, and try again"
         )
     return mark

@@ -75,8 +75,8 @@ class BatchSpec:
     def __post_init__(self) -> None:
         if not self.tables and not self.entries and not self.sections:
             raise UsageError(
-                f'{self.origin}: expected tables: --tables PATTERN, or [tables."PATTERN"] in a '
-                "file; found none"
+                f'{self.origin}: expected tables (--tables PATTERN, or [tables."PATTERN"] in a '
+                "file), found none"
             )
         if self.on_table_error not in ON_TABLE_ERROR:
             raise UsageError(
@@ -188,7 +188,7 @@ class BatchSpec:
             for written in entry:
                 if written.replace("-", "_") in (*_COMMON, *_OWN):
                     raise UsageError(
-                        f"{place}: {written} applies to the whole batch: move it above the sections"
+                        f"{place}: {written} applies to the whole batch; move it above the sections"
                     )
             try:
                 specs.append(self._spec(entry, place))
@@ -268,7 +268,7 @@ class BatchSpec:
         for spec in specs:
             if spec.target_ref in sources:
                 raise UsageError(
-                    f"{self.origin}: two tables would go into {spec.target_ref}: "
+                    f"{self.origin}: two tables would be copied to {spec.target_ref}: "
                     f"{sources[spec.target_ref]} and {spec.source_name}"
                 )
             sources[spec.target_ref] = spec.source_name
@@ -319,20 +319,20 @@ def _add_defaults(written: dict[str, Any], origin: str, line: Line) -> None:
         number = line(("defaults",), key)
         place = f"{origin}:{number}: [defaults]" if number else f"{origin}: [defaults]"
         if name in (*_COMMON, *_OWN):
-            raise UsageError(f"{place}: {key} applies to the whole batch: move it above [defaults]")
+            raise UsageError(f"{place}: {key} applies to the whole batch; move it above [defaults]")
         if name in ("table", *_PER_TABLE):
             raise UsageError(f"{place}: {key} belongs in the section of a table")
         if name in written:
-            raise UsageError(f"{place}: {key} is said above [defaults], too: keep one of them")
+            raise UsageError(f"{place}: {key} is also set above [defaults]; keep one of them")
         written |= read_option(key, value, place)
 
 
 def _patterns(value: Any, place: str) -> tuple[str, ...]:
     patterns = value.split(",") if isinstance(value, str) else value
     if not isinstance(patterns, list | tuple) or not all(isinstance(p, str) for p in patterns):
-        raise UsageError(f"{place}: expected patterns of SCHEMA.NAME, found {value!r}")
+        raise UsageError(f"{place}: expected patterns such as 'public.*', found {value!r}")
     if not all(pattern.strip() for pattern in patterns):
-        raise UsageError(f"{place}: expected patterns such as 'public.*', found an empty one")
+        raise UsageError(f"{place}: expected patterns such as 'public.*', found an empty string")
     return tuple(pattern.strip() for pattern in patterns)
 
 

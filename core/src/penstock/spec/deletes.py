@@ -60,7 +60,7 @@ def parse_most_deleted(text: str) -> MostDeleted:
     found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*%\s*(?:,\s*([\d_]+)\s*)?", text)
     if found is None or float(found[1]) > 100:
         raise UsageError(
-            "--max-deletes: expected a percentage of the target's rows, and after a comma how many "
-            f"rows may go in any case, such as 5%,1000; found {text!r}"
+            "--max-deletes: expected a percentage of the target's rows and, after a comma, a "
+            f"number of rows that is always allowed, such as 5%,1000; found {text!r}"
         )
     return MostDeleted(float(found[1]) / 100, int(found[2] or 0))

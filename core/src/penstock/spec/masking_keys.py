@@ -40,8 +40,8 @@ def session_values(
         key = _key(planned.variable, environ)
         if _proof(key) != planned.proof:
             raise PlanningError(
-                f"--mask: environment variable {planned.variable!r} has another key than the run "
-                "was planned with; set that one, or start a new run"
+                f"--mask: the key in environment variable {planned.variable!r} is not the one "
+                "that the run was planned with; set that key, or start a new run"
             )
         block = (hashlib.sha256(key).digest() if len(key) > _BLOCK else key).ljust(_BLOCK, b"\0")
         found[inner(planned)] = bytes(byte ^ _INNER for byte in block).hex()

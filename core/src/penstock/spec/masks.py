@@ -52,7 +52,7 @@ def split_rules(value: object, flag: str) -> tuple[str, ...]:
     if isinstance(value, str):
         value = [value]
     if not isinstance(value, list | tuple) or not all(isinstance(part, str) for part in value):
-        raise UsageError(f"{flag}: expected COLUMN=..., comma separated; found {value!r}")
+        raise UsageError(f"{flag}: expected COLUMN=..., separated by commas; found {value!r}")
     return tuple(part.strip() for text in value for part in _parts(text))
 
 
@@ -97,7 +97,7 @@ def parse_masks(rules: Sequence[str] | None) -> dict[str, Mask]:
         key = _KEY.fullmatch(text)
         if key is None and text not in (HASH, NULL, LAST4, YEAR):
             # Not shown: the user may have written a key here.
-            what = f" and {HMAC}:, but no name of a variable" if text.startswith(HMAC) else ""
+            what = f" and {HMAC}: without the name of a variable" if text.startswith(HMAC) else ""
             raise UsageError(
                 f"--mask {column}: expected one of {', '.join(KINDS)}; found something else{what}"
             )
@@ -111,7 +111,7 @@ def _by_column(rules: Sequence[str] | None, flag: str, form: str) -> dict[str, s
         name, separator, text = rule.partition("=")
         name, text = _unquoted(name.strip()), text.strip()
         if not (name and separator and text):
-            raise UsageError(f"{flag}: expected {form} for each column, found {name!r} alone")
+            raise UsageError(f"{flag}: expected {form} for each column, found only {name!r}")
         if name in found:
             raise UsageError(f"{flag}: expected each column once, found {name!r} twice")
         found[name] = text

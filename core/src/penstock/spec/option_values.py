@@ -96,8 +96,8 @@ def split_names(text: str, flag: str) -> tuple[str, ...]:
     """
     if _NAMES.fullmatch(text) is None:
         raise UsageError(
-            f"{flag}: expected names separated by commas, in double quotes if a name contains a "
-            f"comma; found {text!r}"
+            f"{flag}: expected names separated by commas, with a name that contains a comma in "
+            f"double quotes; found {text!r}"
         )
     parts = [part.strip() for part in _NAME_OF_LIST.findall(text)]
     return tuple(part[1:-1].replace('""', '"') if part.startswith('"') else part for part in parts)
@@ -111,7 +111,7 @@ def _split_types(value: Any) -> tuple[str, ...]:
         value = re.split(r",(?![^(]*\))", value)
     # Options of a batch are read before those of its tables.
     if not isinstance(value, list | tuple) or not all(isinstance(part, str) for part in value):
-        raise UsageError(f"--types: expected NAME=TYPE, comma separated; found {value!r}")
+        raise UsageError(f"--types: expected NAME=TYPE, separated by commas; found {value!r}")
     return tuple(part.strip() for part in value)
 
 

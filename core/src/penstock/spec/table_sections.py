@@ -130,12 +130,16 @@ def read_sections(
             name = key.replace("-", "_")
             if name in of_batch:
                 raise UsageError(
-                    f"{at(key)}: {key} applies to the whole batch: move it above the sections"
+                    f"{at(key)}: {key} applies to the whole batch; move it above the sections"
                 )
             if name == "table":
-                raise UsageError(f"{at(key)}: {key}: the section's own name says which table")
+                raise UsageError(
+                    f"{at(key)}: {key}: the section's name already names the table; omit {key}"
+                )
             if name in options or (name == SKIP and skip is not None):
-                raise UsageError(f"{at(key)}: {key} appears twice, with '-' and with '_'")
+                raise UsageError(
+                    f"{at(key)}: {key} appears twice, with '-' and with '_'; keep one of them"
+                )
             if name == SKIP:
                 if not isinstance(value, bool):
                     raise UsageError(f"{at(key)}: skip: expected true or false, found {value!r}")
@@ -146,7 +150,7 @@ def read_sections(
         for name in ("query", "target_table"):
             if name in options and not section.is_name:
                 raise UsageError(
-                    f"{at(name)}: {name} belongs to one table: expected a name without wildcards"
+                    f"{at(name)}: {name} applies to one table: expected a name without wildcards"
                 )
         sections.append(section)
     return tuple(sections)
@@ -223,9 +227,9 @@ def options_of(
                 if name in own and own[name] != value and name not in above:
                     other = next(each for each in level if name in _said(each))
                     raise UsageError(
-                        f"{section.place}: {name}: {value!r} contradicts {own[name]!r} of "
-                        f"{other.place}, which matches {table} just as exactly: say in "
-                        f'[tables."{table}"] which of them holds'
+                        f"{section.place}: {name}: {value!r} conflicts with {own[name]!r} in "
+                        f"{other.place}, which matches {table} just as specifically; decide in "
+                        f'[tables."{table}"]'
                     )
                 own.setdefault(name, value)
         skip = own.pop(SKIP, skip)

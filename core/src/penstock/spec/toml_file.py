@@ -11,8 +11,8 @@ from typing import Any
 from penstock.errors import UsageError
 
 UNQUOTED = (
-    "did the shell expand a pattern? Put patterns in quotes, as in --source './orders/*', or the "
-    "shell replaces them with the names of files"
+    "did the shell expand a pattern? Quote patterns, as in --source './orders/*', or the shell "
+    "replaces them with file names"
 )
 
 VARIABLE = re.compile(r"\$\$\{|\$\{([^}]*)\}|\$\{")
@@ -37,16 +37,16 @@ def read_toml(path: str, environ: Mapping[str, str] | None) -> dict[str, Any]:
             raw = tomllib.load(file)
     except OSError as error:
         raise UsageError(
-            f"{path}: expected a TOML file with options, found: {error.strerror}{_unquoted(path)}"
+            f"{path}: expected a TOML file of options: {error.strerror}{_unquoted(path)}"
         ) from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path}: not valid TOML: {error}{_unquoted(path)}") from error
+        raise UsageError(f"{path}: invalid TOML: {error}{_unquoted(path)}") from error
     options: dict[str, Any] = {}
     for written, value in raw.items():
         name = written.replace("-", "_")
         if name in options:
             raise UsageError(
-                f"{path}: {name!r} appears twice, with '-' and with '_': keep one of them"
+                f"{path}: {name!r} appears twice, with '-' and with '_'; keep one of them"
             )
         place = f"{path}: {written}"
         options[name] = value if environ is None else _interpolate(value, environ, place)

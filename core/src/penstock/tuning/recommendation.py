@@ -48,10 +48,10 @@ def _reason(found: Sequence[Figures], fastest: Figures, best: Figures, noise: fl
     varies = f", and times vary by {noise:.0%}" if noise > TOLERANCE else ""
     if best is not fastest:
         more = best.seconds / max(fastest.seconds, 0.001) - 1
-        return f"{rate}; {fastest.setting} is the fastest, by only {more:.0%}{varies}"
+        return f"{rate}; {fastest.setting} is fastest, but only by {more:.0%}{varies}"
     others = [each for each in found if each is not best]
     if not others:
-        return f"{rate}; nothing else was tried"
+        return f"{rate}; the only setting tried"
     second = min(others, key=lambda each: each.seconds)
     more = second.seconds / max(best.seconds, 0.001) - 1
-    return f"{rate}, the fastest; next {second.setting}, which takes {more:.0%} longer{varies}"
+    return f"{rate}, the fastest; next: {second.setting}, {more:.0%} slower{varies}"

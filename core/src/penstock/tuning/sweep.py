@@ -150,17 +150,13 @@ def tune(
     with closing(ends.open_scratch(_like(sweep.spec))) as scratch:
         try:
             for name in scratch.sweep():
-                yield SweepNote(
-                    f"dropped {name}, which a tune that was killed had left in the target"
-                )
+                yield SweepNote(f"dropped {name}, which a killed tune had left in the target")
         except TransientError as error:
-            yield SweepNote(
-                f"what a tune that was killed has left is still in use ({error.message})"
-            )
+            yield SweepNote(f"the scratch table of a killed tune is still in use ({error.message})")
         yield sweep
         yield SweepNote(
-            f"the scratch table is in {scratch.place} until the end; after kill -9 the next "
-            f"penstock tune drops it, or: {scratch.removal}"
+            f"the scratch table is in {scratch.place} until the end; after kill -9, the next "
+            f"penstock tune drops it, or drop it with: {scratch.removal}"
         )
         try:
             scratch.begin()
@@ -189,13 +185,13 @@ def _planned(
     if not _measurable(spec.load_mode):
         known = ", ".join(mode_names(_measurable))
         raise UsageError(
-            f"penstock tune: expected --mode {known}, found {spec.mode}: what that costs depends "
-            "on rows that a scratch table does not have"
+            f"penstock tune: expected --mode {known}, found {spec.mode}, whose cost depends on "
+            "rows that a scratch table does not have"
         )
     if spec.cut_strategy.hashes:
         raise UsageError(
-            f"penstock tune: --strategy {spec.strategy} reads the whole table for each partition, "
-            "so a sample would cost as much as all of it: expected another strategy"
+            f"penstock tune: --strategy {spec.strategy} reads the whole table for each "
+            "partition, so a sample would cost as much as a copy; use another strategy"
         )
     ends = connect(spec.source, spec.target)
     ends.check_table_names(spec)
@@ -209,8 +205,8 @@ def _planned(
     whole = _cut(replace(spec, degree=most), sample, most)
     if len(whole.partitions) == 1 and most > 1:
         raise PlanningError(
-            f"penstock tune: {spec.source_name} is one partition, which is one stream's, so that "
-            f"there is nothing to find out ({'; '.join(whole.reasons)})"
+            f"penstock tune: {spec.source_name} is a single partition, which only one stream can "
+            f"copy, so there is nothing to compare ({'; '.join(whole.reasons)})"
         )
     chosen_partitions = choose_sample(whole, sample, most)
     return ends, Sweep(spec, whole, chosen_partitions, chosen, order)
@@ -274,8 +270,8 @@ def _measure(sweep: Sweep, scratch: Scratch, setting: Setting, run_id: str) -> M
         outside = [step.name for step in made.load.before if scratch.name not in step.name]
         if outside and scratch.target is None:
             raise PlanningError(
-                "penstock tune: the copy would make more in the target than its table, and that "
-                f"would be left there: {'; '.join(outside)}; make it first"
+                "penstock tune: the copy would create more than the table in the target, which "
+                f"would be left behind: {'; '.join(outside)}; create it first"
             )
         return replace(
             made,
@@ -336,8 +332,8 @@ def _drop(scratch: Scratch) -> str:
         scratch.drop()
     except PenstockError as error:
         return (
-            f"{scratch.place} is left ({error.message}): the next penstock tune drops it, or: "
-            f"{scratch.removal}"
+            f"{scratch.place} was not dropped ({error.message}): the next penstock tune drops "
+            f"it, or drop it with: {scratch.removal}"
         )
     return ""
 
@@ -348,17 +344,17 @@ def _tuning(sweep: Sweep, scratch: Scratch, measured: Sequence[Measured]) -> Tun
     remarks = [f"the scratch table: {remark}" for remark in scratch.remarks]
     if spec.load_mode.only_adds and tried:
         remarks.append(
-            f"mode {spec.mode}: {' and '.join(sorted(tried))} cost more where the table has rows "
-            "already, whose indexes are built again, too"
+            f"mode {spec.mode}: {' and '.join(sorted(tried))} cost more if the table already has "
+            "rows, whose indexes are also rebuilt"
         )
     shortest = min(each.seconds for each in measured)
     if shortest < SHORT:
         remarks.append(
-            f"copies of {shortest:.1f} s say little of those that take hours: a larger --sample "
-            "says more, where the table has it"
+            f"copies of {shortest:.1f} s say little about copies that take hours; use a larger "
+            "--sample if the table allows"
         )
     if len(sweep.turns) == len(sweep.settings):
-        remarks.append("each was measured once; --repeat 3 shows how far times vary")
+        remarks.append("each setting was measured once; --repeat 3 shows how much times vary")
     return Tuning(
         source=spec.source_name,
         table=spec.table,

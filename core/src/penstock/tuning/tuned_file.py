@@ -54,7 +54,7 @@ def tuned_options(raw: Mapping[str, Any], path: str, asked: Mapping[str, Any]) -
     missing = [f"no {name}" for name in ("target_table", "degree") if name not in raw]
     if unknown or missing:
         raise UsageError(
-            f"--tuned {path}: expected a file that penstock tune --out has written, with "
+            f"--tuned {path}: expected a file written by penstock tune --out, with "
             f"{', '.join((*_OF_TABLE, *_TUNED))} and nothing else; found "
             + ", ".join((*unknown, *missing))
         )
@@ -64,8 +64,8 @@ def tuned_options(raw: Mapping[str, Any], path: str, asked: Mapping[str, Any]) -
         if not _is_same(name, mine, theirs):
             flag = "--" + name.replace("_", "-")
             raise UsageError(
-                f"--tuned {path}: it is for another table: expected {flag} {mine or 'none'}, found "
-                f"{theirs or 'none'}; run penstock tune for this one"
+                f"--tuned {path}: measured for another table: expected {flag} {mine or 'none'}, "
+                f"found {theirs or 'none'}; run penstock tune for this one"
             )
     return {name: options[name] for name in _TUNED if name in options}
 

@@ -105,19 +105,20 @@ class AwaitHolder:
                 except SnapshotLost as error:
                     lost = error.message
                 else:
-                    yield view.event("adopted", "the run's holder holds it")
+                    yield view.event("adopted", "from the run's snapshot holder")
                     return
             if time.monotonic() - begun >= self._seconds:
                 raise NoHolder(
-                    f"nobody holds the snapshot of run {view.run_id}: waited {self._seconds:g} s "
-                    f"and found {f'one that is gone ({lost})' if view.snapshot else 'none'}; start "
-                    f"a holder with `penstock hold {view.run_id}`"
+                    f"no process holds the snapshot of run {view.run_id}: waited "
+                    f"{self._seconds:g} s and found "
+                    f"{f'a lost one ({lost})' if view.snapshot else 'none'}; start a holder with "
+                    f"`penstock hold {view.run_id}`"
                 )
             if not announced:
                 announced = True
                 yield Warned(
                     run_id=view.run_id,
-                    message="waiting for the holder of the run's snapshot, up to "
-                    f"{self._seconds:g} s",
+                    message=f"waiting up to {self._seconds:g} s for the holder of the run's "
+                    "snapshot",
                 )
             view.pause(LOOK_EVERY)

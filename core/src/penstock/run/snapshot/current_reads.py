@@ -83,7 +83,7 @@ class CurrentReads:
         held = _is_held(view)
         now = source.state(view.spec.relation)
         view.snapshots = view.stored
-        event = view.renew("renewed", "as requested: the source as it is now")
+        event = view.renew("renewed", "as requested: read the source as it is now")
         # From here on the tables are safe from being rewritten.
         view.check_layout(
             source.state(view.spec.relation),
@@ -98,9 +98,9 @@ class CurrentReads:
             if held:
                 raise TargetBusy(
                     f"rows of {view.spec.source_name} were written after the snapshot of run "
-                    f"{view.run_id} was taken, and may now be in another partition's blocks, while "
-                    "other partitions are still read with that snapshot; try again when those have "
-                    "ended"
+                    f"{view.run_id} was taken, and may have moved to another partition's blocks, "
+                    "while other partitions are still read with that snapshot; try again once "
+                    "those have ended"
                 )
             yield _start_again(view, control, now)
         else:
@@ -129,7 +129,7 @@ class CurrentReads:
 
     def _read_later_warning(self, view: SourceView) -> Warned:
         assert view.snapshot is not None
-        what = id_list(self._only) or "what is left"
+        what = id_list(self._only) or "the remaining partitions"
         others = (
             f"; other rows of the run were read as of {view.stored[0].taken_at} or later"
             if view.stored
@@ -172,6 +172,6 @@ def _start_again(view: SourceView, control: ControlStore, now: SourceState) -> S
         view.restart(control, now)
     return view.event(
         "renewed",
-        "started over: rows were written since, and may now be in the blocks of other partitions, "
-        "so everything is copied again as it is now",
+        "started over: rows were written since, and may have moved to the blocks of other "
+        "partitions, so everything is copied again as it is now",
     )

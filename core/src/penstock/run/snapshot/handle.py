@@ -77,7 +77,7 @@ class SnapshotHandle:
             return
         self._checked = now
         if not self._held.alive():
-            raise SnapshotLost("source: the session that holds the snapshot is gone")
+            raise SnapshotLost("source: the session that holds the snapshot has ended")
         if isinstance(self._held, LockingSnapshot) and now - self._looked >= WAITING_INTERVAL:
             self._looked = now
             self.note_waiting(self._held.waiting())
@@ -88,8 +88,8 @@ class SnapshotHandle:
             minutes = (now - self.since) / 60
             yield Warned(
                 run_id=self._run_id,
-                message=f"the snapshot has {self._burden} for {minutes:,.1f} "
-                "minutes; it is released when the run ends",
+                message=f"the snapshot has {self._burden} for {minutes:,.1f} minutes; it is "
+                "released when the run ends",
             )
 
     def catalog(self) -> SourceCatalog | None:
@@ -114,21 +114,22 @@ class SnapshotHandle:
             limit = self._give_way_after
             if limit is not None and waited >= limit:
                 raise Blocked(
-                    f"source: gave way to {each.description}, which has waited {waited:.0f} s for "
-                    f"the run's snapshot (--give-way-after {limit:g}s); resume the run once that "
-                    "is done",
+                    f"source: gave way to {each.description}, which has waited {waited:.0f} s "
+                    f"for the run's snapshot (--give-way-after {limit:g}s); resume the run once "
+                    "that statement is done",
                     Diagnosis(side="source"),
                 )
             if waited >= QUIET and each.id not in self._told:
                 self._told.add(each.id)
-                how = "--give-way-after DURATION would end the run for it"
+                how = "pass --give-way-after DURATION to end the run for it"
                 if limit is not None:
                     how = f"the run gives way after {limit:g} s"
                 self._noted.append(
                     Warned(
                         run_id=self._run_id,
-                        message=f"source: {each.description}: for this run's snapshot, which keeps "
-                        f"the table as it is; who reads the table now waits, too; {how}",
+                        message=f"source: {each.description}: it waits for this run's snapshot, "
+                        "which protects the table from changes; new readers of the "
+                        f"table wait, too; {how}",
                     )
                 )
 

@@ -60,7 +60,7 @@ class OptionPolicy:
                 except SnapshotLost:
                     pass
                 else:
-                    yield view.event("adopted", "somebody still holds the run's snapshot")
+                    yield view.event("adopted", "another process still holds the run's snapshot")
                     return
             yield from self._replace(
                 view, source, control, now, anything_committed=anything_committed
@@ -78,7 +78,7 @@ class OptionPolicy:
         """See `LossPolicy.replace_lost`."""
         view.close()
         if view.spec.loss_policy == "fail":
-            raise SnapshotLost(_choices(view.run_id, "the source dropped its session"))
+            raise SnapshotLost(_choices(view.run_id, "the source ended its session"))
         with closing(view.open()) as source:
             now = source.state(view.spec.relation)
             if view.check_layout(now, anything_committed=anything_committed):
@@ -113,8 +113,8 @@ class OptionPolicy:
         elif policy == "accept":
             event = view.renew(
                 "renewed",
-                "accepted: the rest is read as of a later moment than what is committed; rows "
-                "that changed in between may be missing or doubled",
+                "accepted: the remaining rows are read as of a later moment than the committed "
+                "ones; rows that changed in between may be missing or doubled",
             )
             # Checked again: from here on, the table can no longer be rewritten.
             view.check_layout(source.state(view.spec.relation), anything_committed=True)
@@ -130,14 +130,15 @@ class OptionPolicy:
                     yield Warned(
                         run_id=view.run_id,
                         message=f"waiting {left:.0f} s for the source's statistics to settle, to "
-                        "see whether the table was written to after the lost snapshot",
+                        "find out whether the table was written to after the snapshot "
+                        "was lost",
                     )
                     view.pause(left)
                 after = source.state(view.spec.relation)
                 self._check_unwritten(view, after)
                 event = view.event(
                     "renewed",
-                    "the source's statistics show no write to the table since the lost one "
+                    "the source's statistics show no write to the table since the lost snapshot "
                     f"({after.writes})",
                 )
             view.read_as_before()
@@ -166,7 +167,7 @@ class OptionPolicy:
         self, view: SourceView, source: SourceCatalog, control: ControlStore, now: SourceState
     ) -> SnapshotChanged:
         view.snapshots = ()
-        event = view.renew("renewed", "started over: what was committed is copied again")
+        event = view.renew("renewed", "started over: committed partitions are copied again")
         view.check_layout(source.state(view.spec.relation), anything_committed=False)
         view.restart(control, now)
         return event
@@ -203,6 +204,7 @@ def retry_if_superseded(
 def _choices(run_id: str, why: str) -> str:
     return (
         f"the snapshot of run {run_id} is lost: {why}. Rows that changed in between could be "
-        "missing or doubled. To continue, use --on-snapshot-lost accept (read the rest as it is "
-        "now) or --on-snapshot-lost restart (copy everything again; not with mode append)"
+        "missing or doubled. To continue, use --on-snapshot-lost accept (read the remaining "
+        "partitions as they are now) or --on-snapshot-lost restart (copy everything again; not "
+        "with mode append)"
     )

@@ -256,8 +256,9 @@ class SourceView:
         """
         if self._by_tables and now.parts != self.state.parts:
             raise PlanningError(
-                f"{self.spec.source_name} consists of other tables than when run {self.run_id} was "
-                "planned (partitions were attached, detached or recreated); start a new run"
+                f"{self.spec.source_name} consists of other tables than when run {self.run_id} "
+                "was planned (child tables were attached, detached or recreated); start a new "
+                "run"
             )
         if not self._by_blocks or not anything_committed or now.layout == self.state.layout:
             return False
@@ -265,8 +266,8 @@ class SourceView:
             return True
         raise PlanningError(
             f"{self.spec.source_name} was rewritten after run {self.run_id} was planned, so its "
-            f"rows are in other blocks or files (after {self.backend.rewrites}, or on another "
-            "server); start a new run, or use --on-snapshot-lost restart"
+            f"rows are in other blocks or files ({self.backend.rewrites}, or another server); "
+            "start a new run, or use --on-snapshot-lost restart"
         )
 
     def renew(self, state: str, message: str) -> SnapshotChanged:
