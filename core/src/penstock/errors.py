@@ -60,7 +60,7 @@ class Diagnosis:
 class PenstockError(Exception):
     """Base of all errors that Penstock raises on purpose.
 
-    Parameters:
+    Args:
         message: what is wrong, where, and what to do. Never contains a secret.
         diagnosis: what the server reported.
     """
@@ -166,7 +166,7 @@ class TargetBusy(TransientError):
 class Overtaken(TransientError):
     """Another night has ended since this one was planned, with the same changes or newer ones.
 
-    Parameters:
+    Args:
         by: the run that ended it.
     """
 

@@ -165,7 +165,7 @@ def _add_for_tables(
 ) -> None:
     """Add a command on many tables.
 
-    Parameters:
+    Args:
         json_content: describes the output of `--json`.
     """
     usage = "[FILE] --source URL --target URL --tables PATTERN ... [options]"
@@ -185,7 +185,7 @@ def _add_for_table(
 ) -> None:
     """Add a command on one table.
 
-    Parameters:
+    Args:
         json_content: describes the output of `--json`.
     """
     usage = "[FILE] --source URL --target URL [--table NAME] [options]"

@@ -69,7 +69,7 @@ _COMMANDS = {
 def make_parser(command: str = "") -> argparse.ArgumentParser:
     """Create the parser of the command line.
 
-    Parameters:
+    Args:
         command: the only command to add; an unknown name adds all of them.
     """
     parser = Parser(
@@ -93,7 +93,7 @@ def make_parser(command: str = "") -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command.
 
-    Parameters:
+    Args:
         argv: the arguments without the program's name; by default those of the process.
 
     Returns: the exit code.

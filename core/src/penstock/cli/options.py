@@ -115,7 +115,7 @@ _CONNECTION = ("source", "target")
 def add_copy_options(parser: argparse.ArgumentParser, without: Collection[str] = ()) -> None:
     """Add the options of `CopySpec` in groups; only those on the command line reach the result.
 
-    Parameters:
+    Args:
         without: names of options to leave out.
     """
     left = {item.name: item for item in fields(CopySpec) if item.name not in without}

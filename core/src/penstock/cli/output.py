@@ -108,7 +108,7 @@ def print_result(
 ) -> None:
     """Print a result on stdout, as JSON if requested.
 
-    Parameters:
+    Args:
         shown: prints the result for people.
         as_json: the JSON to print instead; by default the whole result.
     """

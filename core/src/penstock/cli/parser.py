@@ -70,7 +70,7 @@ class Commands:
     ) -> argparse.ArgumentParser:
         """Add a command.
 
-        Parameters:
+        Args:
             call: runs the command and returns the exit code; stored as `arguments.call`.
             text: describes the command.
             usage: the usage line after the command's name.
@@ -100,7 +100,7 @@ class Commands:
 def add_run_id(parser: argparse.ArgumentParser, *, batch: bool = False) -> None:
     """Add the argument for a run id.
 
-    Parameters:
+    Args:
         batch: whether the name of a batch is also valid.
     """
     text = f"the name of the run{' or batch' * batch}, as penstock runs shows it"

@@ -52,7 +52,7 @@ def watch(
 ) -> int:
     """Show a run's events until its end, then its report.
 
-    Parameters:
+    Args:
         go_on: the command that continues the run, without the run's id.
         only: how many partitions were requested; 0 for the whole plan.
     """

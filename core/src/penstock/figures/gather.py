@@ -57,7 +57,7 @@ def report_of(
 ) -> RunReport | None:
     """Return the report of a run or a batch; None if neither exists.
 
-    Parameters:
+    Args:
         run_id: the id of a run or a batch.
         at_work: whether a process is executing a run now; None if unknown.
         has_indexes: see `WithIndexes`; called only if the answer matters.
@@ -183,7 +183,7 @@ def _of_batch(
 ) -> RunReport:
     """Return the report of a batch.
 
-    Parameters:
+    Args:
         tables: the tables of the batch; some may have no run.
     """
     slowest = sorted(

@@ -225,7 +225,7 @@ def create(
 
     If a run with this id and the same options exists, returns it unchanged.
 
-    Parameters:
+    Args:
         spec: the copy.
         partitions: named partitions by `spec.key`; they need not cover the table. A `Bound`
             with an empty type has the key's own; the source parses its text.
@@ -286,7 +286,7 @@ def resume(
 ) -> Generator[Event, None, None]:
     """Copy what a run has not committed yet; yields events, the last of which is `Finished`.
 
-    Parameters:
+    Args:
         run_id: the id of the run.
         source, target: the connections, which are not stored with the run.
         only: ids of partitions; empty for all that are not committed.
@@ -354,7 +354,7 @@ def verify(
 ) -> Verification:
     """Compare every partition on both sides, and with its commit record.
 
-    Parameters:
+    Args:
         run_id: the id of the run.
         source, target: the connections, which are not stored with the run.
         control_schema: the schema of the control tables.
@@ -393,7 +393,7 @@ def verify(
 def status(run_id: str, *, target: str, control_schema: str = "penstock") -> RunStatus:
     """Return what a run has committed, what it is doing, and what is left.
 
-    Parameters:
+    Args:
         run_id: the id of the run.
         target: the connection to the target.
         control_schema: the schema of the control tables.
@@ -416,7 +416,7 @@ def statuses(
 ) -> list[RunStatus]:
     """Return the status of each run that the target has, over one connection.
 
-    Parameters:
+    Args:
         run_ids: ids of runs; those that the target does not have are left out.
         target: the connection to the target.
         control_schema: the schema of the control tables.
@@ -449,7 +449,7 @@ def committed_in_series(
 ) -> Mapping[str, tuple[str, CommitRecord]]:
     """Return what the runs of a series have committed: by partition id, run and commit record.
 
-    Parameters:
+    Args:
         series: the name of the series.
         target: the connection to the target.
         control_schema: the schema of the control tables.
@@ -463,7 +463,7 @@ def committed_in_series(
 def control_ddl(target: str | None = None, control_schema: str = "penstock") -> str:
     """Return the statements that create the control tables, for an administrator. Does not connect.
 
-    Parameters:
+    Args:
         target: the target's URL, or its scheme; None if only one installed backend has such
             statements.
 
@@ -587,7 +587,7 @@ def _policy(
 ) -> LossPolicy:
     """Return the policy for a run whose snapshot is lost.
 
-    Parameters:
+    Args:
         asked: ids of the partitions that the user wants read as of now, empty for all that are
             left; None for the run's own snapshot.
         await_snapshot: seconds to wait for the snapshot's holder; None to hold it here.

@@ -94,7 +94,7 @@ def copy_tables(
     Each request names its run, which is created or continued. Connections, control schema,
     `max_rate` and `max_lag` are those of the first.
 
-    Parameters:
+    Args:
         requests: the tables, each with the options of its copy.
         run_id: the id of the batch, for its events and its report.
         degree: the number of concurrent streams, over all tables.
@@ -154,7 +154,7 @@ def resume_all(
 ) -> Generator[Event, None, None]:
     """Continue a batch: all tables whose runs were planned; yields events as `copy_all` does.
 
-    Parameters:
+    Args:
         batch_id: the run id of the batch.
         source, target: the connections, which are not stored with the runs.
         control_schema: the schema of the control tables.
@@ -454,7 +454,7 @@ class _Batch:
     ) -> Mapping[RunState, PlannedTable]:
         """Plan the tables of runs together.
 
-        Parameters:
+        Args:
             runs: the runs to plan.
             taken: receives the events of taking each run's snapshot.
         """
@@ -494,7 +494,7 @@ class _Batch:
     ) -> Iterator[Event]:
         """Continue a stored run, or note a planned one for creation.
 
-        Parameters:
+        Args:
             stored: the run as the target has it; None if it is not stored.
             planned: the outcome of planning a run that is not stored.
             new: receives the plan, if the run is to be created with it.
@@ -528,7 +528,7 @@ class _Batch:
     ) -> Iterator[Event]:
         """Store the runs; one that another process has created in between is continued.
 
-        Parameters:
+        Args:
             planned: the runs, with their plans.
             taken: the events of taking each run's snapshot.
         """

@@ -28,7 +28,7 @@ Found = tuple[Sequence[TableRequest], tuple[NotCopied, ...]]
 class BatchTables:
     """The search for the tables of a batch.
 
-    Parameters:
+    Args:
         batch: the request.
         source, target: the catalogs to search.
     """
@@ -117,7 +117,7 @@ class BatchTables:
     ) -> CopySpec:
         """Return the spec without the rows of inheriting tables that the batch copies itself.
 
-        Parameters:
+        Args:
             spec: the copy of a table that others may inherit from.
             tables: all tables of the batch.
             missing: receives the inheriting tables that are not copied, if others are.

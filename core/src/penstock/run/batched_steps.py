@@ -26,7 +26,7 @@ Steps = Mapping[str, Sequence[Step]]
 class BatchedSteps:
     """The steps that can be done together; others are left, and report errors when done alone.
 
-    Parameters:
+    Args:
         steps: by run, in the order of their ranks; none is urgent.
         open_catalog: opens a connection to the target, one for each thread.
         degree: the number of concurrent transactions; 1 if runs lock each other's tables.

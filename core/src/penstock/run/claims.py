@@ -17,7 +17,7 @@ def enter(
 ) -> None:
     """Register this process as executing the run.
 
-    Parameters:
+    Args:
         route, loading, run_id, plan: of the run.
         control: the target's control store.
 
@@ -46,7 +46,7 @@ def collision_check(
     """Return the check for `ControlStore.enter`: it raises `TargetBusy` if another run on the table
     would change the same rows.
 
-    Parameters:
+    Args:
         route, loading, plan: of the run to execute.
         control: the target's control store.
     """

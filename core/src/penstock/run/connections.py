@@ -180,7 +180,7 @@ class Connections:
     ) -> ControlLink:
         """Return a link to the target's control store, which reconnects.
 
-        Parameters:
+        Args:
             target: an open catalog.
             control_schema: the schema of the control tables.
             patience: how long to wait for sessions that block; None for the default.
@@ -197,7 +197,7 @@ class Connections:
 def resolve(reference: str, flag: str) -> tuple[str, Backend, str, tuple[str, ...]]:
     """Return the resolved URL, its backend, the backend's ``module:attribute``, and its secrets.
 
-    Parameters:
+    Args:
         reference: a URL, a path or ``env:NAME``.
         flag: the option, for the message.
 
@@ -237,7 +237,7 @@ def holds_secret(reference: str) -> bool:
 def with_parameters(reference: str, parameters: Mapping[str, str | None]) -> str:
     """Return the URL of a connection with parameters added; existing ones stay unchanged.
 
-    Parameters:
+    Args:
         parameters: values by name; None if unknown.
 
     Raises:

@@ -20,7 +20,7 @@ from penstock.spec.copy_spec import CopySpec
 class Continuation:
     """The rest of an existing run.
 
-    Parameters:
+    Args:
         partitions: the requested partitions.
         request: the name of a request to copy them again; None to copy nothing again.
     """

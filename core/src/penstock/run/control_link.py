@@ -31,7 +31,7 @@ RECONNECT_SECONDS = 60.0
 class ControlLink:
     """A link to the control store that tries to reconnect for a while if the connection is lost.
 
-    Parameters:
+    Args:
         target: an open catalog; the code that opened it closes it.
         connect: opens another one.
         patience: how long to wait for sessions that block.

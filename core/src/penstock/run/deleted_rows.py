@@ -69,7 +69,7 @@ def find_deleted(
 class _Gone:
     """The connections that the runs share, and the findings.
 
-    Parameters:
+    Args:
         runs: the runs for whose rows to look.
     """
 
@@ -91,7 +91,7 @@ class _Gone:
     ) -> Generator[Event, None, dict[RunState, PenstockError]]:
         """Look for rows that are gone, and for new tables.
 
-        Parameters:
+        Args:
             finding: the runs for whose rows to look, each with its step.
             checked: other runs, of which only the source's tables are checked.
         """

@@ -43,7 +43,7 @@ def unrestored_of(
 ) -> tuple[NotCopied, ...]:
     """Return the currently missing foreign keys of several runs.
 
-    Parameters:
+    Args:
         run_ids: ids of runs.
         target: the connection to the target.
         control_schema: the schema of the control tables.

@@ -52,7 +52,7 @@ class Execution:
     A single run ends with its error. In a batch, an error is kept with its run, and the others
     continue.
 
-    Parameters:
+    Args:
         runs: the runs; more may be added until `run` starts.
         nursery: starts the workers; None if every partition is committed.
         ends: the connections.
@@ -104,7 +104,7 @@ class Execution:
     ) -> Generator[Event, None, None]:
         """Execute the runs, one window after another; the last event of each run is `Finished`.
 
-        Parameters:
+        Args:
             plan: plans the runs of a window.
 
         Raises:
@@ -339,7 +339,7 @@ class Execution:
         """Find a view for each run. Tables that are merged together are read as of one moment: if
         one gets another view, all do.
 
-        Parameters:
+        Args:
             lost: the runs whose snapshot is gone.
             error: the error that reports the loss.
             all_lost: whether all runs have lost their snapshot.
@@ -530,7 +530,7 @@ class Execution:
     ) -> Generator[Event, None, Mapping[str, PenstockError]]:
         """Do steps of runs.
 
-        Parameters:
+        Args:
             steps: the steps to do, by run.
             one_by_one: whether each step locks the tables of several runs.
 

@@ -30,7 +30,7 @@ class _Task:
 class FinalSteps:
     """The steps of one run or of many; those of a run are done in the order of their ranks.
 
-    Parameters:
+    Args:
         steps: the steps that are not done yet, by run.
         open_catalog: opens a connection to the target, one for each thread.
         degree: the number of concurrent steps.

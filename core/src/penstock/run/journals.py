@@ -58,7 +58,7 @@ def journaled(
 
     A journal that cannot be written within a moment is left out, and nothing else changes.
 
-    Parameters:
+    Args:
         events: the events of the execution.
         link: the link to the control store, which stores the journals.
         kind_of: returns the kind of a wait.
@@ -144,7 +144,7 @@ class _Journals:
     def end(self, status: str) -> None:
         """Write the last journals.
 
-        Parameters:
+        Args:
             status: the status of runs that have not been reported.
         """
         journals = {
@@ -170,7 +170,7 @@ class _Journals:
 class Keeper:
     """The collection of one journal.
 
-    Parameters:
+    Args:
         degree: the requested number of streams.
         clock: returns seconds, as `time.monotonic` does.
     """

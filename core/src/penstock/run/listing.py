@@ -64,7 +64,7 @@ def runs(
 ) -> tuple[RunEntry, ...]:
     """Return the runs in a target's control tables, the newest first.
 
-    Parameters:
+    Args:
         target: the connection.
         control_schema: the schema of the control tables.
         table: a pattern for the name of the source's or the target's table, as in `fnmatch`; a
@@ -114,7 +114,7 @@ def batch_runs(
 ) -> tuple[RunEntry, ...]:
     """Return the runs of a batch's tables, ordered by id; empty if there is no such batch.
 
-    Parameters:
+    Args:
         batch_id: the run id of the batch.
         target: the connection to the target.
         control_schema: the schema of the control tables.
@@ -133,7 +133,7 @@ def unplanned(control: ControlStore, batch_id: str, planned: Collection[str]) ->
     They could not be planned, or the batch, which works on one window of tables at a time,
     ended before it reached them.
 
-    Parameters:
+    Args:
         control: the target's control store.
         batch_id: the run id of the batch.
         planned: ids of the existing runs.
@@ -163,7 +163,7 @@ def without_run(batch_id: str, count: int) -> str:
 def is_at_work(control: ControlStore, head: RunHead, spec: CopySpec) -> bool | None:
     """Whether a process is executing a run: checked only if the target has it as running.
 
-    Parameters:
+    Args:
         control: the target's control store.
         head: the run as listed.
         spec: the options of the run.

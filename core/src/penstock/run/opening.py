@@ -28,7 +28,7 @@ class Opening(Generic[T]):
     """A session opened on a separate thread. An error shows only when the session is taken, so an
     error of the target always comes first.
 
-    Parameters:
+    Args:
         ahead: whether to open it now; otherwise it is opened when it is taken.
     """
 
@@ -100,7 +100,7 @@ def in_background(call: Callable[[], None]) -> Iterator[None]:
 class Holding:
     """Snapshots of a source. The session for the first is opened ahead of time if possible.
 
-    Parameters:
+    Args:
         ahead: whether to start opening it now.
     """
 

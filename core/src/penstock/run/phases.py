@@ -28,7 +28,7 @@ from penstock.model.journal import COPYING, FINISHING, PHASES, PLANNING, PREPARI
 class Phases:
     """The time of a batch by phase: the time before each event counts as the phase it ends.
 
-    Parameters:
+    Args:
         begun: the start of the first phase, by the clock.
         clock: returns seconds, monotonic.
     """

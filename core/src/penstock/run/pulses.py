@@ -43,7 +43,7 @@ class PulseEnd:
 class Pulses:
     """The state of the servers, sampled by separate threads.
 
-    Parameters:
+    Args:
         ends: the servers whose sessions can be sampled, by side.
         run_ids: ids of the runs whose sessions count.
         lag_gauge: opens a gauge of the source's lag; None if it is not needed.

@@ -12,7 +12,7 @@ from penstock.spec.modes import Mode
 class Recopying:
     """A request to copy partitions again.
 
-    Parameters:
+    Args:
         partitions: the requested partitions.
         committed: ids of all committed partitions.
         request: the name of the request; None to copy nothing again.

@@ -87,7 +87,7 @@ def plan_repair(
 ) -> Repair:
     """Compare a run's rows range by range, and plan to copy those that differ. Changes nothing.
 
-    Parameters:
+    Args:
         run_id: the id of the run to repair.
         source, target: the connections, which are not stored with the run.
         control_schema: the schema of the control tables.

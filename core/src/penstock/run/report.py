@@ -105,7 +105,7 @@ class Report:
     ) -> Finished:
         """Return the event that ends the execution.
 
-        Parameters:
+        Args:
             status: as in `Finished`.
             partitions: the number of partitions in the plan.
             committed: the number of committed partitions.

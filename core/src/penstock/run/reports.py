@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def report(run_id: str, *, target: str, control_schema: str = "penstock") -> RunReport:
     """Report how a run spent its time, what the servers waited for, and what may help.
 
-    Parameters:
+    Args:
         run_id: the id of a run, finished or not, or of a batch.
         target: the connection to the target.
         control_schema: the schema of the control tables.

@@ -23,7 +23,7 @@ from penstock.spec.parts import Loading, Route
 def load_run(target: TargetCatalog, run_id: str, control_schema: str) -> RunRow:
     """Return a run from the target's control tables.
 
-    Parameters:
+    Args:
         target: the target's catalog.
         run_id: the id of the run.
         control_schema: the schema of the control tables, for the message.
@@ -54,7 +54,7 @@ def stored_spec(
 ) -> CopySpec:
     """Return the spec of a run, with connections and with new options on how to run.
 
-    Parameters:
+    Args:
         run: the stored run.
         source, target: the connections.
         control_schema: the schema of the control tables.
@@ -92,7 +92,7 @@ def check_same_spec(spec: CopySpec, run: RunRow) -> None:
 def check_same_partitions(partitions: Sequence[Partition], series: str, run: RunRow) -> None:
     """Check that the run was created with the same partitions.
 
-    Parameters:
+    Args:
         partitions: the requested partitions.
         series: the requested series; empty for none.
         run: the stored run.
@@ -128,7 +128,7 @@ def check_same_shape(
 ) -> None:
     """Check that the columns are those that the plan was made for.
 
-    Parameters:
+    Args:
         route, loading: the options of the copy.
         run: the stored run.
         source, target: the catalogs.

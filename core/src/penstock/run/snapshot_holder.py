@@ -48,7 +48,7 @@ def hold(
     at once if that was called before, unless `require_snapshot` was called since. Closing the
     iterator releases the snapshot.
 
-    Parameters:
+    Args:
         run_id: the id of the run.
         source, target: the connections, which are not stored with the run.
         control_schema: the schema of the control tables.
@@ -85,7 +85,7 @@ def hold(
 def release(run_id: str, *, target: str, control_schema: str = "penstock") -> None:
     """Mark a run's snapshot as no longer needed; its holder ends within seconds.
 
-    Parameters:
+    Args:
         run_id: the id of the run.
         target: the connection to the target.
         control_schema: the schema of the control tables.
@@ -102,7 +102,7 @@ def require_snapshot(run_id: str, *, target: str, control_schema: str = "penstoc
 
     A holder must not call this by itself: one that starts late or again would outlive its run.
 
-    Parameters:
+    Args:
         run_id: the id of the run.
         target: the connection to the target.
         control_schema: the schema of the control tables.

@@ -73,7 +73,7 @@ SMALL = 8 * 1024 * 1024
 class RunState:
     """The state of a run in this execution.
 
-    Parameters:
+    Args:
         view: the run's view of the source.
         finish: whether to compare both sides and do the steps after the last partition.
     """
@@ -122,7 +122,7 @@ class RunState:
     ) -> None:
         """Begin to execute a plan.
 
-        Parameters:
+        Args:
             plan: the plan of the run.
             partitions: the ones to copy unless they are committed; None for all.
             is_new: whether this execution has created the run.
@@ -179,7 +179,7 @@ class RunState:
     def planned(self, streams: Streams, seconds: float) -> Planned:
         """Return the event on the plan, once `load_standing` has read the run's status.
 
-        Parameters:
+        Args:
             streams: the numbers of streams.
             seconds: the duration of planning.
         """
@@ -347,7 +347,7 @@ class RunState:
         A difference fails the run at its end. A run that was done before is not verified again:
         its source may have changed since.
 
-        Parameters:
+        Args:
             counts: the counts of all rows taken so far.
         """
         complete = self._report.error is None and self.all_committed
@@ -427,7 +427,7 @@ class RunState:
     def merged(self, mark: Watermark | None) -> Merged:
         """Return the event on merging the run's rows, according to its records.
 
-        Parameters:
+        Args:
             mark: the watermark that the run has set.
         """
         night, records = self.plan.night, self._records
@@ -450,7 +450,7 @@ class RunState:
     def step_changed(self, step: Step, state: str, begun: float) -> StepChanged:
         """Return the event on a step.
 
-        Parameters:
+        Args:
             step: the step.
             state: as in `StepChanged`.
             begun: the time at which it began, by the monotonic clock.
@@ -564,7 +564,7 @@ class RunState:
     ) -> list[Step]:
         """Return steps with the current positions of the source's sequences.
 
-        Parameters:
+        Args:
             steps: the steps.
             open_source: called once, if a step needs it; the code that opened it closes it.
         """
@@ -581,7 +581,7 @@ class RunState:
     def judge(self, due: Sequence[Step], changed: PenstockError | None) -> str:
         """Return the status with which the run ends, and note why it failed, if it did.
 
-        Parameters:
+        Args:
             due: the steps after the last partition that are not done.
             changed: a change by others to the table while it was loaded; None if there was none.
         """

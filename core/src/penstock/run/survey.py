@@ -23,7 +23,7 @@ from penstock.spec.night_kinds import XMIN
 class Survey:
     """A survey of a source.
 
-    Parameters:
+    Args:
         tables: the tables of the source.
         views: what else the patterns match, and can be copied by name.
     """
@@ -42,7 +42,7 @@ def survey(
 ) -> Survey:
     """Survey the tables of a source. Reads only its catalog, and does not connect to the target.
 
-    Parameters:
+    Args:
         source: the connection.
         target: the target's connection, if known: its capabilities matter, too.
         tables, exclude: patterns, as in a `BatchSpec`.

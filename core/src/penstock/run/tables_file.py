@@ -20,7 +20,7 @@ def batch_of_file(
 ) -> BatchSpec:
     """Return the batch that a file of many tables describes. Connects to nothing.
 
-    Parameters:
+    Args:
         path: the file's path.
         overrides: options that override those for all tables, but not those of sections;
             `tables` are patterns that select among the tables of the file.
@@ -43,7 +43,7 @@ def batch_of_file(
 def _check_url(url: Any, place: str, *, varies: bool) -> None:
     """Check a URL in the file.
 
-    Parameters:
+    Args:
         url: the URL as written.
         place: where it is written, for the message.
         varies: whether variables are filled in.

@@ -27,7 +27,7 @@ def watermark_history(
 ) -> tuple[Watermark, ...]:
     """Return all watermarks of a name, the newest first.
 
-    Parameters:
+    Args:
         name: the name of the watermark.
         target: the connection to the target.
         control_schema: the schema of the control tables.
@@ -43,7 +43,7 @@ def watermark_history(
 def reset_watermark(name: str, *, target: str, control_schema: str = "penstock") -> Watermark:
     """Make the next night read all rows. A night in progress then merges nothing.
 
-    Parameters:
+    Args:
         name: the name of the watermark.
         target: the connection to the target.
         control_schema: the schema of the control tables.
@@ -64,7 +64,7 @@ def set_watermark(
     """Make the next night read what has changed since an earlier one. A night in progress then
     merges nothing.
 
-    Parameters:
+    Args:
         name: the name of the watermark.
         epoch: the epoch of the earlier night; see `watermark_history`.
         target: the connection.

@@ -39,7 +39,7 @@ _PER_TABLE = ("query", "target_table")
 class BatchSpec:
     """Many tables between the same two databases.
 
-    Parameters:
+    Args:
         tables: patterns of ``SCHEMA.NAME``, as in `fnmatch`; a pattern without a dot matches names
             in the source's search path.
         exclude: patterns of tables to leave out; one without a dot matches names in any schema.
@@ -103,7 +103,7 @@ class BatchSpec:
     ) -> BatchSpec:
         """Read options from a TOML file or a command line.
 
-        Parameters:
+        Args:
             raw: the options, by name.
             origin: where they come from, for messages.
             overrides: options that override those of `raw`, except in its sections.
@@ -149,7 +149,7 @@ class BatchSpec:
     def named_tables(self, others: Sequence[str] = ()) -> list[CopySpec]:
         """Return the specs of the tables named one by one, in entries and in sections.
 
-        Parameters:
+        Args:
             others: names of more tables, for the patterns of sections.
 
         Raises:
@@ -238,7 +238,7 @@ class BatchSpec:
     ) -> list[CopySpec]:
         """Return a spec for every table: the named ones, and those found by patterns.
 
-        Parameters:
+        Args:
             found: the tables that the patterns match.
             with_schemas: adds the schemas of tables that are named without one.
             searched: returns a pattern with each schema of the search path, if it has none.
@@ -278,7 +278,7 @@ class BatchSpec:
     ) -> CopySpec:
         """Return the spec of one entry.
 
-        Parameters:
+        Args:
             entry: the options of the entry.
             place: where it is written, for messages.
             defaults: options that apply below the entry's; None for those of the batch.

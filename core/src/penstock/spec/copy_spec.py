@@ -78,7 +78,7 @@ def option(
 ) -> Any:
     """Define a field of `CopySpec`: its default and its help.
 
-    Parameters:
+    Args:
         default: the default value.
         text: the help text.
         execution: the option says how to run, not what to copy; it may change on resume.
@@ -560,7 +560,7 @@ class CopySpec:
     def check_table_names(self, *, source: bool | None, target: bool | None) -> None:
         """Check that tables are named at the ends that need a name, and only there.
 
-        Parameters:
+        Args:
             source, target: whether that end's URL leads to the rows themselves, so that it takes no
                 table name; None if not known yet.
 
@@ -758,7 +758,7 @@ class CopySpec:
     def from_stored(cls, stored: Mapping[str, Any], source: str, target: str) -> CopySpec:
         """Return the spec of a stored form, the inverse of `stored`, with connections added.
 
-        Parameters:
+        Args:
             stored: the stored form.
             source, target: the connections, as URLs or references.
         """

@@ -36,7 +36,7 @@ def check_lookback(text: str) -> None:
 def check_unit(text: str, tag: str, column: str) -> None:
     """Check that a lookback suits a column's type.
 
-    Parameters:
+    Args:
         text: the lookback.
         tag: the tag of the column's type; see `Bound`.
         column: the column's name, for the message.

@@ -45,7 +45,7 @@ def flag_of(name: str) -> str:
 def coerce(name: str, kind: str, value: Any) -> Any:
     """Convert an option's value from a file or a command line to the option's type.
 
-    Parameters:
+    Args:
         name: the option's name.
         kind: the type of the field, as its annotation is written.
         value: the value to convert.

@@ -70,7 +70,7 @@ def _path_url(path: str) -> str:
 def resolve_reference(reference: str, environ: Mapping[str, str], flag: str) -> str:
     """Return the URL that a reference stands for.
 
-    Parameters:
+    Args:
         reference: a URL, a path or ``env:NAME``.
         environ: the environment.
         flag: the option, for the message.

@@ -30,7 +30,7 @@ _BY_COLUMN = (*RULES, "types")
 class Section:
     """A section: a table or a pattern, and the options of what it matches.
 
-    Parameters:
+    Args:
         pattern: a pattern of ``SCHEMA.NAME``; for a query, the name of the target's table.
         options: by the names of `CopySpec`, with values of their types.
         skip: whether the tables are left out; None if the section does not say.
@@ -65,7 +65,7 @@ class Section:
 class Matching:
     """A lookup of the sections that match a table, fast for sections that name one table.
 
-    Parameters:
+    Args:
         searched: returns a pattern with each schema of the search path, if it has none.
     """
 
@@ -99,7 +99,7 @@ def read_sections(
 ) -> tuple[Section, ...]:
     """Read the sections of a file.
 
-    Parameters:
+    Args:
         raw: the sections as written, by pattern.
         origin: the file, for messages.
         forbidden: options that belong to the whole batch.
@@ -159,7 +159,7 @@ def read_sections(
 def read_option(key: str, value: Any, place: str) -> dict[str, Any]:
     """Return an option under its name in `CopySpec`, with its value checked by itself.
 
-    Parameters:
+    Args:
         key: the option's name, as written.
         value: its value, as written.
         place: where it is written, for messages.
@@ -202,7 +202,7 @@ def options_of(
 ) -> tuple[dict[str, Any], bool]:
     """Return the options of a table, and whether it is left out.
 
-    Parameters:
+    Args:
         table: its name, for messages.
         matching: the sections that match it.
         defaults: options that apply below all sections.

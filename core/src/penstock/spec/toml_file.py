@@ -22,7 +22,7 @@ _VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 def read_toml(path: str, environ: Mapping[str, str] | None) -> dict[str, Any]:
     """Read options from a TOML file: keys with ``-`` or ``_``; ``${NAME}`` from the environment.
 
-    Parameters:
+    Args:
         path: the file's path.
         environ: the environment; None leaves variables as written.
 

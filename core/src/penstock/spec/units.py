@@ -58,7 +58,7 @@ def lasting(seconds: float) -> str:
 def check_duration(seconds: float, flag: str, longest: float = LONGEST) -> None:
     """Check that a duration is not negative, and not too long.
 
-    Parameters:
+    Args:
         seconds: the duration.
         flag: the option, for the message.
         longest: the limit in seconds; the default is the longest that timers support.

@@ -89,7 +89,7 @@ QUIT = json.dumps({"quit": True})
 def request_line(partition: Partition, attempt: int, spec: WorkerSpec | None = None) -> str:
     """Return the line that tells a worker to copy a partition.
 
-    Parameters:
+    Args:
         partition: the partition to copy.
         attempt: the number of the attempt.
         spec: the spec of another run, between the same source and target; None for the same run.
@@ -103,7 +103,7 @@ def request_line(partition: Partition, attempt: int, spec: WorkerSpec | None = N
 def rate_line(rate: float | None) -> str:
     """Return the line that tells a worker how fast to move from now on.
 
-    Parameters:
+    Args:
         rate: bytes a second; None for no limit.
     """
     return json.dumps({"rate": rate})

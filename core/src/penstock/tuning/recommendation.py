@@ -18,7 +18,7 @@ MOST_NOISE = 0.25
 def recommend(found: Sequence[Figures]) -> Recommendation:
     """Return the recommended setting, with the reasons.
 
-    Parameters:
+    Args:
         found: the measurements by setting; at least one.
     """
     fastest = min(found, key=lambda each: each.seconds)

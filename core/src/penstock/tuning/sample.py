@@ -17,7 +17,7 @@ LEAST_PER_STREAM = 2
 def bytes_per_partition(sample: int, most: int) -> int:
     """Return the partition size with which to cut the table, in bytes.
 
-    Parameters:
+    Args:
         sample: the size of the sample, in bytes.
         most: the highest number of streams tried.
     """
@@ -27,7 +27,7 @@ def bytes_per_partition(sample: int, most: int) -> int:
 def choose_sample(plan: PartitionPlan, wanted: int, most: int) -> tuple[Partition, ...]:
     """Choose partitions of about `wanted` bytes in all, spread evenly over the table's extent.
 
-    Parameters:
+    Args:
         wanted: the size of the sample, in bytes.
         most: the number of streams that share the sample; each gets enough partitions, even if
             `wanted` is exceeded.

@@ -104,7 +104,7 @@ def plan_sweep(
 ) -> Sweep:
     """Return what `tune` would copy; changes nothing.
 
-    Parameters:
+    Args:
         spec: the copy to measure.
         degrees: numbers of streams.
         options: the options to try: ``unlogged``, ``deferred``.
@@ -134,7 +134,7 @@ def tune(
     table and the records of its runs are dropped; after ``kill -9`` the next `tune` drops them.
     Closing the iterator cancels the measurement.
 
-    Parameters:
+    Args:
         spec: the copy to measure.
         degrees: numbers of streams.
         options: the options to try, each alone and together: ``unlogged``, ``deferred``.

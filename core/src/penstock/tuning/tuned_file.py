@@ -42,7 +42,7 @@ def _toml(value: Any) -> str:
 def tuned_options(raw: Mapping[str, Any], path: str, asked: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options that a file recommends.
 
-    Parameters:
+    Args:
         raw: the content of the file, by name.
         path: the file's path, for messages.
         asked: options of the copy from elsewhere.

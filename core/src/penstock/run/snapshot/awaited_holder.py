@@ -23,7 +23,7 @@ class AwaitHolder:
     source. Once the run is marked as released, no holder will come, and the execution finds a view
     by itself, like any other.
 
-    Parameters:
+    Args:
         seconds: how long to wait for a holder.
     """
 

@@ -27,7 +27,7 @@ class CurrentReads:
     An update may move a row to another block, and so to another partition if partitions are block
     ranges. If that may have happened, the run starts over.
 
-    Parameters:
+    Args:
         only: ids of the requested partitions; empty for all that are left.
     """
 

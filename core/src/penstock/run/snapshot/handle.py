@@ -20,7 +20,7 @@ QUIET = 3.0
 class SnapshotHandle:
     """A holder of one snapshot at a time, or none.
 
-    Parameters:
+    Args:
         hold: takes a snapshot, and returns it with its time by the monotonic clock.
         warn_after: seconds after which to warn, repeatedly; 0 for never.
         burden: what holding a snapshot costs the source, for the warning.

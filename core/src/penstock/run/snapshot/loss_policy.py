@@ -182,7 +182,7 @@ def retry_if_superseded(
 ) -> Iterator[Event]:
     """Try, and retry with what other processes have stored in the run, until none was faster.
 
-    Parameters:
+    Args:
         view: the run's view of the source.
         control: the target's control store.
         attempt: the call to try; it gets whether anything is committed.

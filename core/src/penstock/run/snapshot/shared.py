@@ -13,7 +13,7 @@ from penstock.run.opening import Holding
 class SharedSnapshot:
     """One snapshot, shared by all runs of a batch.
 
-    Parameters:
+    Args:
         holding: takes the snapshot.
         relations: returns what will be read with it; called when it is taken.
     """

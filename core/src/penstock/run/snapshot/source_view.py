@@ -36,7 +36,7 @@ class LossPolicy(Protocol):
     ) -> Iterator[Event]:
         """Find a view for the rest of an unfinished run.
 
-        Parameters:
+        Args:
             view: the run's view of the source.
             source: a catalog of the source.
             control: the target's control store.
@@ -52,7 +52,7 @@ class LossPolicy(Protocol):
     ) -> Iterator[Event]:
         """Find another view after the snapshot was lost during the run.
 
-        Parameters:
+        Args:
             view: the view, whose snapshot is lost.
             control: the target's control store.
             anything_committed: whether the run has committed partitions.
@@ -67,7 +67,7 @@ class LossPolicy(Protocol):
     ) -> Iterator[Event]:
         """Find a view for comparing both sides; without one, they are compared as of now.
 
-        Parameters:
+        Args:
             view: the run's view of the source.
             source: a catalog of the source.
             control: the target's control store.
@@ -77,7 +77,7 @@ class LossPolicy(Protocol):
 class SourceView:
     """The snapshot of a run: taken, watched and replaced as its policy allows.
 
-    Parameters:
+    Args:
         run: the run as stored in the target; None if it is new.
         hold: takes a snapshot, and returns it with its time by the monotonic clock; None if the run
             takes its own.
@@ -166,7 +166,7 @@ class SourceView:
         It reads in the snapshot's own session if that sees the rows, and if another session
         would queue behind those that wait for the snapshot.
 
-        Parameters:
+        Args:
             moments: the moments as of which rows were read.
         """
         ours = len(self.snapshots) == 1 and set(moments) <= {"", self.snapshots[0].taken_at}
@@ -245,7 +245,7 @@ class SourceView:
     ) -> bool:
         """Whether block ranges no longer hold the same rows, so that the run starts over.
 
-        Parameters:
+        Args:
             now: the current state of the source.
             anything_committed: whether the run has committed partitions.
             may_start_over: whether the run may start over.
@@ -286,7 +286,7 @@ class SourceView:
     def store(self, control: ControlStore, now: SourceState, *, nothing_committed: bool) -> None:
         """Store the snapshots in the target.
 
-        Parameters:
+        Args:
             control: the target's control store.
             now: the state of the source when the newest snapshot was taken.
             nothing_committed: see `ControlStore.set_view`.
