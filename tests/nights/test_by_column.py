@@ -286,7 +286,7 @@ def test_what_is_refused(items: Pair) -> None:
         ({"lookback": "soon"}, "expected a duration"),
         ({"mode": "append"}, "expected --mode upsert"),
         ({"incremental": "xmin"}, "--lookback: expected --incremental COLUMN"),
-        ({"incremental": "changed,changed"}, "each once"),
+        ({"incremental": "changed,changed"}, "distinct columns"),
     ):
         found = night(items, **options)
         assert (found.code, words in found.said) == (64, True), found.said

@@ -171,7 +171,7 @@ def test_a_plan_changes_nothing_and_says_how_each_would_be_copied(shop: Pair, fi
         ("[tables.nothing]\n", ["whose search path is public"]),
         (
             '[tables."public.*s"]\nmode = "append"\n[tables."public.r*"]\nmode = "swap"\n',
-            ["mode: 'swap' contradicts 'append'", "matches public.rates"],
+            ["mode: 'swap' conflicts with 'append'", "matches public.rates"],
         ),
     ],
 )

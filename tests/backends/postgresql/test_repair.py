@@ -200,9 +200,9 @@ def test_from_the_command_line(shop: Pair, capsys: pytest.CaptureFixture[str]) -
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--max-deletes", "1%"], "--max-deletes: expected --repair as well"),
-        (["--dry-run"], "--dry-run: expected --repair as well"),
-        (["--repair", "--show-rows"], "--show-rows: prints rows"),
+        (["--max-deletes", "1%"], "--max-deletes requires --repair"),
+        (["--dry-run"], "--dry-run requires --repair"),
+        (["--repair", "--show-rows"], "--show-rows, --repair: expected one"),
         (["--repair", "--max-deletes", "many"], "--max-deletes: expected a percentage"),
     ],
 )

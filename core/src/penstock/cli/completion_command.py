@@ -20,6 +20,7 @@ _CONNECTIONS = ("source", "target")
 
 
 def add_completion(commands: Commands) -> None:
+    """Add ``completion``."""
     parser = commands.add(
         "completion",
         _completion,

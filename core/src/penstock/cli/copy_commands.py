@@ -30,6 +30,7 @@ from penstock.model.codec import to_json
 
 
 def add_plan(commands: Commands) -> None:
+    """Add ``plan``."""
     _add_for_table(
         commands,
         "plan",
@@ -57,6 +58,7 @@ def _plan(arguments: argparse.Namespace) -> int:
 
 
 def add_create(commands: Commands) -> None:
+    """Add ``create``."""
     _add_for_table(
         commands,
         "create",
@@ -80,6 +82,7 @@ def _create(arguments: argparse.Namespace) -> int:
 
 
 def add_copy(commands: Commands) -> None:
+    """Add ``copy``."""
     examples = COPY_EXAMPLES + "\n" + STREAMS
     _add_for_table(
         commands,
@@ -104,6 +107,7 @@ def _copy(arguments: argparse.Namespace) -> int:
 
 
 def add_copy_all(commands: Commands) -> None:
+    """Add ``copy-all``."""
     _add_for_tables(
         commands,
         "copy-all",
@@ -115,6 +119,7 @@ def add_copy_all(commands: Commands) -> None:
 
 
 def add_plan_all(commands: Commands) -> None:
+    """Add ``plan-all``."""
     _add_for_tables(
         commands,
         "plan-all",
@@ -163,11 +168,7 @@ def _add_for_tables(
     epilog: Sequence[str],
     json_content: str,
 ) -> None:
-    """Add a command on many tables.
-
-    Args:
-        json_content: describes the output of `--json`.
-    """
+    """Add a command on many tables; the parameters are those of `Commands.add` and `add_json`."""
     usage = "[FILE] --source URL --target URL --tables PATTERN ... [options]"
     parser = commands.add(name, call, text, usage, epilog)
     parser.add_argument("file", metavar="FILE", nargs="?", help="a TOML file of tables and options")
@@ -183,11 +184,7 @@ def _add_for_table(
     examples: str,
     json_content: str,
 ) -> None:
-    """Add a command on one table.
-
-    Args:
-        json_content: describes the output of `--json`.
-    """
+    """Add a command on one table; the parameters are those of `Commands.add` and `add_json`."""
     usage = "[FILE] --source URL --target URL [--table NAME] [options]"
     parser = commands.add(name, call, text, usage, (examples, FILE))
     parser.add_argument("file", metavar="FILE", nargs="?", help="a TOML file of options")

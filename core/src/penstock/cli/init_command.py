@@ -26,6 +26,7 @@ next:
 
 
 def add_init(commands: Commands) -> None:
+    """Add ``init``."""
     parser = commands.add(
         "init",
         _init,

@@ -116,6 +116,7 @@ def add_copy_options(parser: argparse.ArgumentParser, without: Collection[str] =
     """Add the options of `CopySpec` in groups; only those on the command line reach the result.
 
     Args:
+        parser: the parser of the command.
         without: names of options to leave out.
     """
     left = {item.name: item for item in fields(CopySpec) if item.name not in without}
@@ -198,7 +199,14 @@ def add_hold_options(parser: argparse.ArgumentParser) -> None:
 def add_connections(
     parser: argparse.ArgumentParser, *names: str, required: bool = True, schema: bool = True
 ) -> None:
-    """Add ``--source`` and ``--target``, or one of the two, and ``--control-schema``."""
+    """Add connection options, and ``--control-schema``.
+
+    Args:
+        parser: the parser of the command.
+        names: ``source``, ``target`` or both.
+        required: whether the command fails without them.
+        schema: whether the command reads the control tables.
+    """
     group = parser.add_argument_group("connections")
     known = {item.name: item for item in fields(CopySpec)}
     for name in names:

@@ -80,6 +80,7 @@ def results() -> Iterator[None]:
 
 @contextmanager
 def stdout_console() -> Iterator[Console]:
+    """Open a console for results on standard output."""
     from penstock.show.console import make_console
 
     reconfigure = getattr(sys.stdout, "reconfigure", None)
@@ -109,8 +110,10 @@ def print_result(
     """Print a result on stdout, as JSON if requested.
 
     Args:
+        arguments: the parsed command line, with `json`.
+        result: the result.
         shown: prints the result for people.
-        as_json: the JSON to print instead; by default the whole result.
+        as_json: returns the JSON to print instead of the whole result.
     """
     if arguments.json:
         _print_json(_shown(as_json() if as_json else to_json(result)))
@@ -144,6 +147,11 @@ def check_writable(path: str | None, flag: str) -> None:
 def write_file(path: str, text: str, flag: str) -> None:
     """Write a file.
 
+    Args:
+        path: the file's path; an existing file is replaced.
+        text: the content.
+        flag: the option that named the file, for errors.
+
     Raises:
         UsageError: the file cannot be written.
     """
@@ -155,6 +163,7 @@ def write_file(path: str, text: str, flag: str) -> None:
 
 
 def say(text: str) -> None:
+    """Print a line for people on standard error; a closed stream is not an error."""
     with suppress(OSError):
         print(f"penstock: {printable(text)}", file=sys.stderr, flush=True)
 
@@ -204,6 +213,7 @@ def discard(stream: Any) -> None:
 
 
 def flush_output() -> None:
+    """Flush both output streams; discard what nobody can read any more."""
     for stream in (sys.stdout, sys.stderr):
         try:
             if stream is not None:

@@ -27,6 +27,7 @@ class Parser(argparse.ArgumentParser):
         super().__init__(allow_abbrev=False, **settings)
 
     def format_help(self) -> str:
+        """Return the help, with the URL examples of the installed backends."""
         if self.epilog and URLS in self.epilog:
             from penstock.backends.api.registry import url_examples  # noqa: PLC0415 - only help needs it
 
@@ -34,6 +35,7 @@ class Parser(argparse.ArgumentParser):
         return super().format_help()
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse a command line; an unknown argument ends the process with its command's usage."""
         found, unknown = self.parse_known_args(args, namespace)
         if unknown:
             # argparse would print the usage of the whole program instead of the command's.
@@ -41,6 +43,7 @@ class Parser(argparse.ArgumentParser):
         return found
 
     def refuse(self, unknown: Sequence[str]) -> NoReturn:
+        """End the process because of unknown arguments, and suggest the option that was meant."""
         from difflib import get_close_matches  # noqa: PLC0415 - only errors need it
 
         message = f"unrecognized arguments: {' '.join(unknown)}"
@@ -51,6 +54,7 @@ class Parser(argparse.ArgumentParser):
         self.error(message + "".join(f"; did you mean {name}?" for name in meant))
 
     def error(self, message: str) -> NoReturn:
+        """End the process with exit code 64 and a message."""
         self.exit(EXIT_USAGE, f"penstock: error: {message}\npenstock: see {self.prog} --help\n")
 
 
@@ -71,8 +75,9 @@ class Commands:
         """Add a command.
 
         Args:
+            name: the command, as the user types it.
             call: runs the command and returns the exit code; stored as `arguments.call`.
-            text: describes the command.
+            text: the one-line purpose, in the imperative and without a full stop.
             usage: the usage line after the command's name.
             epilog: examples and other text before connections and exit codes.
         """
@@ -101,12 +106,19 @@ def add_run_id(parser: argparse.ArgumentParser, *, batch: bool = False) -> None:
     """Add the argument for a run id.
 
     Args:
-        batch: whether the name of a batch is also valid.
+        parser: the parser of the command.
+        batch: whether the id of a batch is also valid.
     """
     text = f"the name of the run{' or batch' * batch}, as penstock runs shows it"
     parser.add_argument("run_id", metavar="RUN_ID", help=text)
 
 
 def add_json(parser: argparse.ArgumentParser, what: str) -> None:
+    """Add ``--json``.
+
+    Args:
+        parser: the parser of the command.
+        what: the printed objects, for the help.
+    """
     group = parser.add_argument_group("output")
     group.add_argument("--json", action="store_true", help=f"print {what} as JSON")

@@ -21,6 +21,7 @@ NOTED = 100
 
 
 def add_repair(parser: argparse.ArgumentParser) -> None:
+    """Add the options of ``verify --repair``."""
     group = parser.add_argument_group("repair")
     group.add_argument(
         "--repair",

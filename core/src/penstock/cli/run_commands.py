@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
 
 def add_runs(commands: Commands) -> None:
+    """Add ``runs``."""
     parser = commands.add(
         "runs", _runs, "list runs, newest first", "--target URL [options]", (RUNS_EXAMPLES,)
     )
@@ -115,6 +116,7 @@ def _batch(arguments: argparse.Namespace, error: UsageError) -> tuple[RunEntry, 
 
 
 def add_status(commands: Commands) -> None:
+    """Add ``status``."""
     parser = commands.add(
         "status",
         _status,
@@ -184,6 +186,7 @@ def _unplanned(arguments: argparse.Namespace, entries: Sequence[RunEntry]) -> in
 
 
 def add_report(commands: Commands) -> None:
+    """Add ``report``."""
     parser = commands.add(
         "report",
         _report,
@@ -220,6 +223,7 @@ def _report(arguments: argparse.Namespace) -> int:
 
 
 def add_resume(commands: Commands) -> None:
+    """Add ``resume``."""
     parser = commands.add(
         "resume",
         _resume,
@@ -314,6 +318,7 @@ def _check_for_batch(arguments: argparse.Namespace) -> None:
 
 
 def add_verify(commands: Commands) -> None:
+    """Add ``verify``."""
     parser = commands.add(
         "verify",
         _verify,

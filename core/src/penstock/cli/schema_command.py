@@ -29,6 +29,7 @@ to create the tables without reviewing the statements:
 
 
 def add_schema(commands: Commands) -> None:
+    """Add ``schema``."""
     parser = commands.add(
         "schema",
         _schema,

@@ -25,6 +25,7 @@ examples:
 
 
 def add_hold(commands: Commands) -> None:
+    """Add ``hold``."""
     parser = commands.add(
         "hold",
         _hold,
@@ -64,6 +65,7 @@ def _hold(arguments: argparse.Namespace) -> int:
 
 
 def add_release(commands: Commands) -> None:
+    """Add ``release``."""
     parser = commands.add(
         "release",
         _release,
@@ -86,6 +88,7 @@ def _release(arguments: argparse.Namespace) -> int:
 
 
 def add_control_ddl(commands: Commands) -> None:
+    """Add ``control-ddl``."""
     parser = commands.add(
         "control-ddl",
         _control_ddl,

@@ -23,6 +23,7 @@ _NOT_HERE = ("degree", "run_id", "verify", "control_schema", "sequences")
 
 
 def add_tune(commands: Commands) -> None:
+    """Add ``tune``."""
     parser = commands.add(
         "tune",
         _tune,

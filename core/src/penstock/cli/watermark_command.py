@@ -17,6 +17,7 @@ _WITH_NAME = ("show", "set", "reset")
 
 
 def add_watermark(commands: Commands) -> None:
+    """Add ``watermark``."""
     parser = commands.add(
         "watermark",
         _watermark,

@@ -58,9 +58,11 @@ def report_of(
     """Return the report of a run or a batch; None if neither exists.
 
     Args:
+        control: the target's control store.
+        target: the target's capabilities, for advice.
         run_id: the id of a run or a batch.
-        at_work: whether a process is executing a run now; None if unknown.
         has_indexes: see `WithIndexes`; called only if the answer matters.
+        at_work: whether a process is executing a run now; None if unknown.
     """
     look = _Look(control, target, has_indexes, at_work)
     if found := look.at_runs([run_id]):
@@ -128,7 +130,16 @@ def of_run(
     target: TargetCapabilities,
     has_indexes: Callable[[TableRef], bool],
 ) -> RunReport:
-    """Return the report of a run from its stored figures."""
+    """Return the report of a run from its stored figures.
+
+    Args:
+        run: the stored run.
+        records: the commit records of its partitions.
+        journals: its journals, one for each execution, oldest first.
+        keeps_figures: whether the control tables have the columns for figures.
+        target: the target's capabilities, for advice.
+        has_indexes: see `WithIndexes`; called only if the answer matters.
+    """
     plan = run.plan
     labels = {partition.id: str(partition.extent) for partition in plan.partitions}
     partitions = sorted(
@@ -181,11 +192,7 @@ def of_run(
 def _of_batch(
     batch_id: str, journals: Sequence[Journal], runs: Sequence[RunReport], tables: int
 ) -> RunReport:
-    """Return the report of a batch.
-
-    Args:
-        tables: the tables of the batch; some may have no run.
-    """
+    """Return the report of a batch of tables, some of which may have no run."""
     slowest = sorted(
         (
             replace(partition, label=f"{run.what}: {partition.label}")
@@ -388,7 +395,13 @@ def _execution(journal: Journal) -> ExecutionFigures:
 
 
 def applicable(spec: Mapping[str, Any], target: TargetCapabilities, name: str) -> str:
-    """Return an option with the permission it needs; empty if it is set or does not apply."""
+    """Return an option with the permission it needs; empty if it is set or does not apply.
+
+    Args:
+        spec: the stored options of the run.
+        target: the target's capabilities.
+        name: the option's field, ``indexes`` or ``unlogged``.
+    """
     mode = mode_of(spec)
     if spec.get(name) not in (None, False, "keep") or mode not in target.options.get(name, ()):
         return ""

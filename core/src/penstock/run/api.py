@@ -69,6 +69,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RunStatus:
+    """The state of a run, as the target's control tables have it."""
+
     run: RunRow
     committed: tuple[CommitRecord, ...]
     running: tuple[RunningAttempt, ...]
@@ -85,6 +87,7 @@ class RunStatus:
     """The foreign keys that the run has dropped, and restores when it is resumed."""
 
     def as_json(self) -> dict[str, Any]:
+        """Return the output of ``penstock status --json``."""
         done = {record.partition_id for record in self.committed}
         return {
             "run_id": self.run.run_id,
@@ -288,21 +291,21 @@ def resume(
 
     Args:
         run_id: the id of the run.
-        source, target: the connections, which are not stored with the run.
+        source: the source's connection, which is not stored with the run.
+        target: the target's connection, which is not stored with the run.
         only: ids of partitions; empty for all that are not committed.
         control_schema: the schema of the control tables.
         await_snapshot: seconds to wait for the snapshot that `hold` holds, even if it is lost
             during the run; None to take a snapshot here if there is none.
-        as_of_now: whether the user has requested the rows as they are now: read them with a
-            snapshot of this execution's own, whatever happened to the run's, and ignore
-            `on_snapshot_lost`. A warning and the report say what was read later.
+        as_of_now: whether to read the rows as they are now, with a snapshot of this execution's
+            own, whatever happened to the run's; `on_snapshot_lost` is ignored. A warning and the
+            report say what was read later.
         recopy: the name of a request to copy the partitions of `only` again even if they are
             committed. Each is copied again once, however often the request is repeated.
         finish: whether to compare both sides and do the steps after the last partition, once all
             partitions are committed; False leaves that to another `resume`.
-        overrides: options that say how to run (`degree`, `attempts`, `on_error`,
-            `stall_timeout`, `grace`, `on_snapshot_lost`, `snapshot_warn_after`,
-            `give_way_after`).
+        overrides: options that say how to run (`degree`, `attempts`, `on_error`, `stall_timeout`,
+            `grace`, `on_snapshot_lost`, `snapshot_warn_after`, `give_way_after`).
 
     Raises:
         UsageError: no such run, partition or option; or the run's partitions cannot be copied
@@ -356,7 +359,8 @@ def verify(
 
     Args:
         run_id: the id of the run.
-        source, target: the connections, which are not stored with the run.
+        source: the source's connection, which is not stored with the run.
+        target: the target's connection, which is not stored with the run.
         control_schema: the schema of the control tables.
         checksum: whether to compare the values, in addition to the row counts.
         show_rows: whether to find some of the rows that differ; needs `checksum`.
@@ -466,6 +470,7 @@ def control_ddl(target: str | None = None, control_schema: str = "penstock") -> 
     Args:
         target: the target's URL, or its scheme; None if only one installed backend has such
             statements.
+        control_schema: the schema of the control tables.
 
     Raises:
         UsageError: the target creates its own control tables or documents.
@@ -588,8 +593,9 @@ def _policy(
     """Return the policy for a run whose snapshot is lost.
 
     Args:
-        asked: ids of the partitions that the user wants read as of now, empty for all that are
-            left; None for the run's own snapshot.
+        spec: the options of the run.
+        asked: ids of the partitions that the user wants read as of now, empty for all that are not
+            committed; None for the run's own snapshot.
         await_snapshot: seconds to wait for the snapshot's holder; None to hold it here.
     """
     if asked is not None and spec.snapshot != "none":

@@ -156,7 +156,8 @@ def resume_all(
 
     Args:
         batch_id: the run id of the batch.
-        source, target: the connections, which are not stored with the runs.
+        source: the source's connection, which is not stored with the runs.
+        target: the target's connection, which is not stored with the runs.
         control_schema: the schema of the control tables.
         overrides: options that say how to run, as for `resume`.
 
@@ -495,6 +496,7 @@ class _Batch:
         """Continue a stored run, or note a planned one for creation.
 
         Args:
+            run: the run to continue or to create.
             stored: the run as the target has it; None if it is not stored.
             planned: the outcome of planning a run that is not stored.
             new: receives the plan, if the run is to be created with it.

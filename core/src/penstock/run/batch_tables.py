@@ -29,8 +29,10 @@ class BatchTables:
     """The search for the tables of a batch.
 
     Args:
-        batch: the request.
-        source, target: the catalogs to search.
+        batch: the batch.
+        ends: its connections.
+        source: the source's catalog.
+        target: the target's catalog.
     """
 
     def __init__(
@@ -227,6 +229,7 @@ def files_are_one_table(flag: str) -> UsageError:
 
 
 def partial_inheritance(spec: CopySpec, missing: Sequence[TableRef]) -> PlanningError:
+    """Return the error of a batch that has only some tables of an inheritance tree."""
     return PlanningError(
         f"the batch copies {spec.source_name}, but not all of the tables that inherit from it: "
         f"{', '.join(map(str, missing))} missing; copy all or none, or pass --descendants to "

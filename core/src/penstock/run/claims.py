@@ -18,7 +18,10 @@ def enter(
     """Register this process as executing the run.
 
     Args:
-        route, loading, run_id, plan: of the run.
+        route: the route of the run.
+        loading: the run's options of loading.
+        run_id: the id of the run.
+        plan: the plan of the run.
         control: the target's control store.
 
     Raises:
@@ -31,6 +34,11 @@ def enter(
 
 def check_not_overtaken(run_id: str, plan: PartitionPlan, control: ControlStore) -> None:
     """Check that no other night has ended since this one was planned.
+
+    Args:
+        run_id: the id of the run.
+        plan: the plan of the run; a plan without a night is always valid.
+        control: the target's control store, which has the watermark.
 
     Raises:
         Overtaken: another night has ended since this one was planned.
@@ -47,7 +55,9 @@ def collision_check(
     would change the same rows.
 
     Args:
-        route, loading, plan: of the run to execute.
+        route: the route of the run to execute.
+        loading: the run's options of loading.
+        plan: the plan of the run.
         control: the target's control store.
     """
 

@@ -56,6 +56,7 @@ class Connections:
 
     @property
     def capabilities(self) -> Capabilities:
+        """The capabilities of both backends."""
         return Capabilities(
             self.source_backend.source_capabilities, self.target_backend.target_capabilities
         )
@@ -90,10 +91,18 @@ class Connections:
     def with_schemas(
         self, spec: CopySpec, source: SourceCatalog, target: TargetCatalog
     ) -> tuple[CopySpec, tuple[str, ...]]:
-        """See `search_path.with_schemas`."""
+        """Return a spec whose tables have schemas, and reasons for people; see
+        `search_path.with_schemas`.
+
+        Args:
+            spec: the options of the copy.
+            source: the source's catalog, which has its search path.
+            target: the target's catalog.
+        """
         return with_schemas(spec, source, None if self.target_backend.located else target)
 
     def open_source(self) -> SourceCatalog:
+        """Open a session in the source; the caller closes it."""
         return self.source_backend.source(self.source_url)
 
     def opening_source(self, *, ahead: bool) -> Opening[SourceCatalog]:
@@ -106,6 +115,7 @@ class Connections:
         return Holding(self.source_backend, self.source_url, ahead=ahead)
 
     def open_target(self, control_schema: str) -> TargetCatalog:
+        """Open a session in the target; the caller closes it."""
         return self.target_backend.target(self.target_url, control_schema)
 
     def nursery(self) -> Nursery:
@@ -238,6 +248,7 @@ def with_parameters(reference: str, parameters: Mapping[str, str | None]) -> str
     """Return the URL of a connection with parameters added; existing ones stay unchanged.
 
     Args:
+        reference: the connection, as a URL or ``env:NAME``.
         parameters: values by name; None if unknown.
 
     Raises:

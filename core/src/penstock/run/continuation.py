@@ -21,7 +21,10 @@ class Continuation:
     """The rest of an existing run.
 
     Args:
+        spec: the options of the run, with those of this execution.
+        run: the stored run.
         partitions: the requested partitions.
+        control: the target's control store.
         request: the name of a request to copy them again; None to copy nothing again.
     """
 
@@ -49,6 +52,11 @@ class Continuation:
         self, view: SourceView, ends: Connections, target: TargetCatalog
     ) -> Iterator[Event]:
         """Check that the run may continue, and find a view of the source for the rest.
+
+        Args:
+            view: the run's view of the source.
+            ends: the connections of the run.
+            target: the target's catalog.
 
         Raises:
             TargetBusy: another run is changing the same rows right now.

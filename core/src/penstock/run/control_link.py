@@ -68,6 +68,7 @@ class ControlLink:
 
     @property
     def catalog(self) -> TargetCatalog:
+        """The catalog of the current session."""
         return self._reconnected or self._target
 
     def call(self, call: Callable[[ControlStore], T]) -> T:
@@ -105,6 +106,11 @@ class ControlLink:
 
     def enter(self, run_id: str, table: TableRef, check: Callable[[Sequence[str]], None]) -> None:
         """Register this process as executing the run, and again after each reconnect.
+
+        Args:
+            run_id: the id of the run.
+            table: the target's table.
+            check: gets the ids of other runs on the table, and raises if one is in the way.
 
         Raises:
             TargetBusy: as `check` raises it.
@@ -146,6 +152,7 @@ class ControlLink:
         self.drop()
 
     def drop(self) -> None:
+        """Replace the session by a new one, if the server can be reached."""
         with contextlib.suppress(PenstockError):
             if self._reconnected is not None:
                 self._reconnected.close()
@@ -155,6 +162,7 @@ class ControlLink:
             self._reconnected.control.enter_all(self._entered, _allow)
 
     def close(self) -> None:
+        """Close the session, unless it is the caller's."""
         self._closed = True
         if self._reconnected is not None:
             self._reconnected.close()

@@ -54,10 +54,13 @@ class Execution:
 
     Args:
         runs: the runs; more may be added until `run` starts.
-        nursery: starts the workers; None if every partition is committed.
         ends: the connections.
         streams: the numbers of streams.
-        max_rate, max_lag: as in `CopySpec`.
+        nursery: starts the workers; None if every partition is committed.
+        link: the link to the target's control store.
+        max_rate: the combined rate of all streams, in bytes per second; None for no limit.
+        max_lag: the replication lag of the source above which streams stop, in seconds; None for no
+            limit.
         batch: whether the runs belong to a batch, even if it has only one.
         stop_all: whether to stop as soon as one of the runs has failed.
     """

@@ -171,7 +171,9 @@ class Keeper:
     """The collection of one journal.
 
     Args:
+        execution_id: the id of the execution.
         degree: the requested number of streams.
+        kind_of: returns the kind of a wait of a server's session.
         clock: returns seconds, as `time.monotonic` does.
     """
 
@@ -219,9 +221,11 @@ class Keeper:
 
     @property
     def says_something(self) -> bool:
+        """Whether the journal has anything to report."""
         return bool(self._attempts or self._steps or self._comparing)
 
     def add(self, event: Event) -> None:
+        """Add an event of the execution."""
         self.changed = True
         if self.phases is not None:
             self.phases.add(event)
@@ -342,6 +346,7 @@ class Keeper:
         return (left[-1], sum(left)) if left else (0.0, 0.0)
 
     def journal(self, status: str) -> Journal:
+        """Return the journal so far, with a status."""
         self.changed = False
         at = self._clock() - self._begun
         ended = at if self._open else self._last

@@ -145,7 +145,14 @@ def unplanned(control: ControlStore, batch_id: str, planned: Collection[str]) ->
 def batch_unplanned(
     batch_id: str, planned: Collection[str], *, target: str, control_schema: str = "penstock"
 ) -> int:
-    """See `unplanned`."""
+    """Return the number of a batch's tables that have no run, from the target; see `unplanned`.
+
+    Args:
+        batch_id: the run id of the batch.
+        planned: the ids of the batch's runs.
+        target: the target's connection.
+        control_schema: the schema of the control tables.
+    """
     url, backend, *_ = resolve(target, "--target")
     with closing(backend.target(url, control_schema)) as catalog:
         return unplanned(catalog.control, batch_id, planned)

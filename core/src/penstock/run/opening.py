@@ -101,7 +101,9 @@ class Holding:
     """Snapshots of a source. The session for the first is opened ahead of time if possible.
 
     Args:
-        ahead: whether to start opening it now.
+        backend: the source's backend.
+        url: the source's URL.
+        ahead: whether to start opening the session now.
     """
 
     def __init__(self, backend: Backend, url: str, *, ahead: bool) -> None:

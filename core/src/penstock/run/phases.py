@@ -49,6 +49,7 @@ class Phases:
         return {phase: round(seconds, 3) for phase, seconds in so_far.items()}
 
     def add(self, event: Event) -> None:
+        """Add an event, and count the time since the last one for its phase."""
         self._phase = self._phase_of(event)
         now = self._clock()
         self._seconds[self._phase] += now - self._last

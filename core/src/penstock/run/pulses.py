@@ -91,6 +91,7 @@ class Pulses:
             sampler.over.set()
 
     def close(self) -> None:
+        """End the threads; wait for them only briefly, since a server may not answer."""
         for look in self._looks:
             look.over.set()
         deadline = time.monotonic() + LEAVE_SECONDS

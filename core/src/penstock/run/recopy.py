@@ -13,8 +13,11 @@ class Recopying:
     """A request to copy partitions again.
 
     Args:
+        mode: the run's mode.
+        run: the stored run.
         partitions: the requested partitions.
         committed: ids of all committed partitions.
+        control: the target's control store.
         request: the name of the request; None to copy nothing again.
         patience: seconds to wait for a session that blocks and makes no progress.
     """

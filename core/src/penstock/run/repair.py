@@ -46,6 +46,8 @@ _KEPT = (
 
 @dataclass(frozen=True, slots=True)
 class DifferingRange:
+    """A range of the key in which source and target differ."""
+
     partition: Partition
     source: int
     """Rows of the source in this range."""
@@ -89,7 +91,8 @@ def plan_repair(
 
     Args:
         run_id: the id of the run to repair.
-        source, target: the connections, which are not stored with the run.
+        source: the source's connection, which is not stored with the run.
+        target: the target's connection, which is not stored with the run.
         control_schema: the schema of the control tables.
         max_deletes: the maximum number of rows to delete because only the target has them, as in
             `CopySpec`. None allows 30% of them, or 1,000, if the run's mode leaves no rows from

@@ -38,6 +38,7 @@ def load_run(target: TargetCatalog, run_id: str, control_schema: str) -> RunRow:
 
 
 def not_there(run_id: str, control_schema: str) -> UsageError:
+    """Return the error of a run id that the target does not have."""
     return UsageError(
         f"run {run_id!r} is not in the target's control schema {control_schema!r}; check the run "
         "id, --target and --control-schema"
@@ -56,7 +57,8 @@ def stored_spec(
 
     Args:
         run: the stored run.
-        source, target: the connections.
+        source: the source's connection.
+        target: the target's connection.
         control_schema: the schema of the control tables.
         caller: the name of the called function, for errors.
         overrides: the new options.
@@ -129,9 +131,11 @@ def check_same_shape(
     """Check that the columns are those that the plan was made for.
 
     Args:
-        route, loading: the options of the copy.
+        route: the route of the copy.
+        loading: its options of loading.
         run: the stored run.
-        source, target: the catalogs.
+        source: the source's catalog.
+        target: the target's catalog.
         formats: the stream formats that both sides support.
 
     Raises:

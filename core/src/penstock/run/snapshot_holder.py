@@ -50,7 +50,8 @@ def hold(
 
     Args:
         run_id: the id of the run.
-        source, target: the connections, which are not stored with the run.
+        source: the source's connection, which is not stored with the run.
+        target: the target's connection, which is not stored with the run.
         control_schema: the schema of the control tables.
         stop: once set, the snapshot is dropped within about a second; the run still waits for it.
         overrides: as in `resume`; only `on_snapshot_lost`, `snapshot_warn_after` and

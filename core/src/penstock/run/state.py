@@ -74,6 +74,10 @@ class RunState:
     """The state of a run in this execution.
 
     Args:
+        spec: the options of the run.
+        run_id: the id of the run.
+        ends: the connections.
+        link: the link to the target's control store.
         view: the run's view of the source.
         finish: whether to compare both sides and do the steps after the last partition.
     """
@@ -145,10 +149,12 @@ class RunState:
 
     @property
     def has_begun(self) -> bool:
+        """Whether the run has a plan."""
         return self._plan is not None
 
     @property
     def plan(self) -> PartitionPlan:
+        """The run's plan, once it has begun."""
         assert self._plan is not None
         return self._plan
 
@@ -201,6 +207,7 @@ class RunState:
         )
 
     def prepared(self, *, already: bool) -> Prepared:
+        """Note that the target is prepared, and return the event."""
         self._is_prepared = True
         return Prepared(run_id=self.run_id, mode=self.spec.mode, already=already)
 
@@ -315,6 +322,7 @@ class RunState:
             self._done.add(event.partition_id)
 
     def take_failures(self, supervisor: Supervisor) -> None:
+        """Take the failures of the run's partitions from the supervisor."""
         self._report.failures = tuple(
             failure for (run_id, _), failure in supervisor.failures.items() if run_id == self.run_id
         )
@@ -624,6 +632,7 @@ class RunState:
         return self.ended
 
     def stored_failures(self) -> Sequence[Mapping[str, Any]]:
+        """Return the failures in the form that the control tables store."""
         return self._report.stored_failures()
 
     def raise_failure(self) -> None:
@@ -645,6 +654,7 @@ class RunState:
 
     @property
     def all_committed(self) -> bool:
+        """Whether every partition of the run is committed."""
         return all(partition.id in self._done for partition in self.plan.partitions)
 
 

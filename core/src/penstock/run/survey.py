@@ -43,9 +43,10 @@ def survey(
     """Survey the tables of a source. Reads only its catalog, and does not connect to the target.
 
     Args:
-        source: the connection.
+        source: the source's connection.
         target: the target's connection, if known: its capabilities matter, too.
-        tables, exclude: patterns, as in a `BatchSpec`.
+        tables: patterns of tables to survey, as in a `BatchSpec`.
+        exclude: patterns of tables to leave out, as in a `BatchSpec`.
 
     Raises:
         UsageError: an end cannot be resolved, or consists of files, or a pattern matches nothing.

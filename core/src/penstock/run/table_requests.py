@@ -35,6 +35,7 @@ class TableRequest:
 
     @property
     def run_id(self) -> str:
+        """The id of the table's run."""
         assert self.spec.run_id is not None
         return self.spec.run_id
 

@@ -122,7 +122,7 @@ def _check_columns(spec: CopySpec) -> None:
             mask = route.mask_of(name)
             if mask is not None and mask.kind not in DIGESTS:
                 raise UsageError(
-                    f"--conflict-columns {name}: --mask {mask} would give different rows the "
+                    f"--conflict-columns {name}: --mask {mask} gives different rows the "
                     "same key: use hash or hmac"
                 )
 
@@ -285,7 +285,16 @@ def _check_cursor(spec: CopySpec) -> None:
 
 
 def check_table_names(spec: CopySpec, *, source: bool | None, target: bool | None) -> None:
-    """See `CopySpec.check_table_names`."""
+    """Check that tables are named at the ends that need a name; see `CopySpec.check_table_names`.
+
+    Args:
+        spec: the options of the copy.
+        source: whether the source's URL leads to the rows themselves; None if unknown.
+        target: whether the target's URL leads to the rows themselves; None if unknown.
+
+    Raises:
+        UsageError: a table name is missing, or is specified where none is allowed.
+    """
     if source is False and spec.table is None and spec.query is None:
         raise UsageError("--table, --query: expected one of them, found neither")
     if source and spec.table is not None:

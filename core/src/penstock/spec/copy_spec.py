@@ -561,8 +561,9 @@ class CopySpec:
         """Check that tables are named at the ends that need a name, and only there.
 
         Args:
-            source, target: whether that end's URL leads to the rows themselves, so that it takes no
-                table name; None if not known yet.
+            source: whether the source's URL leads to the rows themselves, so that it takes no table
+                name; None if unknown.
+            target: whether the target's URL leads to the rows themselves; None if unknown.
 
         Raises:
             UsageError: a table name is missing, or is specified where none is allowed.
@@ -587,18 +588,22 @@ class CopySpec:
 
     @property
     def route(self) -> Route:
+        """The source's and the target's table, and the rows to copy."""
         return part_of(Route, self)
 
     @property
     def cutting(self) -> Cutting:
+        """The options that partition the table."""
         return part_of(Cutting, self)
 
     @property
     def loading(self) -> Loading:
+        """The options that load the target."""
         return part_of(Loading, self)
 
     @property
     def nightly(self) -> Nightly:
+        """The options of incremental loads."""
         return part_of(Nightly, self)
 
     @property
@@ -672,6 +677,7 @@ class CopySpec:
 
     @property
     def table_ref(self) -> TableRef:
+        """The source's table, which must be named."""
         assert self.table is not None
         return TableRef.parse(self.table, "--table")
 
@@ -716,6 +722,7 @@ class CopySpec:
 
     @property
     def patience(self) -> Patience:
+        """The time to wait for sessions that block, or make no progress."""
         return Patience(self.grace, self.stall_timeout)
 
     @property
@@ -759,8 +766,9 @@ class CopySpec:
         """Return the spec of a stored form, the inverse of `stored`, with connections added.
 
         Args:
-            stored: the stored form.
-            source, target: the connections, as URLs or references.
+            stored: the stored form, as `stored` returns it; options of later versions are ignored.
+            source: the source's connection, as a URL or a reference.
+            target: the target's connection, as a URL or a reference.
         """
         known = {item.name for item in fields(cls)}
         raw = {name: value for name, value in stored.items() if name in known}

@@ -36,6 +36,7 @@ class MostDeleted:
     """The number of rows that may be deleted in any case."""
 
     def allows(self, gone: int, rows: int) -> bool:
+        """Whether a number of deletions is allowed in a table with a number of rows."""
         return gone <= max(self.floor, self.share * rows)
 
 

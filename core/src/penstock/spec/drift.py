@@ -12,6 +12,8 @@ FAIL, IGNORE = "fail", "ignore"
 
 @dataclass(frozen=True, slots=True)
 class OnDrift:
+    """The parsed value of `on_drift`."""
+
     ignores: bool
     """Whether to copy only the columns that both sides have."""
     makes: frozenset[str]

@@ -19,6 +19,8 @@ _KEY = re.compile(rf"{HMAC}:env:([A-Za-z_][A-Za-z0-9_]*)")
 
 @dataclass(frozen=True, slots=True)
 class Mask:
+    """A mask of a column's values."""
+
     kind: str
     variable: str = ""
     """The environment variable that holds the key of an HMAC."""
@@ -28,6 +30,7 @@ class Mask:
 
 
 def is_pattern(name: str) -> bool:
+    """Whether a column's name contains wildcards."""
     return "*" in name or "?" in name
 
 

@@ -39,6 +39,7 @@ _NAMES = re.compile(rf"(?:{_QUOTED}|{_BARE})(?:,(?:{_QUOTED}|{_BARE}))*")
 
 
 def flag_of(name: str) -> str:
+    """Return the command line option of a field of `CopySpec`."""
     return "--" + name.replace("_", "-")
 
 
@@ -116,11 +117,32 @@ def _split_types(value: Any) -> tuple[str, ...]:
 
 
 def check_one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
+    """Check that an option has an allowed value.
+
+    Args:
+        name: the option's field in `CopySpec`.
+        value: the value.
+        allowed: the allowed values.
+
+    Raises:
+        UsageError: the value is not allowed.
+    """
     if value not in allowed:
         raise UsageError(f"{flag_of(name)}: expected one of {', '.join(allowed)}; found {value!r}")
 
 
 def check_within(name: str, value: int | None, least: int, most: int) -> None:
+    """Check that a number is within bounds.
+
+    Args:
+        name: the option's field in `CopySpec`.
+        value: the number; None is always allowed.
+        least: the lower bound, inclusive.
+        most: the upper bound, inclusive.
+
+    Raises:
+        UsageError: the number is out of bounds.
+    """
     if value is None or least <= value <= most:
         return
     expected = f"at least {least}" if value < least else f"at most {most}"

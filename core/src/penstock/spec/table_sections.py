@@ -44,6 +44,7 @@ class Section:
 
     @property
     def is_query(self) -> bool:
+        """Whether the section copies a query's result."""
         return "query" in self.options
 
     @property
@@ -82,6 +83,7 @@ class Matching:
                 self._patterns.append((section, searched(section.pattern)))
 
     def of(self, table: TableRef) -> list[Section]:
+        """Return the sections that match a table."""
         texts = {f"{table.schema}.{table.name}", str(table)}
         found = [section for text in texts for section in self._named.get(text, ())]
         for section, patterns in self._patterns:

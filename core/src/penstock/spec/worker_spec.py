@@ -75,10 +75,12 @@ class WorkerSpec:
         return MODES[self.mode]
 
     def to_line(self) -> str:
+        """Return the JSON line that a worker reads."""
         return json.dumps(to_json(self))
 
     @classmethod
     def from_line(cls, line: str) -> WorkerSpec:
+        """Return the spec of a JSON line, the inverse of `to_line`."""
         return from_json(cls, json.loads(line))
 
 

@@ -28,6 +28,7 @@ def choose_sample(plan: PartitionPlan, wanted: int, most: int) -> tuple[Partitio
     """Choose partitions of about `wanted` bytes in all, spread evenly over the table's extent.
 
     Args:
+        plan: the plan of the whole table.
         wanted: the size of the sample, in bytes.
         most: the number of streams that share the sample; each gets enough partitions, even if
             `wanted` is exceeded.

@@ -19,6 +19,8 @@ OPTIONS = (UNLOGGED, DEFERRED)
 
 @dataclass(frozen=True, slots=True)
 class Setting:
+    """A degree and options to try."""
+
     degree: int
     options: tuple[str, ...] = ()
     """The options from `OPTIONS` that are tried, in addition to those of the copy itself."""

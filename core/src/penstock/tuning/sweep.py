@@ -57,13 +57,16 @@ class Sweep:
 
     @property
     def copies(self) -> int:
+        """The number of copies, including the first one, which is not counted."""
         return len(self.turns) + 1
 
     @property
     def sampled_bytes(self) -> int:
+        """The size of the sample in the source, in bytes; 0 if unknown."""
         return sampled_bytes(self.sample, self.plan)
 
     def as_json(self) -> dict[str, object]:
+        """Return the output of ``penstock tune --plan --json``."""
         return {
             "partitions": [partition.id for partition in self.sample],
             "of_partitions": len(self.plan.partitions),

@@ -74,7 +74,7 @@ class AwaitHolder:
     def view_for_comparison(
         self, view: SourceView, source: SourceCatalog, control: ControlStore
     ) -> Iterator[Event]:
-        """Wait for the snapshot to compare with; if it is released, do without.
+        """See `LossPolicy.view_for_comparison`; once the snapshot is released, none is needed.
 
         Raises:
             NoHolder: no holder came in time.

@@ -69,7 +69,7 @@ class CurrentReads:
     def view_for_comparison(
         self, view: SourceView, source: SourceCatalog, control: ControlStore
     ) -> Iterator[Event]:
-        """Compare both sides as they are now."""
+        """See `LossPolicy.view_for_comparison`; both sides are compared as they are now."""
         return iter(())
 
     def _read_now(

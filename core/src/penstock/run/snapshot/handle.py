@@ -21,6 +21,7 @@ class SnapshotHandle:
     """A holder of one snapshot at a time, or none.
 
     Args:
+        run_id: the id of the run, for warnings.
         hold: takes a snapshot, and returns it with its time by the monotonic clock.
         warn_after: seconds after which to warn, repeatedly; 0 for never.
         burden: what holding a snapshot costs the source, for the warning.
@@ -54,6 +55,7 @@ class SnapshotHandle:
 
     @property
     def holds(self) -> bool:
+        """Whether a snapshot is held, lost or not."""
         return self._held is not None
 
     def holds_alive(self) -> bool:
@@ -61,6 +63,7 @@ class SnapshotHandle:
         return self._held is not None and self._held.alive()
 
     def take(self) -> Snapshot:
+        """Take a snapshot."""
         self._held, self.since = self._hold()
         self._warned = 0
         return self._held.snapshot
@@ -139,6 +142,7 @@ class SnapshotHandle:
             yield self._noted.popleft()
 
     def close(self) -> None:
+        """Release the snapshot, if one is held."""
         if self._held is not None:
             self._held.close()
             self._held = None

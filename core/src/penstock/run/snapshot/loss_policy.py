@@ -45,7 +45,7 @@ class OptionPolicy:
         *,
         anything_committed: bool,
     ) -> Iterator[Event]:
-        """Like `recover`.
+        """Recover once, without a retry if another process was faster; see `LossPolicy.recover`.
 
         Raises:
             Superseded: another process has just replaced the snapshot.
@@ -69,7 +69,7 @@ class OptionPolicy:
     def view_for_comparison(
         self, view: SourceView, source: SourceCatalog, control: ControlStore
     ) -> Iterator[Event]:
-        """Compare both sides as they are now."""
+        """See `LossPolicy.view_for_comparison`; both sides are compared as they are now."""
         return iter(())
 
     def replace_lost(

@@ -41,12 +41,14 @@ class SharedSnapshot:
         return share, self._since
 
     def give_back(self, share: _Share) -> None:
+        """End a share; the last one releases the snapshot."""
         if share in self._shares:
             self._shares.remove(share)
             if not self._shares:
                 self.close()
 
     def close(self) -> None:
+        """Release the snapshot, if it was taken."""
         if self._held is not None:
             self._held.close()
             self._held = None

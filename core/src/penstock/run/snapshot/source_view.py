@@ -78,10 +78,15 @@ class SourceView:
     """The snapshot of a run: taken, watched and replaced as its policy allows.
 
     Args:
+        spec: the options of the run.
+        run_id: the id of the run.
+        url: the source's URL.
+        backend: the source's backend.
+        policy: replaces a lost snapshot.
         run: the run as stored in the target; None if it is new.
         hold: takes a snapshot, and returns it with its time by the monotonic clock; None if the run
             takes its own.
-        pause: sleeps for the given number of seconds.
+        pause: sleeps for a number of seconds.
     """
 
     def __init__(
@@ -129,6 +134,7 @@ class SourceView:
 
     @property
     def snapshot(self) -> Snapshot | None:
+        """The newest snapshot; None if there is none."""
         return self.snapshots[-1] if self.snapshots else None
 
     @property
@@ -153,6 +159,7 @@ class SourceView:
 
     @property
     def plan(self) -> PartitionPlan:
+        """The run's plan, once it is known."""
         assert self._plan is not None
         return self._plan
 
@@ -213,6 +220,7 @@ class SourceView:
             source.adopt(self.snapshot)
 
     def use_plan(self, plan: PartitionPlan) -> None:
+        """Set the plan, which decides what a rewrite of the table means for the run."""
         self._plan = plan
         extents = [partition.extent for partition in plan.partitions]
         self._by_blocks = any(
@@ -320,6 +328,7 @@ class SourceView:
         return Warned(run_id=self.run_id, message=f"started over: {message}")
 
     def event(self, state: str, message: str) -> SnapshotChanged:
+        """Return an event about the newest snapshot."""
         assert self.snapshot is not None
         return SnapshotChanged(
             run_id=self.run_id, state=state, taken_at=self.snapshot.taken_at, message=message
@@ -332,10 +341,13 @@ class SourceView:
         return self._handle.watch()
 
     def lost_event(self, message: str) -> SnapshotChanged:
+        """Return the event of a lost snapshot."""
         return self.event("lost", message)
 
     def released_event(self) -> SnapshotChanged:
+        """Return the event of a snapshot that is no longer needed."""
         return self.event("released", "the run no longer needs it")
 
     def close(self) -> None:
+        """Release the snapshot, if this process holds it."""
         self._handle.close()
