@@ -137,13 +137,13 @@ def _plan_all(arguments: argparse.Namespace) -> int:
 
     sums, end = PlanSums(), None
     with signals():
-        for found in plan_all(batch):
+        for item in plan_all(batch):
             if arguments.json:
-                print_json_line(to_json(found))
-            if isinstance(found, BatchPlan):
-                end = found
+                print_json_line(to_json(item))
+            if isinstance(item, BatchPlan):
+                end = item
             elif not arguments.json:
-                sums.add(found)
+                sums.add(item)
     assert end is not None
     if not arguments.json:
         with stdout_console() as console:

@@ -58,7 +58,7 @@ def _init(arguments: argparse.Namespace) -> int:
 
     target = getattr(arguments, "target", None)
     with signals():
-        found = survey(
+        tables = survey(
             arguments.source,
             target,
             tables=getattr(arguments, "tables", ["*"]),
@@ -66,7 +66,7 @@ def _init(arguments: argparse.Namespace) -> int:
         )
     named = "" if path in ("-", TABLES_FILE) else f" {shlex.quote(path)}"
     text = tables_file_text(
-        found,
+        tables,
         _shown(arguments.source, "SOURCE"),
         _shown(target or "env:TARGET", "TARGET"),
         named,
@@ -75,7 +75,7 @@ def _init(arguments: argparse.Namespace) -> int:
         sys.stdout.write(text)
         return EXIT_DONE
     write_file(path, text, "FILE")
-    count = len(found.tables)
+    count = len(tables.tables)
     say(f"{path}: {count} table{'s' * (count != 1)}; next: penstock plan-all{named}")
     return EXIT_DONE
 

@@ -119,7 +119,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         flush_output()
 
 
-def _choose_values(asked: str | None) -> None:
+def _choose_values(choice: str | None) -> None:
     """Show values of rows only to a person at a terminal, unless the environment chooses otherwise.
 
     Raises:
@@ -130,9 +130,9 @@ def _choose_values(asked: str | None) -> None:
         raise UsageError(
             f"{values.VARIABLE}: expected one of {', '.join(values.SHOW_VALUES)}; found {named!r}"
         )
-    if asked is None and not named and sys.stderr.isatty() and sys.stdout.isatty():
-        asked = values.ERRORS
-    values.choose_for_process(asked)
+    if choice is None and not named and sys.stderr.isatty() and sys.stdout.isatty():
+        choice = values.ERRORS
+    values.choose_for_process(choice)
 
 
 def run() -> NoReturn:

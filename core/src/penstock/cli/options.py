@@ -119,24 +119,24 @@ def add_copy_options(parser: argparse.ArgumentParser, without: Collection[str] =
         parser: the parser of the command.
         without: names of options to leave out.
     """
-    left = {item.name: item for item in fields(CopySpec) if item.name not in without}
+    remaining = {item.name: item for item in fields(CopySpec) if item.name not in without}
     for title, names in _GROUPS.items():
         group = parser.add_argument_group(title)
         for name in names:
-            if name in left:
-                _add(group, left.pop(name))
-    if left:
+            if name in remaining:
+                _add(group, remaining.pop(name))
+    if remaining:
         group = parser.add_argument_group("other options")
-        for item in left.values():
+        for item in remaining.values():
             _add(group, item)
 
 
 def add_batch_options(parser: argparse.ArgumentParser) -> None:
     """Add the options that select tables, and those that apply to all tables."""
     group = parser.add_argument_group("tables", "all other options apply to every table")
-    known = {item.name: item for item in fields(CopySpec)}
+    options = {item.name: item for item in fields(CopySpec)}
     for name in _CONNECTION:
-        _add(group, known.pop(name))
+        _add(group, options.pop(name))
     add_patterns(group)
     group.add_argument(
         "--target-schema",
@@ -151,12 +151,12 @@ def add_batch_options(parser: argparse.ArgumentParser) -> None:
         help="once a table fails: continue with the rest, or stop (default: continue)",
     )
     for name in ("table", "query", "target_table"):
-        known.pop(name)
+        options.pop(name)
     for title, names in _GROUPS.items():
         group = parser.add_argument_group(title)
         for name in names:
-            if name in known:
-                _add(group, known[name])
+            if name in options:
+                _add(group, options[name])
 
 
 def add_patterns(group: Any) -> None:
@@ -183,9 +183,9 @@ def add_patterns(group: Any) -> None:
 def add_resume_options(parser: argparse.ArgumentParser) -> None:
     """Add the options that may change when a run is resumed."""
     group = parser.add_argument_group("changes to the run", "an omitted option keeps its value")
-    known = {item.name: item for item in fields(CopySpec)}
+    options = {item.name: item for item in fields(CopySpec)}
     for name in resumed_options():
-        _add(group, known[name], show_default=False)
+        _add(group, options[name], show_default=False)
 
 
 def add_hold_options(parser: argparse.ArgumentParser) -> None:
@@ -208,17 +208,17 @@ def add_connections(
         schema: whether the command reads the control tables.
     """
     group = parser.add_argument_group("connections")
-    known = {item.name: item for item in fields(CopySpec)}
+    options = {item.name: item for item in fields(CopySpec)}
     for name in names:
-        _add(group, known[name], required=required)
+        _add(group, options[name], required=required)
     if schema:
-        _add(group, known["control_schema"])
+        _add(group, options["control_schema"])
 
 
 def add_show_values(parser: argparse.ArgumentParser) -> None:
     """Add ``--show-values`` to a command that takes no other options of an execution."""
-    known = {item.name: item for item in fields(CopySpec)}
-    _add(parser, known["show_values"])
+    options = {item.name: item for item in fields(CopySpec)}
+    _add(parser, options["show_values"])
 
 
 def _add(
@@ -314,10 +314,12 @@ def read_overrides(arguments: argparse.Namespace) -> dict[str, Any]:
     Raises:
         UsageError: a value has the wrong type or is out of range.
     """
-    given = _explicit_options(arguments)
+    overrides = _explicit_options(arguments)
     # Stand in for the stored options; this table and mode allow every execution option.
-    spec = CopySpec.from_mapping({**given, "table": "a.b", "mode": "truncate"}, "penstock resume")
-    return {name: getattr(spec, name) for name in given if name in resumed_options()}
+    spec = CopySpec.from_mapping(
+        {**overrides, "table": "a.b", "mode": "truncate"}, "penstock resume"
+    )
+    return {name: getattr(spec, name) for name in overrides if name in resumed_options()}
 
 
 def execution_words(arguments: argparse.Namespace) -> list[str]:

@@ -96,9 +96,9 @@ def _print_json(result: Any) -> None:
         print(json.dumps(result, indent=2))
 
 
-def print_json_line(found: Any) -> None:
+def print_json_line(result: Any) -> None:
     """Write a JSON line to stdout at once."""
-    print(json.dumps(_shown(found), separators=(",", ":")), flush=True)
+    print(json.dumps(_shown(result), separators=(",", ":")), flush=True)
 
 
 def print_result(
@@ -122,13 +122,13 @@ def print_result(
         shown(console, result)
 
 
-def _shown(found: Any) -> Any:
+def _shown(result: Any) -> Any:
     """Return the result without partition bounds, unless people may see values."""
-    if isinstance(found, dict):
-        if found.keys() == {"type", "text"}:
-            return {**found, "text": str(Bound(found["type"], found["text"]))}
-        return {name: _shown(item) for name, item in found.items()}
-    return [_shown(item) for item in found] if isinstance(found, list) else found
+    if isinstance(result, dict):
+        if result.keys() == {"type", "text"}:
+            return {**result, "text": str(Bound(result["type"], result["text"]))}
+        return {name: _shown(item) for name, item in result.items()}
+    return [_shown(item) for item in result] if isinstance(result, list) else result
 
 
 def check_writable(path: str | None, flag: str) -> None:
@@ -174,9 +174,9 @@ def report_end(error: BaseException) -> int:
         say("interrupted")
         return EXIT_INTERRUPTED
     if isinstance(error, PenstockError):
-        first, *rest = error_lines(error.as_json())
+        first, *details = error_lines(error.as_json())
         say(first if isinstance(error, Interrupted) else f"error: {first}")
-        for line in rest:
+        for line in details:
             say(f"  {line}")
         return error.exit_code
     with suppress(OSError):

@@ -36,11 +36,11 @@ class Parser(argparse.ArgumentParser):
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse a command line; an unknown argument ends the process with its command's usage."""
-        found, unknown = self.parse_known_args(args, namespace)
+        arguments, unknown = self.parse_known_args(args, namespace)
         if unknown:
             # argparse would print the usage of the whole program instead of the command's.
-            found.refuse(unknown)
-        return found
+            arguments.refuse(unknown)
+        return arguments
 
     def refuse(self, unknown: Sequence[str]) -> NoReturn:
         """End the process because of unknown arguments, and suggest the option that was meant."""
@@ -50,8 +50,8 @@ class Parser(argparse.ArgumentParser):
         if any("/" in word for word in unknown):
             self.error(f"{message}\npenstock:   {UNQUOTED}")
         option = unknown[0].partition("=")[0]
-        meant = get_close_matches(option, self._option_string_actions, n=1, cutoff=0.75)
-        self.error(message + "".join(f"; did you mean {name}?" for name in meant))
+        suggestions = get_close_matches(option, self._option_string_actions, n=1, cutoff=0.75)
+        self.error(message + "".join(f"; did you mean {name}?" for name in suggestions))
 
     def error(self, message: str) -> NoReturn:
         """End the process with exit code 64 and a message."""

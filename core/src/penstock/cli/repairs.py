@@ -79,7 +79,7 @@ def _repair(arguments: argparse.Namespace, run_id: str) -> int:
             say(f"compared {compared:,} of {ranges:,} ranges")
 
     with signals():
-        found = plan_repair(
+        repair = plan_repair(
             run_id,
             source=arguments.source,
             target=arguments.target,
@@ -87,23 +87,23 @@ def _repair(arguments: argparse.Namespace, run_id: str) -> int:
             max_deletes=arguments.max_deletes,
             note=note,
         )
-    if arguments.dry_run or not (arguments.json and found.ranges):
-        print_result(arguments, found, print_repair, lambda: _as_json(found))
-    if arguments.dry_run or not found.ranges:
+    if arguments.dry_run or not (arguments.json and repair.ranges):
+        print_result(arguments, repair, print_repair, lambda: _as_json(repair))
+    if arguments.dry_run or not repair.ranges:
         return EXIT_DONE
     go_on = command_words("resume", arguments.source, arguments.target, schema)
-    return watch(repair_run(found), arguments, title=f"repair of {run_id}", go_on=go_on)
+    return watch(repair_run(repair), arguments, title=f"repair of {run_id}", go_on=go_on)
 
 
-def _as_json(found: Repair) -> dict[str, object]:
+def _as_json(repair: Repair) -> dict[str, object]:
     return {
-        "run_id": found.run_id,
-        "of": found.of,
-        "compared": found.compared,
-        "rows": found.rows,
+        "run_id": repair.run_id,
+        "of": repair.of,
+        "compared": repair.compared,
+        "rows": repair.rows,
         "ranges": [
             {"extent": to_json(each.partition.extent), "source": each.source, "target": each.target}
-            for each in found.ranges
+            for each in repair.ranges
         ],
-        "notes": list(found.notes),
+        "notes": list(repair.notes),
     }

@@ -81,7 +81,7 @@ def _runs(arguments: argparse.Namespace) -> int:
     from penstock.run.listing import runs
 
     with signals():
-        found = runs(
+        entries = runs(
             target=arguments.target,
             control_schema=_schema(arguments),
             table=arguments.table,
@@ -92,7 +92,7 @@ def _runs(arguments: argparse.Namespace) -> int:
         )
     from penstock.show.runs_table import print_runs
 
-    print_result(arguments, found, print_runs)
+    print_result(arguments, entries, print_runs)
     return EXIT_DONE
 
 
@@ -109,10 +109,10 @@ def _batch(arguments: argparse.Namespace, error: UsageError) -> tuple[RunEntry, 
     from penstock.run.listing import batch_runs
 
     schema = _schema(arguments)
-    found = batch_runs(arguments.run_id, target=arguments.target, control_schema=schema)
-    if not found:
+    entries = batch_runs(arguments.run_id, target=arguments.target, control_schema=schema)
+    if not entries:
         raise error
-    return found
+    return entries
 
 
 def add_status(commands: Commands) -> None:
@@ -152,7 +152,7 @@ def _batch_status(arguments: argparse.Namespace, entries: Sequence[RunEntry]) ->
     from penstock.show.runs_table import batch_status, print_batch_runs
 
     missing = _unplanned(arguments, entries)
-    said = without_run(arguments.run_id, missing) if missing else ""
+    note = without_run(arguments.run_id, missing) if missing else ""
     undone = [entry.run_id for entry in entries if entry.data_only and entry.status != "done"]
     dropped = (
         unrestored_of(undone, target=arguments.target, control_schema=_schema(arguments))
@@ -162,7 +162,7 @@ def _batch_status(arguments: argparse.Namespace, entries: Sequence[RunEntry]) ->
     print_result(
         arguments,
         entries,
-        lambda console, found: print_batch_runs(console, arguments.run_id, found, said, dropped),
+        lambda console, runs: print_batch_runs(console, arguments.run_id, runs, note, dropped),
         lambda: {
             "batch": arguments.run_id,
             "status": batch_status(entries, all_planned=not missing),
@@ -389,11 +389,11 @@ def _verify(arguments: argparse.Namespace) -> int:
 
         print(f"penstock: {without_run(arguments.run_id, missing)}", file=sys.stderr)
     if arguments.json:
-        found = {
+        document = {
             "batch": arguments.run_id,
             "ok": ok,
             "unplanned": missing,
             "runs": to_json(results),
         }
-        print_result(arguments, found, lambda *_: None)
+        print_result(arguments, document, lambda *_: None)
     return EXIT_DONE if ok else EXIT_PERMANENT

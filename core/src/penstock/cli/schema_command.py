@@ -50,14 +50,14 @@ def _schema(arguments: argparse.Namespace) -> int:
     links: list[str] = []
     failed = 0
     with signals():
-        for found in schema(batch):
-            if isinstance(found, SchemaEnd):
-                failed, lines = found.failed, end_lines(links, found)
+        for item in schema(batch):
+            if isinstance(item, SchemaEnd):
+                failed, lines = item.failed, end_lines(links, item)
             else:
-                links += found.links
-                lines = table_lines(found)
+                links += item.links
+                lines = table_lines(item)
             if arguments.json:
-                print_json_line(to_json(found))
+                print_json_line(to_json(item))
             else:
                 for line in lines:
                     print(printable(line), file=sys.stdout)

@@ -111,8 +111,8 @@ def _measure(arguments: argparse.Namespace, spec: CopySpec, options: dict[str, A
     from penstock.tuning.sweep import tune
 
     result = None
-    with signals(), closing(tune(spec, **options)) as told:
-        for each in told:
+    with signals(), closing(tune(spec, **options)) as items:
+        for each in items:
             if isinstance(each, Tuning):
                 result = each
             else:

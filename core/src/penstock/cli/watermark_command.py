@@ -57,8 +57,8 @@ def _watermark(arguments: argparse.Namespace) -> int:
     schema = str(getattr(arguments, "control_schema", "penstock"))
     with signals():
         if action == "list":
-            found = api.watermarks(target=arguments.target, control_schema=schema)
-            print_result(arguments, found, print_watermarks)
+            marks = api.watermarks(target=arguments.target, control_schema=schema)
+            print_result(arguments, marks, print_watermarks)
             return EXIT_DONE
         if action == "set":
             epoch = int(coerce("epoch", "int", arguments.epoch))

@@ -65,31 +65,31 @@ def advice(facts: RunFacts) -> str:
     if facts.planning + facts.copying + facts.steps < SHORT:
         return ""
     for rule in _RULES:
-        if said := rule(facts):
-            return said
+        if text := rule(facts):
+            return text
     return ""
 
 
 def _planning(facts: RunFacts) -> str:
-    whole = facts.planning + facts.copying + facts.steps
-    if facts.planning <= max(facts.copying, MOSTLY * whole):
+    total = facts.planning + facts.copying + facts.steps
+    if facts.planning <= max(facts.copying, MOSTLY * total):
         return ""
     each = facts.planning / facts.tables
     many = f" for {facts.tables:,} tables, {each * 1000:,.0f} ms each" if facts.tables > 1 else ""
-    said = (
-        f"{_percent(facts.planning, whole)} of the time went into planning "
+    text = (
+        f"{_percent(facts.planning, total)} of the time went into planning "
         f"({facts.planning:,.0f} s{many}), {facts.copying:,.0f} s into copying"
     )
     if facts.cheaper_plan:
-        return f"{said}{_try(facts.cheaper_plan)}"
+        return f"{text}{_try(facts.cheaper_plan)}"
     if each > FAR_AWAY:
         return (
-            f"{said}: run Penstock closer to both servers, since planning queries them for "
+            f"{text}: run Penstock closer to both servers, since planning queries them for "
             "each table"
         )
     if facts.tables > 1:
-        return f"{said}: leave out tables that need not be copied (--exclude)"
-    return said
+        return f"{text}: leave out tables that need not be copied (--exclude)"
+    return text
 
 
 def _after_the_load(facts: RunFacts) -> str:
@@ -115,11 +115,11 @@ def _failures(facts: RunFacts) -> str:
 def _too_few(facts: RunFacts) -> str:
     if not 0 < facts.partitions < facts.degree:
         return ""
-    said = (
+    text = (
         f"too few partitions: {facts.partitions} for {facts.degree} streams, so "
         f"{facts.degree - facts.partitions} had nothing to do"
     )
-    return f"{said}: try --partitions {4 * facts.degree}" if facts.counts else said
+    return f"{text}: try --partitions {4 * facts.degree}" if facts.counts else text
 
 
 def _tiny(facts: RunFacts) -> str:
@@ -135,25 +135,25 @@ def _tiny(facts: RunFacts) -> str:
 def _skewed(facts: RunFacts) -> str:
     if facts.degree < 2 or facts.idle <= TAIL * facts.degree * facts.copying:
         return ""
-    said = (
+    text = (
         f"for the last {facts.tail:,.1f} s, fewer than {facts.degree} streams were at work, which "
         f"wasted {_percent(facts.idle, facts.degree * facts.copying)} of the streams' time"
     )
     if facts.slow is None:
         more = facts.counts and facts.partitions < 4 * facts.degree
-        return f"{said}: try {_partitions(facts, 4)}" if more else said
+        return f"{text}: try {_partitions(facts, 4)}" if more else text
     slow = facts.slow
-    said = (
+    text = (
         f"skewed: {slow.partition_id} took {slow.value:,.1f} s, {slow.times:.1f} times the median; "
-        f"{said}"
+        f"{text}"
     )
     ways = [facts.even, _partitions(facts, 4) if facts.counts else ""]
-    return f"{said}{_try(*ways)}"
+    return f"{text}{_try(*ways)}"
 
 
 def _target(facts: RunFacts) -> str:
-    said, kind = _bound(facts, "target")
-    if not said:
+    text, kind = _bound(facts, "target")
+    if not text:
         return ""
     fewer = f"--degree {facts.degree // 2}" if facts.degree > 1 else ""
     ways = {
@@ -162,7 +162,7 @@ def _target(facts: RunFacts) -> str:
         STORAGE: (facts.deferrable, facts.unlogged),
         WORKING: (facts.deferrable,),
     }
-    return f"{said}{_try(*ways.get(kind, (facts.deferrable, facts.unlogged)))}"
+    return f"{text}{_try(*ways.get(kind, (facts.deferrable, facts.unlogged)))}"
 
 
 def _source(facts: RunFacts) -> str:
@@ -186,12 +186,12 @@ def _bound(facts: RunFacts, side: str) -> tuple[str, str]:
     waited = getattr(spent, side, 0.0)
     if spent is None or waited <= BOUND * spent.total:
         return "", ""
-    said = f"{side}-bound: {_percent(waited, spent.total)} of the time was spent waiting for it"
+    text = f"{side}-bound: {_percent(waited, spent.total)} of the time was spent waiting for it"
     kinds = facts.waits.get(side, {})
     most = max(kinds, key=lambda kind: kinds[kind], default="")
     if most not in _DOING or kinds[most] < MOSTLY:
-        return said, ""
-    return f"{said}, with {kinds[most]:.0%} of its sessions {_DOING[most]}", most
+        return text, ""
+    return f"{text}, with {kinds[most]:.0%} of its sessions {_DOING[most]}", most
 
 
 def _paced(facts: RunFacts) -> str:
@@ -228,8 +228,8 @@ _RULES: tuple[Callable[[RunFacts], str], ...] = (
 )
 
 
-def _percent(part: float, whole: float) -> str:
-    return f"{part / whole:.0%}"
+def _percent(part: float, total: float) -> str:
+    return f"{part / total:.0%}"
 
 
 def _partitions(facts: RunFacts, times: int) -> str:
@@ -237,5 +237,5 @@ def _partitions(facts: RunFacts, times: int) -> str:
 
 
 def _try(*ways: str) -> str:
-    known = [way for way in ways if way]
-    return f": try {' or '.join(known)}" if known else ""
+    named = [way for way in ways if way]
+    return f": try {' or '.join(named)}" if named else ""

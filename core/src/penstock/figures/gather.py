@@ -65,8 +65,8 @@ def report_of(
         at_work: whether a process is executing a run now; None if unknown.
     """
     look = _Look(control, target, has_indexes, at_work)
-    if found := look.at_runs([run_id]):
-        return found[0]
+    if runs := look.at_runs([run_id]):
+        return runs[0]
     journals = control.journals(run_id)
     if not journals:
         return None
@@ -164,9 +164,9 @@ def of_run(
         even=_even(run) if slow and slow.partition_id in large else "",
         cheaper_plan=_CHEAPER_PLANS.get(_strategy(run), ""),
     )
-    said = advice(facts)
-    if facts.deferrable and facts.deferrable in said and not has_indexes(plan.load.table):
-        said = advice(replace(facts, deferrable=""))
+    advised = advice(facts)
+    if facts.deferrable and facts.deferrable in advised and not has_indexes(plan.load.table):
+        advised = advice(replace(facts, deferrable=""))
     return RunReport(
         run_id=run.run_id,
         what=_what(run.spec),
@@ -182,7 +182,7 @@ def of_run(
         spent=spent,
         slowest=tuple(partitions[:SLOWEST]),
         outliers=far,
-        advice=said,
+        advice=advised,
         unknown=tuple(_unknown(records, journals, keeps_figures)),
         columns=tuple(_columns(run.spec)),
         **_from_journals(journals),
@@ -311,11 +311,11 @@ def _partition(record: CommitRecord, label: str) -> PartitionFigures:
 
 
 def _sum(times: Iterable[TimeSpent | None]) -> TimeSpent | None:
-    known = [each for each in times if each is not None]
-    if not known:
+    spent = [each for each in times if each is not None]
+    if not spent:
         return None
     names = ("source", "target", "moving", "paced")
-    sums = (sum(getattr(each, name) for each in known) for name in names)
+    sums = (sum(getattr(each, name) for each in spent) for name in names)
     return TimeSpent(*(round(each, 3) for each in sums))
 
 
@@ -354,7 +354,7 @@ def _seen(journals: Sequence[Journal], side: str) -> dict[str, Waited]:
 
 
 def _waits(journals: Sequence[Journal]) -> dict[str, tuple[WaitShare, ...]]:
-    found = {}
+    by_side = {}
     for side in _SIDES:
         seen = _seen(journals, side)
         total = sum(waited.sessions for waited in seen.values())
@@ -363,8 +363,8 @@ def _waits(journals: Sequence[Journal]) -> dict[str, tuple[WaitShare, ...]]:
             for wait, waited in seen.items()
         ]
         if shares:
-            found[side] = tuple(sorted(shares, key=lambda each: -each.share)[:MOST_WAITS])
-    return found
+            by_side[side] = tuple(sorted(shares, key=lambda each: -each.share)[:MOST_WAITS])
+    return by_side
 
 
 def _kinds(journals: Sequence[Journal]) -> dict[str, dict[str, float]]:

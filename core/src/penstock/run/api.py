@@ -133,17 +133,17 @@ def plan(spec: CopySpec) -> PartitionPlan:
         closing(ends.open_source()) as source,
         closing(ends.open_target(spec.control_schema)) as target,
     ):
-        spec, found = ends.with_schemas(spec, source, target)
-        asked = _plan_request(spec, spec.run_id or new_run_id(), ends)
+        spec, reasons = ends.with_schemas(spec, source, target)
+        request = _plan_request(spec, spec.run_id or new_run_id(), ends)
         with _each_asked_once(spec, source, target):
             try:
-                result = plan_table(asked, source, target)
+                result = plan_table(request, source, target)
             except MissingTarget as error:
-                error.plan = plan_source(asked, source)
+                error.plan = plan_source(request, source)
                 raise
         if spec.max_lag is not None:
             ends.lag_gauge().close()
-        return replace(result, reasons=(*found, *result.reasons))
+        return replace(result, reasons=(*reasons, *result.reasons))
 
 
 @scoped_generator
@@ -174,9 +174,9 @@ def copy(spec: CopySpec) -> Generator[Event, None, None]:
             ends.check_supported(spec)
             with closing(ends.nursery()) as nursery, ExitStack() as stack:
                 with closing(opening.take()) as source:
-                    found: tuple[str, ...] = ()
+                    reasons: tuple[str, ...] = ()
                     if lacks_schema(spec):
-                        spec, found = ends.with_schemas(spec, source, target)
+                        spec, reasons = ends.with_schemas(spec, source, target)
                     run_id = spec.run_id or new_run_id()
                     view = SourceView(
                         spec,
@@ -187,22 +187,22 @@ def copy(spec: CopySpec) -> Generator[Event, None, None]:
                         hold=partial(holding.hold, [spec.relation]),
                     )
                     stack.enter_context(closing(view))
-                    asked = _plan_request(spec, run_id, ends)
+                    request = _plan_request(spec, run_id, ends)
                     with _each_asked_once(spec, source, target):
-                        made = {spec.partitioning} if spec.load_mode.recreates else ()
-                        with in_background(lambda: prefetch(target, made)):
+                        definitions = {spec.partitioning} if spec.load_mode.recreates else ()
+                        with in_background(lambda: prefetch(target, definitions)):
                             prefetch(source)
                             view.note_state(source)
                             # Answers from before the snapshot are dropped: others may have changed
                             # tables.
-                            taken = view.take(source)
-                            prefetch(source, made)
-                        run_plan = plan_table(asked, source, target, lambda _: view.enter(source))
-                    run_plan = replace(run_plan, reasons=(*found, *run_plan.reasons))
+                            events = view.take(source)
+                            prefetch(source, definitions)
+                        run_plan = plan_table(request, source, target, lambda _: view.enter(source))
+                    run_plan = replace(run_plan, reasons=(*reasons, *run_plan.reasons))
                 control = target.control
                 control.create()
                 if control.create_run(run_id, spec.stored(), run_plan, view.state, view.snapshot):
-                    yield from taken
+                    yield from events
                     with closing(ends.link(target, spec.control_schema, spec.patience)) as link:
                         state = RunState(spec, run_id, ends=ends, link=link, view=view)
                         state.begin(run_plan, is_new=True)
@@ -253,16 +253,16 @@ def create(
         run_id = spec.run_id or new_run_id()
         run = target.control.load_run(run_id)
         if run is None:
-            spec, found = _resolve_tables(spec, ends, target)
+            spec, reasons = _resolve_tables(spec, ends, target)
             view = SourceView(spec, run_id, ends.source_url, ends.source_backend, OptionPolicy())
             with closing(view.open()) as source:
                 with _each_asked_once(spec, source, target):
                     view.note_state(source)
                     # Planned from the source as it is now: a plan also covers every row of a later
                     # snapshot.
-                    asked = _plan_request(spec, run_id, ends, partitions, series or "")
-                    run_plan = plan_table(asked, source, target)
-                run_plan = replace(run_plan, reasons=(*found, *run_plan.reasons))
+                    request = _plan_request(spec, run_id, ends, partitions, series or "")
+                    run_plan = plan_table(request, source, target)
+                run_plan = replace(run_plan, reasons=(*reasons, *run_plan.reasons))
                 run_plan = part(run_plan) if part else run_plan
             target.control.create()
             target.control.create_run(run_id, spec.stored(), run_plan, view.state, None)
@@ -329,8 +329,8 @@ def resume(
         run = load_run(catalog, run_id, control_schema)
         spec = stored_spec(run, source, target, control_schema, "resume", overrides)
         values.choose(spec.show_values)
-        asked = [run.plan.partition(partition_id) for partition_id in only]
-        partitions = asked or run.plan.partitions
+        requested = [run.plan.partition(partition_id) for partition_id in only]
+        partitions = requested or run.plan.partitions
         yield from _continue_run(
             spec,
             run,
@@ -338,7 +338,7 @@ def resume(
             ends,
             catalog,
             await_snapshot=await_snapshot,
-            asked=list(dict.fromkeys(only)) if as_of_now else None,
+            read_now=list(dict.fromkeys(only)) if as_of_now else None,
             request=recopy,
             finish=finish,
         )
@@ -427,14 +427,14 @@ def statuses(
         columns: whether to also read the columns of the tables that the runs load.
     """
     url, backend, *_ = resolve(target, "--target")
-    found = []
+    results = []
     with closing(backend.target(url, control_schema)) as catalog:
         for run_id in run_ids:
             run = catalog.control.load_run(run_id)
             if run is not None:
-                known = _target_columns(catalog, run) if columns else ()
-                found.append(replace(_status(catalog, run), target_columns=known))
-    return found
+                target_columns = _target_columns(catalog, run) if columns else ()
+                results.append(replace(_status(catalog, run), target_columns=target_columns))
+    return results
 
 
 def _target_columns(catalog: TargetCatalog, run: RunRow) -> tuple[Column, ...]:
@@ -550,7 +550,7 @@ def _continue_run(
     target: TargetCatalog,
     *,
     await_snapshot: float | None = None,
-    asked: Sequence[str] | None = None,
+    read_now: Sequence[str] | None = None,
     request: str | None = None,
     finish: bool = True,
 ) -> Generator[Event, None, None]:
@@ -560,7 +560,7 @@ def _continue_run(
     continuation = Continuation(spec, run, partitions, target.control, request)
     pending = continuation.pending
     # With nothing to copy, both sides are compared as of the run's own snapshot.
-    only = asked and [partition.id for partition in pending] if pending else None
+    only = read_now and [partition.id for partition in pending] if pending else None
     policy = _policy(spec, only, await_snapshot)
     view = SourceView(spec, run.run_id, ends.source_url, ends.source_backend, policy, run)
     # It costs 0.3 s of CPU, which a task whose partition is already done can save.
@@ -588,18 +588,18 @@ def _continue_run(
 
 
 def _policy(
-    spec: CopySpec, asked: Sequence[str] | None, await_snapshot: float | None
+    spec: CopySpec, read_now: Sequence[str] | None, await_snapshot: float | None
 ) -> LossPolicy:
     """Return the policy for a run whose snapshot is lost.
 
     Args:
         spec: the options of the run.
-        asked: ids of the partitions that the user wants read as of now, empty for all that are not
+        read_now: ids of the partitions to read as of now, empty for all that are not
             committed; None for the run's own snapshot.
         await_snapshot: seconds to wait for the snapshot's holder; None to hold it here.
     """
-    if asked is not None and spec.snapshot != "none":
-        return CurrentReads(asked)
+    if read_now is not None and spec.snapshot != "none":
+        return CurrentReads(read_now)
     if await_snapshot is None or spec.snapshot == "none":
         return OptionPolicy()
     return AwaitHolder(await_snapshot)

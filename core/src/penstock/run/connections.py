@@ -137,18 +137,18 @@ class Connections:
 
     def pulses(self) -> dict[str, PulseEnd]:
         """Return, by side, the servers whose sessions can be sampled."""
-        known = self.capabilities
+        capabilities = self.capabilities
         ends = {
-            "source": (self.source_backend, self.source_url, known.source.shows_waits),
-            "target": (self.target_backend, self.target_url, known.target.shows_waits),
+            "source": (self.source_backend, self.source_url, capabilities.source.shows_waits),
+            "target": (self.target_backend, self.target_url, capabilities.target.shows_waits),
         }
-        found = {}
+        pulse_ends = {}
         for side, (backend, url, shows) in ends.items():
             if shows:
                 with_pulse = cast("WithPulse", backend)
                 opened = partial(with_pulse.pulse, url, side)
-                found[side] = PulseEnd(opened, with_pulse.wait_kind)
-        return found
+                pulse_ends[side] = PulseEnd(opened, with_pulse.wait_kind)
+        return pulse_ends
 
     def lag_gauge(self) -> LagGauge:
         """Open a gauge of the source's lag.
@@ -255,8 +255,8 @@ def with_parameters(reference: str, parameters: Mapping[str, str | None]) -> str
         UsageError: the reference cannot be resolved.
     """
     url = resolve_reference(reference, os.environ, "connection")
-    there = dict(parse_qsl(url.partition("?")[2], keep_blank_values=True))
-    added = {name: value for name, value in parameters.items() if value and name not in there}
+    existing = dict(parse_qsl(url.partition("?")[2], keep_blank_values=True))
+    added = {name: value for name, value in parameters.items() if value and name not in existing}
     if not added:
         return url
     # In a list of URLs, the parameters of one apply to all.

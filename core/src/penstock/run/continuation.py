@@ -42,10 +42,10 @@ class Continuation:
         self._recopying = Recopying(
             spec.load_mode, run, partitions, committed, control, request, spec.stall_timeout
         )
-        wanted = self._recopying.wanted
-        self.pending = [p for p in partitions if p.id not in committed or p.id in wanted]
+        recopied = self._recopying.wanted
+        self.pending = [p for p in partitions if p.id not in committed or p.id in recopied]
         """The partitions to copy."""
-        self.complete = len(committed) == len(run.plan.partitions) and not wanted
+        self.complete = len(committed) == len(run.plan.partitions) and not recopied
         """Whether nothing is left of the whole run."""
 
     def find_view(

@@ -130,9 +130,9 @@ class ControlLink:
 
     def leave_all(self, run_ids: Sequence[str]) -> None:
         """Record that this process needs nothing more from these runs."""
-        left = {run: self._entered.pop(run) for run in run_ids if run in self._entered}
+        entered = {run: self._entered.pop(run) for run in run_ids if run in self._entered}
         with contextlib.suppress(PenstockError):
-            self.catalog.control.leave_all(left)
+            self.catalog.control.leave_all(entered)
 
     def is_committed(self, run_id: str, partition_id: str) -> bool:
         """Whether the target has the partition's commit record; False if it does not answer.

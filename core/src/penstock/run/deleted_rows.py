@@ -95,27 +95,27 @@ class _Gone:
             finding: the runs for whose rows to look, each with its step.
             checked: other runs, of which only the source's tables are checked.
         """
-        found: dict[RunState, DeletedRows] = {}
+        deleted_rows: dict[RunState, DeletedRows] = {}
         began: dict[RunState, float] = {}
         for run, step in finding.items():
             began[run] = time.monotonic()
             yield run.step_changed(step, "started", began[run])
             with self._noting(run):
-                found[run] = self._find(run)
-        self._check_tables([*found, *checked])
+                deleted_rows[run] = self._find(run)
+        self._check_tables([*deleted_rows, *checked])
         for run in checked:
             if not run.spec.load_mode.merges_at_end and isinstance(
                 self.errors.get(run), TablesChanged
             ):
                 del self.errors[run]
                 yield run.leave_watermark()
-        for run, gone in found.items():
+        for run, deleted in deleted_rows.items():
             if run not in self.errors:
                 with self._noting(run):
                     target = self._target_catalog()
                     assert isinstance(target, FindsDeletedRows), "see its capabilities"
-                    target.note_deleted(run.run_id, gone.digests, gone.check, gone.within)
-                    run.note_deleted(len(gone.digests))
+                    target.note_deleted(run.run_id, deleted.digests, deleted.check, deleted.within)
+                    run.note_deleted(len(deleted.digests))
                     yield run.step_changed(finding[run], "done", began[run])
         return self.errors
 

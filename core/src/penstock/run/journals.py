@@ -206,7 +206,7 @@ class Keeper:
         self._heard = 0.0
         self._first: float | None = None
         self._last = 0.0
-        self._left: dict[int, float] = {}
+        self._last_used: dict[int, float] = {}
         """By number of streams: the last time at which that many were at work."""
         self._attempts = 0
         self._failed = 0
@@ -299,21 +299,21 @@ class Keeper:
             self._end_attempt(at, key)
         self._failed += 1
         if len(self._failures) < MOST_CHANGES:
-            said = event.error
+            error = event.error
             self._failures.append(
                 FailedAttempt(
                     round(at, 3),
                     " ".join(filter(None, (self._runs.get(event.run_id), event.partition_id))),
                     event.attempt,
-                    str(said.get("error", "")),
-                    str(said.get("code") or ""),
-                    str(said.get("side") or ""),
-                    bool(said.get("transient")),
+                    str(error.get("error", "")),
+                    str(error.get("code") or ""),
+                    str(error.get("side") or ""),
+                    bool(error.get("transient")),
                 )
             )
 
     def _end_attempt(self, at: float, key: tuple[str, str, int]) -> None:
-        self._left[len(self._open)] = at
+        self._last_used[len(self._open)] = at
         del self._open[key], self._opened[key]
         self._last = at
 
@@ -342,8 +342,10 @@ class Keeper:
         """
         allowed = min(self._degree, len(self._partitions))
         begun = self._first or 0.0
-        left = [ended - self._left.get(n, begun) for n in range(len(self._open) + 1, allowed + 1)]
-        return (left[-1], sum(left)) if left else (0.0, 0.0)
+        idle = [
+            ended - self._last_used.get(n, begun) for n in range(len(self._open) + 1, allowed + 1)
+        ]
+        return (idle[-1], sum(idle)) if idle else (0.0, 0.0)
 
     def journal(self, status: str) -> Journal:
         """Return the journal so far, with a status."""

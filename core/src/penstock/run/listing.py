@@ -95,7 +95,7 @@ def runs(
         heads = [head for head in heads if not stored or head.status in stored]
         if table is None and batch is None and not {RUNNING, KILLED} & set(status):
             heads = heads[:limit]
-        found = []
+        entries = []
         for line in control.lines(heads):
             spec = _spec(line)
             of = batch_of(line.head.run_id, spec)
@@ -103,10 +103,10 @@ def runs(
                 continue
             entry = _entry(line, spec, of, is_at_work(control, line.head, spec))
             if not status or entry.status in status:
-                found.append(entry)
-            if limit is not None and len(found) == limit:
+                entries.append(entry)
+            if limit is not None and len(entries) == limit:
                 break
-        return tuple(found)
+        return tuple(entries)
 
 
 def batch_runs(
@@ -123,8 +123,8 @@ def batch_runs(
         UsageError: the id is malformed.
     """
     check_run_id(batch_id)
-    found = runs(target=target, control_schema=control_schema, batch=batch_id)
-    return tuple(sorted(found, key=lambda entry: entry.run_id))
+    entries = runs(target=target, control_schema=control_schema, batch=batch_id)
+    return tuple(sorted(entries, key=lambda entry: entry.run_id))
 
 
 def unplanned(control: ControlStore, batch_id: str, planned: Collection[str]) -> int:
@@ -230,8 +230,8 @@ def _time(head: RunHead) -> datetime:
 
 
 def _parsed(written: str) -> datetime:
-    found = datetime.fromisoformat(written)
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
+    moment = datetime.fromisoformat(written)
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def _moment(since: str | datetime | None) -> datetime | None:
@@ -242,10 +242,10 @@ def _moment(since: str | datetime | None) -> datetime | None:
         seconds = parse_duration(text, "--since")
         return datetime.fromtimestamp(time.time(), UTC) - timedelta(seconds=seconds)
     try:
-        found = datetime.fromisoformat(text)
+        moment = datetime.fromisoformat(text)
     except ValueError:
         raise UsageError(
             "--since: expected a duration such as 2d or 12h, or a date or time such as "
             f"2026-07-14; found {since!r}"
         ) from None
-    return found if found.tzinfo else found.astimezone()
+    return moment if moment.tzinfo else moment.astimezone()

@@ -123,10 +123,10 @@ class Holding:
         """
         opening, self._opening = self._opening, None
         if opening is None:
-            held = self._backend.hold_snapshot(self._url, relations)
+            snapshot = self._backend.hold_snapshot(self._url, relations)
         else:
-            held = opening.take().hold(relations)
-        return held, time.monotonic()
+            snapshot = opening.take().hold(relations)
+        return snapshot, time.monotonic()
 
     def close(self) -> None:
         """Close a session that was opened but not used for a snapshot."""

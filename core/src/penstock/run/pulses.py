@@ -82,8 +82,8 @@ class Pulses:
         """See `penstock.workers.steering.Senses`."""
         if self._lag is None:
             return None
-        found, self._lag.found = self._lag.found, None
-        return found
+        lag, self._lag.latest = self._lag.latest, None
+        return lag
 
     def stop(self) -> None:
         """Close the connections for samples: a server has none left for the streams."""
@@ -173,7 +173,7 @@ class _Sampler(_Look[Pulse]):
 class _LagLook(_Look[LagGauge]):
     def __init__(self, opened: Callable[[], LagGauge], run_id: str) -> None:
         super().__init__(opened, run_id, "the source's replication lag")
-        self.found: float | None = None
+        self.latest: float | None = None
 
     def look(self, connection: LagGauge) -> None:
-        self.found = connection.lag()
+        self.latest = connection.lag()

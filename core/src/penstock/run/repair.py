@@ -122,17 +122,17 @@ def plan_repair(
         ranges = min(MOST_RANGES, max(1, round(count / rows_per_range)))
         spec = replace(spec, partitions=ranges)
         repair_id = f"{run_id[: MAX_RUN_ID - 14]}-repair-{secrets.token_hex(3)}"
-        asked = PlanRequest.of(spec, streams_of(spec.degree), repair_id, ends.capabilities)
-        plan = _cut(asked, source_catalog, target_catalog)
+        planning = PlanRequest.of(spec, streams_of(spec.degree), repair_id, ends.capabilities)
+        plan = _cut(planning, source_catalog, target_catalog)
         comparison = Comparison(
             spec, replace(run, plan=plan), source_catalog, target_catalog, checksums=True
         )
-        found, count = _differing(comparison, plan.partitions, note)
+        differing, count = _differing(comparison, plan.partitions, note)
     repair = Repair(
         repair_id,
         run_id,
         replace(spec, partitions=None, run_id=repair_id),
-        tuple(found),
+        tuple(differing),
         len(plan.partitions),
         count,
         (*comparison.notes, *comparison.warnings),
@@ -182,12 +182,14 @@ def _check_complete(
             "which reads all rows"
         )
     comparison = Comparison(spec, run, source, target, checksums=False)
-    left = [p.id for p in run.plan.partitions if p.id not in comparison.records]
+    uncommitted = [p.id for p in run.plan.partitions if p.id not in comparison.records]
     if comparison.is_merged:
         return
-    if left or comparison.table.name != spec.target_ref.name:
+    if uncommitted or comparison.table.name != spec.target_ref.name:
         what = (
-            f"is not complete ({id_list(left)} not committed)" if left else "has unfinished steps"
+            f"is not complete ({id_list(uncommitted)} not committed)"
+            if uncommitted
+            else "has unfinished steps"
         )
         raise UsageError(
             f"--repair: run {run.run_id} {what}; continue it with penstock resume {run.run_id}"
@@ -200,9 +202,9 @@ def _repair_spec(stored: CopySpec, run: RunRow, target: TargetCatalog) -> CopySp
     Raises:
         UsageError: the target's table has no key to cut it by.
     """
-    found = run.plan.load.conflict_columns or target.unique_key(stored.target_ref)
+    unique_key = run.plan.load.conflict_columns or target.unique_key(stored.target_ref)
     pairs = {pair.target: pair.source for pair in run.plan.pairs}
-    key = pairs.get(found[0]) if found else _range_key(run.plan)
+    key = pairs.get(unique_key[0]) if unique_key else _range_key(run.plan)
     if key is None:
         raise UsageError(
             f"--repair: expected {stored.target_name} to have a primary or unique key whose "
@@ -221,14 +223,14 @@ def _repair_spec(stored: CopySpec, run: RunRow, target: TargetCatalog) -> CopySp
     )
 
 
-def _cut(asked: PlanRequest, source: SourceCatalog, target: TargetCatalog) -> PartitionPlan:
+def _cut(request: PlanRequest, source: SourceCatalog, target: TargetCatalog) -> PartitionPlan:
     """Plan ranges of the rows by a key.
 
     Raises:
         PlanningError: the rows cannot be cut by a key, or the target cannot replace ranges of it.
     """
     try:
-        plan = plan_table(asked, source, target)
+        plan = plan_table(request, source, target)
     except PlanningError as error:
         raise PlanningError(
             "--repair compares and replaces rows by ranges of a key (--mode replace): "
@@ -256,7 +258,7 @@ def _differing(
 
     Returns: the ranges that differ, and the target's rows in all ranges.
     """
-    spec, found, rows = comparison.spec, [], 0
+    spec, differing, rows = comparison.spec, [], 0
     for number, partition in enumerate(partitions, start=1):
         mine = comparison.source.checksum(
             spec.relation, spec.where, partition.extent, comparison.compared
@@ -266,9 +268,9 @@ def _differing(
         )
         rows += theirs.rows
         if mine != theirs:
-            found.append(DifferingRange(partition, mine.rows, theirs.rows))
+            differing.append(DifferingRange(partition, mine.rows, theirs.rows))
         note(number, len(partitions))
-    return found, rows
+    return differing, rows
 
 
 def _check_surplus(repair: Repair, repaired: CopySpec, max_deletes: str | None) -> None:
@@ -277,13 +279,13 @@ def _check_surplus(repair: Repair, repaired: CopySpec, max_deletes: str | None) 
     Raises:
         PermanentError: more rows of the target would be deleted than allowed.
     """
-    alone = repaired.load_mode.owns_selection or repaired.gone.how == HARD
-    text = max_deletes or (MOST_DELETED if alone else "0%")
+    owns_rows = repaired.load_mode.owns_selection or repaired.gone.how == HARD
+    text = max_deletes or (MOST_DELETED if owns_rows else "0%")
     if not repair.surplus or parse_most_deleted(text).allows(repair.surplus, repair.rows):
         return
     why = (
         "check whether rows are missing from the source"
-        if alone
+        if owns_rows
         else f"in mode {repaired.mode} they may come from elsewhere"
     )
     raise PermanentError(

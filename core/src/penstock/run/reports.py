@@ -44,10 +44,10 @@ def report(run_id: str, *, target: str, control_schema: str = "penstock") -> Run
                 spec = CopySpec.from_stored(run.spec, "", "")
             return control.is_at_work(run.run_id, spec.target_ref)
 
-        found = report_of(control, backend.target_capabilities, run_id, has_indexes, at_work)
-    if found is None:
+        result = report_of(control, backend.target_capabilities, run_id, has_indexes, at_work)
+    if result is None:
         raise not_there(run_id, control_schema)
-    return found
+    return result
 
 
 def _has_indexes(catalog: WithIndexes, table: TableRef) -> bool:

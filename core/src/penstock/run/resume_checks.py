@@ -116,8 +116,8 @@ def check_same_partitions(partitions: Sequence[Partition], series: str, run: Run
 
 
 def _some(ids: set[str]) -> str:
-    first, *rest = sorted(ids) or ["none from the caller"]
-    return f"{first} and {len(rest):,} more" if rest else first
+    first, *others = sorted(ids) or ["none from the caller"]
+    return f"{first} and {len(others):,} more" if others else first
 
 
 def check_same_shape(

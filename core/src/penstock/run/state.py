@@ -112,7 +112,7 @@ class RunState:
         self._done: set[str] = set()
         self._watermark_stays = False
         """Whether all its rows are there, but the watermark cannot tell which those are."""
-        self._gone = 0
+        self._deleted = 0
         self._records: Sequence[CommitRecord] = ()
         self._is_prepared = False
         self._unrestored: tuple[NotCopied, ...] = ()
@@ -254,7 +254,7 @@ class RunState:
         self.view.reload(run)
         self.complete = False
         self._load_records()
-        found: tuple[Event, ...] = ()
+        events: tuple[Event, ...] = ()
         with closing(self.view.open()) as source:
 
             def find(control: ControlStore) -> tuple[Event, ...]:
@@ -263,8 +263,8 @@ class RunState:
                 )
 
             with unless_complete(run, self._link.catalog.control):
-                found = self._link.call(find)
-        yield from found
+                events = self._link.call(find)
+        yield from events
         failed = yield from prepare([self], self._link)
         if error := failed.get(self.run_id):
             raise error
@@ -375,7 +375,7 @@ class RunState:
             closing(self.view.open_to_compare(moments)) as source,
             closing(self._link.reconnect()) as target,
         ):
-            found = verify_run(
+            verification = verify_run(
                 self.spec,
                 run,
                 source,
@@ -383,21 +383,21 @@ class RunState:
                 checksums=self.spec.verify == "checksums",
                 at_the_end=True,
             )
-        self._mismatch = None if found.ok else PermanentError(_differences(found))
+        self._mismatch = None if verification.ok else PermanentError(_differences(verification))
         # The source is not read again.
         self._link.call(lambda control: control.release_snapshot(self.run_id))
         yield from self.view.noted()
-        for warning in found.warnings:
+        for warning in verification.warnings:
             yield Warned(run_id=self.run_id, message=warning)
         yield Verified(
             run_id=self.run_id,
-            ok=found.ok,
+            ok=verification.ok,
             partitions=len(self.plan.partitions),
-            mismatches=len(found.wrong),
-            method=found.method,
+            mismatches=len(verification.wrong),
+            method=verification.method,
             seconds=round(time.monotonic() - begun, 3),
-            differences=found.differences,
-            compared=found.compared,
+            differences=verification.differences,
+            compared=verification.compared,
         )
 
     @property
@@ -410,7 +410,7 @@ class RunState:
 
     def note_deleted(self, count: int) -> None:
         """Record how many rows this execution found missing from the source."""
-        self._gone = count
+        self._deleted = count
 
     def leave_watermark(self) -> Warned:
         """End a load of all rows whose source got other tables while it was read.
@@ -444,7 +444,7 @@ class RunState:
             rows=sum(record.rows for record in records),
             inserted=mark.inserted if mark else sum(record.inserted or 0 for record in records),
             updated=sum(record.updated or 0 for record in records),
-            deleted=mark.deleted if mark else self._gone,
+            deleted=mark.deleted if mark else self._deleted,
             watermark=mark.name if mark else "",
             epoch=mark.epoch if mark else 0,
             moment=mark.moment if mark else "",
@@ -513,8 +513,10 @@ class RunState:
             yield Warned(run_id=self.run_id, message=unsure(proof))
             return
         if proof.wrong:
-            found = difference(self.spec.route, self.plan, proof)
-            self._mismatch = PermanentError(f"run {self.run_id}: {found}; {remedy(self.plan)}")
+            difference_text = difference(self.spec.route, self.plan, proof)
+            self._mismatch = PermanentError(
+                f"run {self.run_id}: {difference_text}; {remedy(self.plan)}"
+            )
         yield PartitionsChecked(
             run_id=self.run_id,
             ok=proof.ok,
@@ -578,8 +580,8 @@ class RunState:
         """
         if not any(step.sequence_of for step in steps):
             return steps
-        found = open_source().positions(self.spec.relation)
-        return [replace(step, position=found.get(step.sequence_of)) for step in steps]
+        positions = open_source().positions(self.spec.relation)
+        return [replace(step, position=positions.get(step.sequence_of)) for step in steps]
 
     def _leaves_work(self, due: Sequence[Step]) -> bool:
         """Whether this execution leaves work after the last partition to another one."""
@@ -613,8 +615,8 @@ class RunState:
     @property
     def awaits_last_look(self) -> bool:
         """Whether to check once more for changes of the table: a finished run stays done."""
-        known = self.error or self._mismatch or self._seen_change()
-        return known is None and not self.was_done and self.all_committed
+        error = self.error or self._mismatch or self._seen_change()
+        return error is None and not self.was_done and self.all_committed
 
     def end(self, status: str, degree: int) -> Finished:
         """Return the event that ends the run, from what is known of its state."""
@@ -663,14 +665,14 @@ def new_run_id() -> str:
     return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{secrets.token_hex(3)}"
 
 
-def _differences(found: Verification) -> str:
+def _differences(verification: Verification) -> str:
     shown = [
         f"{check.partition_id or 'whole run'} ({check.label}): {check.note}"
-        for check in found.wrong[:MOST_SHOWN]
+        for check in verification.wrong[:MOST_SHOWN]
     ]
-    more = len(found.wrong) - len(shown)
+    more = len(verification.wrong) - len(shown)
     return (
-        f"run {found.run_id}: source and target differ in their {found.method}:\n  "
+        f"run {verification.run_id}: source and target differ in their {verification.method}:\n  "
         + "\n  ".join(shown)
         + (f"\n  and {more:,} more" if more else "")
     )

@@ -62,26 +62,26 @@ def survey(
         with describing(catalog, ()):
             prefetch(catalog)
             include, leave = with_searched(tables, catalog), with_any_schema(exclude)
-            found = catalog.tables(include, leave)
-            others = [
+            matched = catalog.tables(include, leave)
+            unreadable = [
                 each
                 for each in catalog.other_objects(include, leave)
                 if each.kind.endswith("views")
             ]
-        if not found and not others:
+        if not matched and not unreadable:
             raise UsageError(f"--tables: {', '.join(tables)} matches no table of the source")
-        names = {str(table) for table in found}
-        with describing(catalog, found):
+        names = {str(table) for table in matched}
+        with describing(catalog, matched):
             prefetch(catalog, (False,))
             source_able = backend.source_capabilities
-            known = [_known(catalog, table, source_able) for table in found]
+            summaries = [_summary(catalog, table, source_able) for table in matched]
     return Survey(
-        tuple(suggestion(each, source_able, able) for each in known),
-        tuple(view_suggestion(each) for each in others if each.name not in names),
+        tuple(suggestion(each, source_able, able) for each in summaries),
+        tuple(view_suggestion(each) for each in unreadable if each.name not in names),
     )
 
 
-def _known(catalog: SourceCatalog, table: TableRef, able: SourceCapabilities) -> TableSummary:
+def _summary(catalog: SourceCatalog, table: TableRef, able: SourceCapabilities) -> TableSummary:
     try:
         model = catalog.definition(table, partitioning=False).model
         rows = catalog.statistics(table, None).rows

@@ -31,13 +31,13 @@ def batch_of_file(
         UsageError: the file cannot be read, an option is unknown, missing or invalid, sections
             contradict each other, or a URL in the file contains a secret.
     """
-    given = dict(overrides or {})
+    explicit = dict(overrides or {})
     written = read_toml(path, None)
     for end in ("source", "target"):
-        if end not in given:
+        if end not in explicit:
             _check_url(written.get(end), f"{path}: {end}", varies=environ is not None)
     raw = written if environ is None else read_toml(path, environ)
-    return BatchSpec.from_mapping(raw, path, overrides=given, line=lines_of(path))
+    return BatchSpec.from_mapping(raw, path, overrides=explicit, line=lines_of(path))
 
 
 def _check_url(url: Any, place: str, *, varies: bool) -> None:

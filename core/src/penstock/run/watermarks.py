@@ -76,18 +76,18 @@ def set_watermark(
     """
     with _control(target, control_schema) as control:
         history = _history(control, name)
-        found = next((each for each in history if each.epoch == epoch), None)
-        if found is None:
-            known = f"{history[-1].epoch} to {history[0].epoch}"
-            raise UsageError(f"watermark {name!r}: expected an epoch from {known}, found {epoch}")
+        chosen = next((each for each in history if each.epoch == epoch), None)
+        if chosen is None:
+            epochs = f"{history[-1].epoch} to {history[0].epoch}"
+            raise UsageError(f"watermark {name!r}: expected an epoch from {epochs}, found {epoch}")
         # The target must still be as the last night left it, whatever is read again.
-        left = next((each for each in history if each.target), found)
+        latest = next((each for each in history if each.target), chosen)
         mark = replace(
-            found,
+            chosen,
             epoch=history[0].epoch + 1,
             run_id=_by_hand(),
-            target=left.target,
-            rows=left.rows,
+            target=latest.target,
+            rows=latest.rows,
         )
         return _put(control, mark)
 
@@ -100,11 +100,11 @@ def _control(target: str, control_schema: str) -> Iterator[ControlStore]:
 
 
 def _history(control: ControlStore, name: str) -> tuple[Watermark, ...]:
-    found = control.watermark_history(name)
-    if not found:
-        known = ", ".join(repr(each.name) for each in control.watermarks()) or "none"
-        raise UsageError(f"watermark: expected one of {known}, found {name!r}")
-    return found
+    history = control.watermark_history(name)
+    if not history:
+        names = ", ".join(repr(each.name) for each in control.watermarks()) or "none"
+        raise UsageError(f"watermark: expected one of {names}, found {name!r}")
+    return history
 
 
 def _by_hand() -> str:

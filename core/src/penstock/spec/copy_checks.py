@@ -218,8 +218,8 @@ def _check_loading(spec: CopySpec) -> None:
         raise UsageError(f"--conflict-columns: expected --mode upsert, found {spec.mode}")
     if spec.schema_only and spec.data_only:
         raise UsageError("--schema-only, --data-only: expected one of them, found both")
-    asked = MODES[spec.mode]
-    if spec.schema_only and not (asked.only_adds or asked.recreates):
+    requested = MODES[spec.mode]
+    if spec.schema_only and not (requested.only_adds or requested.recreates):
         raise UsageError(
             f"--schema-only copies no rows: expected --mode recreate or no mode, found {spec.mode}"
         )
@@ -242,11 +242,11 @@ def _check_loading(spec: CopySpec) -> None:
         )
     needs = [
         flag
-        for flag, given in (
+        for flag, is_set in (
             ("--indexes defer", spec.indexes == "defer"),
             ("--unlogged", spec.unlogged),
         )
-        if given and not mode.loads_new_table
+        if is_set and not mode.loads_new_table
     ]
     if needs and not spec.allow_ddl:
         raise UsageError(

@@ -704,21 +704,21 @@ class CopySpec:
         pairs = [written.partition("=") for written in self.types or ()]
         for name, separator, kind in pairs:
             if not (name.strip() and separator and kind.strip()):
-                found = name + separator + kind
-                raise UsageError(f"--types: expected NAME=TYPE for each column, found {found!r}")
+                pair = name + separator + kind
+                raise UsageError(f"--types: expected NAME=TYPE for each column, found {pair!r}")
         return {name.strip(): kind.strip() for name, _, kind in pairs}
 
     @property
     def writing(self) -> dict[str, Any]:
         """The options that are set for writing files and for creating the table."""
-        found = {
+        options = {
             "order_by": list(self.order_by) if self.order_by else None,
             "partition_by": list(self.partition_by) if self.partition_by else None,
             "file_size": self.file_size,
             "row_group_size": self.row_group_size,
             "compression": self.compression,
         }
-        return {name: value for name, value in found.items() if value is not None}
+        return {name: value for name, value in options.items() if value is not None}
 
     @property
     def patience(self) -> Patience:
@@ -770,8 +770,8 @@ class CopySpec:
             source: the source's connection, as a URL or a reference.
             target: the target's connection, as a URL or a reference.
         """
-        known = {item.name for item in fields(cls)}
-        raw = {name: value for name, value in stored.items() if name in known}
+        names = {item.name for item in fields(cls)}
+        raw = {name: value for name, value in stored.items() if name in names}
         return cls(**{**raw, "source": source, "target": target})
 
     @classmethod
@@ -796,16 +796,17 @@ def read_options(raw: Mapping[str, Any], origin: str) -> dict[str, Any]:
     Raises:
         UsageError: an unknown option, or a value of the wrong type.
     """
-    known = {item.name: item for item in fields(CopySpec)}
+    options_by_name = {item.name: item for item in fields(CopySpec)}
     options: dict[str, Any] = {}
     for written, value in raw.items():
         name = written.replace("-", "_")
-        if name not in known:
+        if name not in options_by_name:
             raise UsageError(
-                f"{origin}: unknown option {written!r}; expected one of {', '.join(sorted(known))}"
+                f"{origin}: unknown option {written!r}; expected one of "
+                f"{', '.join(sorted(options_by_name))}"
             )
         try:
-            options[name] = coerce(name, str(known[name].type), value)
+            options[name] = coerce(name, str(options_by_name[name].type), value)
         except UsageError as error:
             raise UsageError(f"{origin}: {error.message}") from None
     return options

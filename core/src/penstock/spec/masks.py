@@ -95,7 +95,7 @@ def parse_masks(rules: Sequence[str] | None) -> dict[str, Mask]:
     Raises:
         UsageError: a rule is malformed, or a column has two.
     """
-    found = {}
+    masks = {}
     for column, text in _by_column(rules, "--mask", f"COLUMN={'|'.join(KINDS)}").items():
         key = _KEY.fullmatch(text)
         if key is None and text not in (HASH, NULL, LAST4, YEAR):
@@ -104,21 +104,21 @@ def parse_masks(rules: Sequence[str] | None) -> dict[str, Mask]:
             raise UsageError(
                 f"--mask {column}: expected one of {', '.join(KINDS)}; found something else{what}"
             )
-        found[column] = Mask(HMAC, key[1]) if key else Mask(text)
-    return found
+        masks[column] = Mask(HMAC, key[1]) if key else Mask(text)
+    return masks
 
 
 def _by_column(rules: Sequence[str] | None, flag: str, form: str) -> dict[str, str]:
-    found: dict[str, str] = {}
+    by_column: dict[str, str] = {}
     for rule in rules or ():
         name, separator, text = rule.partition("=")
         name, text = _unquoted(name.strip()), text.strip()
         if not (name and separator and text):
             raise UsageError(f"{flag}: expected {form} for each column, found only {name!r}")
-        if name in found:
+        if name in by_column:
             raise UsageError(f"{flag}: expected each column once, found {name!r} twice")
-        found[name] = text
-    return found
+        by_column[name] = text
+    return by_column
 
 
 def _unquoted(name: str) -> str:

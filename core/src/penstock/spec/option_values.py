@@ -84,8 +84,8 @@ def coerce(name: str, kind: str, value: Any) -> Any:
             raise UsageError(f"{flag}: expected a whole number, found {value!r}") from None
     if not isinstance(value, str):
         # The value may contain a secret.
-        found = type(value).__name__ if name in ("source", "target") else repr(value)
-        raise UsageError(f"{flag}: expected a string, found {found}")
+        shown = type(value).__name__ if name in ("source", "target") else repr(value)
+        raise UsageError(f"{flag}: expected a string, found {shown}")
     return value
 
 

@@ -85,15 +85,15 @@ class Matching:
     def of(self, table: TableRef) -> list[Section]:
         """Return the sections that match a table."""
         texts = {f"{table.schema}.{table.name}", str(table)}
-        found = [section for text in texts for section in self._named.get(text, ())]
+        sections = [section for text in texts for section in self._named.get(text, ())]
         for section, patterns in self._patterns:
             if any(
                 text == pattern or fnmatchcase(text, pattern)
                 for text in texts
                 for pattern in patterns
             ):
-                found.append(section)
-        return found
+                sections.append(section)
+        return sections
 
 
 def read_sections(
@@ -169,14 +169,14 @@ def read_option(key: str, value: Any, place: str) -> dict[str, Any]:
     Raises:
         UsageError: the option is invalid; the message names the place and the key.
     """
-    found = read_options({key: value}, place)
-    ((name, read),) = found.items()
+    options = read_options({key: value}, place)
+    ((name, read),) = options.items()
     if choices := _FIELDS[name].metadata["choices"]:
         try:
             check_one_of(name, read, choices)
         except UsageError as error:
             raise UsageError(f"{place}: {error.message}") from None
-    return found
+    return options
 
 
 def layered(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
@@ -222,22 +222,24 @@ def options_of(
     options, skip = dict(defaults), False
     for number, level in enumerate(levels):
         # Contradictions do not matter where a more exact section overrides them.
-        above = {name for later in levels[number + 1 :] for each in later for name in _said(each)}
-        own: dict[str, Any] = {}
+        above = {
+            name for later in levels[number + 1 :] for each in later for name in _settings(each)
+        }
+        chosen: dict[str, Any] = {}
         for section in level:
-            for name, value in _said(section).items():
-                if name in own and own[name] != value and name not in above:
-                    other = next(each for each in level if name in _said(each))
+            for name, value in _settings(section).items():
+                if name in chosen and chosen[name] != value and name not in above:
+                    other = next(each for each in level if name in _settings(each))
                     raise UsageError(
-                        f"{section.place}: {name}: {value!r} conflicts with {own[name]!r} in "
+                        f"{section.place}: {name}: {value!r} conflicts with {chosen[name]!r} in "
                         f"{other.place}, which matches {table} just as specifically; decide in "
                         f'[tables."{table}"]'
                     )
-                own.setdefault(name, value)
-        skip = own.pop(SKIP, skip)
-        options = layered(options, own)
+                chosen.setdefault(name, value)
+        skip = chosen.pop(SKIP, skip)
+        options = layered(options, chosen)
     return options, skip
 
 
-def _said(section: Section) -> dict[str, Any]:
+def _settings(section: Section) -> dict[str, Any]:
     return {**section.options, **({} if section.skip is None else {SKIP: section.skip})}

@@ -165,12 +165,12 @@ def tune(
             scratch.begin()
             measured = yield from _measure_all(sweep, scratch)
         except BaseException as error:
-            left = _drop(scratch)
-            if left and isinstance(error, PenstockError):
-                error.message += f"; {left}"
+            leftover = _drop(scratch)
+            if leftover and isinstance(error, PenstockError):
+                error.message += f"; {leftover}"
             raise
-        if left := _drop(scratch):
-            yield SweepNote(left)
+        if leftover := _drop(scratch):
+            yield SweepNote(leftover)
         yield _tuning(sweep, scratch, measured)
 
 
@@ -186,9 +186,9 @@ def _planned(
     if sample < 1:
         raise UsageError(f"--sample: expected a size such as 1GB, found {sample}")
     if not _measurable(spec.load_mode):
-        known = ", ".join(mode_names(_measurable))
+        modes = ", ".join(mode_names(_measurable))
         raise UsageError(
-            f"penstock tune: expected --mode {known}, found {spec.mode}, whose cost depends on "
+            f"penstock tune: expected --mode {modes}, found {spec.mode}, whose cost depends on "
             "rows that a scratch table does not have"
         )
     if spec.cut_strategy.hashes:
@@ -205,24 +205,24 @@ def _planned(
     with closing(ends.open_source()) as source, closing(ends.open_target("penstock")) as target:
         spec, _ = ends.with_schemas(spec, source, target)
     most = max(degrees)
-    whole = _cut(replace(spec, degree=most), sample, most)
-    if len(whole.partitions) == 1 and most > 1:
+    full_plan = _cut(replace(spec, degree=most), sample, most)
+    if len(full_plan.partitions) == 1 and most > 1:
         raise PlanningError(
             f"penstock tune: {spec.source_name} is a single partition, which only one stream can "
-            f"copy, so there is nothing to compare ({'; '.join(whole.reasons)})"
+            f"copy, so there is nothing to compare ({'; '.join(full_plan.reasons)})"
         )
-    chosen_partitions = choose_sample(whole, sample, most)
-    return ends, Sweep(spec, whole, chosen_partitions, chosen, order)
+    chosen_partitions = choose_sample(full_plan, sample, most)
+    return ends, Sweep(spec, full_plan, chosen_partitions, chosen, order)
 
 
 def _cut(spec: CopySpec, sample: int, most: int) -> PartitionPlan:
     """Plan the whole table, cut finely enough for a sample unless the user says how to cut."""
     if spec.interval is not None or any(getattr(spec, name) is not None for name in _SIZES):
         return plan(spec)
-    found = plan(replace(spec, bytes_per_partition=bytes_per_partition(sample, most)))
-    if found.bytes is None or found.bytes >= sample:
-        return found
-    return plan(replace(spec, bytes_per_partition=bytes_per_partition(found.bytes, most)))
+    coarse = plan(replace(spec, bytes_per_partition=bytes_per_partition(sample, most)))
+    if coarse.bytes is None or coarse.bytes >= sample:
+        return coarse
+    return plan(replace(spec, bytes_per_partition=bytes_per_partition(coarse.bytes, most)))
 
 
 def _measurable(mode: Mode) -> bool:
@@ -234,14 +234,14 @@ def _like(spec: CopySpec) -> TableRef | None:
 
 
 def _measure_all(sweep: Sweep, scratch: Scratch) -> Generator[Told, None, list[Measured]]:
-    found = []
+    measurements = []
     for number, setting in enumerate((sweep.warm_up, *sweep.turns)):
         yield SweepBegun(number, len(sweep.turns), setting)
         measured = _measure(sweep, scratch, setting, f"tune-{number}")
         if number:
             yield measured
-            found.append(measured)
-    return found
+            measurements.append(measured)
+    return measurements
 
 
 def _measure(sweep: Sweep, scratch: Scratch, setting: Setting, run_id: str) -> Measured:
@@ -256,7 +256,7 @@ def _measure(sweep: Sweep, scratch: Scratch, setting: Setting, run_id: str) -> M
     # Cut once rather than for each copy: the partitions stay the same even if the table changes.
     uncut: dict[str, Any] = dict.fromkeys(_CUTTING)
     target = scratch.target or spec.target
-    asked = replace(
+    spec_of_copy = replace(
         setting.of(spec),
         **uncut,
         strategy=WHOLE.name,
@@ -269,37 +269,39 @@ def _measure(sweep: Sweep, scratch: Scratch, setting: Setting, run_id: str) -> M
         check_partitions="never",  # they are a sample
     )
 
-    def part(made: PartitionPlan) -> PartitionPlan:
-        outside = [step.name for step in made.load.before if scratch.name not in step.name]
+    def part(partition_plan: PartitionPlan) -> PartitionPlan:
+        outside = [
+            step.name for step in partition_plan.load.before if scratch.name not in step.name
+        ]
         if outside and scratch.target is None:
             raise PlanningError(
                 "penstock tune: the copy would create more than the table in the target, which "
                 f"would be left behind: {'; '.join(outside)}; create it first"
             )
         return replace(
-            made,
+            partition_plan,
             strategy=sweep.plan.strategy,
             partitions=sweep.sample,
             rows=None,
             bytes=sweep.sampled_bytes or None,
         )
 
-    create(asked, part=part)
+    create(spec_of_copy, part=part)
     before = _cpu()
     _finish(resume(run_id, source=spec.source, target=target, control_schema=scratch.name), setting)
     cpu = _cpu() - before
-    found = report(run_id, target=target, control_schema=scratch.name)
-    if not found.rows or found.spent is None:
+    figures = report(run_id, target=target, control_schema=scratch.name)
+    if not figures.rows or figures.spent is None:
         raise PlanningError("penstock tune: the sample has no rows, so there is nothing to measure")
     return Measured(
         setting,
-        seconds=round((found.copying or 0.0) + found.finishing, 3),
-        steps=found.finishing,
+        seconds=round((figures.copying or 0.0) + figures.finishing, 3),
+        steps=figures.finishing,
         cpu=round(cpu, 3),
-        rows=found.rows,
-        bytes=found.bytes,
-        spent=found.spent,
-        waits=found.waits,
+        rows=figures.rows,
+        bytes=figures.bytes,
+        spent=figures.spent,
+        waits=figures.waits,
     )
 
 
@@ -325,8 +327,8 @@ def _cpu() -> float:
 
     The children are the nursery, and the workers that it has reaped.
     """
-    found = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    return sum(used.ru_utime + used.ru_stime for used in found)
+    usages = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(used.ru_utime + used.ru_stime for used in usages)
 
 
 def _drop(scratch: Scratch) -> str:
@@ -342,7 +344,7 @@ def _drop(scratch: Scratch) -> str:
 
 
 def _tuning(sweep: Sweep, scratch: Scratch, measured: Sequence[Measured]) -> Tuning:
-    spec, found = sweep.spec, gathered(measured)
+    spec, figures = sweep.spec, gathered(measured)
     tried = {option for setting in sweep.settings for option in setting.options}
     remarks = [f"the scratch table: {remark}" for remark in scratch.remarks]
     if spec.load_mode.only_adds and tried:
@@ -371,7 +373,7 @@ def _tuning(sweep: Sweep, scratch: Scratch, measured: Sequence[Measured]) -> Tun
         of_partitions=len(sweep.plan.partitions),
         sampled_bytes=sweep.sampled_bytes,
         of_bytes=sweep.plan.bytes,
-        figures=found,
-        recommendation=recommend(found),
+        figures=figures,
+        recommendation=recommend(figures),
         remarks=tuple(remarks),
     )

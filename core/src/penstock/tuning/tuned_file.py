@@ -39,13 +39,15 @@ def _toml(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-def tuned_options(raw: Mapping[str, Any], path: str, asked: Mapping[str, Any]) -> dict[str, Any]:
+def tuned_options(
+    raw: Mapping[str, Any], path: str, options_of_copy: Mapping[str, Any]
+) -> dict[str, Any]:
     """Return the options that a file recommends.
 
     Args:
         raw: the content of the file, by name.
         path: the file's path, for messages.
-        asked: options of the copy from elsewhere.
+        options_of_copy: options of the copy from elsewhere.
 
     Raises:
         UsageError: the file is not from `tune`, or is for another table.
@@ -60,7 +62,7 @@ def tuned_options(raw: Mapping[str, Any], path: str, asked: Mapping[str, Any]) -
         )
     options = read_options(raw, f"--tuned {path}")
     for name in _OF_TABLE:
-        mine, theirs = _of_table(name, asked), options.get(name)
+        mine, theirs = _of_table(name, options_of_copy), options.get(name)
         if not _is_same(name, mine, theirs):
             flag = "--" + name.replace("_", "-")
             raise UsageError(
@@ -70,10 +72,10 @@ def tuned_options(raw: Mapping[str, Any], path: str, asked: Mapping[str, Any]) -
     return {name: options[name] for name in _TUNED if name in options}
 
 
-def _of_table(name: str, asked: Mapping[str, Any]) -> str | None:
-    value = asked.get(name)
+def _of_table(name: str, options: Mapping[str, Any]) -> str | None:
+    value = options.get(name)
     if value is None and name == "target_table":
-        value = asked.get("table") or UNNAMED
+        value = options.get("table") or UNNAMED
     return None if value is None else str(value)
 
 

@@ -29,7 +29,7 @@ class AwaitHolder:
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
-        self._alone = OptionPolicy()
+        self._fallback = OptionPolicy()
 
     def recover(
         self,
@@ -48,7 +48,7 @@ class AwaitHolder:
             view,
             source,
             control,
-            lambda: self._alone.recover(
+            lambda: self._fallback.recover(
                 view, source, control, anything_committed=anything_committed
             ),
         )
@@ -66,7 +66,7 @@ class AwaitHolder:
                 view,
                 source,
                 control,
-                lambda: self._alone.replace_lost(
+                lambda: self._fallback.replace_lost(
                     view, control, anything_committed=anything_committed
                 ),
             )

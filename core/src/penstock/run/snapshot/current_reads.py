@@ -115,29 +115,29 @@ class CurrentReads:
         Uncommitted partitions are read as of now or later, unless the run's snapshot is held.
         """
         rows = {record.partition_id: record.rows for record in control.committed(view.run_id)}
-        left = {partition.id for partition in view.plan.partitions}.difference(rows)
-        asked = {each for each in self._only if each in left} or left
-        others: list[tuple[Extent, int | None]] = [
+        uncommitted = {partition.id for partition in view.plan.partitions}.difference(rows)
+        requested = {each for each in self._only if each in uncommitted} or uncommitted
+        extents: list[tuple[Extent, int | None]] = [
             (partition.extent, rows.get(partition.id))
             for partition in view.plan.partitions
             if isinstance(partition.extent, _BLOCKS)
-            and (partition.id in rows or (held and left != asked))
+            and (partition.id in rows or (held and uncommitted != requested))
         ]
-        return bool(others) and source.may_have_moved(
-            view.spec.relation, view.plan.where(view.spec.where), others, view.state
+        return bool(extents) and source.may_have_moved(
+            view.spec.relation, view.plan.where(view.spec.where), extents, view.state
         )
 
     def _read_later_warning(self, view: SourceView) -> Warned:
         assert view.snapshot is not None
         what = id_list(self._only) or "the remaining partitions"
-        others = (
+        earlier = (
             f"; other rows of the run were read as of {view.stored[0].taken_at} or later"
             if view.stored
             else ""
         )
         return Warned(
             run_id=view.run_id,
-            message=f"{what}: read as of {view.snapshot.taken_at}, as requested" + others,
+            message=f"{what}: read as of {view.snapshot.taken_at}, as requested" + earlier,
         )
 
 

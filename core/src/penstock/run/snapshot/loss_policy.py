@@ -125,15 +125,15 @@ class OptionPolicy:
             if after.moment != view.state.moment:
                 self._check_unwritten(view, after)
                 # If many runs share the snapshot, the first one waits for all.
-                left = view.held_since + source.settle_seconds - time.monotonic()
-                if left > 0:
+                seconds_left = view.held_since + source.settle_seconds - time.monotonic()
+                if seconds_left > 0:
                     yield Warned(
                         run_id=view.run_id,
-                        message=f"waiting {left:.0f} s for the source's statistics to settle, to "
-                        "find out whether the table was written to after the snapshot "
-                        "was lost",
+                        message=f"waiting {seconds_left:.0f} s for the source's statistics to "
+                        "settle, to find out whether the table was written to after "
+                        "the snapshot was lost",
                     )
-                    view.pause(left)
+                    view.pause(seconds_left)
                 after = source.state(view.spec.relation)
                 self._check_unwritten(view, after)
                 event = view.event(

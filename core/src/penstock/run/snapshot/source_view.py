@@ -195,7 +195,7 @@ class SourceView:
         """Take the run's first snapshot, and make planning read with it."""
         if self.spec.snapshot == "none":
             return ()
-        for left in reversed(range(TAKES)):
+        for tries_left in reversed(range(TAKES)):
             event = self.renew("taken", "all partitions are read as of this moment")
             assert self.snapshot is not None
             try:
@@ -208,7 +208,7 @@ class SourceView:
                 # Nothing depends on it yet: let the others go first, and read what they changed.
                 self._handle.close()
                 self.snapshots = ()
-                if not left:
+                if not tries_left:
                     raise
                 self.note_state(source)
         self.stored = self.snapshots
